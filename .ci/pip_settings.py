@@ -28,9 +28,31 @@ SEPARATORS = {"UV_FIND_LINKS": ",", "UV_INDEX": " ", "UV_CONSTRAINT": " "}
 """Variable that holds a list -> what separates its items."""
 WITHOUT_EFFECT = frozenset(
     {
-        *("break-system-packages", "cache-dir", "config-file", "default-timeout", "disable-pip-version-check", "no-cache-dir"),
-        *("no-color", "no-input", "no-python-version-warning", "no-warn-script-location", "prefer-binary", "progress-bar"),
-        *("quiet", "require-virtualenv", "retries", "root-user-action", "timeout", "user", "verbose"),
+        *(
+            "break-system-packages",
+            "cache-dir",
+            "config-file",
+            "default-timeout",
+            "disable-pip-version-check",
+            "no-cache-dir",
+        ),
+        *(
+            "no-color",
+            "no-input",
+            "no-python-version-warning",
+            "no-warn-script-location",
+            "prefer-binary",
+            "progress-bar",
+        ),
+        *(
+            "quiet",
+            "require-virtualenv",
+            "retries",
+            "root-user-action",
+            "timeout",
+            "user",
+            "verbose",
+        ),
     }
 )
 """Settings that change no installed file."""
@@ -52,12 +74,16 @@ def main() -> None:
     """Print the variables, or end with status 1 and the settings that uv cannot be told."""
     settings = pip_settings()
     if unknown := settings.keys() - NAMES.keys() - WITHOUT_EFFECT:
-        sys.exit(f"pip is configured by {', '.join(sorted(unknown))}, which uv does not read: pip installs, which takes minutes")
+        sys.exit(
+            f"pip is configured by {', '.join(sorted(unknown))}, which uv does not read: pip installs, which takes minutes"
+        )
     variables = {NAMES[name]: value for name, value in settings.items() if name in NAMES}
     for name, separator in SEPARATORS.items():
         if name in variables:
             variables[name] = separator.join(variables[name].split())
-    variables["UV_INDEX_STRATEGY"] = "unsafe-best-match"  # of several indexes pip takes the pinned version from any
+    variables["UV_INDEX_STRATEGY"] = (
+        "unsafe-best-match"  # of several indexes pip takes the pinned version from any
+    )
     for name, value in variables.items():
         if name not in os.environ:
             print(f"export {name}={shlex.quote(value)}")

@@ -39,11 +39,19 @@ EXPLANATION = ("architecture", "ids", "trust", "statistics", "scale")
 
 def sources() -> dict[str, str]:
     """Return the path of each page's source in the repository -> the page's path in the site."""
-    pages = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+    pages = {
+        "README.md": "index.md",
+        "CHANGELOG.md": "changelog.md",
+        "CONTRIBUTING.md": "contributing.md",
+    }
     for path in sorted((ROOT / TOPICS).glob("*.md")):
-        pages[f"{TOPICS}/{path.name}"] = path.name if path.stem == "tutorial" else f"how-to/{path.name}"
+        pages[f"{TOPICS}/{path.name}"] = (
+            path.name if path.stem == "tutorial" else f"how-to/{path.name}"
+        )
     for path in sorted((ROOT / "tasks" / "benchmarks").glob("*/README.md")):
-        pages[f"tasks/benchmarks/{path.parent.name}/README.md"] = f"benchmarks/{path.parent.name}.md"
+        pages[f"tasks/benchmarks/{path.parent.name}/README.md"] = (
+            f"benchmarks/{path.parent.name}.md"
+        )
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("README.md")):
             name = path.relative_to(ROOT).as_posix()
@@ -81,7 +89,9 @@ def rewritten(text: str, source: str, page: str, pages: Mapping[str, str]) -> st
         link = posixpath.relpath(pages[path], posixpath.dirname(page) or ".")
         return f"{match['image']}[{match['text']}]({link}{'#' + anchor if anchor else ''})"
 
-    indented = re.sub(r"^  (?=- )", "    ", text, flags=re.MULTILINE)  # Python-Markdown nests a list from four blanks on
+    indented = re.sub(
+        r"^  (?=- )", "    ", text, flags=re.MULTILINE
+    )  # Python-Markdown nests a list from four blanks on
     return CODE_OR_LINK.sub(replaced, indented)
 
 
@@ -103,7 +113,9 @@ def generators() -> dict[str, Any]:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table. Line ends and bars within cells are escaped."""
-    cells = [[re.sub(r"\s+", " ", cell).replace("|", "\\|").strip() for cell in row] for row in rows]
+    cells = [
+        [re.sub(r"\s+", " ", cell).replace("|", "\\|").strip() for cell in row] for row in rows
+    ]
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *cells))
 
 
@@ -114,16 +126,35 @@ def cli_page() -> str:
     from flows.cli.app import app
 
     leaves = list(_commands(get_command(app), "parley"))
-    rows = [(f"[`{name}`](#{name.replace(' ', '-')})", _first_line(command.help)) for name, command in leaves]
+    rows = [
+        (f"[`{name}`](#{name.replace(' ', '-')})", _first_line(command.help))
+        for name, command in leaves
+    ]
     parts = ["# Commands", "Every command has `--help`.", table(("command", "does"), rows)]
     for name, command in leaves:
         context = command.context_class(command, info_name=name)
         usage = " ".join((name, *command.collect_usage_pieces(context)))
-        records = [record for p in command.params if not getattr(p, "hidden", False) and (record := p.get_help_record(context))]
-        parts += [f"## {name}", f"```text\n{usage}\n```", textwrap.dedent(command.help or "").replace("\b", "").strip()]
+        records = [
+            record
+            for p in command.params
+            if not getattr(p, "hidden", False) and (record := p.get_help_record(context))
+        ]
+        parts += [
+            f"## {name}",
+            f"```text\n{usage}\n```",
+            textwrap.dedent(command.help or "").replace("\b", "").strip(),
+        ]
         if records:
-            parts.append(table(("argument or option", ""), ((f"`{form}`", _plain(text)) for form, text in records)))
-    return "\n\n".join(parts) + "\n\n`parley run` has further flags for the [keys of each role](role-keys.md).\n"
+            parts.append(
+                table(
+                    ("argument or option", ""),
+                    ((f"`{form}`", _plain(text)) for form, text in records),
+                )
+            )
+    return (
+        "\n\n".join(parts)
+        + "\n\n`parley run` has further flags for the [keys of each role](role-keys.md).\n"
+    )
 
 
 def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -144,7 +175,10 @@ def _first_line(text: str | None) -> str:
 
 def _plain(text: str) -> str:
     """Escape what Markdown would read as a tag or emphasis outside of code."""
-    return "".join(part if part.startswith("`") else re.sub(r"([<*])", r"\\\1", part) for part in re.split(r"(`[^`]*`)", text))
+    return "".join(
+        part if part.startswith("`") else re.sub(r"([<*])", r"\\\1", part)
+        for part in re.split(r"(`[^`]*`)", text)
+    )
 
 
 def configuration_page() -> str:
@@ -158,10 +192,19 @@ def configuration_page() -> str:
     for model in _models(NightlyConfig, {}):
         texts = field_texts(model)
         rows = [
-            (f"`{name}`", f"`{_type(field.annotation)}`", _default(field), _plain(texts.get(name, "")))
+            (
+                f"`{name}`",
+                f"`{_type(field.annotation)}`",
+                _default(field),
+                _plain(texts.get(name, "")),
+            )
             for name, field in model.model_fields.items()
         ]
-        parts += [f"## {model.__name__}", _first_line(inspect.getdoc(model)), table(("field", "type", "default", ""), rows)]
+        parts += [
+            f"## {model.__name__}",
+            _first_line(inspect.getdoc(model)),
+            table(("field", "type", "default", ""), rows),
+        ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -191,14 +234,24 @@ def field_texts(model: type[BaseModel]) -> dict[str, str]:
             [tree] = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
             assert isinstance(tree, ast.ClassDef)
             for field, text in zip(tree.body, tree.body[1:], strict=False):
-                if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+                if (
+                    isinstance(field, ast.AnnAssign)
+                    and isinstance(text, ast.Expr)
+                    and isinstance(text.value, ast.Constant)
+                ):
                     texts[ast.unparse(field.target)] = inspect.cleandoc(str(text.value.value))
     return texts
 
 
 def _type(annotation: Any) -> str:
-    text = annotation.__name__ if isinstance(annotation, type) and not get_args(annotation) else str(annotation)
-    return re.sub(r"\b(?:[a-z_]+\.)+(?=\w)", "", text).replace(" | None", "").replace(", ...]", "…]")
+    text = (
+        annotation.__name__
+        if isinstance(annotation, type) and not get_args(annotation)
+        else str(annotation)
+    )
+    return (
+        re.sub(r"\b(?:[a-z_]+\.)+(?=\w)", "", text).replace(" | None", "").replace(", ...]", "…]")
+    )
 
 
 def _default(field: Any) -> str:
@@ -253,14 +306,22 @@ def _arrow(kind: Any) -> str:
 
 def results_page() -> str:
     """Return the page of all tables of results: the comment of each SQL file, which says what a row is."""
-    files = [*sorted((ROOT / "warehouse/sql/marts").glob("*.sql")), *sorted((ROOT / "tasks/benchmarks").glob("*/marts/*.sql"))]
+    files = [
+        *sorted((ROOT / "warehouse/sql/marts").glob("*.sql")),
+        *sorted((ROOT / "tasks/benchmarks").glob("*/marts/*.sql")),
+    ]
     rows = []
     for path in files:
         comment = re.match(r"(?:--.*\n)+", path.read_text(encoding="utf-8"))
         lines = comment[0].splitlines() if comment else ()
-        rows.append((f"`{path.stem}`", _plain(" ".join(line.removeprefix("--").strip() for line in lines))))
+        rows.append(
+            (f"`{path.stem}`", _plain(" ".join(line.removeprefix("--").strip() for line in lines)))
+        )
     views = [
-        (f"`{path.stem}`", _plain(path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("--")))
+        (
+            f"`{path.stem}`",
+            _plain(path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("--")),
+        )
         for path in sorted((ROOT / "warehouse/sql/ddl").glob("*.sql"))
         if not path.stem.startswith("_")
     ]
@@ -278,11 +339,16 @@ def metrics_page() -> str:
     for name in METRICS.names():
         one = METRICS.load(name)
         families.setdefault(one.function.__module__.rpartition(".")[2], []).append(one)
-    parts = ["# Metrics", "A score names its metric and the metric's version. Scores of two versions are not compared."]
+    parts = [
+        "# Metrics",
+        "A score names its metric and the metric's version. Scores of two versions are not compared.",
+    ]
     for family, metrics in sorted(families.items()):
         parts.append(f"## {family.replace('_', ' ').capitalize()}")
         for one in metrics:
-            better = {"higher": "Higher is better.", "lower": "Lower is better."}.get(one.better, "It only describes.")
+            better = {"higher": "Higher is better.", "lower": "Lower is better."}.get(
+                one.better, "It only describes."
+            )
             judged = " It reads judgements." if one.judged else ""
             text = textwrap.indent(inspect.getdoc(one.function) or "", "    ")
             parts += [f"### {one.name}", f"Version {one.version}. {better}{judged}", text]
@@ -295,8 +361,14 @@ def exit_codes_page() -> str:
     from schemas import errors
 
     codes = re.findall(r"(\d) ([^,.]+)", str(app.info.epilog).partition("Exit codes:")[2])
-    kinds = [one for _, one in inspect.getmembers(errors, inspect.isclass) if issubclass(one, errors.ParleyError)]
-    rows = [(str(one.exit_code), f"`{one.__name__}`", _first_line(inspect.getdoc(one))) for one in kinds]
+    kinds = [
+        one
+        for _, one in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(one, errors.ParleyError)
+    ]
+    rows = [
+        (str(one.exit_code), f"`{one.__name__}`", _first_line(inspect.getdoc(one))) for one in kinds
+    ]
     return (
         f"# Exit codes\n\n{table(('code', 'meaning'), [(f'**{code}**', _plain(text)) for code, text in codes])}\n\n"
         f"## Errors\n\nEach error names the value, the place and the remedy.\n\n{table(('code', 'error', ''), sorted(rows))}\n"
@@ -317,7 +389,11 @@ def decisions_page() -> str:
 
 
 def _title(text: str) -> str:
-    return next(line for line in text.splitlines() if line.startswith("# ")).removeprefix("# ").replace("`", "")
+    return (
+        next(line for line in text.splitlines() if line.startswith("# "))
+        .removeprefix("# ")
+        .replace("`", "")
+    )
 
 
 def site_pages() -> dict[str, str]:
@@ -328,14 +404,20 @@ def site_pages() -> dict[str, str]:
         for source, page in pages.items()
         if not source.startswith("docs/")
     }
-    return texts | {page: make() for page, make in generators().items()} | {"decisions/index.md": decisions_page()}
+    return (
+        texts
+        | {page: make() for page, make in generators().items()}
+        | {"decisions/index.md": decisions_page()}
+    )
 
 
 def on_config(config: Any) -> Any:
     """Set the navigation: one tab for each section, its pages by their titles."""
     texts = site_pages()
     for path in sorted((ROOT / "docs").rglob("*.md")):
-        texts.setdefault(path.relative_to(ROOT / "docs").as_posix(), path.read_text(encoding="utf-8"))
+        texts.setdefault(
+            path.relative_to(ROOT / "docs").as_posix(), path.read_text(encoding="utf-8")
+        )
     nav: list[Any] = [{"Home": "index.md"}, {"First night": "tutorial.md"}]
     for folder, title in SECTIONS.items():
         found = sorted(page for page in texts if page.startswith(f"{folder}/"))

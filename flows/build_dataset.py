@@ -21,7 +21,9 @@ STAGE = "construct"
 
 
 @flow(name="build_dataset", flow_run_name="build {request.what}", validate_parameters=False)
-def build_dataset(request: BuildRequest, home: str | None = None, budget: Budget | None = None) -> BuildReport:
+def build_dataset(
+    request: BuildRequest, home: str | None = None, budget: Budget | None = None
+) -> BuildReport:
     """Make the files; asks for nothing that is kept.
 
     Args:
@@ -44,10 +46,19 @@ def build_dataset(request: BuildRequest, home: str | None = None, budget: Budget
                 preflight_build(plan)
                 return dict(tonight.servers.reach(plan))
 
-            made = construct(plan, unlooked(kept), request.what, find_served, lambda: tonight.embedder(plan), purse)
+            made = construct(
+                plan,
+                unlooked(kept),
+                request.what,
+                find_served,
+                lambda: tonight.embedder(plan),
+                purse,
+            )
             tonight.board.stage(request.what, "write")
             files = write_built(plan, made)
-            note_reviewed(plan.folder, plan.benchmark.name, made.review.ids, made.review.rubric_scales)
+            note_reviewed(
+                plan.folder, plan.benchmark.name, made.review.ids, made.review.rubric_scales
+            )
             plan.note_finished()
             return report_of(plan, made, files, kept)
 
@@ -55,4 +66,7 @@ def build_dataset(request: BuildRequest, home: str | None = None, budget: Budget
 def _kept(plan: BuildPlan, board: Board) -> KeptCalls:
     """What the build was told before; from now on each new answer shows on the board."""
     board.stage(plan.request.what, STAGE, sum(plan.estimate.values()), unit="calls")
-    return KeptCalls(plan.folder, lambda **amounts: board.report({"stage": STAGE, "faults": 0, "turns": 0, **amounts}))
+    return KeptCalls(
+        plan.folder,
+        lambda **amounts: board.report({"stage": STAGE, "faults": 0, "turns": 0, **amounts}),
+    )

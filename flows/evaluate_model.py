@@ -8,7 +8,15 @@ from prefect import flow
 from prefect.states import Completed
 
 from flows.night.preflight.served_models import require_same_models
-from flows.night.reporting.run_record import Work, begin_run, cut_run, fail_run, finish_run, leave_run, remove_leftovers
+from flows.night.reporting.run_record import (
+    Work,
+    begin_run,
+    cut_run,
+    fail_run,
+    finish_run,
+    leave_run,
+    remove_leftovers,
+)
 from flows.night.runtime import Night, night
 from flows.night.side_by_side import planned
 from flows.night.stages import Stages
@@ -38,7 +46,9 @@ def evaluate_model(request: EvaluationRequest, home: str | None = None) -> RunRe
             return _finished(plan)
         with ExitStack() as held:
             try:
-                held.enter_context(plan.home.awaited_run_lock(plan.run_id, _other_awaited(tonight, request.title)))
+                held.enter_context(
+                    plan.home.awaited_run_lock(plan.run_id, _other_awaited(tonight, request.title))
+                )
             except BudgetSpent as spent:
                 return _told(leave_run(plan, tonight.night_id, str(spent)))
             if plan.is_finished():  # another process has done it meanwhile
@@ -102,7 +112,12 @@ def _told(report: RunReport) -> RunReport:
     if report.status not in ("withheld", "incomplete"):
         return report
     return cast(
-        "RunReport", Completed(name=report.status.capitalize(), message=plain_line(str(report.reason), 1000), data=report)
+        "RunReport",
+        Completed(
+            name=report.status.capitalize(),
+            message=plain_line(str(report.reason), 1000),
+            data=report,
+        ),
     )
 
 

@@ -65,7 +65,10 @@ def _night_name() -> str:
 
     given, config = flow_run.parameters.get("requests"), flow_run.parameters.get("config")
     requests = _requests(given, config)
-    models, benchmarks = {one.model.label for one in requests}, {one.benchmark.name for one in requests}
+    models, benchmarks = (
+        {one.model.label for one in requests},
+        {one.benchmark.name for one in requests},
+    )
     parts = ["night"]
     if len(requests) == 1:
         parts.append(requests[0].title)
@@ -136,7 +139,9 @@ def nightly(
         require_known_names(settings, Path(config))
         folder = Path(config).absolute().parent
         pages = settings.site_at(folder)
-        requests = night_requests(find_home(home), settings, folder, _log.warning, backfill=backfill)
+        requests = night_requests(
+            find_home(home), settings, folder, _log.warning, backfill=backfill
+        )
         if not requests:
             begin_event_record(settings.notify, find_home(home))
             report_events(settings.notify, find_home(home), pages.url if pages else None)
@@ -148,7 +153,11 @@ def nightly(
             _log.info(line)
         caps, at_once = settings.budget, settings.runs_at_once
         collector = find_collector(find_home(home), settings.telemetry)
-        return _told(*_whole_night(requests, home or settings.home, settings.notify, caps, at_once, pages, collector))
+        return _told(
+            *_whole_night(
+                requests, home or settings.home, settings.notify, caps, at_once, pages, collector
+            )
+        )
 
 
 def _requests(requests: Sequence[Any] | None, config: str) -> tuple[EvaluationRequest, ...]:
@@ -163,7 +172,10 @@ def _told(reports: list[RunReport], over: str | None) -> list[RunReport]:
     if over is None:
         return reports
     message = f"{over}. Finished work is kept, and the next night goes on"
-    return cast("list[RunReport]", Completed(name="Incomplete", message=plain_line(message, 1000), data=reports))
+    return cast(
+        "list[RunReport]",
+        Completed(name="Incomplete", message=plain_line(message, 1000), data=reports),
+    )
 
 
 def _whole_night(
@@ -177,7 +189,11 @@ def _whole_night(
 ) -> tuple[list[RunReport], str | None]:
     """Reports of all runs, and the cap that stopped the night, if one did."""
     place, n_workers = find_home(home), max(request.workers for request in requests)
-    with pausable(), _in_turn(place), night(place, n_workers, secret_names=key_names(requests)) as tonight:
+    with (
+        pausable(),
+        _in_turn(place),
+        night(place, n_workers, secret_names=key_names(requests)) as tonight,
+    ):
         started = utc_now()
         tonight.set_budget(budget)
         tonight.export_to(collector)
@@ -186,7 +202,9 @@ def _whole_night(
         reports = _evaluate_all(tonight, requests, runs_at_once)
         tonight.servers.end()
         tonight.reports = reports = [_with_served_hours(tonight, report) for report in reports]
-        over = next((tonight.why_over() for report in reports if report.status == "incomplete"), None)
+        over = next(
+            (tonight.why_over() for report in reports if report.status == "incomplete"), None
+        )
         spent = tonight.spent = tonight.spending.account() if tonight.spending else ()
         tonight.board.end()
         times = tonight.board.times(tonight.night_id)
@@ -195,11 +213,15 @@ def _whole_night(
         tonight.await_preparation()
         tonight.servers.measure()
         begin_event_record(notify, tonight.home)
-        publish_results([report.run_id for report in reports if report.run_id], home=str(tonight.home.path))
+        publish_results(
+            [report.run_id for report in reports if report.run_id], home=str(tonight.home.path)
+        )
         tonight.board.end()
         _record_publication(tonight, len(times))
         tonight.reports = reports = as_published(tonight.home, reports)
-        run_ids = [report.run_id for report in reports if report.run_id and report.status != "failed"]
+        run_ids = [
+            report.run_id for report in reports if report.run_id and report.status != "failed"
+        ]
         tables = (
             result_markdown(tonight.home, run_ids),
             withheld_markdown(reports),
@@ -258,14 +280,18 @@ def _in_turn(home: Home) -> AbstractContextManager[None]:
 def _stage_given_data(requests: Sequence[EvaluationRequest], home: Home) -> None:
     """Stage each raw dataset of the night once. One that cannot be staged fails its own runs, with the same message."""
     given = {
-        (r.benchmark.name.partition(".")[0], r.benchmark.data, r.benchmark.dataset_version) for r in requests if r.benchmark.data
+        (r.benchmark.name.partition(".")[0], r.benchmark.data, r.benchmark.dataset_version)
+        for r in requests
+        if r.benchmark.data
     }
     for benchmark, data, version in sorted(given, key=str):
         with suppress(ParleyError):
             stage_benchmarks(benchmark, str(data), version, home=str(home.path))
 
 
-def _evaluate_all(tonight: Night, requests: Sequence[EvaluationRequest], at_once: int) -> list[RunReport]:
+def _evaluate_all(
+    tonight: Night, requests: Sequence[EvaluationRequest], at_once: int
+) -> list[RunReport]:
     """One report for each request, in their order."""
     if len(requests) == 1 or at_once == 1:
         tonight.servers.expect(_served_plans(tonight, requests) if len(requests) > 1 else ())
@@ -281,7 +307,11 @@ def _evaluate_all(tonight: Night, requests: Sequence[EvaluationRequest], at_once
 def _served_plans(tonight: Night, requests: Sequence[EvaluationRequest]) -> Iterator[RunPlan]:
     """Plans of runs, not finished, with a model that Parley serves."""
     for request in requests:
-        plan = plan_of(tonight, request) if any(model.is_served_here for model in request.models) else None
+        plan = (
+            plan_of(tonight, request)
+            if any(model.is_served_here for model in request.models)
+            else None
+        )
         if plan is not None and not plan.is_finished():
             yield plan
 
@@ -326,7 +356,9 @@ def record_night(
 def _failed(night_id: str, reports: Sequence[RunReport]) -> Iterator[FailedRun]:
     for report in reports:
         if report.status == "failed":
-            yield FailedRun(night_id=night_id, reason=report.reason or "", **report.model_dump(include=_NAMES))
+            yield FailedRun(
+                night_id=night_id, reason=report.reason or "", **report.model_dump(include=_NAMES)
+            )
 
 
 def _record_publication(tonight: Night, n_kept: int) -> None:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from tasks.planning.reporting.report import RunReport
 
 
-def stage(benchmark: str, data: str | Path, dataset_version: str | None = None) -> Mapping[str, int]:
+def stage(
+    benchmark: str, data: str | Path, dataset_version: str | None = None
+) -> Mapping[str, int]:
     """Read raw data into the lake (`parley stage`); returns how many rows there were, were staged and went to quarantine.
 
     Raises:
@@ -24,10 +26,16 @@ def stage(benchmark: str, data: str | Path, dataset_version: str | None = None) 
     from flows.stage_benchmarks import stage_dataset
 
     staged, _, _ = stage_dataset(benchmark, Path(data), dataset_version, None)
-    return {"rows": staged.n_input, "staged": len(staged.problems), "quarantined": len(staged.quarantined)}
+    return {
+        "rows": staged.n_input,
+        "staged": len(staged.problems),
+        "quarantined": len(staged.quarantined),
+    }
 
 
-def evaluate(setting: str, *, model: str, judge: str | Mapping[str, str] = "", **more: Any) -> "RunReport":
+def evaluate(
+    setting: str, *, model: str, judge: str | Mapping[str, str] = "", **more: Any
+) -> "RunReport":
     """Evaluate a model on a setting, and publish (`parley run`). Called again it goes on, and pays for nothing twice.
 
     Args:
@@ -47,7 +55,11 @@ def evaluate(setting: str, *, model: str, judge: str | Mapping[str, str] = "", *
     from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest, explain
 
     of_model, of_benchmark = (
-        {name: more.pop(name) for name in more.keys() & kind.model_fields.keys() - EvaluationRequest.model_fields.keys()}
+        {
+            name: more.pop(name)
+            for name in more.keys()
+            & kind.model_fields.keys() - EvaluationRequest.model_fields.keys()
+        }
         for kind in (ModelRequest, BenchmarkRequest)
     )
     judges = {"": judge} if isinstance(judge, str) else judge
@@ -56,7 +68,10 @@ def evaluate(setting: str, *, model: str, judge: str | Mapping[str, str] = "", *
             model=ModelRequest(spec=model, **of_model),
             benchmark=BenchmarkRequest(name=setting, **of_benchmark),
             judges={name: ModelRequest(spec=spec) for name, spec in judges.items() if spec},
-            **{name: ModelRequest(spec=more.pop(name)) for name in more.keys() & {"simulator", "embedder"}},
+            **{
+                name: ModelRequest(spec=more.pop(name))
+                for name in more.keys() & {"simulator", "embedder"}
+            },
             **more,
         )
     except ValidationError as error:

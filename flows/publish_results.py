@@ -10,7 +10,9 @@ from tasks.storage.home import find_home
 
 
 @flow(name="publish_results", flow_run_name="publish", validate_parameters=False)
-def publish_results(run_ids: Sequence[str] | None = None, home: str | None = None, rebuild: bool = False) -> str:
+def publish_results(
+    run_ids: Sequence[str] | None = None, home: str | None = None, rebuild: bool = False
+) -> str:
     """Publish some runs, or all of the lake; returns the warehouse's path. Readers never see half of it.
 
     Raises:

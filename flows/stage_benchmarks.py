@@ -34,7 +34,11 @@ def stage_benchmarks(
 
 
 def stage_dataset(
-    benchmark: str, data: Path, dataset_version: str | None, home: str | None, resources: Mapping[str, str] | None = None
+    benchmark: str,
+    data: Path,
+    dataset_version: str | None,
+    home: str | None,
+    resources: Mapping[str, str] | None = None,
 ) -> tuple[Staged, str, str]:
     """Read raw data and write dialogs, problems and quarantined rows.
 
@@ -52,6 +56,10 @@ def stage_dataset(
     place = find_home(home)
     located, version = locate(found, str(data), dataset_version, place)
     source = str(located)
-    staged = furnished_data(found, source, version, place, resources) if resources else read_raw(found, Path(source), version)
+    staged = (
+        furnished_data(found, source, version, place, resources)
+        if resources
+        else read_raw(found, Path(source), version)
+    )
     digest = write_staged(staged, found.name, version, Lake(place.lake))
     return require_rows(staged, source, found.name, version), version, digest

@@ -18,7 +18,16 @@ from sandbox.interface import Completed, Sandbox
 from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
 
-LIMITS = Limits(cpu_s=1, wall_s=10, memory_mb=512, processes=16, file_mb=4, tmp_mb=16, open_files=32, output_kb=4)
+LIMITS = Limits(
+    cpu_s=1,
+    wall_s=10,
+    memory_mb=512,
+    processes=16,
+    file_mb=4,
+    tmp_mb=16,
+    open_files=32,
+    output_kb=4,
+)
 MIB = 1024 * 1024
 
 
@@ -35,7 +44,9 @@ class Case:
         return self.check(sandbox)
 
 
-def run(sandbox: Sandbox, program: str, *, stdin: bytes = b"", limits: Limits = LIMITS) -> Completed:
+def run(
+    sandbox: Sandbox, program: str, *, stdin: bytes = b"", limits: Limits = LIMITS
+) -> Completed:
     """Run one Python program in a session of its own."""
     with sandbox.session(limits) as session:
         return session.run(("{python}", "-c", program), stdin=stdin)
@@ -49,7 +60,9 @@ def _printing(program: str, expected: bytes, *, stdin: bytes = b"") -> Callable[
     return check
 
 
-def _ending(program: str, expected: Callable[[Completed], bool], limits: Limits = LIMITS) -> Callable[[Sandbox], str]:
+def _ending(
+    program: str, expected: Callable[[Completed], bool], limits: Limits = LIMITS
+) -> Callable[[Sandbox], str]:
     def check(sandbox: Sandbox) -> str:
         done = run(sandbox, program, limits=limits)
         return "" if expected(done) else _seen(done)
@@ -59,7 +72,11 @@ def _ending(program: str, expected: Callable[[Completed], bool], limits: Limits 
 
 def _held(program: str, limits: Limits = LIMITS) -> Callable[[Sandbox], str]:
     """The program prints `held` where the sandbox resists it."""
-    return _printing(program, b"held\n") if limits is LIMITS else _ending(program, lambda d: d.stdout == b"held\n", limits)
+    return (
+        _printing(program, b"held\n")
+        if limits is LIMITS
+        else _ending(program, lambda d: d.stdout == b"held\n", limits)
+    )
 
 
 def _seen(done: Completed) -> str:
@@ -74,7 +91,12 @@ def _files_are_delivered(sandbox: Sandbox) -> str:
     with sandbox.session(LIMITS) as session:
         reading = "import hashlib; print(hashlib.sha256(open('a/b c.bin', 'rb').read()).hexdigest()); open('a/b c.bin', 'w')"
         done = session.run(("{python}", "-c", reading), files={"a/b c.bin": content, "empty": b""})
-    return "" if done.stdout.decode().strip() == hashlib.sha256(content).hexdigest() and done.exit_code == 0 else _seen(done)
+    return (
+        ""
+        if done.stdout.decode().strip() == hashlib.sha256(content).hexdigest()
+        and done.exit_code == 0
+        else _seen(done)
+    )
 
 
 def _file_names_stay_inside(sandbox: Sandbox) -> str:
@@ -90,8 +112,17 @@ def _file_names_stay_inside(sandbox: Sandbox) -> str:
 
 def _each_command_starts_clean(sandbox: Sandbox) -> str:
     with sandbox.session(LIMITS) as session:
-        session.run(("{python}", "-c", "open('left', 'w'); open('/tmp/left-by-parley', 'w')"), files={"given": b""})
-        done = session.run(("{python}", "-c", "import os; print(os.listdir('.'), os.path.exists('/tmp/left-by-parley'))"))
+        session.run(
+            ("{python}", "-c", "open('left', 'w'); open('/tmp/left-by-parley', 'w')"),
+            files={"given": b""},
+        )
+        done = session.run(
+            (
+                "{python}",
+                "-c",
+                "import os; print(os.listdir('.'), os.path.exists('/tmp/left-by-parley'))",
+            )
+        )
     with suppress(OSError):
         os.unlink("/tmp/left-by-parley")
     return "" if done.stdout == b"[] False\n" else _seen(done)
@@ -100,7 +131,10 @@ def _each_command_starts_clean(sandbox: Sandbox) -> str:
 def _kept_files_last(sandbox: Sandbox) -> str:
     with sandbox.session(LIMITS, keep_files=True) as session:
         session.run(("{python}", "-c", "open('kept', 'w').write('1')"), files={"given": b"2"})
-        done = session.run(("{python}", "-c", "print(open('kept').read() + open('given').read())"), files={"given": b"3"})
+        done = session.run(
+            ("{python}", "-c", "print(open('kept').read() + open('given').read())"),
+            files={"given": b"3"},
+        )
     with sandbox.session(LIMITS, keep_files=True) as session:
         other = session.run(("{python}", "-c", "import os; print(os.listdir('.'))"))
     return "" if (done.stdout, other.stdout) == (b"13\n", b"[]\n") else _seen(done) + _seen(other)
@@ -110,12 +144,13 @@ def _links_do_not_lead_out(sandbox: Sandbox) -> str:
     """A file delivered through a link that an earlier command planted must not reach the host."""
     target = Path(f"/tmp/parley-planted-{secrets.token_hex(8)}")
     with sandbox.session(LIMITS, keep_files=True) as session:
-        planting = (
-            f"import os; os.symlink('{target.parent}', 'd'); os.symlink('{target}', 'f'); os.symlink('../oldroot/tmp', 'o')"
-        )
+        planting = f"import os; os.symlink('{target.parent}', 'd'); os.symlink('{target}', 'f'); os.symlink('../oldroot/tmp', 'o')"
         session.run(("{python}", "-c", planting))
         with suppress(SandboxUnavailable):
-            session.run(("{python}", "-c", "pass"), files={f"d/{target.name}": b"1", "f": b"1", f"o/{target.name}": b"1"})
+            session.run(
+                ("{python}", "-c", "pass"),
+                files={f"d/{target.name}": b"1", "f": b"1", f"o/{target.name}": b"1"},
+            )
     try:
         return f"wrote {target} on the host" if target.exists() else ""
     finally:
@@ -177,36 +212,81 @@ print("held" if max(sizes) <= 16 else sizes)
 """
 
 CASES: tuple[Case, ...] = (
-    Case("exit_code_is_kept", _ending("import sys; sys.exit(7)", lambda d: d.exit_code == 7 and not d.timed_out)),
-    Case("signal_is_reported", _ending("import os; os.kill(os.getpid(), 9)", lambda d: d.signal == 9 and not d.timed_out)),
+    Case(
+        "exit_code_is_kept",
+        _ending("import sys; sys.exit(7)", lambda d: d.exit_code == 7 and not d.timed_out),
+    ),
+    Case(
+        "signal_is_reported",
+        _ending("import os; os.kill(os.getpid(), 9)", lambda d: d.signal == 9 and not d.timed_out),
+    ),
     Case(
         "streams_are_apart",
-        _ending("import sys; print(1); sys.stderr.write('2')", lambda d: (d.stdout, d.stderr) == (b"1\n", b"2")),
+        _ending(
+            "import sys; print(1); sys.stderr.write('2')",
+            lambda d: (d.stdout, d.stderr) == (b"1\n", b"2"),
+        ),
     ),
-    Case("stdin_is_given_then_ends", _printing("import sys; print(len(sys.stdin.read()))", b"200000\n", stdin=b"a" * 200000)),
-    Case("stdin_is_empty_otherwise", _printing("import sys; print(repr(sys.stdin.read()))", b"''\n")),
-    Case("report_is_read", _ending("import os; os.write(int(os.environ['PARLEY_REPORT_FD']), b'r')", lambda d: d.report == b"r")),
+    Case(
+        "stdin_is_given_then_ends",
+        _printing("import sys; print(len(sys.stdin.read()))", b"200000\n", stdin=b"a" * 200000),
+    ),
+    Case(
+        "stdin_is_empty_otherwise", _printing("import sys; print(repr(sys.stdin.read()))", b"''\n")
+    ),
+    Case(
+        "report_is_read",
+        _ending(
+            "import os; os.write(int(os.environ['PARLEY_REPORT_FD']), b'r')",
+            lambda d: d.report == b"r",
+        ),
+    ),
     Case("files_are_delivered", _files_are_delivered),
     Case("file_names_stay_inside", _file_names_stay_inside),
-    Case("directory_is_empty_and_writable", _printing("import os; print(os.listdir()); open('temp.py', 'w')", b"[]\n")),
+    Case(
+        "directory_is_empty_and_writable",
+        _printing("import os; print(os.listdir()); open('temp.py', 'w')", b"[]\n"),
+    ),
     Case("each_command_starts_clean", _each_command_starts_clean),
     Case("kept_files_last", _kept_files_last),
     Case("links_do_not_lead_out", _links_do_not_lead_out),
     Case("packages_import", _printing("import numpy; print(numpy.arange(3).sum())", b"3\n")),
-    Case("python_subprocess_runs", _printing("import subprocess as s, sys; s.run([sys.executable, '-c', 'print(1)'])", b"1\n")),
+    Case(
+        "python_subprocess_runs",
+        _printing("import subprocess as s, sys; s.run([sys.executable, '-c', 'print(1)'])", b"1\n"),
+    ),
     Case("missing_command_is_a_result", _missing_command_is_a_result),
-    Case("cpu_time_is_limited", _ending("while True: pass", lambda d: d.timed_out and not d.exit_code)),
+    Case(
+        "cpu_time_is_limited",
+        _ending("while True: pass", lambda d: d.timed_out and not d.exit_code),
+    ),
     Case("cpu_limit_cannot_be_ignored", _ending(_IGNORING, lambda d: d.timed_out)),
     Case(
         "wall_time_is_limited",
-        _ending("import time; time.sleep(60)", lambda d: d.timed_out and d.wall_s < 5, LIMITS.model_copy(update={"wall_s": 1.0})),
+        _ending(
+            "import time; time.sleep(60)",
+            lambda d: d.timed_out and d.wall_s < 5,
+            LIMITS.model_copy(update={"wall_s": 1.0}),
+        ),
     ),
-    Case("memory_is_limited", _ending("bytearray(2 << 30)", lambda d: d.exit_code == 1 and b"MemoryError" in d.stderr)),
-    Case("file_size_is_limited", _held("try: open('f', 'wb').write(bytes(8 << 20))\nexcept OSError: print('held')")),
+    Case(
+        "memory_is_limited",
+        _ending("bytearray(2 << 30)", lambda d: d.exit_code == 1 and b"MemoryError" in d.stderr),
+    ),
+    Case(
+        "file_size_is_limited",
+        _held("try: open('f', 'wb').write(bytes(8 << 20))\nexcept OSError: print('held')"),
+    ),
     Case("scratch_space_is_limited", _held(_FILL)),
-    Case("output_is_bounded", _ending(_FLOOD, lambda d: d.timed_out and max(len(d.stdout), len(d.stderr)) < 3 * 4096)),
+    Case(
+        "output_is_bounded",
+        _ending(_FLOOD, lambda d: d.timed_out and max(len(d.stdout), len(d.stderr)) < 3 * 4096),
+    ),
     Case("processes_are_limited", _ending(_FORKS, lambda d: d.stdout == b"held\n")),
-    Case("open_files_are_limited", _held("try: f = [open('f', 'w') for _ in range(64)]\nexcept OSError: print('held')")),
+    Case(
+        "open_files_are_limited",
+        _held("try: f = [open('f', 'w') for _ in range(64)]\nexcept OSError: print('held')"),
+    ),
     Case("nothing_outlives_the_run", _nothing_outlives_the_run),
     *(Case(name, check) for name, check in escapes.checks(run, _seen).items()),
 )

@@ -58,7 +58,9 @@ else:
 """
 
 
-def checks(run: Callable[[Sandbox, str], Completed], seen: Callable[[Completed], str]) -> dict[str, Check]:
+def checks(
+    run: Callable[[Sandbox, str], Completed], seen: Callable[[Completed], str]
+) -> dict[str, Check]:
     """All cases of this file, by name."""
 
     def held(program: str) -> Check:
@@ -87,7 +89,9 @@ def checks(run: Callable[[Sandbox, str], Completed], seen: Callable[[Completed],
         **{name: with_planted(plant) for name, plant in planted.items()},
         "no_privileges_are_left": held(_PRIVILEGES),
         "user_namespaces_are_denied": held(_SYSCALL.format(name="unshare", arguments="0x10000000")),
-        "mounts_are_denied": held(_SYSCALL.format(name="mount", arguments="b'none', b'/no/such/place', b'tmpfs', 0, None")),
+        "mounts_are_denied": held(
+            _SYSCALL.format(name="mount", arguments="b'none', b'/no/such/place', b'tmpfs', 0, None")
+        ),
         "ptrace_is_denied": held(_SYSCALL.format(name="ptrace", arguments="0, 0, None, None")),
         "raw_sockets_are_denied": held(_NETLINK),
         "host_devices_are_absent": held(_DEVICES),
@@ -189,7 +193,9 @@ def end_marked(mark: str) -> str:
     found: list[int] = []
     for entry in Path("/proc").iterdir():
         with suppress(OSError):
-            if entry.name.isdigit() and mark.encode() in (entry / "cmdline").read_bytes().split(b"\0"):
+            if entry.name.isdigit() and mark.encode() in (entry / "cmdline").read_bytes().split(
+                b"\0"
+            ):
                 found.append(int(entry.name))
     for pid in found:
         with suppress(ProcessLookupError):

@@ -36,7 +36,12 @@ class Session(Protocol):
     """One isolated place; several commands may run in it, one after another, each with a process tree of its own."""
 
     def run(
-        self, argv: tuple[str, ...], *, files: Mapping[str, bytes] | None = None, stdin: bytes = b"", limits: Limits | None = None
+        self,
+        argv: tuple[str, ...],
+        *,
+        files: Mapping[str, bytes] | None = None,
+        stdin: bytes = b"",
+        limits: Limits | None = None,
     ) -> Completed:
         """Run `argv` to its end or its limit, and end its whole process tree.
 
@@ -71,7 +76,9 @@ class Sandbox(Protocol):
         """Everything besides program and limits that can change a verdict: backend, Python, installed versions, image digest."""
         ...
 
-    def session(self, limits: Limits, *, keep_files: bool = False) -> AbstractContextManager[Session]:
+    def session(
+        self, limits: Limits, *, keep_files: bool = False
+    ) -> AbstractContextManager[Session]:
         """Open a place to run commands in; waits for a free slot of the host.
 
         Args:

@@ -39,5 +39,11 @@ def _names(model: type[BaseModel]) -> tuple[str, ...]:
 @cache
 def _later_fields(model: type[BaseModel]) -> dict[str, Any]:
     """Field that was added later -> its default."""
-    extras = {name: (field.json_schema_extra, field.default) for name, field in model.model_fields.items()}
-    return {name: default for name, (extra, default) in extras.items() if isinstance(extra, dict) and extra.get(_ADDED)}
+    extras = {
+        name: (field.json_schema_extra, field.default) for name, field in model.model_fields.items()
+    }
+    return {
+        name: default
+        for name, (extra, default) in extras.items()
+        if isinstance(extra, dict) and extra.get(_ADDED)
+    }

@@ -29,7 +29,9 @@ def _plain(value: Any, path: str) -> Any:
             raise ValueError(f"{path} is {value}: only finite numbers have a content id")
         return int(value) if value.is_integer() else value
     if isinstance(value, BaseModel):
-        return {name: _plain(getattr(value, name), f"{path}.{name}") for name in fields_of_id(value)}
+        return {
+            name: _plain(getattr(value, name), f"{path}.{name}") for name in fields_of_id(value)
+        }
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
@@ -37,7 +39,9 @@ def _plain(value: Any, path: str) -> Any:
         return {key: _plain(item, f"{path}.{key}") for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(item, f"{path}[{i}]") for i, item in enumerate(value)]
-    raise TypeError(f"{path} is a {type(value).__name__}: it has no canonical JSON form; use str, number, tuple or mapping")
+    raise TypeError(
+        f"{path} is a {type(value).__name__}: it has no canonical JSON form; use str, number, tuple or mapping"
+    )
 
 
 def canonical_json(value: Any) -> str:
@@ -50,7 +54,9 @@ def canonical_json(value: Any) -> str:
         TypeError: a set, bytes or other value without a canonical form, or a key that is not a string.
         ValueError: a number that is not finite.
     """
-    return json.dumps(_plain(value, "value"), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(
+        _plain(value, "value"), sort_keys=True, ensure_ascii=False, separators=(",", ":")
+    )
 
 
 def content_id(value: Any) -> str:

@@ -60,7 +60,9 @@ class Turn(Frozen):
     @property
     def is_generated(self) -> bool:
         """Whether the model under test says this turn."""
-        return self.role is Role.ASSISTANT and (self.content is None if self.do_eval is None else self.do_eval)
+        return self.role is Role.ASSISTANT and (
+            self.content is None if self.do_eval is None else self.do_eval
+        )
 
 
 TREE, MISSING = "_tree", "missing"
@@ -99,12 +101,18 @@ class Dialog(Frozen):
         """Digest of all that will be said: its rows, and where it has some, its context's turns and its tree of files."""
         context = [] if self.context_id is None else [self.context_id, self.context_turns]
         tree = [] if self.tree is None else [TREE, self.tree]
-        return content_id([self.row_digest, *context, *tree]) if context or tree else self.row_digest
+        return (
+            content_id([self.row_digest, *context, *tree]) if context or tree else self.row_digest
+        )
 
     @property
     def furnished_digest(self) -> str:
         """Digest of all that is said, and of the packages in its tree. Verdicts depend on these; what is said does not."""
-        return content_id([self.digest, TREE_PACKAGES, self.tree_packages]) if self.tree_packages else self.digest
+        return (
+            content_id([self.digest, TREE_PACKAGES, self.tree_packages])
+            if self.tree_packages
+            else self.digest
+        )
 
     @property
     def tree_packages(self) -> str:
@@ -138,18 +146,28 @@ class Dialog(Frozen):
             fault: what the test runner reported; it is in no digest.
         """
         unusable = self.with_tree(UNUSABLE)
-        return unusable.model_copy(update={"labels": (*unusable.labels, (ENVIRONMENT_FAULT, fault))})
+        return unusable.model_copy(
+            update={"labels": (*unusable.labels, (ENVIRONMENT_FAULT, fault))}
+        )
 
     def with_tree(self, digest: str, packages: str = "") -> "Dialog":
         """The dialog, its programs run in these files, with these packages among them."""
-        others = tuple(label for label in self.labels if label[0] not in (TREE, TREE_PACKAGES, ENVIRONMENT_FAULT))
+        others = tuple(
+            label
+            for label in self.labels
+            if label[0] not in (TREE, TREE_PACKAGES, ENVIRONMENT_FAULT)
+        )
         beside = ((TREE_PACKAGES, packages),) if packages else ()
         return self.model_copy(update={"labels": (*others, (TREE, digest), *beside)})
 
     @property
     def scripted_answers(self) -> Mapping[int, str]:
         """Round -> what the assistant says in it without being asked."""
-        return {t.turn: t.content or "" for t in self.turns if t.role is Role.ASSISTANT and not t.is_generated}
+        return {
+            t.turn: t.content or ""
+            for t in self.turns
+            if t.role is Role.ASSISTANT and not t.is_generated
+        }
 
     @property
     def generated_turns(self) -> tuple[int, ...]:
@@ -176,4 +194,9 @@ class Context(Frozen):
     @classmethod
     def of(cls, benchmark: str, dataset_version: str, turns: tuple[Turn, ...]) -> Self:
         """The context of these turns."""
-        return cls(benchmark=benchmark, dataset_version=dataset_version, context_id=content_id(turns), turns=turns)
+        return cls(
+            benchmark=benchmark,
+            dataset_version=dataset_version,
+            context_id=content_id(turns),
+            turns=turns,
+        )

@@ -34,7 +34,9 @@ class EndpointProfile(Frozen):
 
     def thinking(self, *places: str) -> "EndpointProfile":
         """Return the profile with further places of thoughts."""
-        return self.model_copy(update={"thoughts": tuple(sorted({*self.thoughts, *filter(None, places)}))})
+        return self.model_copy(
+            update={"thoughts": tuple(sorted({*self.thoughts, *filter(None, places)}))}
+        )
 
     def joined(self, other: "EndpointProfile") -> "EndpointProfile":
         """Return what two processes learnt of one endpoint that they began to ask with one profile."""

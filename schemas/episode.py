@@ -143,9 +143,15 @@ class Episode(Frozen):
     @property
     def is_too_long(self) -> bool:
         """Whether it ended because the conversation was longer than the model's context."""
-        return self.stop_reason is StopReason.SUBJECT_ERROR and (self.error or "").endswith(TOO_LONG)
+        return self.stop_reason is StopReason.SUBJECT_ERROR and (self.error or "").endswith(
+            TOO_LONG
+        )
 
     def answer(self, turn: int) -> str | None:
         """The subject's answer in a round (1-based); None where it gave none."""
-        said = (step for step in self.steps if step.kind is StepKind.MESSAGE and step.role is Role.ASSISTANT)
+        said = (
+            step
+            for step in self.steps
+            if step.kind is StepKind.MESSAGE and step.role is Role.ASSISTANT
+        )
         return next((step.content for step in said if step.turn == turn), None)

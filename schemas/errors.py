@@ -53,8 +53,16 @@ class UsageError(ParleyError):
 class UnknownName(UsageError):
     """No `kind` has the name `value`; lists the known names. `of` is the thing that has the kind, such as an option's setting."""
 
-    def __init__(self, kind: str, value: str, known: Iterable[str] = (), remedy: str = "", of: str = "") -> None:
-        self.kind, self.value, self.known, self.remedy, self.of = kind, value, tuple(known), remedy, of
+    def __init__(
+        self, kind: str, value: str, known: Iterable[str] = (), remedy: str = "", of: str = ""
+    ) -> None:
+        self.kind, self.value, self.known, self.remedy, self.of = (
+            kind,
+            value,
+            tuple(known),
+            remedy,
+            of,
+        )
         named = f"{kind} {value!r}{' of ' + of if of else ''}"
         listed = f"; known: {', '.join(self.known)}" if self.known else ""
         near = near_name(value, self.known)
@@ -122,7 +130,9 @@ class ModelUnavailable(InfraError):
     `was_sent` is true where a request went out at all, even if it found no connection.
     """
 
-    def __init__(self, message: str, *, permanent: bool = False, n_calls: int = 0, was_sent: bool = False) -> None:
+    def __init__(
+        self, message: str, *, permanent: bool = False, n_calls: int = 0, was_sent: bool = False
+    ) -> None:
         super().__init__(message)
         self.permanent = permanent
         self.n_calls = n_calls

@@ -6,7 +6,9 @@ from pydantic import Field
 
 from schemas.base import Frozen
 
-SuiteKind = Literal["statements", "unittest", "asserts", "check", "pytest", "java", "javascript", "patch"]
+SuiteKind = Literal[
+    "statements", "unittest", "asserts", "check", "pytest", "java", "javascript", "patch"
+]
 """What a program's tests are. `statements`: Python statements that follow the code in one program, together one test. `asserts`:
 the same, each a test of its own. `check`: a text that defines `check`, which is called with the entry point (HumanEval).
 `unittest`: a module of unittest classes; code and tests run as one module that is not `__main__`. `pytest`: node ids in a tree of

@@ -194,7 +194,9 @@ class RunSpec(Frozen):
     @property
     def label(self) -> str:
         """The name of the model under test in tables and folders, its agent's included: `openai:gpt-5+chain_of_thought`."""
-        return self.subject.label if self.agent is None else f"{self.subject.label}+{self.agent.name}"
+        return (
+            self.subject.label if self.agent is None else f"{self.subject.label}+{self.agent.name}"
+        )
 
     @property
     def full_setting(self) -> str:
@@ -203,7 +205,11 @@ class RunSpec(Frozen):
 
     def episode_ingredients(self, row_digest: str, sample: int) -> dict[str, object]:
         """Every value that can change an episode, by name; `why-rerun` compares them field by field."""
-        later = {"agent": self.agent, "embedder": self.embedder_in_play, "simulator_sampling": self.simulator_sampling}
+        later = {
+            "agent": self.agent,
+            "embedder": self.embedder_in_play,
+            "simulator_sampling": self.simulator_sampling,
+        }
         return {
             "benchmark": self.benchmark,
             "benchmark_version": self.benchmark_version,

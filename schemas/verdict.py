@@ -191,7 +191,18 @@ def verdict_id(
         placing: how code and tests get into these files.
         image: of the program alone; the sandbox's own is in `environment`.
     """
-    parts = {"code": code, "tests": tests, "runner_version": runner_version, "environment": environment, "limits": limits}
-    later = {"kind": kind if kind != "statements" else "", "entry_point": entry_point, "tree": tree, "cases": cases}
+    parts = {
+        "code": code,
+        "tests": tests,
+        "runner_version": runner_version,
+        "environment": environment,
+        "limits": limits,
+    }
+    later = {
+        "kind": kind if kind != "statements" else "",
+        "entry_point": entry_point,
+        "tree": tree,
+        "cases": cases,
+    }
     later |= {"placing": placing, "image": image}
     return content_id(parts | {name: value for name, value in later.items() if value})

@@ -50,7 +50,12 @@ def construct(
     """
     loop = OwnLoop()
     models = {
-        role.role: KeptModel(role.model, role.role, kept, _opener(plan, place, lambda: loop.in_main_thread(find_served), purse))
+        role.role: KeptModel(
+            role.model,
+            role.role,
+            kept,
+            _opener(plan, place, lambda: loop.in_main_thread(find_served), purse),
+        )
         for place, role in enumerate(plan.spec.roles)
     }
     book = open_build_book(plan, kept) if plan.construction.runs_programs else None
@@ -78,12 +83,17 @@ def construct(
 
 def _require_book(plan: BuildPlan, book: ProgramBook | None) -> ProgramBook:
     if book is None:
-        raise UsageError(f"{plan.request.what} has a program run: its construction must say runs_programs=True")
+        raise UsageError(
+            f"{plan.request.what} has a program run: its construction must say runs_programs=True"
+        )
     return book
 
 
 def _opener(
-    plan: BuildPlan, place: int, find_served: Callable[[], Mapping[ModelIdentity, ModelEndpoint]], purse: Purse | None
+    plan: BuildPlan,
+    place: int,
+    find_served: Callable[[], Mapping[ModelIdentity, ModelEndpoint]],
+    purse: Purse | None,
 ) -> Callable[[], ChatModel]:
     who, endpoint, asked = plan.models[place]
     problems = {problem.problem_id: problem for problem in plan.staged.problems}
@@ -93,7 +103,9 @@ def _opener(
             who,
             place_of(who, endpoint, find_served()),
             concurrency=concurrency_by_endpoint(plan)[endpoint_of(who, endpoint)],
-            gold=lambda problem_id, turn: plan.benchmark.play.gold_answer(problem=problems[problem_id], turn=turn),
+            gold=lambda problem_id, turn: plan.benchmark.play.gold_answer(
+                problem=problems[problem_id], turn=turn
+            ),
             check_served_model=asked.check_served_model,
             timeout_s=asked.timeout_s,
             patience_s=asked.patience_s,
@@ -104,11 +116,17 @@ def _opener(
 
 
 async def _constructed(
-    plan: BuildPlan, request: ConstructionRequest, kept: KeptCalls, models: Mapping[str, KeptModel], vectors: Vectors | None
+    plan: BuildPlan,
+    request: ConstructionRequest,
+    kept: KeptCalls,
+    models: Mapping[str, KeptModel],
+    vectors: Vectors | None,
 ) -> Constructed:
     try:
         return await plan.construction.construct(request)
-    except Exception as error:  # any: a plug-in's construction may raise whatever it likes; it is named below
+    except (
+        Exception
+    ) as error:  # any: a plug-in's construction may raise whatever it likes; it is named below
         await kept.drain()
         own = _own(error)
         if own is not None:

@@ -19,7 +19,13 @@ from tasks.benchmarks.contract import Due
 from tasks.cache_policy import OPTIONS
 from tasks.planning.plan import RunPlan
 from tasks.storage.clock import utc_now
-from warehouse.checks import CheckContext, Implication, blocking_failures, index_path, problem_digests
+from warehouse.checks import (
+    CheckContext,
+    Implication,
+    blocking_failures,
+    index_path,
+    problem_digests,
+)
 from warehouse.publication import seal
 
 CheckTable = Callable[[str, pa.Table, CheckContext], list[QualityCheck]]
@@ -58,17 +64,31 @@ class QualityGate:
         """Check the staged dialogs."""
         problems = to_arrow("problems", self._plan.staged.problems)
         turns = {name: len(lengths) - 1 for name, lengths in self._plan.context_lengths.items()}
-        self._check("dialogs", self._plan.staged.dialogs, problem_digests=problem_digests(problems), context_turns=turns)
+        self._check(
+            "dialogs",
+            self._plan.staged.dialogs,
+            problem_digests=problem_digests(problems),
+            context_turns=turns,
+        )
 
     def problems(self) -> None:
         """Check the staged problems, and the counts of staged and quarantined rows."""
         staged = self._plan.staged
-        self._check("problems", staged.problems, n_input=staged.n_input, n_quarantined=len(staged.quarantined))
+        self._check(
+            "problems",
+            staged.problems,
+            n_input=staged.n_input,
+            n_quarantined=len(staged.quarantined),
+        )
 
     def episodes(self, episodes: pa.Table) -> None:
         """Check the run's episodes, given as rows of the table."""
         plan = self._plan
-        rounds = {dialog.row_digest: plan.due(dialog).rounds for dialog in plan.dataset} if plan.has_exact_rounds else None
+        rounds = (
+            {dialog.row_digest: plan.due(dialog).rounds for dialog in plan.dataset}
+            if plan.has_exact_rounds
+            else None
+        )
         self._seal("episodes", "run_episodes")
         contained = plan.lake.read("run_episodes", RunEpisode, **plan.keys)
         self._check(
@@ -81,7 +101,12 @@ class QualityGate:
             dialog_rounds=rounds,
         )
 
-    def test_verdicts(self, verdicts: pa.Table, episodes: ModelRows[Episode], expected: frozenset[tuple[str, int, str]]) -> None:
+    def test_verdicts(
+        self,
+        verdicts: pa.Table,
+        episodes: ModelRows[Episode],
+        expected: frozenset[tuple[str, int, str]],
+    ) -> None:
         """Check the verdicts on these episodes; `expected` holds (episode id, turn, instruction id) of each one due."""
         self._seal("test_verdicts")
         if not self._plan.runs_programs:
@@ -95,7 +120,9 @@ class QualityGate:
             wall_limit_s=self._plan.spec.limits.wall_s,
         )
 
-    def forgery_audit(self, audits: Sequence[ForgeryAudit], expected: Mapping[tuple[str, int, str], str]) -> None:
+    def forgery_audit(
+        self, audits: Sequence[ForgeryAudit], expected: Mapping[tuple[str, int, str], str]
+    ) -> None:
         """Check the audit's rows; `expected` holds the verdict id of each audited pass by episode, turn and instruction."""
         if not self._plan.audits:
             return
@@ -103,7 +130,10 @@ class QualityGate:
         self._check("forgery_audit", audits, episode_facts=self._facts, expected_audits=expected)
 
     def judgements(
-        self, judged: Sequence[JudgeVerdict], episodes: ModelRows[Episode], expected: frozenset[tuple[str, int, str, str]]
+        self,
+        judged: Sequence[JudgeVerdict],
+        episodes: ModelRows[Episode],
+        expected: frozenset[tuple[str, int, str, str]],
     ) -> None:
         """Check the judgements; `expected` holds (episode id, turn, rubric, dimension) of each one due."""
         plan = self._plan
@@ -117,7 +147,11 @@ class QualityGate:
             episode_rounds=self._rounds(episodes),
             episode_facts=self._facts,
             judges={name: judge.judge.judge.label for name, judge in plan.judges.items()},
-            judgement_ranges={(rubric.name, name): ends for rubric in rubrics for name, ends in rubric.ranges.items()},
+            judgement_ranges={
+                (rubric.name, name): ends
+                for rubric in rubrics
+                for name, ends in rubric.ranges.items()
+            },
             expected_judgements=expected,
         )
 
@@ -131,7 +165,8 @@ class QualityGate:
             episode_rounds={name: one.last_turn for name, one in due.items()},
             episode_facts=self._facts,
             metric_ranges={
-                name: benchmark.scores.ranges.get(name, (0.0, 1.0)) for name in benchmark.metrics_of(plan.spec.setting)
+                name: benchmark.scores.ranges.get(name, (0.0, 1.0))
+                for name in benchmark.metrics_of(plan.spec.setting)
             },
             due_scores={name: one.scores for name, one in due.items()},
             implications=tuple(Implication(*implied) for implied in benchmark.scores.implications),
@@ -161,14 +196,21 @@ class QualityGate:
         """
         due = self._due(episodes)
         return {
-            e.episode_id: one.last_turn if (one := due[e.episode_id]).is_exact else _last_round(e, one.last_turn)
+            e.episode_id: one.last_turn
+            if (one := due[e.episode_id]).is_exact
+            else _last_round(e, one.last_turn)
             for e in episodes
         }
 
     def _due(self, episodes: ModelRows[Episode]) -> dict[str, Due]:
         plan = self._plan
-        names, digests = (episodes.data[column].to_pylist() for column in ("episode_id", "row_digest"))
-        return {name: plan.due(plan.dialogs[digest]) for name, digest in zip(names, digests, strict=True)}
+        names, digests = (
+            episodes.data[column].to_pylist() for column in ("episode_id", "row_digest")
+        )
+        return {
+            name: plan.due(plan.dialogs[digest])
+            for name, digest in zip(names, digests, strict=True)
+        }
 
     def _folder(self, table: str) -> Path:
         return self._plan.lake.folder(table, **self._plan.keys)
@@ -197,7 +239,11 @@ class QualityGate:
     def finish(self) -> Checked:
         """Keep the checks in the lake. Files that changed since they were checked are a failed check themselves."""
         plan = self._plan
-        changed = [table for table, sealed in self._sealed.items() if seal.table_seal(self._folder(table)) != sealed]
+        changed = [
+            table
+            for table, sealed in self._sealed.items()
+            if seal.table_seal(self._folder(table)) != sealed
+        ]
         self._found += [self._changed(table) for table in changed]
         plan.lake.write_part("quality_checks", self._found, "checks", **plan.keys)
         return Checked(
@@ -230,5 +276,7 @@ def _last_round(episode: Episode, most: int) -> int:
 
 
 @task(name="check quality", task_run_name="check {table} · {title}", **OPTIONS)
-def _check_quality(check: Callable[[], list[QualityCheck]], table: str, title: str) -> list[QualityCheck]:
+def _check_quality(
+    check: Callable[[], list[QualityCheck]], table: str, title: str
+) -> list[QualityCheck]:
     return check()

@@ -84,7 +84,9 @@ def converse(
             owed = plan.owed()
             if not owed:
                 break
-            if attempt and not lost:  # a dead worker is replaced at once; a service in trouble needs a while
+            if (
+                attempt and not lost
+            ):  # a dead worker is replaced at once; a service in trouble needs a while
                 time.sleep(_RETRY_DELAY_S * 2**attempt)
             expect_images(plan, owed)
             tried = replace(context, invocation=f"{context.invocation}-{attempt}")
@@ -92,7 +94,12 @@ def converse(
             size = _shard_size(plan, tried, owed, n_workers)
             shards = _shards(plan, tried, owed, n_workers, deciding.order if deciding else ())
             if not attempt:
-                done.kept = {job.episode_id: job.steps for shard in shards for job in shard.episodes if job.steps}
+                done.kept = {
+                    job.episode_id: job.steps
+                    for shard in shards
+                    for job in shard.episodes
+                    if job.steps
+                }
             with (
                 shard_try(plan.home.tries(plan.run_id), tried.invocation),
                 _beside(plan, tried, client, owed, deciding) as ahead,
@@ -110,7 +117,10 @@ def converse(
                     shards,
                     played,
                     at_once=limit
-                    or waiting * -(-context.concurrency // size),  # as many wait there as are played: none waits for us
+                    or waiting
+                    * -(
+                        -context.concurrency // size
+                    ),  # as many wait there as are played: none waits for us
                     in_turn=limit is None,
                     on_all_begun=on_all_begun,
                     is_enough=deciding.is_enough if deciding else lambda: False,
@@ -121,9 +131,13 @@ def converse(
                 join_profiles(done.profiles, result.profiles)
             done.n_run += sum(result.n_run for result in results) + ahead.n_run
             done.is_cut = any(result.n_cut for result in results)
-            done.error = next((r.error for r in results if r.error), "a worker process died" if lost else None)
+            done.error = next(
+                (r.error for r in results if r.error), "a worker process died" if lost else None
+            )
             is_stuck = not lost and all(result.n_infra == result.n_episodes for result in results)
-            is_pointless = not lost and all(result.permanent for result in results if result.n_infra)
+            is_pointless = not lost and all(
+                result.permanent for result in results if result.n_infra
+            )
             done.is_permanent = is_pointless and any(result.n_infra for result in results)
             if deciding and deciding.is_decided:
                 deciding.close(plan)
@@ -143,13 +157,22 @@ def expect_images(plan: RunPlan, owed: Sequence[WantedEpisode]) -> None:
     """Note which Docker images the pending episodes need, so that those are the last to be removed."""
     if not plan.images:
         return
-    environments = {name: problem.repo.environment if problem.repo else "" for name, problem in plan.problems.items()}
-    PulledImages(plan.home.images).expect((image_of(environments[w.dialog.problem_id]), w.episode_id) for w in owed)
+    environments = {
+        name: problem.repo.environment if problem.repo else ""
+        for name, problem in plan.problems.items()
+    }
+    PulledImages(plan.home.images).expect(
+        (image_of(environments[w.dialog.problem_id]), w.episode_id) for w in owed
+    )
 
 
 @contextmanager
 def _beside(
-    plan: RunPlan, context: RunContext, client: Any, owed: Sequence[WantedEpisode], deciding: DecideAhead | None
+    plan: RunPlan,
+    context: RunContext,
+    client: Any,
+    owed: Sequence[WantedEpisode],
+    deciding: DecideAhead | None,
 ) -> Iterator[RunAhead | DecideAhead]:
     """Run programs beside the dialogues: for a decision where there is one to reach, else on idle processors."""
     if deciding is None:
@@ -161,7 +184,11 @@ def _beside(
 
 
 def _shards(
-    plan: RunPlan, context: RunContext, owed: tuple[WantedEpisode, ...], n_workers: int = 1, order: Sequence[str] = ()
+    plan: RunPlan,
+    context: RunContext,
+    owed: tuple[WantedEpisode, ...],
+    n_workers: int = 1,
+    order: Sequence[str] = (),
 ) -> list[ConverseShard]:
     """Begun episodes first, then the others, the longest dialogues first, so that none of them is left alone at the end.
 
@@ -182,15 +209,22 @@ def _shards(
             seed=w.seed,
             attempt=begun[w.episode_id].attempt + 1 if w.episode_id in begun else 1,
             steps=begun[w.episode_id].steps if w.episode_id in begun else (),
-            answers=tuple((key, answer) for _, key, answer in begun[w.episode_id].answers) if w.episode_id in begun else (),
+            answers=tuple((key, answer) for _, key, answer in begun[w.episode_id].answers)
+            if w.episode_id in begun
+            else (),
         )
         for w in owed
     ]
     rank = _ranks_in_talks(plan, jobs)
-    jobs.sort(key=lambda job: (-len(job.steps), rank.get(job.episode_id, 0), -len(job.dialog.turns)))
+    jobs.sort(
+        key=lambda job: (-len(job.steps), rank.get(job.episode_id, 0), -len(job.dialog.turns))
+    )
     place = {problem: number for number, problem in enumerate(order)}
     jobs.sort(key=lambda job: place.get(job.problem.problem_id, 0))
-    return [ConverseShard(context, group) for group in dealt_shards(jobs, _shard_size(plan, context, owed, n_workers), n_workers)]
+    return [
+        ConverseShard(context, group)
+        for group in dealt_shards(jobs, _shard_size(plan, context, owed, n_workers), n_workers)
+    ]
 
 
 def _ranks_in_talks(plan: RunPlan, jobs: Sequence[EpisodeJob]) -> Mapping[str, int]:
@@ -204,8 +238,12 @@ def _ranks_in_talks(plan: RunPlan, jobs: Sequence[EpisodeJob]) -> Mapping[str, i
     return found
 
 
-def _shard_size(plan: RunPlan, context: RunContext, owed: Sequence[WantedEpisode], n_workers: int) -> int:
-    return shard_size(context.concurrency, len(owed), sum(plan.due(w.dialog).rounds for w in owed), n_workers)
+def _shard_size(
+    plan: RunPlan, context: RunContext, owed: Sequence[WantedEpisode], n_workers: int
+) -> int:
+    return shard_size(
+        context.concurrency, len(owed), sum(plan.due(w.dialog).rounds for w in owed), n_workers
+    )
 
 
 def settle(plan: RunPlan) -> None:
@@ -275,7 +313,9 @@ def context_for(
         spec=spec,
         subject=place_of(spec.subject, plan.subject, served),
         simulator=simulator,
-        concurrency=max(1, (of_subject if simulator_at == subject_at else of_subject + of_simulator) // workers),
+        concurrency=max(
+            1, (of_subject if simulator_at == subject_at else of_subject + of_simulator) // workers
+        ),
         subject_concurrency=max(1, of_subject // workers),
         simulator_concurrency=max(1, of_simulator // workers),
         environment=plan.environment,

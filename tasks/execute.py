@@ -43,7 +43,9 @@ def execute(
     """Decide every test run of the run's episodes. No program with a verdict in the same environment is run again."""
     shards = {shard.name: shard for shard in execute_shards(plan, context, episodes)}
     whole = content_id(sorted(shards))
-    if plan.lake.is_whole("test_verdicts", plan.lake.folder("test_verdicts", **plan.keys) / f"part-{whole}.parquet"):
+    if plan.lake.is_whole(
+        "test_verdicts", plan.lake.folder("test_verdicts", **plan.keys) / f"part-{whole}.parquet"
+    ):
         plan.lake.keep_only("test_verdicts", (whole,), **plan.keys)
         return Executed(parts=(whole,))
     done = Executed(parts=tuple(shards))
@@ -55,10 +57,14 @@ def execute(
                 break
             with shard_try(plan.home.tries(plan.run_id), context.invocation):
                 todo = with_known_verdicts(context, known_verdicts(plan), missing)
-                at_once = len(living_workers(client)) * (context.programs + 1)  # one more than can run: none waits for the driver
+                at_once = len(living_workers(client)) * (
+                    context.programs + 1
+                )  # one more than can run: none waits for the driver
                 results, lost = fan_out(client, execute_shard, todo, on_result, at_once=at_once)
             done.n_run += sum(result.n_run for result in results)
-            done.error = next((r.error for r in results if r.error), "a worker process died" if lost else None)
+            done.error = next(
+                (r.error for r in results if r.error), "a worker process died" if lost else None
+            )
             done.is_cut = any(result.is_cut for result in results)
             if done.is_cut:
                 break
@@ -74,8 +80,16 @@ def execute(
 
 
 def _finished(plan: RunPlan) -> set[str]:
-    parts = [part for part in plan.lake.parts("test_verdicts", **plan.keys) if not part.stem.endswith(INFRA_SUFFIX)]
-    return {part.stem.removeprefix("part-") for part in parts if plan.lake.is_whole("test_verdicts", part)}
+    parts = [
+        part
+        for part in plan.lake.parts("test_verdicts", **plan.keys)
+        if not part.stem.endswith(INFRA_SUFFIX)
+    ]
+    return {
+        part.stem.removeprefix("part-")
+        for part in parts
+        if plan.lake.is_whole("test_verdicts", part)
+    }
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,11 @@ def judge(
         reach: makes the judges ready, and gives the Dask client that they are asked through. Called where something is owed.
         purse: the caps of the invocation.
     """
-    done, before, known = Judged(due=judgements.due(wanted)), judgements.earlier.keys(), judgements.known()
+    done, before, known = (
+        Judged(due=judgements.due(wanted)),
+        judgements.earlier.keys(),
+        judgements.known(),
+    )
     if judgements.owed(wanted, known) and purse and purse.is_over:
         done.is_cut = True
     elif judgements.owed(wanted, known):
@@ -80,7 +84,12 @@ def judge(
     by_id = {row.judgement_id: row for row in done.rows}
     done.asked = tuple(row for name, row in by_id.items() if name not in before and name in known)
     done.n_asked, done.n_reused = len(done.asked), len(by_id.keys() & before)
-    name = content_id([len(done.rows), *((row.judgement_id, row.episode_id, row.turn, row.dimension) for row in done.rows)])
+    name = content_id(
+        [
+            len(done.rows),
+            *((row.judgement_id, row.episode_id, row.turn, row.dimension) for row in done.rows),
+        ]
+    )
     plan.lake.write_part("judge_verdicts", done.rows, name, **plan.keys)
     plan.lake.keep_only("judge_verdicts", (name,), **plan.keys)
     remove_log(plan, judgements)
@@ -106,18 +115,27 @@ def _asked(
             if attempt:
                 time.sleep(_RETRY_DELAY_S * 2**attempt)
             shards = judge_shards(context, owed, len(living_workers(client)), secrets.token_hex(4))
-            results, lost = fan_out(client, judge_shard, shards, on_result, at_once=JUDGE_SHARDS_AT_ONCE, in_turn=True)
+            results, lost = fan_out(
+                client, judge_shard, shards, on_result, at_once=JUDGE_SHARDS_AT_ONCE, in_turn=True
+            )
             known = judgements.known()
             for result in results:
                 join_profiles(done.profiles, result.profiles)
             done.model_calls += sum(result.model_calls for result in results)
-            done.error = next((r.error for r in results if r.error), "a worker process died" if lost else None)
+            done.error = next(
+                (r.error for r in results if r.error), "a worker process died" if lost else None
+            )
             done.is_cut = any(result.n_cut for result in results)
             faulty = [result for result in results if result.n_infra]
-            done.is_permanent = bool(faulty) and not lost and all(result.permanent for result in faulty)
+            done.is_permanent = (
+                bool(faulty) and not lost and all(result.permanent for result in faulty)
+            )
             if done.is_cut:
                 break
-            if not lost and (all(r.n_infra == r.n_jobs for r in results) or (faulty and all(r.permanent for r in faulty))):
+            if not lost and (
+                all(r.n_infra == r.n_jobs for r in results)
+                or (faulty and all(r.permanent for r in faulty))
+            ):
                 break
     return known
 

@@ -74,7 +74,9 @@ def score_requests(
     for some in even_shards(groups.items(), _REQUESTS):
         ids = [member.episode_id for _, group in some for member in group]
         played = iter(episodes.take([episode_at[name] for name in ids]))
-        decided = by_episode(verdicts.take([at for name in ids for at in verdicts_at.get(name, ())]))
+        decided = by_episode(
+            verdicts.take([at for name in ids for at in verdicts_at.get(name, ())])
+        )
         for (problem_id, sample), group in some:
             ones = tuple(
                 Played(
@@ -86,7 +88,15 @@ def score_requests(
                 )
                 for member in group
             )
-            yield ScoreRequest(plan.problems[problem_id], sample, plan.run_id, plan.spec.setting, options, ones, vectors)
+            yield ScoreRequest(
+                plan.problems[problem_id],
+                sample,
+                plan.run_id,
+                plan.spec.setting,
+                options,
+                ones,
+                vectors,
+            )
 
 
 def plain_verdict_rows(plan: RunPlan) -> pa.Table:

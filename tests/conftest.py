@@ -17,7 +17,17 @@ from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
-SANDBOX_PROBE = ("bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--proc", "/proc", "true")
+SANDBOX_PROBE = (
+    "bwrap",
+    "--unshare-all",
+    "--die-with-parent",
+    "--ro-bind",
+    "/",
+    "/",
+    "--proc",
+    "/proc",
+    "true",
+)
 
 ALL_TESTS = "ALL_TESTS"
 """Variable without which `LATER` tests are skipped, unless their file or folder is named."""
@@ -59,13 +69,22 @@ LONGEST_FIRST = (
 )
 """Modules that begin before all others: one of them begun at the end would keep a single processor at work."""
 USED_BY_TESTS = (
-    *("PARLEY_SPHINX", "PARLEY_DJANGO", "PARLEY_SYMPY", "PARLEY_REQUESTS", "PARLEY_UDE", "PARLEY_BIGCODEBENCH"),
+    *(
+        "PARLEY_SPHINX",
+        "PARLEY_DJANGO",
+        "PARLEY_SYMPY",
+        "PARLEY_REQUESTS",
+        "PARLEY_UDE",
+        "PARLEY_BIGCODEBENCH",
+    ),
     *("PARLEY_OPENHANDS", "PARLEY_MINI_SWE_AGENT"),
     *("PARLEY_MEMORYCODE", "PARLEY_MIFEVAL", "PARLEY_MULTIIF", "PARLEY_HIPPORAG"),
 )
 """Beginnings of variables that name public data, or a program, which a test uses. Others would change what is tested."""
 
-settings.register_profile("parley", deadline=None, database=None, derandomize=bool(os.environ.get("CI")))
+settings.register_profile(
+    "parley", deadline=None, database=None, derandomize=bool(os.environ.get("CI"))
+)
 settings.load_profile("parley")
 
 
@@ -79,19 +98,33 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     prefect_home = tempfile.mkdtemp(prefix="parley-tests-prefect-")
     config.add_cleanup(lambda: shutil.rmtree(prefect_home, ignore_errors=True))
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes would compile Parley's modules anew
-    for name in [n for n in os.environ if n.startswith(("PREFECT_", "PARLEY_")) or n.endswith("_API_KEY")]:
+    os.environ.pop(
+        "PYTHONDONTWRITEBYTECODE", None
+    )  # hundreds of processes would compile Parley's modules anew
+    for name in [
+        n for n in os.environ if n.startswith(("PREFECT_", "PARLEY_")) or n.endswith("_API_KEY")
+    ]:
         if not name.startswith(USED_BY_TESTS):
             del os.environ[name]
-    os.environ |= {"PREFECT_HOME": prefect_home, "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
-    config.addinivalue_line("filterwarnings", "ignore:Scheduler already contains a plugin:UserWarning")  # the second night on it
-    os.environ.setdefault("CORPUS_SEED", "1" if os.environ.get("CI") else str(random.randrange(10**6)))
+    os.environ |= {
+        "PREFECT_HOME": prefect_home,
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+    }
+    config.addinivalue_line(
+        "filterwarnings", "ignore:Scheduler already contains a plugin:UserWarning"
+    )  # the second night on it
+    os.environ.setdefault(
+        "CORPUS_SEED", "1" if os.environ.get("CI") else str(random.randrange(10**6))
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not os.environ.get(ALL_TESTS) and config.args_source is not pytest.Config.ArgsSource.ARGS:
         for name, why in LATER.items():
-            later = pytest.mark.skip(reason=f"{why}: `make test-all` and continuous integration run it")
+            later = pytest.mark.skip(
+                reason=f"{why}: `make test-all` and continuous integration run it"
+            )
             for item in items:
                 if item.get_closest_marker(name):
                     item.add_marker(later)
@@ -128,7 +161,9 @@ def bubblewrap() -> str:
         pytest.skip("bubblewrap is not installed: make bubblewrap")
     probe = subprocess.run(SANDBOX_PROBE, capture_output=True, text=True, timeout=30)
     if probe.returncode != 0:
-        pytest.skip(f"bubblewrap does not work here (user namespaces forbidden?): {probe.stderr.strip()}")
+        pytest.skip(
+            f"bubblewrap does not work here (user namespaces forbidden?): {probe.stderr.strip()}"
+        )
     return program
 
 
@@ -155,7 +190,9 @@ def dask_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     from flows.orchestration.dask_cluster import dask_cluster
 
     scratch = tmp_path_factory.mktemp("dask")
-    with dask_cluster(n_workers=1, threads_per_worker=THREADS_PER_WORKER, scratch=scratch) as client:
+    with dask_cluster(
+        n_workers=1, threads_per_worker=THREADS_PER_WORKER, scratch=scratch
+    ) as client:
         yield str(client.scheduler_info()["address"])
 
 
@@ -167,7 +204,9 @@ def served_home(home: Path, server_url: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture(scope="module")
-def standing_home(tmp_path_factory: pytest.TempPathFactory, server_url: str, dask_address: str) -> Iterator[Path]:
+def standing_home(
+    tmp_path_factory: pytest.TempPathFactory, server_url: str, dask_address: str
+) -> Iterator[Path]:
     """An empty home for a whole module, whose commands use the standing server and its worker."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_API_URL", server_url)

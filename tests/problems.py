@@ -4,10 +4,16 @@ from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, SuiteKind, T
 
 
 def simple_problem(
-    name: str, prompt: str = "Write f.", tests: str = "assert f()", kind: SuiteKind = "statements", **fields: object
+    name: str,
+    prompt: str = "Write f.",
+    tests: str = "assert f()",
+    kind: SuiteKind = "statements",
+    **fields: object,
 ) -> Problem:
     """Fields beyond these are `Problem`'s own; the others have a value that nothing depends on."""
-    asked = Instruction(instruction_id=BASE_INSTRUCTION, text=prompt, suite=TestSuite(tests=(tests,), kind=kind))
+    asked = Instruction(
+        instruction_id=BASE_INSTRUCTION, text=prompt, suite=TestSuite(tests=(tests,), kind=kind)
+    )
     others = {
         "benchmark": "b",
         "dataset_version": "sample",
@@ -17,4 +23,6 @@ def simple_problem(
         "source_line": 1,
         "row_digest": f"digest of {name}",
     }
-    return Problem.model_validate({"problem_id": name, "prompt": prompt, "instructions": (asked,), **others, **fields})
+    return Problem.model_validate(
+        {"problem_id": name, "prompt": prompt, "instructions": (asked,), **others, **fields}
+    )

@@ -22,10 +22,22 @@ LAYERS = {
 """layer -> the layers it may import."""
 TOP_LEVEL = {
     *(*PACKAGES, "tests", "docs"),
-    *(".ci", ".github", ".gitignore", ".gitattributes", ".pre-commit-config.yaml", ".python-version"),
+    *(
+        ".ci",
+        ".github",
+        ".gitignore",
+        ".gitattributes",
+        ".pre-commit-config.yaml",
+        ".python-version",
+    ),
     *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"),
     *("Makefile", "mkdocs.yml", "pyproject.toml", "prefect.yaml", "nightly.yaml"),
-    *("requirements.lock", "requirements-embeddings.lock", "requirements-inspect.lock", "requirements-docs.lock"),
+    *(
+        "requirements.lock",
+        "requirements-embeddings.lock",
+        "requirements-inspect.lock",
+        "requirements-docs.lock",
+    ),
     *(
         "requirements-bigcodebench.lock",
         "requirements-openhands.lock",
@@ -77,15 +89,25 @@ def imported_modules(name: str, tree: ast.AST) -> Iterator[str]:
             package = ".".join(name.split("/")[: -node.level]) if node.level else ""
             base = ".".join(part for part in (package, node.module) if part)
             yield from (f"{base}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_own_module(node.value):
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and _is_own_module(node.value)
+        ):
             yield node.value
 
 
 def upward_imports(name: str, source: str) -> list[str]:
     """Imports of a file that its layer may not have."""
     layer = layer_of_file(name)
-    layers = {module: layer_of_module(module) for module in imported_modules(name, ast.parse(source))}
-    return [f"{name} ({layer}) imports {module}" for module, of in layers.items() if of and of not in LAYERS[layer]]
+    layers = {
+        module: layer_of_module(module) for module in imported_modules(name, ast.parse(source))
+    }
+    return [
+        f"{name} ({layer}) imports {module}"
+        for module, of in layers.items()
+        if of and of not in LAYERS[layer]
+    ]
 
 
 def imports_prefect(name: str, source: str) -> bool:
@@ -121,14 +143,27 @@ def none_of(found: list[str]) -> None:
 
 @pytest.mark.slow
 def test_imports_point_one_way() -> None:
-    wrong = [line for path in CODE for line in upward_imports(relative(path), path.read_text(encoding="utf-8"))]
+    wrong = [
+        line
+        for path in CODE
+        for line in upward_imports(relative(path), path.read_text(encoding="utf-8"))
+    ]
     none_of(wrong)
 
 
 def test_only_who_plays_benchmarks_imports_them() -> None:
     below = re.compile(r"tasks/(dialogue|language|metrics|judging|storage)/")
-    files = {relative(path): path.read_text(encoding="utf-8") for path in CODE if below.match(relative(path))}
-    users = [name for name, text in files.items() for module in imported_modules(name, ast.parse(text)) if "benchmarks" in module]
+    files = {
+        relative(path): path.read_text(encoding="utf-8")
+        for path in CODE
+        if below.match(relative(path))
+    }
+    users = [
+        name
+        for name, text in files.items()
+        for module in imported_modules(name, ast.parse(text))
+        if "benchmarks" in module
+    ]
     none_of(users)
 
 
@@ -151,12 +186,24 @@ def test_an_import_against_the_direction_is_found(name: str, source: str) -> Non
 
 @pytest.mark.slow
 def test_the_orchestrator_is_imported_only_where_the_design_says() -> None:
-    users = [relative(path) for path in CODE if imports_prefect(relative(path), path.read_text(encoding="utf-8"))]
-    none_of([name for name in users if not re.fullmatch(r"(flows|tasks|flows/orchestration)/\w+\.py", name)])
+    users = [
+        relative(path)
+        for path in CODE
+        if imports_prefect(relative(path), path.read_text(encoding="utf-8"))
+    ]
+    none_of(
+        [
+            name
+            for name in users
+            if not re.fullmatch(r"(flows|tasks|flows/orchestration)/\w+\.py", name)
+        ]
+    )
 
 
 def test_an_import_of_the_orchestrator_is_found() -> None:
-    assert imports_prefect("schemas/run.py", "def f():\n    from prefect.cache_policies import INPUTS")
+    assert imports_prefect(
+        "schemas/run.py", "def f():\n    from prefect.cache_policies import INPUTS"
+    )
     assert imports_prefect("schemas/run.py", "import prefect_dask")
     assert not imports_prefect("schemas/run.py", "from schemas.run import prefect")
 
@@ -175,8 +222,18 @@ def test_only_the_registry_names_a_benchmark_outside_its_folder() -> None:
 
 def test_shared_sql_names_no_benchmark() -> None:
     named = re.compile("|".join(BENCHMARKS), re.IGNORECASE)
-    statements = {path: re.sub("--.*", "", path.read_text(encoding="utf-8")) for path in own_files() if path.suffix == ".sql"}
-    none_of([relative(p) for p, sql in statements.items() if relative(p).startswith("warehouse/") and named.search(sql)])
+    statements = {
+        path: re.sub("--.*", "", path.read_text(encoding="utf-8"))
+        for path in own_files()
+        if path.suffix == ".sql"
+    }
+    none_of(
+        [
+            relative(p)
+            for p, sql in statements.items()
+            if relative(p).startswith("warehouse/") and named.search(sql)
+        ]
+    )
 
 
 def test_a_mention_of_a_benchmark_is_found_in_code_but_not_in_docstrings_and_comments() -> None:
@@ -209,9 +266,16 @@ def classes(trees: Iterable[ast.Module]) -> dict[str, list[ast.ClassDef]]:
 
 def declared(node: ast.ClassDef, known: Mapping[str, list[ast.ClassDef]]) -> Iterator[str]:
     """Methods that a base of the class describes, or a class that its docstring names in full: "See `package.Protocol`"."""
-    named = {dotted.split(".")[-1] for dotted in re.findall(r"`((?:\w+\.)+\w+)`", ast.get_docstring(node) or "")}
-    for base in (base for name in (bases(node) | named) - {node.name} for base in known.get(name, ())):
-        yield from (method.name for method in public_functions(base.body) if ast.get_docstring(method))
+    named = {
+        dotted.split(".")[-1]
+        for dotted in re.findall(r"`((?:\w+\.)+\w+)`", ast.get_docstring(node) or "")
+    }
+    for base in (
+        base for name in (bases(node) | named) - {node.name} for base in known.get(name, ())
+    ):
+        yield from (
+            method.name for method in public_functions(base.body) if ast.get_docstring(method)
+        )
         yield from declared(base, known)
 
 
@@ -221,10 +285,22 @@ def silent_parts(name: str, tree: ast.Module, known: Mapping[str, list[ast.Class
     A method need not repeat the docstring of a protocol or base that its class declares.
     """
     silent = [name] if tree.body and ast.get_docstring(tree) is None else []
-    silent += [f"{name}:{f.lineno}: {f.name}" for f in public_functions(tree.body) if ast.get_docstring(f) is None]
-    for node in (node for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")):
+    silent += [
+        f"{name}:{f.lineno}: {f.name}"
+        for f in public_functions(tree.body)
+        if ast.get_docstring(f) is None
+    ]
+    for node in (
+        node
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ):
         silent += [f"{name}:{node.lineno}: {node.name}"] if ast.get_docstring(node) is None else []
-        methods = [f for f in public_functions(node.body) if ast.get_docstring(f) is None and f.name not in declared(node, known)]
+        methods = [
+            f
+            for f in public_functions(node.body)
+            if ast.get_docstring(f) is None and f.name not in declared(node, known)
+        ]
         silent += [f"{name}:{f.lineno}: {node.name}.{f.name}" for f in methods]
     return silent
 
@@ -237,32 +313,52 @@ def test_every_module_class_and_public_function_says_what_it_is() -> None:
 
 
 def test_a_silent_method_is_found_unless_its_class_declares_who_describes_it() -> None:
-    seat = ast.parse('class Seat(Protocol):\n    def speak(self):\n        "Says."\n    def stop(self): ...')
+    seat = ast.parse(
+        'class Seat(Protocol):\n    def speak(self):\n        "Says."\n    def stop(self): ...'
+    )
     source = '"Chairs."\nclass Stool:\n    "{}"\n    def speak(self): ...\n    def stop(self): ...\n    def _lean(self): ...'
-    of_a_seat, of_none = ast.parse(source.format("See `rooms.Seat`.")), ast.parse(source.format("Low."))
+    of_a_seat, of_none = (
+        ast.parse(source.format("See `rooms.Seat`.")),
+        ast.parse(source.format("Low.")),
+    )
     assert silent_parts("a.py", of_a_seat, classes([seat])) == ["a.py:5: Stool.stop"]
-    assert silent_parts("a.py", of_none, classes([seat])) == ["a.py:4: Stool.speak", "a.py:5: Stool.stop"]
+    assert silent_parts("a.py", of_none, classes([seat])) == [
+        "a.py:4: Stool.speak",
+        "a.py:5: Stool.stop",
+    ]
     board = ast.parse('class Board:\n    def show(self):\n        "Shows."\nclass Wide(Board): ...')
     line = '"Boards."\nclass Line({}):\n    "Long."\n    def show(self): ...'
     for base in ("Board", "Wide"):
         assert silent_parts("a.py", ast.parse(line.format(base)), classes([board])) == []
-    assert silent_parts("a.py", ast.parse(line.format("")), classes([board])) == ["a.py:4: Line.show"]
+    assert silent_parts("a.py", ast.parse(line.format("")), classes([board])) == [
+        "a.py:4: Line.show"
+    ]
 
 
 def test_a_silent_class_is_found() -> None:
-    assert silent_parts("a.py", ast.parse('"Ends."\nclass Outcome(StrEnum):\n    PASSED = "passed"'), {}) == ["a.py:2: Outcome"]
+    assert silent_parts(
+        "a.py", ast.parse('"Ends."\nclass Outcome(StrEnum):\n    PASSED = "passed"'), {}
+    ) == ["a.py:2: Outcome"]
 
 
 def test_every_folder_of_the_card_and_every_benchmark_has_a_readme() -> None:
     folders = [*PACKAGES, "tests", *(f"tasks/benchmarks/{name}" for name in BENCHMARKS)]
     short = [name for name in folders if not (ROOT / name / "README.md").is_file()]
     none_of(short)
-    none_of([name for name in folders if len((ROOT / name / "README.md").read_text(encoding="utf-8").split()) < 30])
+    none_of(
+        [
+            name
+            for name in folders
+            if len((ROOT / name / "README.md").read_text(encoding="utf-8").split()) < 30
+        ]
+    )
 
 
 def test_no_python_file_is_long() -> None:
     lengths = {relative(path): path.read_text(encoding="utf-8").count("\n") for path in PYTHON}
-    most = {name: MAX_LINES_OF_TESTS if name.startswith("tests/") else MAX_LINES for name in lengths}
+    most = {
+        name: MAX_LINES_OF_TESTS if name.startswith("tests/") else MAX_LINES for name in lengths
+    }
     none_of([f"{name}: {n} lines" for name, n in lengths.items() if n > most[name]])
 
 
@@ -272,7 +368,9 @@ def test_the_top_level_is_fixed() -> None:
 
 def test_every_folder_of_tests_is_a_package() -> None:
     folders = {path.parent for path in PYTHON if relative(path).startswith("tests/")}
-    none_of(sorted(relative(folder) for folder in folders if not (folder / "__init__.py").is_file()))
+    none_of(
+        sorted(relative(folder) for folder in folders if not (folder / "__init__.py").is_file())
+    )
 
 
 def _lines_with(pattern: re.Pattern[str]) -> list[str]:
@@ -282,12 +380,21 @@ def _lines_with(pattern: re.Pattern[str]) -> list[str]:
             lines = path.read_text(encoding="utf-8").splitlines()
         except UnicodeDecodeError:  # no text
             continue
-        found += [f"{relative(path)}:{number}" for number, line in enumerate(lines, 1) if pattern.search(line)]
+        found += [
+            f"{relative(path)}:{number}"
+            for number, line in enumerate(lines, 1)
+            if pattern.search(line)
+        ]
     return found
 
 
 def test_no_file_names_a_registry_host() -> None:
-    hosts = ("pypi" + r"\.org", "python" + "hosted", r"registry\.npm" + "js", "deb" + r"\.debian\.org")
+    hosts = (
+        "pypi" + r"\.org",
+        "python" + "hosted",
+        r"registry\.npm" + "js",
+        "deb" + r"\.debian\.org",
+    )
     none_of(_lines_with(re.compile("|".join(hosts))))
 
 

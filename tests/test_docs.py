@@ -17,8 +17,12 @@ from tests.test_readme import command_tree
 
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 DOTTED = re.compile(r"`((?:schemas|sandbox|tasks|warehouse|flows)(?:\.\w+)*)`")
-STATUS = re.compile(r"Status: (?:accepted|(?:accepted; )?superseded by \[(\d{4})\]\(\1-[a-z0-9-]+\.md\)(?: for the .+)?)")
-MKDOCS = pytest.mark.skipif(find_spec("mkdocs") is None, reason="mkdocs is not installed: make docs")
+STATUS = re.compile(
+    r"Status: (?:accepted|(?:accepted; )?superseded by \[(\d{4})\]\(\1-[a-z0-9-]+\.md\)(?: for the .+)?)"
+)
+MKDOCS = pytest.mark.skipif(
+    find_spec("mkdocs") is None, reason="mkdocs is not installed: make docs"
+)
 
 
 def built(root: Path, out: Path) -> subprocess.CompletedProcess[str]:
@@ -54,14 +58,19 @@ def test_a_link_to_a_missing_heading_fails_the_build(tmp_path: Path) -> None:
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, copy / name)
     page = copy / "flows" / "text" / "topics" / "models.md"
-    page.write_text(page.read_text(encoding="utf-8") + "\n[gone](vllm.md#no-such-heading)\n", encoding="utf-8")
+    page.write_text(
+        page.read_text(encoding="utf-8") + "\n[gone](vllm.md#no-such-heading)\n", encoding="utf-8"
+    )
     done = built(copy, tmp_path / "site")
     assert done.returncode == 1
     assert "no-such-heading" in done.stdout + done.stderr
 
 
 def test_links_become_those_of_the_site() -> None:
-    pages = {"flows/text/topics/a.md": "how-to/a.md", "tasks/benchmarks/b/README.md": "benchmarks/b.md"}
+    pages = {
+        "flows/text/topics/a.md": "how-to/a.md",
+        "tasks/benchmarks/b/README.md": "benchmarks/b.md",
+    }
     code = "[c](../gone.py), `[no](x)`\n```\n[no](y)\n```"
     text = f"[b](../../../tasks/benchmarks/b/README.md#top), [`code`](../work.py), [`flows/text/work.py`](../work.py), {code}"
     assert generate().rewritten(text, "flows/text/topics/a.md", "how-to/a.md", pages) == (
@@ -72,15 +81,23 @@ def test_links_become_those_of_the_site() -> None:
 def test_the_reference_has_every_command_table_column_metric_and_exit_code() -> None:
     pages = generated_pages()
     shown = {name for name, command in command_tree().commands.items() if not command.hidden}
-    assert shown <= {line.split()[2] for line in pages["reference/cli.md"].splitlines() if line.startswith("## parley ")}
+    assert shown <= {
+        line.split()[2]
+        for line in pages["reference/cli.md"].splitlines()
+        if line.startswith("## parley ")
+    }
     assert "`--dry-run`" in pages["reference/cli.md"]
     sections = dict(part.split("\n", 1) for part in pages["reference/tables.md"].split("\n## ")[1:])
-    assert {name: re.findall(r"^\| `(\w+)`", text, re.MULTILINE) for name, text in sections.items()} == {
-        name: table.schema.names for name, table in TABLES.items()
-    }
+    assert {
+        name: re.findall(r"^\| `(\w+)`", text, re.MULTILINE) for name, text in sections.items()
+    } == {name: table.schema.names for name, table in TABLES.items()}
     assert re.findall(r"^### (.+)$", pages["reference/metrics.md"], re.MULTILINE)
-    assert sorted(re.findall(r"^### (.+)$", pages["reference/metrics.md"], re.MULTILINE)) == sorted(METRICS.names())
-    assert re.findall(r"^\| \*\*(\d)\*\*", pages["reference/exit-codes.md"], re.MULTILINE) == list("012345")
+    assert sorted(re.findall(r"^### (.+)$", pages["reference/metrics.md"], re.MULTILINE)) == sorted(
+        METRICS.names()
+    )
+    assert re.findall(r"^\| \*\*(\d)\*\*", pages["reference/exit-codes.md"], re.MULTILINE) == list(
+        "012345"
+    )
 
 
 def test_the_reference_of_the_configuration_shows_types_defaults_and_docstrings() -> None:
@@ -91,10 +108,16 @@ def test_the_reference_of_the_configuration_shows_types_defaults_and_docstrings(
 
 
 def test_every_module_of_the_architecture_exists() -> None:
-    names = DOTTED.findall((ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8"))
+    names = DOTTED.findall(
+        (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    )
     assert len(names) > 20
     paths = {name: ROOT / name.replace(".", "/") for name in names}
-    assert [name for name, path in paths.items() if not path.is_dir() and not path.with_suffix(".py").is_file()] == []
+    assert [
+        name
+        for name, path in paths.items()
+        if not path.is_dir() and not path.with_suffix(".py").is_file()
+    ] == []
 
 
 def test_every_decision_has_a_number_a_title_and_a_status() -> None:

@@ -12,7 +12,10 @@ import pytest
 from tests.own_files import ROOT
 
 PAGE = ROOT / "flows" / "text" / "topics" / "first-benchmark.md"
-FENCE = re.compile(r"^```(?P<kind>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(
+    r"^```(?P<kind>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
 ANY_LINES = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -22,7 +25,11 @@ def run_page(text: str, folder: Path) -> list[str]:
     command = folder / "bin" / "parley"
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m flows.cli "$@"\n')
     command.chmod(0o755)
-    paths = {"PATH": f"{command.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "PARLEY_HOME": str(folder / ".parley")}
+    paths = {
+        "PATH": f"{command.parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "PARLEY_HOME": str(folder / ".parley"),
+    }
     printed, differing = "", []
     for fence in FENCE.finditer(text):
         kind, content = fence["kind"], fence["text"]
@@ -40,7 +47,9 @@ def run_page(text: str, folder: Path) -> list[str]:
             )
             assert done.returncode == 0, f"{content}{done.stdout}{done.stderr}"
             printed = done.stdout
-        elif kind == "text" and not doctest.OutputChecker().check_output(content, printed, ANY_LINES):
+        elif kind == "text" and not doctest.OutputChecker().check_output(
+            content, printed, ANY_LINES
+        ):
             differing.append(f"the page says:\n{content}\nprinted was:\n{printed}")
     return differing
 

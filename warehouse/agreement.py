@@ -25,15 +25,21 @@ Row = tuple[str | int | float | None, ...]
 def refresh_agreement(connection: "DuckDBPyConnection") -> None:
     """Make all rows anew of the ratings and judgements that the file holds now."""
     people, judges = _read(connection, "rated_by_people"), _read(connection, "rated_by_judges")
-    rows = [row for rated in people for row in _rows_of(rated, people[rated], judges.get(rated, {}))]
+    rows = [
+        row for rated in people for row in _rows_of(rated, people[rated], judges.get(rated, {}))
+    ]
     for rubric in dict.fromkeys(rubric for rubric, _ in people):
         rows += pooled_rows(rubric, people, judges)
     connection.execute("delete from agreement")
     if rows:
-        connection.executemany(f"insert into agreement values ({', '.join('?' * len(rows[0]))})", rows)
+        connection.executemany(
+            f"insert into agreement values ({', '.join('?' * len(rows[0]))})", rows
+        )
 
 
-def _read(connection: "DuckDBPyConnection", name: str) -> dict[tuple[str, str], dict[str, dict[Thing, Mark]]]:
+def _read(
+    connection: "DuckDBPyConnection", name: str
+) -> dict[tuple[str, str], dict[str, dict[Thing, Mark]]]:
     """(rubric, dimension) -> who -> marks."""
     found: dict[tuple[str, str], dict[str, dict[Thing, Mark]]] = {}
     for rubric, dimension, who, episode, turn, value, label in connection.execute(
@@ -44,13 +50,19 @@ def _read(connection: "DuckDBPyConnection", name: str) -> dict[tuple[str, str], 
     return found
 
 
-def _rows_of(rated: tuple[str, str], people: Mapping[str, Marks], judges: Mapping[str, Marks]) -> list[Row]:
+def _rows_of(
+    rated: tuple[str, str], people: Mapping[str, Marks], judges: Mapping[str, Marks]
+) -> list[Row]:
     pairs = [("raters", a, b, people[a], people[b]) for a, b in combinations(sorted(people), 2)]
-    pairs += [("rater_judge", a, b, people[a], judges[b]) for a in sorted(people) for b in sorted(judges)]
+    pairs += [
+        ("rater_judge", a, b, people[a], judges[b]) for a in sorted(people) for b in sorted(judges)
+    ]
     if len(people) > 1:
         agreed = consensus(tuple(people.values()))
         pairs += [("consensus_judge", CONSENSUS, b, agreed, judges[b]) for b in sorted(judges)]
-    return [_row(rated, pair, a, b, [(first, second)]) for pair, a, b, first, second in pairs if first]
+    return [
+        _row(rated, pair, a, b, [(first, second)]) for pair, a, b, first, second in pairs if first
+    ]
 
 
 Rated = Mapping[tuple[str, str], Mapping[str, Marks]]
@@ -64,7 +76,9 @@ def pooled_rows(rubric: str, people: Rated, judges: Rated) -> list[Row]:
 
     Source: Talk2Code, Subjective Evaluation: three experts, 200 dialogues, six dimensions; one kappa among them, one with GPT-4o.
     """
-    dimensions = _of_one_kind({dimension: marks for (name, dimension), marks in people.items() if name == rubric})
+    dimensions = _of_one_kind(
+        {dimension: marks for (name, dimension), marks in people.items() if name == rubric}
+    )
     raters, theirs = _pooled(rubric, dimensions, people), _pooled(rubric, dimensions, judges)
     if len(dimensions) < 2 and len(raters) < 3:
         return []
@@ -75,7 +89,13 @@ def pooled_rows(rubric: str, people: Rated, judges: Rated) -> list[Row]:
         rows.append(_row(rated, "raters", EVERYBODY, EVERYBODY, pairs))
     if len(raters) > 1:
         rows += [
-            _row(rated, "rater_judge", EVERYBODY, judge, [(raters[name], theirs[judge]) for name in sorted(raters)])
+            _row(
+                rated,
+                "rater_judge",
+                EVERYBODY,
+                judge,
+                [(raters[name], theirs[judge]) for name in sorted(raters)],
+            )
             for judge in sorted(theirs)
         ]
     return rows
@@ -87,7 +107,9 @@ def _of_one_kind(dimensions: Mapping[str, Mapping[str, Marks]]) -> tuple[str, ..
         name: any(isinstance(mark, str) for marks in raters.values() for mark in marks.values())
         for name, raters in dimensions.items()
     }
-    return tuple(name for name, words in sorted(has_words.items()) if not words) or tuple(sorted(has_words))
+    return tuple(name for name, words in sorted(has_words.items()) if not words) or tuple(
+        sorted(has_words)
+    )
 
 
 def _pooled(rubric: str, dimensions: Sequence[str], rated: Rated) -> dict[str, dict[Thing, Mark]]:
@@ -95,7 +117,9 @@ def _pooled(rubric: str, dimensions: Sequence[str], rated: Rated) -> dict[str, d
     pooled: dict[str, dict[Thing, Mark]] = {}
     for dimension in dimensions:
         for who, marks in rated.get((rubric, dimension), {}).items():
-            pooled.setdefault(who, {}).update({(*thing[:2], dimension): mark for thing, mark in marks.items()})
+            pooled.setdefault(who, {}).update(
+                {(*thing[:2], dimension): mark for thing, mark in marks.items()}
+            )
     return pooled
 
 
@@ -121,15 +145,21 @@ def _common(marks: Sequence[Mark]) -> Mark | None:
     return None if others and others[0][1] == most else word
 
 
-def _row(rated: tuple[str, str], pair: str, a: str, b: str, sides: Sequence[tuple[Marks, Marks]]) -> Row:
+def _row(
+    rated: tuple[str, str], pair: str, a: str, b: str, sides: Sequence[tuple[Marks, Marks]]
+) -> Row:
     """`n_missing`: things that only one of two raters rated; or that a person rated, and the judge did not.
 
     Args:
         sides: marks of the two sides; several pairs of them are laid end to end.
     """
-    marked = [(thing[0], x[thing], y[thing]) for x, y in sides for thing in sorted(x.keys() & y.keys())]
+    marked = [
+        (thing[0], x[thing], y[thing]) for x, y in sides for thing in sorted(x.keys() & y.keys())
+    ]
     plain, weighted = kappa(marked), weighted_kappa(marked)
-    n_missing = sum(len(x.keys() ^ y.keys() if pair == "raters" else x.keys() - y.keys()) for x, y in sides)
+    n_missing = sum(
+        len(x.keys() ^ y.keys() if pair == "raters" else x.keys() - y.keys()) for x, y in sides
+    )
     return (
         *(*rated, pair, a, b),
         *(len(marked), n_missing, len({episode for episode, _, _ in marked})),

@@ -74,7 +74,9 @@ def connect(home: Path) -> "DuckDBPyConnection":
         if identity(path) == found:
             return connection
         connection.close()
-    raise ParleyError(f"{path} was replaced {_OPENINGS} times while it was opened. Ask again when other publications have ended")
+    raise ParleyError(
+        f"{path} was replaced {_OPENINGS} times while it was opened. Ask again when other publications have ended"
+    )
 
 
 def _attached(path: Path) -> "DuckDBPyConnection":
@@ -134,7 +136,9 @@ def shown_runs(home: Path) -> dict[str, str]:
     The warehouse does not show a record of the lake with another time yet. Empty where the warehouse is missing or unreadable.
     """
     try:
-        return dict(query(home, "select run_id, finished_at from runs where status = 'finished'")[1])
+        return dict(
+            query(home, "select run_id, finished_at from runs where status = 'finished'")[1]
+        )
     except ParleyError:
         return {}
 

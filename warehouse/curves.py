@@ -5,7 +5,16 @@ from dataclasses import dataclass
 
 _NEEDED = {"run_id", "model", "setting", "dataset_version"}
 _SHARED = (
-    *("run_id", "benchmark", "model", "setting", "dataset_version", "sandbox", "isolated", "task_share"),
+    *(
+        "run_id",
+        "benchmark",
+        "model",
+        "setting",
+        "dataset_version",
+        "sandbox",
+        "isolated",
+        "task_share",
+    ),
     *("episode_options", "scoring_options", "options"),
 )
 """Columns of result tables that tell runs apart, not parts of a run."""
@@ -35,11 +44,17 @@ def curve_table(name: str, types: Mapping[str, str]) -> CurveTable | None:
     axis = next((column for column in ("turn", "level") if column in types), None)
     if axis is None or not measures or not types.keys() >= _NEEDED:
         return None
-    parts = (column for column, kind in types.items() if kind == "VARCHAR" and column != axis and column not in _SHARED)
+    parts = (
+        column
+        for column, kind in types.items()
+        if kind == "VARCHAR" and column != axis and column not in _SHARED
+    )
     return CurveTable(name, axis, tuple(parts), tuple(measures), counts_of(types, measures))
 
 
-def counts_of(columns: Collection[str], measures: Sequence[str]) -> dict[str, tuple[str | None, str | None]]:
+def counts_of(
+    columns: Collection[str], measures: Sequence[str]
+) -> dict[str, tuple[str | None, str | None]]:
     """Measure -> columns of its n and n_unscored.
 
     `n_ca` is of `ca`, and of `ca_strict` where there is no `n_ca_strict`. `n` is of the one measure without such a column, or of
@@ -53,4 +68,7 @@ def counts_of(columns: Collection[str], measures: Sequence[str]) -> dict[str, tu
     without = [measure for measure, n in own.items() if n is None]
     if "n" in columns and len(without) in (1, len(measures)):
         own |= dict.fromkeys(without, "n")
-    return {m: (n, f"{n}_unscored" if n is not None and f"{n}_unscored" in columns else None) for m, n in own.items()}
+    return {
+        m: (n, f"{n}_unscored" if n is not None and f"{n}_unscored" in columns else None)
+        for m, n in own.items()
+    }

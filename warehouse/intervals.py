@@ -38,7 +38,9 @@ def interval(values: Sequence[float], clusters: Sequence[str]) -> Interval | Non
         ValueError: not one cluster for each value.
     """
     if len(values) != len(clusters):
-        raise ValueError(f"{len(values)} values and {len(clusters)} clusters: each value has one cluster")
+        raise ValueError(
+            f"{len(values)} values and {len(clusters)} clusters: each value has one cluster"
+        )
     if not values:
         return None
     n_clusters = len(set(clusters))
@@ -109,7 +111,9 @@ def cluster_bootstrap(values: Sequence[float], clusters: Sequence[str]) -> Inter
     means: list[float] = []
     chunk = max(1, _CHUNK // len(groups))
     for start in range(0, RESAMPLES, chunk):
-        drawn = generator.integers(0, len(groups), size=(min(chunk, RESAMPLES - start), len(groups)))
+        drawn = generator.integers(
+            0, len(groups), size=(min(chunk, RESAMPLES - start), len(groups))
+        )
         means.extend((sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)).tolist())
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(means, [tail, 1 - tail])
@@ -151,7 +155,9 @@ def register_intervals(connection: "DuckDBPyConnection") -> None:
         return None if found is None else found[1]
 
     for name, function in (("interval_low", low), ("interval_high", high)):
-        connection.create_function(name, function, ["DOUBLE[]", "VARCHAR[]"], "DOUBLE", null_handling=SPECIAL)
+        connection.create_function(
+            name, function, ["DOUBLE[]", "VARCHAR[]"], "DOUBLE", null_handling=SPECIAL
+        )
 
     def exact_low(k: int, n: int) -> float | None:
         return exact_binomial(k, n)[0] if n else None
@@ -160,4 +166,6 @@ def register_intervals(connection: "DuckDBPyConnection") -> None:
         return exact_binomial(k, n)[1] if n else None
 
     for name, function in (("exact_low", exact_low), ("exact_high", exact_high)):
-        connection.create_function(name, function, ["BIGINT", "BIGINT"], "DOUBLE", null_handling=SPECIAL)
+        connection.create_function(
+            name, function, ["BIGINT", "BIGINT"], "DOUBLE", null_handling=SPECIAL
+        )

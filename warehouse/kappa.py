@@ -39,8 +39,13 @@ def kappa(marked: Sequence[Marked]) -> Kappa:
 
     Source: Cohen 1960, "A coefficient of agreement for nominal scales", Educational and Psychological Measurement 20.
     """
-    places = {mark: place for place, mark in enumerate(sorted({m for _, *both in marked for m in both}, key=str))}
-    return _with_interval([(episode, places[a], places[b]) for episode, a, b in marked], len(places), None)
+    places = {
+        mark: place
+        for place, mark in enumerate(sorted({m for _, *both in marked for m in both}, key=str))
+    }
+    return _with_interval(
+        [(episode, places[a], places[b]) for episode, a, b in marked], len(places), None
+    )
 
 
 def weighted_kappa(marked: Sequence[Marked]) -> Kappa:
@@ -61,7 +66,10 @@ def weighted_kappa(marked: Sequence[Marked]) -> Kappa:
     step = _common_step([value - exact[0] for value in exact])
     if step and (exact[-1] - exact[0]) / step > MOST_STEPS:
         return Kappa(undefined_because=NO_SCALE)
-    places = {value: int((whole - exact[0]) / (step or 1)) for value, whole in zip(values, exact, strict=True)}
+    places = {
+        value: int((whole - exact[0]) / (step or 1))
+        for value, whole in zip(values, exact, strict=True)
+    }
     on_scale = [(episode, places[float(a)], places[float(b)]) for episode, a, b in marked]
     return _with_interval(on_scale, max(places.values(), default=0) + 1, "quadratic")
 
@@ -97,12 +105,16 @@ def _with_interval(marked: Sequence[Placed], n_places: int, weights: str | None)
     for episode, a, b in marked:
         of_episode.setdefault(episode, []).append((a, b))
     alike = Counter(tuple(sorted(pairs)) for pairs in of_episode.values())
-    others = [(_score(total - Counter(pairs), n_places, weights), n) for pairs, n in sorted(alike.items())]
+    others = [
+        (_score(total - Counter(pairs), n_places, weights), n) for pairs, n in sorted(alike.items())
+    ]
     without = [one for one, n in others if one is not None for _ in range(n)]
     if len(without) < max(2, len(of_episode)):
         return Kappa(value)
     mean = math.fsum(without) / len(without)
-    error = math.sqrt((len(without) - 1) / len(without) * math.fsum((one - mean) ** 2 for one in without))
+    error = math.sqrt(
+        (len(without) - 1) / len(without) * math.fsum((one - mean) ** 2 for one in without)
+    )
     if error < 1e-12:
         return Kappa(value)
     from scipy.stats import t
@@ -120,4 +132,8 @@ def _score(pairs: Counter[tuple[int, int]], n_places: int, weights: str | None) 
         return None
     first, second = zip(*pairs, strict=True)
     counts = list(pairs.values())
-    return float(cohen_kappa_score(first, second, labels=range(n_places), weights=weights, sample_weight=counts))
+    return float(
+        cohen_kappa_score(
+            first, second, labels=range(n_places), weights=weights, sample_weight=counts
+        )
+    )

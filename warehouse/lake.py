@@ -87,10 +87,14 @@ def _partitions(lake: Path, table: str) -> Iterator[Partition]:
             f"{folder}/{entry.name}"
             for folder in folders
             for entry in _entries(lake / folder)
-            if entry.is_dir() and _COLUMN_OF_FOLDER.get(entry.name.split("=", 1)[0], entry.name.split("=", 1)[0]) == column
+            if entry.is_dir()
+            and _COLUMN_OF_FOLDER.get(entry.name.split("=", 1)[0], entry.name.split("=", 1)[0])
+            == column
         ]
     for folder in folders:
-        parts = tuple(_part(table, entry) for entry in _entries(lake / folder) if _is_part(entry.name))
+        parts = tuple(
+            _part(table, entry) for entry in _entries(lake / folder) if _is_part(entry.name)
+        )
         if parts:
             yield Partition(table, folder, parts)
 
@@ -101,13 +105,18 @@ def _list_store(lake: ObjectPath) -> Listing:
         folder = str(path.parent.relative_to(lake))
         table, *steps = folder.split("/")
         keys = [step.split("=", 1)[0] for step in steps]
-        if table in TABLES and tuple(_COLUMN_OF_FOLDER.get(key, key) for key in keys) == tuple(TABLES[table].partition_by):
+        if table in TABLES and tuple(_COLUMN_OF_FOLDER.get(key, key) for key in keys) == tuple(
+            TABLES[table].partition_by
+        ):
             stat = path.stat()
             part = Part(path.name, stat.st_size, stat.st_ino if table in REPLACED_IN_PLACE else 0)
             found[table].setdefault(folder, []).append(part)
     by_name = {table: sorted(folders.items()) for table, folders in found.items()}
     return {
-        table: {folder: Partition(table, folder, tuple(sorted(parts, key=lambda part: part.name))) for folder, parts in folders}
+        table: {
+            folder: Partition(table, folder, tuple(sorted(parts, key=lambda part: part.name)))
+            for folder, parts in folders
+        }
         for table, folders in by_name.items()
     }
 
@@ -182,7 +191,10 @@ def is_other_version(table: str, path: Path) -> bool:
         metadata = read_schema(path).metadata or {}
     except (pa.ArrowException, ValueError, OSError):
         return False
-    return metadata.get(NAME_KEY) == table.encode() and metadata.get(VERSION_KEY) != str(TABLES[table].version).encode()
+    return (
+        metadata.get(NAME_KEY) == table.encode()
+        and metadata.get(VERSION_KEY) != str(TABLES[table].version).encode()
+    )
 
 
 def _check_keys(rows: "pa.Table", partition: Partition, path: Path) -> None:

@@ -64,7 +64,9 @@ def collect_marts(given: Sequence[Traversable]) -> tuple[SqlFile, ...]:
     for source in given:
         mart = sql_files.read_sql(source)
         if not re.fullmatch(r"[a-z][a-z0-9_]*", mart.name):
-            raise ConfigError(f"mart {source.name!r}: a mart's name is made of small letters, digits and `_`")
+            raise ConfigError(
+                f"mart {source.name!r}: a mart's name is made of small letters, digits and `_`"
+            )
         if mart.name in DDL or mart.name in {m.name for m in marts}:
             raise ConfigError(
                 f"mart {source.name!r}: the warehouse has a table {mart.name!r} already. Give the file another name"
@@ -85,7 +87,12 @@ def plan_marts(connection: "DuckDBPyConnection", given: Sequence[SqlFile]) -> Ma
     return MartPlan(marts, unchanged)
 
 
-def refresh_marts(connection: "DuckDBPyConnection", plan: MartPlan, touched: Collection[str], published: Collection[str]) -> None:
+def refresh_marts(
+    connection: "DuckDBPyConnection",
+    plan: MartPlan,
+    touched: Collection[str],
+    published: Collection[str],
+) -> None:
     """Bring all marts up to date. Commits the open transaction and leaves a new one open.
 
     DuckDB 2.0 was seen to read a table as empty that one transaction had made without rows and then filled.
@@ -100,10 +107,16 @@ def refresh_marts(connection: "DuckDBPyConnection", plan: MartPlan, touched: Col
     set_runs(connection, "touched_runs", touched)
     kept, remade = plan.marts[: plan.n_unchanged], plan.marts[plan.n_unchanged :]
     for mart in kept:
-        connection.execute(f"delete from {identifier(mart.name)} where run_id in (select run_id from touched_runs)")
+        connection.execute(
+            f"delete from {identifier(mart.name)} where run_id in (select run_id from touched_runs)"
+        )
     _set_changed(connection, ())
     for mart in remade:
-        _run(connection, mart, f"create or replace table {identifier(mart.name)} as\n{_selection(mart)}")
+        _run(
+            connection,
+            mart,
+            f"create or replace table {identifier(mart.name)} as\n{_selection(mart)}",
+        )
     connection.execute("commit")
     connection.execute("begin")
     for marts, made_for in ((kept, set(touched) & set(published)), (remade, published)):
@@ -118,7 +131,13 @@ def refresh_marts(connection: "DuckDBPyConnection", plan: MartPlan, touched: Col
 
 def _groups(connection: "DuckDBPyConnection", runs: Collection[str]) -> Iterator[list[str]]:
     """Runs in groups whose scores fit into memory: a rebuild makes the marts of every run."""
-    sizes = dict(connection.execute("select run_id, count(*) from score_rows group by run_id").fetchall()) if runs else {}
+    sizes = (
+        dict(
+            connection.execute("select run_id, count(*) from score_rows group by run_id").fetchall()
+        )
+        if runs
+        else {}
+    )
     group: list[str] = []
     n_scores = 0
     for run_id in sorted(runs):
@@ -131,7 +150,9 @@ def _groups(connection: "DuckDBPyConnection", runs: Collection[str]) -> Iterator
         yield group
 
 
-def _insert(connection: "DuckDBPyConnection", marts: Sequence[SqlFile], runs: Collection[str]) -> None:
+def _insert(
+    connection: "DuckDBPyConnection", marts: Sequence[SqlFile], runs: Collection[str]
+) -> None:
     _set_changed(connection, runs)
     for mart in marts:
         _run(connection, mart, f"insert into {identifier(mart.name)} by name\n{_selection(mart)}")
@@ -149,7 +170,9 @@ def set_runs(connection: "DuckDBPyConnection", table: str, run_ids: Collection[s
     """Make a temporary table of some runs."""
     connection.execute(f"create or replace temporary table {table} (run_id varchar not null)")
     if run_ids:
-        connection.execute(f"insert into {table} (run_id) select unnest(?::varchar[])", [sorted(run_ids)])
+        connection.execute(
+            f"insert into {table} (run_id) select unnest(?::varchar[])", [sorted(run_ids)]
+        )
 
 
 def _set_changed(connection: "DuckDBPyConnection", run_ids: Collection[str]) -> None:
@@ -164,4 +187,6 @@ def _run(connection: "DuckDBPyConnection", mart: SqlFile, statement: str) -> Non
     try:
         connection.execute(statement)
     except duckdb.Error as error:
-        raise ParleyError(f"mart {mart.name!r}: {error}. Nothing was published; mend its SQL file") from error
+        raise ParleyError(
+            f"mart {mart.name!r}: {error}. Nothing was published; mend its SQL file"
+        ) from error

@@ -62,8 +62,12 @@ class ObjectPath(_PathLike):
 
     __slots__ = ("_found", "_fs", "_key")
 
-    def __init__(self, fs: "AbstractFileSystem", key: str, found: Mapping[str, Any] | None = None) -> None:
-        self._fs: Any = fs  # fsspec's methods return one thing or another, by the arguments of each call
+    def __init__(
+        self, fs: "AbstractFileSystem", key: str, found: Mapping[str, Any] | None = None
+    ) -> None:
+        self._fs: Any = (
+            fs  # fsspec's methods return one thing or another, by the arguments of each call
+        )
         self._key, self._found = key.rstrip("/"), found
 
     def __str__(self) -> str:
@@ -149,7 +153,9 @@ class ObjectPath(_PathLike):
                 found = self._fs.ls(self._key, detail=True)
             except FileNotFoundError:
                 found = []
-        return (ObjectPath(self._fs, info["name"], info) for info in found if info["type"] == "file")
+        return (
+            ObjectPath(self._fs, info["name"], info) for info in found if info["type"] == "file"
+        )
 
     def open(self, mode: str = "rb") -> BinaryIO:  # type: ignore[override]
         """The object's content, fetched whole: parts are read from both ends, and a request takes longer than the bytes."""
@@ -189,7 +195,9 @@ class ObjectPath(_PathLike):
             try:
                 self._fs.pipe_file(self._key, bytes(data))
             except FileNotFoundError as error:
-                raise ServerUnavailable(f"{self} cannot be written: {error}. Make the bucket first") from error
+                raise ServerUnavailable(
+                    f"{self} cannot be written: {error}. Make the bucket first"
+                ) from error
         return len(data)
 
     def unlink(self, missing_ok: bool = False) -> None:
@@ -270,22 +278,32 @@ def object_store(url: str) -> ObjectPath:
         return place
     bucket = place._pure.parts[0]
     try:
-        with ObjectPath(fs, bucket)._asked(), suppress(PermissionError):  # who may see the prefix alone cannot be asked this
+        with (
+            ObjectPath(fs, bucket)._asked(),
+            suppress(PermissionError),
+        ):  # who may see the prefix alone cannot be asked this
             fs.ls(bucket)
     except FileNotFoundError:
         if scheme != "memory":
-            raise ConfigError(f"PARLEY_LAKE={url!r}: there is no bucket {bucket!r}. Make it, or name another one") from None
+            raise ConfigError(
+                f"PARLEY_LAKE={url!r}: there is no bucket {bucket!r}. Make it, or name another one"
+            ) from None
     return place
 
 
 def _stat(info: Mapping[str, Any]) -> ObjectStat:
     """Of fsspec's `info`, whose fields have other names in each kind of store."""
-    times = (info.get(name) for name in ("LastModified", "last_modified", "mtime", "updated", "created"))
+    times = (
+        info.get(name) for name in ("LastModified", "last_modified", "mtime", "updated", "created")
+    )
     changed = next((time for time in times if time is not None), 0.0)
     if isinstance(changed, str):
         changed = datetime.fromisoformat(changed)
     seconds = changed.timestamp() if isinstance(changed, datetime) else float(changed)
     size = int(info.get("size") or 0)
-    version = next((str(info[name]) for name in ("ETag", "etag", "md5Hash", "generation") if info.get(name)), "")
+    version = next(
+        (str(info[name]) for name in ("ETag", "etag", "md5Hash", "generation") if info.get(name)),
+        "",
+    )
     number = int.from_bytes(sha256(f"{version} {size} {seconds}".encode()).digest()[:7])
     return ObjectStat(size, int(seconds * 1e9), number)

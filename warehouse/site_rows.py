@@ -31,7 +31,12 @@ class SiteRows:
     def __enter__(self) -> "SiteRows":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._connection.close()
 
     def rows(self, sql: str, **parameters: object) -> list[dict[str, Any]]:
@@ -55,24 +60,33 @@ class SiteRows:
     def runs(self) -> list[dict[str, Any]]:
         """Published runs, the newest first."""
         return self._labelled(
-            self.rows("select * exclude (work) from runs where status = 'finished' order by finished_at desc, run_id")
+            self.rows(
+                "select * exclude (work) from runs where status = 'finished' order by finished_at desc, run_id"
+            )
         )
 
     @cached_property
     def labels(self) -> Mapping[str, str]:
         """Run -> its model, and the run's short id where another run looks the same: one with other options, or another seed."""
         telling = ("model", "setting", "dataset_version", "task_share", "sandbox", "isolated")
-        found = self.rows(f"select run_id, {', '.join(telling)} from runs where status = 'finished'")
+        found = self.rows(
+            f"select run_id, {', '.join(telling)} from runs where status = 'finished'"
+        )
         looks = {row["run_id"]: tuple(row[name] for name in telling) for row in found}
         alike = Counter(looks.values())
-        return {run: look[0] if alike[look] == 1 else f"{look[0]} ({run[:12]})" for run, look in looks.items()}
+        return {
+            run: look[0] if alike[look] == 1 else f"{look[0]} ({run[:12]})"
+            for run, look in looks.items()
+        }
 
     def _labelled(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [{**row, "label": self.labels.get(row["run_id"], row["model"])} for row in rows]
 
     def leaderboard(self) -> list[dict[str, Any]]:
         """A row for each run and metric, the newest runs first."""
-        return self._labelled(self.rows("select * from leaderboard order by finished_at desc, run_id, metric"))
+        return self._labelled(
+            self.rows("select * from leaderboard order by finished_at desc, run_id, metric")
+        )
 
     def costs(self, run_id: str) -> list[dict[str, Any]]:
         """What a run cost, by role."""
@@ -80,7 +94,9 @@ class SiteRows:
 
     def history(self) -> list[dict[str, Any]]:
         """The checkpoints of each family in their order, a row for each series and metric."""
-        return self._labelled(self.rows("select * from history order by family, series, metric, position"))
+        return self._labelled(
+            self.rows("select * from history order by family, series, metric, position")
+        )
 
     def events(self) -> list[dict[str, Any]]:
         """Events of comparisons and histories with the night of their run: what changed, and both levels."""
@@ -147,11 +163,14 @@ class SiteRows:
             run=run_id,
         )
 
-    def parts_of(self, run_id: str, episode_ids: Sequence[str]) -> Iterator[tuple[str, dict[str, list[dict[str, Any]]]]]:
+    def parts_of(
+        self, run_id: str, episode_ids: Sequence[str]
+    ) -> Iterator[tuple[str, dict[str, list[dict[str, Any]]]]]:
         """Of each dialogue its `steps`, `test_verdicts`, `judge_verdicts` and `scores`, in the given order."""
         for batch in self._batches(run_id, episode_ids):
             found: dict[str, dict[str, list[dict[str, Any]]]] = {
-                one: {"steps": [], "test_verdicts": [], "judge_verdicts": [], "scores": []} for one in batch
+                one: {"steps": [], "test_verdicts": [], "judge_verdicts": [], "scores": []}
+                for one in batch
             }
             for table, order in (
                 ("steps", "position"),
@@ -160,13 +179,18 @@ class SiteRows:
                 ("scores", "turn, metric, instruction_id"),
             ):
                 wanted = "run_id = $run and list_contains($ids::varchar[], episode_id)"
-                for row in self.rows(f"select * from {table} where {wanted} order by {order}", run=run_id, ids=batch):
+                for row in self.rows(
+                    f"select * from {table} where {wanted} order by {order}", run=run_id, ids=batch
+                ):
                     found[row["episode_id"]][table].append(row)
             yield from ((one, found[one]) for one in batch)
 
     def _batches(self, run_id: str, episode_ids: Sequence[str]) -> Iterator[list[str]]:
         """The dialogues in groups that fit into memory: an agent's has hundreds of steps."""
-        counted = self.rows("select episode_id, count(*) as n from steps where run_id = $run group by episode_id", run=run_id)
+        counted = self.rows(
+            "select episode_id, count(*) as n from steps where run_id = $run group by episode_id",
+            run=run_id,
+        )
         sizes = {row["episode_id"]: row["n"] for row in counted}
         batch: list[str] = []
         n_steps = 0
@@ -189,19 +213,30 @@ class SiteRows:
             """,
             run=run_id,
         )
-        return {(row["dialog_id"], row["row_digest"]): (row["context_id"], row["context_turns"]) for row in found}
+        return {
+            (row["dialog_id"], row["row_digest"]): (row["context_id"], row["context_turns"])
+            for row in found
+        }
 
     def context(self, context_id: str) -> list[dict[str, Any]]:
         """The turns of a context."""
-        found = self.rows("select turns from contexts where context_id = $id limit 1", id=context_id)
+        found = self.rows(
+            "select turns from contexts where context_id = $id limit 1", id=context_id
+        )
         return found[0]["turns"] if found else []
 
     def curve_tables(self) -> list[CurveTable]:
         """Result tables with values by turn or level."""
         columns: dict[str, dict[str, str]] = {}
-        for row in self.rows("select table_name, column_name, data_type from duckdb_columns() where not internal order by all"):
+        for row in self.rows(
+            "select table_name, column_name, data_type from duckdb_columns() where not internal order by all"
+        ):
             columns.setdefault(row["table_name"], {})[row["column_name"]] = row["data_type"]
-        return [found for name, types in columns.items() if (found := curve_table(name, types)) is not None]
+        return [
+            found
+            for name, types in columns.items()
+            if (found := curve_table(name, types)) is not None
+        ]
 
     def table(self, name: str) -> list[dict[str, Any]]:
         """All rows of a result table."""
@@ -223,8 +258,13 @@ class SiteRows:
             directions: which way of each metric is better.
         """
         run, other = self._compared_runs[new], self._compared_runs[old]
-        between = JudgeMoves(self._connection).between(run, other), Decisions(self._connection).between(run, other)
-        return comparison_rows(run, other, ASKED, compare_scores(self._connection, new, old), directions, *between)
+        between = (
+            JudgeMoves(self._connection).between(run, other),
+            Decisions(self._connection).between(run, other),
+        )
+        return comparison_rows(
+            run, other, ASKED, compare_scores(self._connection, new, old), directions, *between
+        )
 
     def changed(self, old: str, new: str) -> list[dict[str, Any]]:
         """Dialogues of two runs, by problem and sample, with a metric's mean that is not the same in both."""

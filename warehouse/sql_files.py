@@ -21,7 +21,10 @@ class SqlFile:
 
 def read_sql(source: Traversable) -> SqlFile:
     """A statement without its closing semicolon."""
-    return SqlFile(source.name.removesuffix(".sql"), source.read_text(encoding="utf-8").strip().removesuffix(";"))
+    return SqlFile(
+        source.name.removesuffix(".sql"),
+        source.read_text(encoding="utf-8").strip().removesuffix(";"),
+    )
 
 
 def names(folder: Folder) -> tuple[str, ...]:

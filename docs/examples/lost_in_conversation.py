@@ -55,4 +55,10 @@ def LOST_IN_CONVERSATION(row):
         "recap": [*shards, RECAP + listed[-1]],
         "snowball": listed,
     }
-    return Item(row["id"], messages, tests=row.get("tests", ()), reference=row["reference"], level=row["task"])
+    return Item(
+        row["id"],
+        messages,
+        tests=row.get("tests", ()),
+        reference=row["reference"],
+        level=row["task"],
+    )

@@ -15,4 +15,6 @@ def texts(files):
 @benchmark("repairs", title="Repairs of small projects", agentic=True)
 def REPAIRS(row):
     repository = Repository(texts(row["files"]), texts(row["test_files"]), texts(row["fixed"]))
-    return Item(row["id"], [row["problem"], row["detail"]], tests=row["tests"], repository=repository)
+    return Item(
+        row["id"], [row["problem"], row["detail"]], tests=row["tests"], repository=repository
+    )

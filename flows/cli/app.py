@@ -59,7 +59,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Evaluate code LLMs in conversation: nightly, resumable, with honest denominators."""
 
@@ -116,7 +118,9 @@ def _told(error: OSError) -> str:
 
 
 def _say_how_to_go_on() -> None:
-    _say(f"parley: stopped. Nothing that was finished is lost; go on with: {shlex.join(['parley', *sys.argv[1:]])}")
+    _say(
+        f"parley: stopped. Nothing that was finished is lost; go on with: {shlex.join(['parley', *sys.argv[1:]])}"
+    )
 
 
 def _say(text: str) -> None:

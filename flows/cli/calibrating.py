@@ -49,9 +49,13 @@ def calibrated_text(done: Calibrated) -> str:
         lines[0] += f"; {found.n_known_faults} cannot pass, because of known faults in their data"
     lines += [f"  failed: {failure}" for failure in found.failed]
     if done.kept is None:
-        lines.append("Nothing is kept. Find out first why these fail: is a package missing, or is the sandbox in their way?")
+        lines.append(
+            "Nothing is kept. Find out first why these fail: is a package missing, or is the sandbox in their way?"
+        )
         return "\n".join(lines)
-    lines.append(f"slowest: {found.slowest}, {found.slowest_cpu_s:.2f} s of CPU time; the usual limit is {Limits().cpu_s:g} s")
+    lines.append(
+        f"slowest: {found.slowest}, {found.slowest_cpu_s:.2f} s of CPU time; the usual limit is {Limits().cpu_s:g} s"
+    )
     lines.append(f"{factor_text(done.kept)}\nkept in {done.path}")
     return "\n".join(lines)
 

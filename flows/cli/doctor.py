@@ -88,7 +88,9 @@ def _environments() -> Iterator[Finding]:
     for benchmark in map(BENCHMARKS.load, BENCHMARKS.names()):
         for version, name in benchmark.programs.environments.items():
             folders = benchmark.programs.package_folders(version)
-            n_packages = len({found.name for found in distributions(path=list(folders))}) if folders else 0
+            n_packages = (
+                len({found.name for found in distributions(path=list(folders))}) if folders else 0
+            )
             missing = f"not installed: `make {name}`, or `parley run --skip-missing-packages`"
             detail = f"{n_packages} in {folders[0]}" if folders else missing
             yield Finding(f"packages of {benchmark.name}", True if folders else None, detail)
@@ -139,7 +141,11 @@ def _server(home: Home) -> str:
     from flows.orchestration.server import server_status
 
     found = server_status(home.path)
-    return "not running: commands start one for their time; `parley server start` keeps one" if found is None else found.ui_url
+    return (
+        "not running: commands start one for their time; `parley server start` keeps one"
+        if found is None
+        else found.ui_url
+    )
 
 
 def _embedded() -> str:

@@ -8,7 +8,12 @@ from typer.core import TyperCommand
 
 ARGUMENTS, OPTIONS = "Arguments", "Options"
 """Typer's own names: `Options` has the options without a panel, the most common ones, and comes first."""
-ENDPOINT, ANSWERS, AGENT, SERVER = "Subject's endpoint", "Subject's answers", "Subject's agent", "Subject's server"
+ENDPOINT, ANSWERS, AGENT, SERVER = (
+    "Subject's endpoint",
+    "Subject's answers",
+    "Subject's agent",
+    "Subject's server",
+)
 EMBEDDER, DATA, EXECUTION = "Embedder", "Data", "Execution"
 QUALITY, COMPARISON = "Quality checks", "Comparison"
 
@@ -33,7 +38,9 @@ class PanelCommand(TyperCommand):
             record = parameter.get_help_record(ctx)
             if record is not None:
                 usual = ARGUMENTS if parameter.param_type_name == "argument" else OPTIONS
-                panels.setdefault(getattr(parameter, "rich_help_panel", None) or usual, []).append(record)
+                panels.setdefault(getattr(parameter, "rich_help_panel", None) or usual, []).append(
+                    record
+                )
         for name, records in panels.items():
             if records:
                 with formatter.section(name):

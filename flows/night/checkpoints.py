@@ -44,9 +44,13 @@ class CheckpointPlan:
         UsageError: a benchmark cannot be planned.
     """
 
-    def __init__(self, home: Home, settings: NightlyConfig, folder: Path, *, backfill: bool = False) -> None:
+    def __init__(
+        self, home: Home, settings: NightlyConfig, folder: Path, *, backfill: bool = False
+    ) -> None:
         self.home, self._settings, self._folder, self._backfill = home, settings, folder, backfill
-        self.sighting: Sighting = look(home, settings.sources, folder) if settings.sources else Sighting()
+        self.sighting: Sighting = (
+            look(home, settings.sources, folder) if settings.sources else Sighting()
+        )
 
     @cached_property
     def owed(self) -> tuple[Owed, ...]:
@@ -54,12 +58,23 @@ class CheckpointPlan:
 
         Newest first, and after them those that the latest night tried in vain: one that never ends keeps no other one back.
         """
-        names = {digest: row.model.partition(":")[2] for digest, row in known_checkpoints(self.home).items()}
-        finished, behind = (finished_runs(self.home), left_behind(self.home)) if self.sighting.found else ({}, frozenset[str]())
+        names = {
+            digest: row.model.partition(":")[2]
+            for digest, row in known_checkpoints(self.home).items()
+        }
+        finished, behind = (
+            (finished_runs(self.home), left_behind(self.home))
+            if self.sighting.found
+            else ({}, frozenset[str]())
+        )
         owed: list[Owed] = []
         with reading_once():
             for found in self.sighting.found:
-                plans = self._unfinished(found, names.get(found.digest, found.name), finished) if found.is_due else ()
+                plans = (
+                    self._unfinished(found, names.get(found.digest, found.name), finished)
+                    if found.is_due
+                    else ()
+                )
                 if plans:
                     owed.append(Owed(found, plans, any(plan.run_id in behind for plan in plans)))
         owed.sort(key=lambda one: one.is_left_behind)
@@ -70,11 +85,20 @@ class CheckpointPlan:
         for one in owed:
             source = one.found.source
             taken[id(source)] += 1
-            yield replace(one, tonight=self._backfill or taken[id(source)] <= (source.at_most or len(owed)))
+            yield replace(
+                one, tonight=self._backfill or taken[id(source)] <= (source.at_most or len(owed))
+            )
 
-    def _unfinished(self, found: Found, name: str, finished: Mapping[str, frozenset[str]]) -> tuple[RunPlan, ...]:
-        asked = found.source.request(found.spec, name if found.names_weights else None, found.digest, found.family)
-        plans = (plan_run(request, self.home) for request in self._settings.requests_for(asked, self._folder))
+    def _unfinished(
+        self, found: Found, name: str, finished: Mapping[str, frozenset[str]]
+    ) -> tuple[RunPlan, ...]:
+        asked = found.source.request(
+            found.spec, name if found.names_weights else None, found.digest, found.family
+        )
+        plans = (
+            plan_run(request, self.home)
+            for request in self._settings.requests_for(asked, self._folder)
+        )
         return tuple(plan for plan in plans if not is_known(plan, finished))
 
     @property
@@ -89,14 +113,25 @@ class CheckpointPlan:
     @property
     def unread(self) -> tuple[str, ...]:
         """A line about each source that could not be read."""
-        return tuple(f"source {one.source.place} was not read: {one.reason}" for one in self.sighting.unread)
+        return tuple(
+            f"source {one.source.place} was not read: {one.reason}" for one in self.sighting.unread
+        )
 
     def lines(self) -> tuple[str, ...]:
         """What the night's log says of the sources."""
-        waiting = [f"checkpoint {one.path} waits: {one.lacks}" for one in self.sighting.found if one.lacks]
-        taken = [f"checkpoint {one.found.path} is taken: {len(one.plans)} runs" for one in self.tonight]
+        waiting = [
+            f"checkpoint {one.path} waits: {one.lacks}" for one in self.sighting.found if one.lacks
+        ]
+        taken = [
+            f"checkpoint {one.found.path} is taken: {len(one.plans)} runs" for one in self.tonight
+        ]
         later = len(self.owed) - len(self.tonight)
-        return (*self.unread, *waiting, *taken, *([f"{later} checkpoints wait for another night or a backfill"] if later else []))
+        return (
+            *self.unread,
+            *waiting,
+            *taken,
+            *([f"{later} checkpoints wait for another night or a backfill"] if later else []),
+        )
 
 
 def night_requests(
@@ -127,7 +162,9 @@ def night_requests(
         say(plain_line(line, 500))
     requests = (*settings.requests(folder), *plan.requests())
     if not requests and plan.sighting.unread:
-        raise UsageError("; ".join(f"source {one.source.place}: {one.reason}" for one in plan.sighting.unread))
+        raise UsageError(
+            "; ".join(f"source {one.source.place}: {one.reason}" for one in plan.sighting.unread)
+        )
     if keep:
         report_sources(settings.notify, home, plan.unread)
         keep_checkpoints(home, [one.found for one in plan.tonight])

@@ -25,7 +25,13 @@ from tasks.language.providers.registry import provider_of
 from tasks.metrics.registry import METRICS
 from tasks.planning.dataset import located
 from tasks.planning.participants.choice import find_setting
-from tasks.planning.request import BenchmarkRequest, ComparisonRequest, EvaluationRequest, ModelRequest, explain
+from tasks.planning.request import (
+    BenchmarkRequest,
+    ComparisonRequest,
+    EvaluationRequest,
+    ModelRequest,
+    explain,
+)
 
 
 class BenchmarkEntry(BenchmarkRequest):
@@ -92,7 +98,9 @@ class NightlyConfig(Frozen):
         known = sorted({model.spec for model in self.models})
         for entry in self.benchmarks:
             if unknown := sorted(set(entry.models) - set(known)):
-                raise ValueError(f"{entry.name} names {', '.join(unknown)}; `models` holds only {', '.join(known)}")
+                raise ValueError(
+                    f"{entry.name} names {', '.join(unknown)}; `models` holds only {', '.join(known)}"
+                )
         return self
 
     @field_validator("comparison")
@@ -126,14 +134,18 @@ class NightlyConfig(Frozen):
     @model_validator(mode="after")
     def _has_site(self) -> Self:
         if self.site_target and not self.site_url:
-            raise ConfigError("`site_target` needs `site_url`: the address at which the pages that it holds are read")
+            raise ConfigError(
+                "`site_target` needs `site_url`: the address at which the pages that it holds are read"
+            )
         self.site_at(Path())
         return self
 
     @model_validator(mode="after")
     def _has_models(self) -> Self:
         if not self.models and not self.sources:
-            raise ConfigError("neither `models` nor `sources` names a model to evaluate; give at least one")
+            raise ConfigError(
+                "neither `models` nor `sources` names a model to evaluate; give at least one"
+            )
         return self
 
     def requests(self, folder: Path) -> tuple[EvaluationRequest, ...]:
@@ -151,9 +163,13 @@ class NightlyConfig(Frozen):
 
     def requests_for(self, model: ModelRequest, folder: Path) -> tuple[EvaluationRequest, ...]:
         """One request for each benchmark that names no models, of one model that need not be among the configuration's."""
-        return tuple(self._request(model, entry, folder) for entry in self.benchmarks if not entry.models)
+        return tuple(
+            self._request(model, entry, folder) for entry in self.benchmarks if not entry.models
+        )
 
-    def _request(self, model: ModelRequest, entry: BenchmarkEntry, folder: Path) -> EvaluationRequest:
+    def _request(
+        self, model: ModelRequest, entry: BenchmarkEntry, folder: Path
+    ) -> EvaluationRequest:
         return EvaluationRequest(
             model=_located(model, folder),
             benchmark=_benchmark(entry, folder),
@@ -183,7 +199,11 @@ def _benchmark(entry: BenchmarkEntry, folder: Path) -> BenchmarkRequest:
 def _located(model: ModelRequest, folder: Path) -> ModelRequest:
     name, _, rest = model.spec.partition(":")
     provider = provider_of(model.spec)
-    update = {"spec": f"{name}:{provider.located(rest, folder)}"} if provider and provider.located else {}
+    update = (
+        {"spec": f"{name}:{provider.located(rest, folder)}"}
+        if provider and provider.located
+        else {}
+    )
     if model.system_prompt:
         update["system_prompt"] = str(folder / Path(model.system_prompt).expanduser())
     return model.model_copy(update=update) if update else model
@@ -194,7 +214,11 @@ def _located_data(entry: BenchmarkEntry, folder: Path) -> str | None:
     if not data or is_hub_dataset(data):
         return data
     is_path = (folder / data).exists() or benchmark not in BENCHMARKS.names()
-    return str(folder / data) if is_path or dataset_named(BENCHMARKS.load(benchmark), data) is None else data
+    return (
+        str(folder / data)
+        if is_path or dataset_named(BENCHMARKS.load(benchmark), data) is None
+        else data
+    )
 
 
 def read_config(path: Path, *, check_names: bool = True) -> NightlyConfig:
@@ -219,10 +243,14 @@ def read_config(path: Path, *, check_names: bool = True) -> NightlyConfig:
             f"configuration {path} is not YAML: {plain_line(str(error), 300)}. Texts with brackets, commas or colons need quotes"
         ) from error
     if not isinstance(data, dict):
-        raise ConfigError(f"configuration {path} holds no fields; it needs at least `models` (or `sources`) and `benchmarks`")
+        raise ConfigError(
+            f"configuration {path} holds no fields; it needs at least `models` (or `sources`) and `benchmarks`"
+        )
     try:
         config = NightlyConfig.model_validate(_with_located_files(data, path.absolute().parent))
-        config.requests_for(ModelRequest(spec="control:empty"), path.absolute().parent)  # who takes which part
+        config.requests_for(
+            ModelRequest(spec="control:empty"), path.absolute().parent
+        )  # who takes which part
     except ValidationError as error:
         raise ConfigError(f"configuration {path}: {explain(error)}") from error
     except UsageError as error:
@@ -238,7 +266,9 @@ def _with_located_files(data: dict[str, Any], folder: Path) -> dict[str, Any]:
     if not isinstance(entries, list):
         return data
     located = [
-        {**entry, "name": str(folder / entry["name"])} if isinstance(entry, dict) and ".py" in str(entry.get("name")) else entry
+        {**entry, "name": str(folder / entry["name"])}
+        if isinstance(entry, dict) and ".py" in str(entry.get("name"))
+        else entry
         for entry in entries
     ]
     return {**data, "benchmarks": located}
@@ -265,7 +295,11 @@ def _place_of(said: str, data: Mapping[str, Any]) -> str:
     """The field that raises this error, or the member of its list, with a colon; empty where no single one does."""
     for name in data.keys() & NightlyConfig.model_fields.keys():
         given, kind = data[name], TypeAdapter[Any](NightlyConfig.__annotations__[name])
-        parts = [(f"{name}.{n}", [one]) for n, one in enumerate(given)] if isinstance(given, list) else [(name, given)]
+        parts = (
+            [(f"{name}.{n}", [one]) for n, one in enumerate(given)]
+            if isinstance(given, list)
+            else [(name, given)]
+        )
         for place, part in parts:
             try:
                 kind.validate_python(part)

@@ -78,10 +78,14 @@ def run_night(
     """
     _remove_what_was_left(home)
     with reading_once():
-        return _run_what_is_left(home, requests, board, with_canary, notify, site, budget, runs_at_once, telemetry)
+        return _run_what_is_left(
+            home, requests, board, with_canary, notify, site, budget, runs_at_once, telemetry
+        )
 
 
-def run_build(home: Home, request: BuildRequest, board: Board, budget: Budget | None = None) -> "BuildReport":
+def run_build(
+    home: Home, request: BuildRequest, board: Board, budget: Budget | None = None
+) -> "BuildReport":
     """Make a dataset. Says at once what is bound to fail: no room, another driver, a dead endpoint of a build not begun yet.
 
     Raises:
@@ -151,7 +155,9 @@ def _run_what_is_left(
     named_address()
     require_room(home.path)
     told = [line for plan in plans for line in environment_lines(plan.dataset)]
-    for line in dict.fromkeys([*told, *(skipped_line(plan.skipped) for plan in plans if plan.skipped)]):
+    for line in dict.fromkeys(
+        [*told, *(skipped_line(plan.skipped) for plan in plans if plan.skipped)]
+    ):
         print(line, file=sys.stderr)
     if with_canary:
         from flows.night.preflight.canary import require_live_canary
@@ -208,12 +214,17 @@ def _already_finished(home: Home, plans: Sequence[RunPlan]) -> NightOutcome:
     if any(restated) or unpublished(home, records):
         publish_to_warehouse(home, [record.run_id for record in records])
     night_id = max(record.night_id for record in records)
-    return NightOutcome(night_id, tuple(as_published(home, [finished_report(plan) for plan in plans])))
+    return NightOutcome(
+        night_id, tuple(as_published(home, [finished_report(plan) for plan in plans]))
+    )
 
 
 def needed_workers(plans: Sequence[RunPlan]) -> int:
     """Worker processes: as many as asked for, but no more than the largest run has episodes. Each costs seconds of start-up."""
-    return max(1, min(max(plan.request.workers for plan in plans), max(len(plan.members) for plan in plans)))
+    return max(
+        1,
+        min(max(plan.request.workers for plan in plans), max(len(plan.members) for plan in plans)),
+    )
 
 
 def _run_flow(
@@ -240,7 +251,9 @@ def _run_flow(
             tonight.plans, tonight.n_lanes = tuple(plans), n_lanes(plans)
             tonight.start_checks()
             tonight.skip_preflight(passed)
-            from flows.nightly import nightly  # seconds, in which the server and the checks are starting
+            from flows.nightly import (
+                nightly,
+            )  # seconds, in which the server and the checks are starting
 
             tonight.client()
             server = pending.wait_ready()

@@ -40,13 +40,19 @@ class ModelServers:
         tell: gets what a server is at while it starts.
     """
 
-    def __init__(self, home: Home, night_id: str, resources: ExitStack, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, home: Home, night_id: str, resources: ExitStack, tell: Callable[[str], None]
+    ) -> None:
         self.hours = Serving(night_id)
         """Whose their hours are."""
         self.spending: Spending | None = None
         """Counts their hours, where the invocation has caps."""
         self._home, self._night_id, self._resources, self._tell = home, night_id, resources, tell
-        self._queue, self._changed, self._numbers = ServerQueue(machine_devices), threading.Condition(), count()
+        self._queue, self._changed, self._numbers = (
+            ServerQueue(machine_devices),
+            threading.Condition(),
+            count(),
+        )
         self._meters: list[ServingMeter] = []
         self._enders: list[threading.Thread] = []
 
@@ -54,12 +60,18 @@ class ModelServers:
         """Keep servers up for these runs, which begin later, and let those that need many devices go first."""
         with self._changed:
             for plan in plans:
-                models = {identity: asked for identity, _, asked in plan.models if is_served_here(identity.provider)}
+                models = {
+                    identity: asked
+                    for identity, _, asked in plan.models
+                    if is_served_here(identity.provider)
+                }
                 if models and plan.run_id not in self._queue.needed:
                     self._queue.needed[plan.run_id] = set(models)
                     players = (plan.spec.subject, plan.spec.simulator)
                     self._queue.upcoming[plan.run_id] = {
-                        identity: demand_of(asked) for identity, asked in models.items() if identity in players
+                        identity: demand_of(asked)
+                        for identity, asked in models.items()
+                        if identity in players
                     }
 
     def reach(
@@ -82,37 +94,68 @@ class ModelServers:
             heed: called while it waits; ends the wait by what it raises.
         """
         of_plan = {identity: (endpoint, asked) for identity, endpoint, asked in plan.models}
-        ours = [identity for identity in (of_plan if only is None else dict.fromkeys(only)) if is_served_here(identity.provider)]
+        ours = [
+            identity
+            for identity in (of_plan if only is None else dict.fromkeys(only))
+            if is_served_here(identity.provider)
+        ]
         if not ours:
             on_granted()
         else:
-            players = (plan.spec.subject, plan.spec.simulator) if isinstance(plan, RunPlan) else ours
+            players = (
+                (plan.spec.subject, plan.spec.simulator) if isinstance(plan, RunPlan) else ours
+            )
             user = plan.run_id if isinstance(plan, RunPlan) else plan.build_id
             is_later = not any(identity in players for identity in ours)
-            claim = Claim(user, {identity: of_plan[identity][1] for identity in ours}, is_later, next(self._numbers))
+            claim = Claim(
+                user,
+                {identity: of_plan[identity][1] for identity in ours},
+                is_later,
+                next(self._numbers),
+            )
             grant = self._granted(claim, on_wait, heed)
             on_granted()
             self._start_all(plan, claim, grant, of_plan)
         with self._changed:
-            return {name: server.place for name, server in self._queue.servers.items() if server.place and server.is_up}
+            return {
+                name: server.place
+                for name, server in self._queue.servers.items()
+                if server.place and server.is_up
+            }
 
     def fit(self, plan: RunPlan, identities: Iterable[ModelIdentity]) -> bool:
         """Whether the servers of these models could be up together."""
         asked = {identity: demand_of(request) for identity, _, request in plan.models}
         with self._changed:
-            return self._queue.fits({identity: asked[identity] for identity in identities if is_served_here(identity.provider)})
+            return self._queue.fits(
+                {
+                    identity: asked[identity]
+                    for identity in identities
+                    if is_served_here(identity.provider)
+                }
+            )
 
-    def _granted(self, claim: Claim, on_wait: Callable[[], None], heed: Callable[[], None]) -> Grant:
+    def _granted(
+        self, claim: Claim, on_wait: Callable[[], None], heed: Callable[[], None]
+    ) -> Grant:
         with self._changed:
             self._queue.require_fit(claim)
             self._queue.upcoming.pop(claim.user, None)
             self._queue.waiting.append(claim)
-            up = [server for identity in claim.wanted if (server := self._queue.servers.get(identity)) and server.is_up]
+            up = [
+                server
+                for identity in claim.wanted
+                if (server := self._queue.servers.get(identity)) and server.is_up
+            ]
         dead = [server for server in up if not is_served(server.place)]
         try:
             with self._changed:
                 is_first = True
-                while (grant := self._queue.granted(claim, [one for one in dead if one in self._known()])) is None:
+                while (
+                    grant := self._queue.granted(
+                        claim, [one for one in dead if one in self._known()]
+                    )
+                ) is None:
                     if is_first:
                         on_wait()
                     is_first = False
@@ -140,7 +183,9 @@ class ModelServers:
             again = [server.identity for server in grant.to_start]
             for server in grant.to_end:
                 server.resources.close()
-                if server.identity not in again:  # the hours of one that died go on, and are still those of all runs that use it
+                if (
+                    server.identity not in again
+                ):  # the hours of one that died go on, and are still those of all runs that use it
                     self._ended(server)
             if isinstance(plan, RunPlan):
                 self.hours.take(plan, claim.wanted)
@@ -158,7 +203,9 @@ class ModelServers:
         try:
             if self.spending:
                 server.resources.enter_context(self.spending.server(server.asked))
-            place = server.resources.enter_context(self._server(server.identity, endpoint, self._on_devices(server)))
+            place = server.resources.enter_context(
+                self._server(server.identity, endpoint, self._on_devices(server))
+            )
         except BaseException:
             server.resources.close()
             raise
@@ -171,25 +218,38 @@ class ModelServers:
         asked, chosen = server.asked, tuple(filter(None, server.devices))
         if asked.serve is None or asked.serve.devices != AUTO:
             return asked
-        return asked.model_copy(update={"serve": asked.serve.model_copy(update={"devices": chosen})})
+        return asked.model_copy(
+            update={"serve": asked.serve.model_copy(update={"devices": chosen})}
+        )
 
     @contextmanager
-    def _server(self, identity: ModelIdentity, endpoint: ModelEndpoint, asked: ModelRequest) -> Iterator[ModelEndpoint]:
+    def _server(
+        self, identity: ModelIdentity, endpoint: ModelEndpoint, asked: ModelRequest
+    ) -> Iterator[ModelEndpoint]:
         from tasks.language.servers.served import serving
 
-        with serving(identity, endpoint, asked.serve, asked.revision, self._home.logs, self._tell) as place:
+        with serving(
+            identity, endpoint, asked.serve, asked.revision, self._home.logs, self._tell
+        ) as place:
             if place.served_name is None or place.base_url is None:
                 yield place
                 return
             urls = place.replicas or (place.base_url,)
-            with ServingMeter(Lake(self._home.lake), self._night_id, identity.label, place.served_name, urls) as meter:
+            with ServingMeter(
+                Lake(self._home.lake), self._night_id, identity.label, place.served_name, urls
+            ) as meter:
                 self._meters.append(meter)
                 try:
                     yield place
                 finally:
                     self._meters.remove(meter)  # another server may get its port
 
-    def keep(self, plan: RunPlan, used: Collection[ModelIdentity] = (), later: Collection[ModelIdentity] = ()) -> None:
+    def keep(
+        self,
+        plan: RunPlan,
+        used: Collection[ModelIdentity] = (),
+        later: Collection[ModelIdentity] = (),
+    ) -> None:
         """Note what a run still needs. Servers that no run needs any more end at once, beside the run.
 
         Args:
@@ -199,7 +259,9 @@ class ModelServers:
         with self._changed:
             needed = self._queue.needed.get(plan.run_id, set())
             needed.intersection_update((*used, *later))
-        self._drop(plan.run_id, [identity for identity, _, _ in plan.models if identity not in used])
+        self._drop(
+            plan.run_id, [identity for identity, _, _ in plan.models if identity not in used]
+        )
 
     def leave(self, run_id: str) -> None:
         """Note that a run is over."""
@@ -219,7 +281,11 @@ class ModelServers:
                 if server.identity in dropped and user in server.users:
                     server.users.discard(user)
                     server.idle_since_s = time.monotonic()
-            unneeded = [server for server in self._known() if server.is_up and not self._queue.is_needed(server)]
+            unneeded = [
+                server
+                for server in self._known()
+                if server.is_up and not self._queue.is_needed(server)
+            ]
             for server in unneeded:
                 server.is_ending = True
             self._changed.notify_all()
@@ -229,7 +295,9 @@ class ModelServers:
         """End servers in threads: SIGTERM to vLLM and the removal of its shared memory take seconds."""
         self._enders = [thread for thread in self._enders if thread.is_alive()]
         for server in servers:
-            thread = threading.Thread(target=self._end, args=(server,), name=f"end {server.identity.label}", daemon=True)
+            thread = threading.Thread(
+                target=self._end, args=(server,), name=f"end {server.identity.label}", daemon=True
+            )
             self._enders.append(thread)
             thread.start()
 

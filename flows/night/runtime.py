@@ -58,7 +58,13 @@ def new_night_id() -> str:
 class Night:
     """One invocation of the nightly flow, in the driver's process."""
 
-    def __init__(self, home: Home, workers: int, board: Board | None = None, secret_names: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        home: Home,
+        workers: int,
+        board: Board | None = None,
+        secret_names: tuple[str, ...] = (),
+    ) -> None:
         self.home, self.workers = home, workers
         self.night_id = new_night_id()
         self.board = board or Board()
@@ -96,7 +102,9 @@ class Night:
         require_budget_is_counted(self.home, budget)
         if budget is not None and self.spending is None:
             folder = self._resources.enter_context(scratch_folder(self.home.path / "spending"))
-            ledger = str(folder / self.night_id)  # its process remembers open ledgers by name, and may have had a night before
+            ledger = str(
+                folder / self.night_id
+            )  # its process remembers open ledgers by name, and may have had a night before
             self.spending = self.servers.spending = Spending(budget, ledger, self._began_at)
 
     def purse(self, plan: RunPlan) -> Purse | None:
@@ -118,7 +126,9 @@ class Night:
         from flows.night.reporting.telemetry import exporting
 
         scratch = self._resources.enter_context(scratch_folder(self.home.path / "calls"))
-        folder = scratch / self.night_id  # nights of one process differ: a worker may have an earlier one's file open
+        folder = (
+            scratch / self.night_id
+        )  # nights of one process differ: a worker may have an earlier one's file open
         self._calls_folder = str(folder)
         sending = exporting(collector, self.night_id, folder, self.board, lambda: self.reports)
         self._telemetry = self._resources.enter_context(sending)
@@ -170,7 +180,9 @@ class Night:
             self._checks = CheckService(self.secret_names)
             self._resources.callback(self._checks.close)
 
-    def check_table(self, table: str, data: "pa.Table", context: "CheckContext") -> "list[QualityCheck]":
+    def check_table(
+        self, table: str, data: "pa.Table", context: "CheckContext"
+    ) -> "list[QualityCheck]":
         """Run a table's suite of quality checks."""
         from warehouse.checks import check_table
 
@@ -195,7 +207,10 @@ class Night:
                 secret_names=(*self.secret_names, *store_secrets(self.home)),
             )
             self._client = self._resources.enter_context(cluster)
-            warm(self._client, ("tasks.worker.converse_shard", "tasks.worker.execute_shard", "openai", "aiohttp"))
+            warm(
+                self._client,
+                ("tasks.worker.converse_shard", "tasks.worker.execute_shard", "openai", "aiohttp"),
+            )
             self._client.subscribe_topic(PROGRESS_TOPIC, lambda event: self.board.report(event[1]))
             self._resources.enter_context(collector.looking_less_often())
         return self._client
@@ -226,7 +241,9 @@ class Night:
                     from tasks.language.servers.embedding_server import embedding_server
 
                     server = embedding_server(identity, endpoint, self.home.logs)
-                    self._embedders[identity] = ModelEndpoint(base_url=self._resources.enter_context(server))
+                    self._embedders[identity] = ModelEndpoint(
+                        base_url=self._resources.enter_context(server)
+                    )
                 endpoint = self._embedders[identity]
         policy = CallPolicy(
             concurrency=asked.concurrency or plan.request.concurrency,
@@ -242,7 +259,9 @@ class Night:
 
         with self._starting:
             if self._copying is None:
-                self._copying = Thread(target=prepare_copy, args=(self.home.path,), name="parley-copy", daemon=True)
+                self._copying = Thread(
+                    target=prepare_copy, args=(self.home.path,), name="parley-copy", daemon=True
+                )
                 self._copying.start()
 
     def await_preparation(self) -> None:
@@ -253,7 +272,12 @@ class Night:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """End what was started; at once where a signal ends the night, which no part of it can refuse."""
         self._client = None
         if isinstance(error, Exception):
@@ -266,7 +290,9 @@ _current: ContextVar[Night | None] = ContextVar("parley_night", default=None)
 
 
 @contextmanager
-def night(home: Home, workers: int, board: Board | None = None, secret_names: tuple[str, ...] = ()) -> Iterator[Night]:
+def night(
+    home: Home, workers: int, board: Board | None = None, secret_names: tuple[str, ...] = ()
+) -> Iterator[Night]:
     """The night that is under way, or a new one for the time of the block."""
     under_way = _current.get()
     if under_way is not None:

@@ -108,7 +108,9 @@ class ServerQueue:
 
     def is_needed(self, server: Server) -> bool:
         """Whether a run uses the server or will use it."""
-        return bool(server.users) or any(server.identity in models for models in self.needed.values())
+        return bool(server.users) or any(
+            server.identity in models for models in self.needed.values()
+        )
 
     def fits(self, demands: Mapping[ModelIdentity, Demand]) -> bool:
         """Whether servers could be up together, were all others ended."""
@@ -121,7 +123,10 @@ class ServerQueue:
             ConfigError: names the demand and the devices.
         """
         if not self.fits(claim.demands):
-            names, n = ", ".join(identity.label for identity in claim.wanted), len([one for one in self._pool() if one])
+            names, n = (
+                ", ".join(identity.label for identity in claim.wanted),
+                len([one for one in self._pool() if one]),
+            )
             raise ConfigError(
                 f"the servers of {names} need {claim.width} devices together, and `devices: auto` finds {n} on this machine."
                 " Lower replicas, tensor_parallel or memory_share, or name the devices: PARLEY_DEVICES=0,1,2"
@@ -147,7 +152,10 @@ class ServerQueue:
             self.servers[server.identity] = server
         for server in grant.to_end:
             server.is_ending = True
-        return Grant((*grant.to_end, *(server for server in there if server in dead)), (*again, *grant.to_start))
+        return Grant(
+            (*grant.to_end, *(server for server in there if server in dead)),
+            (*again, *grant.to_start),
+        )
 
     def _replace(self, dead: Server, user: str) -> Server:
         new = Server(dead.identity, dead.asked, dead.devices, users={*dead.users, user})
@@ -160,15 +168,24 @@ class ServerQueue:
         pool = self._pool_for(claim.demands)
         if any(other.n_overtaken >= max(len(pool), 8) for other in before) or self._is_early(claim):
             return None
-        missing = {identity: demand for identity, demand in claim.demands.items() if identity not in self.servers}
+        missing = {
+            identity: demand
+            for identity, demand in claim.demands.items()
+            if identity not in self.servers
+        }
         mates = [server.occupied for server in there]
         others = [server for server in self.servers.values() if server not in there]
-        idle = sorted(filter(self._may_end, others), key=lambda server: (self.is_needed(server), server.idle_since_s))
+        idle = sorted(
+            filter(self._may_end, others),
+            key=lambda server: (self.is_needed(server), server.idle_since_s),
+        )
         ended: list[Server] = []
         devices = placed(pool, missing, [server.occupied for server in others], mates)
         while devices is None and idle:
             ended.append(idle.pop(0))
-            devices = placed(pool, missing, [server.occupied for server in others if server not in ended], mates)
+            devices = placed(
+                pool, missing, [server.occupied for server in others if server not in ended], mates
+            )
         if devices is None:
             return None
         for server in tuple(ended):  # one of them alone may have been in the way
@@ -179,19 +196,30 @@ class ServerQueue:
         if claim.width:
             for other in before:
                 other.n_overtaken += 1
-        started = [Server(identity, claim.wanted[identity], devices[identity], users={claim.user}) for identity in missing]
+        started = [
+            Server(identity, claim.wanted[identity], devices[identity], users={claim.user})
+            for identity in missing
+        ]
         return Grant(ended, started)
 
     def _is_early(self, claim: Claim) -> bool:
         """Whether a run that needs more devices at once is about to ask."""
         if not claim.width or time.monotonic() - claim.asked_at_s >= SETTLE_S:
             return False
-        starting = (demands for demands in self.upcoming.values() if demands.keys() - self.servers.keys())
-        return any(sum(demand.width for demand in demands.values()) > claim.width for demands in starting)
+        starting = (
+            demands for demands in self.upcoming.values() if demands.keys() - self.servers.keys()
+        )
+        return any(
+            sum(demand.width for demand in demands.values()) > claim.width for demands in starting
+        )
 
     def _may_end(self, server: Server) -> bool:
         idle_s = time.monotonic() - server.idle_since_s
-        return server.is_up and not server.users and (idle_s >= KEEP_IDLE_S or not self.is_needed(server))
+        return (
+            server.is_up
+            and not server.users
+            and (idle_s >= KEEP_IDLE_S or not self.is_needed(server))
+        )
 
     def _pool_for(self, demands: Mapping[ModelIdentity, Demand]) -> Sequence[str]:
         return self._pool() if any(demand.is_auto for demand in demands.values()) else ()

@@ -52,7 +52,9 @@ class Serving:
                 new = {Holder(plan.run_id, role, identity) for role in _roles(plan, identity)}
                 server = self._servers.setdefault(identity, _Server(time.monotonic()))
                 self._settle(server)
-                for run_id in set() if server.is_held else {holder.run_id for holder in server.holders}:
+                for run_id in (
+                    set() if server.is_held else {holder.run_id for holder in server.holders}
+                ):
                     self._keep(run_id, is_known=True)
                 server.holders = server.holders | new if server.is_held else new
                 server.is_held = True
@@ -84,9 +86,12 @@ class Serving:
     def usd_hourly(self, run_id: str) -> float | None:
         """Return what a run's servers cost this night, once they have ended; None where a price is unknown, or it used none."""
         with self._lock:
-            held = [(holder, *found) for holder, found in self._taken.items() if holder.run_id == run_id]
+            held = [
+                (holder, *found) for holder, found in self._taken.items() if holder.run_id == run_id
+            ]
             return sum_usd_hourly(
-                role_cost(plan, holder.identity, asked, hours=self._seconds[holder] / 3600) for holder, plan, asked in held
+                role_cost(plan, holder.identity, asked, hours=self._seconds[holder] / 3600)
+                for holder, plan, asked in held
             )
 
     def _settle(self, server: _Server) -> None:
@@ -96,7 +101,9 @@ class Serving:
         server.since_s = now
 
     def _keep(self, run_id: str, *, is_known: bool = False) -> None:
-        held = [(holder, *found) for holder, found in self._taken.items() if holder.run_id == run_id]
+        held = [
+            (holder, *found) for holder, found in self._taken.items() if holder.run_id == run_id
+        ]
         if not held:
             return
         plan = held[0][1]
@@ -118,5 +125,9 @@ class Serving:
 
 def _roles(plan: RunPlan, identity: ModelIdentity) -> set[str]:
     spec = plan.spec
-    played = {("subject", spec.subject), ("simulator", spec.simulator), *(("judge", one.judge) for one in spec.judges)}
+    played = {
+        ("subject", spec.subject),
+        ("simulator", spec.simulator),
+        *(("judge", one.judge) for one in spec.judges),
+    }
     return {role for role, who in played if who == identity}

@@ -35,7 +35,10 @@ def planned(request: EvaluationRequest, tonight: Night) -> RunPlan:
 
 
 def side_by_side(
-    tonight: Night, requests: Sequence[EvaluationRequest], at_once: int, evaluate: Callable[[int], RunReport]
+    tonight: Night,
+    requests: Sequence[EvaluationRequest],
+    at_once: int,
+    evaluate: Callable[[int], RunReport],
 ) -> list[RunReport]:
     """Evaluate all requests, as many side by side as their lanes and `at_once` allow; reports in the order of the requests.
 
@@ -47,7 +50,10 @@ def side_by_side(
     """
     plans = [plan_of(tonight, request) for request in requests]
     narrow = too_narrow([plan for plan in plans if plan], tonight.workers)
-    needs = [needs_of(plan, narrow) if plan else Needs(frozenset({(f"unplanned {n}", None)})) for n, plan in enumerate(plans)]
+    needs = [
+        needs_of(plan, narrow) if plan else Needs(frozenset({(f"unplanned {n}", None)}))
+        for n, plan in enumerate(plans)
+    ]
     tonight.n_lanes = n_lanes([plan for plan in plans if plan])
     if any(plan and not plan.is_finished() for plan in plans):
         tonight.client()  # it hides keys from the processes that it starts, and so from the threads of runs
@@ -59,7 +65,9 @@ def side_by_side(
 
     def work(number: int) -> None:
         is_unlike = any(needs[number].excludes(earlier) for earlier in needs[:number])
-        _planned.set(None if is_unlike else plans[number])  # what it waited for may have done some of its work
+        _planned.set(
+            None if is_unlike else plans[number]
+        )  # what it waited for may have done some of its work
         with in_lane(lanes, number):
             try:
                 reports[number].set_result(evaluate(number))
@@ -78,7 +86,12 @@ def side_by_side(
                 while (number := lanes.begin_next()) is not None:
                     context = copy_context()
                     threads.append(
-                        threading.Thread(target=context.run, args=(work, number), name=f"parley-run-{number}", daemon=True)
+                        threading.Thread(
+                            target=context.run,
+                            args=(work, number),
+                            name=f"parley-run-{number}",
+                            daemon=True,
+                        )
                     )
                     threads[-1].start()
                 lanes.wait_for_change(_LOOK_EVERY_S)
@@ -99,7 +112,9 @@ def _join(threads: Sequence[threading.Thread]) -> None:
 
 def plan_of(tonight: Night, request: EvaluationRequest) -> RunPlan | None:
     """The run's plan; None where it cannot be planned, which its run then says."""
-    known = _planned.get() or next((plan for plan in tonight.plans if plan.request == request), None)
+    known = _planned.get() or next(
+        (plan for plan in tonight.plans if plan.request == request), None
+    )
     if known is not None:
         return known
     try:
@@ -123,7 +138,12 @@ def _lane(plan: RunPlan) -> frozenset[Endpoint]:
 
 def too_narrow(plans: Sequence[RunPlan], workers: int) -> frozenset[Endpoint]:
     """Endpoints whose concurrency is below the number of worker processes: each of these keeps to a limit of its own."""
-    return frozenset(endpoint for plan in plans for endpoint, n in concurrency_by_endpoint(plan).items() if n < workers)
+    return frozenset(
+        endpoint
+        for plan in plans
+        for endpoint, n in concurrency_by_endpoint(plan).items()
+        if n < workers
+    )
 
 
 def needs_of(plan: RunPlan, narrow: frozenset[Endpoint] = frozenset()) -> Needs:
@@ -138,5 +158,7 @@ def needs_of(plan: RunPlan, narrow: frozenset[Endpoint] = frozenset()) -> Needs:
         lane=lane,
         owned=frozenset({plan.run_id, *alone, *(wanted.episode_id for wanted in plan.owed())}),
         judged=judgements_of(plan),
-        served=frozenset(str(identity) for identity, _, _ in plan.models if is_served_here(identity.provider)),
+        served=frozenset(
+            str(identity) for identity, _, _ in plan.models if is_served_here(identity.provider)
+        ),
     )

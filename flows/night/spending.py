@@ -33,7 +33,9 @@ class Spending:
     def purse(self, plan: RunPlan) -> Purse:
         """What the run's models and embedder are paid from."""
         known: dict[Payee, Price] = {
-            identity: price for identity, _, asked in plan.models if (price := token_price(plan, identity, asked)) is not None
+            identity: price
+            for identity, _, asked in plan.models
+            if (price := token_price(plan, identity, asked)) is not None
         }
         embedder = plan.request.embedder
         if plan.spec.embedder is not None and embedder is not None:
@@ -66,7 +68,9 @@ class Spending:
 def stated_price(plan: RunPlan, identity: ModelIdentity, asked: ModelRequest) -> Price | None:
     """Return the price of tokens, stated now or before; 0 for controls and recordings. None where nobody stated one."""
     price = price_of(plan, identity, asked)
-    return (0.0, 0.0) if price is None and PROVIDERS.load(identity.provider).knows_answers else price
+    return (
+        (0.0, 0.0) if price is None and PROVIDERS.load(identity.provider).knows_answers else price
+    )
 
 
 def token_price(plan: RunPlan, identity: ModelIdentity, asked: ModelRequest) -> Price | None:
@@ -113,7 +117,11 @@ def _require_known_prices(plan: RunPlan, limit: float) -> None:
                 " or cap tokens or wall_hours instead"
             )
     embedder = plan.request.embedder if plan.spec.embedder else None
-    if embedder is not None and embedder.usd_per_million_input is None and embedder.usd_per_hour is None:
+    if (
+        embedder is not None
+        and embedder.usd_per_million_input is None
+        and embedder.usd_per_hour is None
+    ):
         raise ConfigError(
             f"the cap usd={limit:.10g} cannot be kept: embedder {embedder.spec} has no price. State usd_per_million_input"
             " (--embedder-price IN), 0 where it costs nothing; or cap tokens or wall_hours instead"

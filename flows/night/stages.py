@@ -62,7 +62,8 @@ class Stages:
         if owed:
             self.work.is_begun = False
             with playing(
-                lambda: self._board.stage(self._title, "wait for the endpoint"), self._tonight.heed_caps
+                lambda: self._board.stage(self._title, "wait for the endpoint"),
+                self._tonight.heed_caps,
             ) as tell_all_begun:
                 self.work.is_begun = True
                 self._play_owed(owed, tell_all_begun)
@@ -101,14 +102,20 @@ class Stages:
         """Go on with these episodes. Their rows have been checked."""
         self.work.episodes = ModelRows(rows, Episode)
 
-    def _played(self, n_owed: int, show_stage: Callable[[], None], tell_all_begun: Callable[[], None]) -> Conversed:
+    def _played(
+        self, n_owed: int, show_stage: Callable[[], None], tell_all_begun: Callable[[], None]
+    ) -> Conversed:
         tonight, plan = self._tonight, self._plan
         tonight.prepare_publication()
         progress = ProgressArtifact(self._title, "converse", n_owed)
-        players = [player for player in (plan.spec.subject, plan.spec.simulator) if player is not None]
+        players = [
+            player for player in (plan.spec.subject, plan.spec.simulator) if player is not None
+        ]
         judges = [one.judge for one in plan.spec.judges]
         is_in_step = self._evidence is not None and self._evidence.is_judged and is_judged_alone()
-        is_judged_ahead = (is_in_step or self._may_judge_ahead()) and tonight.servers.fit(plan, [*players, *judges])
+        is_judged_ahead = (is_in_step or self._may_judge_ahead()) and tonight.servers.fit(
+            plan, [*players, *judges]
+        )
         served = self._reach([*players, *(judges if is_judged_ahead else ())], show_stage)
         embedder = tonight.embedder(plan) if plan.spec.embedder_in_play else None
         context = context_for(
@@ -129,7 +136,9 @@ class Stages:
                     if ahead:
                         ahead.take(result)
 
-            done = converse(plan, context, tonight.client(), self._title, played, tell_all_begun, deciding)
+            done = converse(
+                plan, context, tonight.client(), self._title, played, tell_all_begun, deciding
+            )
             self.work.keep_wanted(plan)
             tonight.servers.keep(plan, used=judges if judging else (), later=judges)
         tonight.servers.keep(plan, later=judges)
@@ -146,14 +155,23 @@ class Stages:
             return None
 
         def scores_of(
-            episodes: Sequence[Episode], verdicts: Sequence[TestVerdict], judged: Sequence[JudgeVerdict]
+            episodes: Sequence[Episode],
+            verdicts: Sequence[TestVerdict],
+            judged: Sequence[JudgeVerdict],
         ) -> Iterable[Score]:
-            rows = ModelRows(to_arrow("episodes", episodes), Episode), ModelRows(to_arrow("test_verdicts", verdicts), TestVerdict)
+            rows = (
+                ModelRows(to_arrow("episodes", episodes), Episode),
+                ModelRows(to_arrow("test_verdicts", verdicts), TestVerdict),
+            )
             requests = score_requests(plan, *rows, judged)
             return [row for request in requests for row in plan.benchmark.scores.score(request)]
 
         return DecideAhead(
-            plan, evidence, self._tonight.client(), scores_of, judging.rows if judging and evidence.is_judged else None
+            plan,
+            evidence,
+            self._tonight.client(),
+            scores_of,
+            judging.rows if judging and evidence.is_judged else None,
         )
 
     def decide(self) -> None:
@@ -162,7 +180,9 @@ class Stages:
         if evidence is not None:
             evidence.take({episode.problem_id for episode in self.work.episodes}, self.work.scores)
             evidence.skip_faults()
-        self.work.decisions = () if evidence is None else decision_rows(plan, evidence, self.work.judged.rows)
+        self.work.decisions = (
+            () if evidence is None else decision_rows(plan, evidence, self.work.judged.rows)
+        )
         keep_decisions(plan, self.work.decisions)
 
     def execute(self) -> pa.Table:
@@ -173,7 +193,9 @@ class Stages:
         self._board.stage(self._title, execute_shard.STAGE, n_episodes)
         progress = ProgressArtifact(self._title, "execute", n_episodes)
         spec = self._plan.spec
-        with self._tonight.turns.alone(f"programs of {spec.label} on {spec.benchmark}"):  # the next one takes its verdicts over
+        with self._tonight.turns.alone(
+            f"programs of {spec.label} on {spec.benchmark}"
+        ):  # the next one takes its verdicts over
             work.executed = execute(
                 self._plan,
                 self._context,
@@ -218,7 +240,12 @@ class Stages:
 
     @cached_property
     def _context(self) -> RunContext:
-        return context_for(self._plan, workers=self._tonight.n_workers, cores=self._tonight.cores, purse=self._purse)
+        return context_for(
+            self._plan,
+            workers=self._tonight.n_workers,
+            cores=self._tonight.cores,
+            purse=self._purse,
+        )
 
     def expected_verdicts(self) -> frozenset[tuple[str, int, str]]:
         """(episode, turn, instruction) of every verdict that the run must have."""
@@ -232,7 +259,9 @@ class Stages:
     def _judgements(self) -> Judgements:
         return Judgements(self._plan)
 
-    def _reach(self, models: Sequence[ModelIdentity], show_stage: Callable[[], None]) -> Mapping[ModelIdentity, ModelEndpoint]:
+    def _reach(
+        self, models: Sequence[ModelIdentity], show_stage: Callable[[], None]
+    ) -> Mapping[ModelIdentity, ModelEndpoint]:
         """Have servers up for these models. `show_stage` shows the stage that needs them again, after a wait for devices."""
         waits: list[bool] = []
 
@@ -245,14 +274,20 @@ class Stages:
                 show_stage()
 
         tonight = self._tonight
-        return tonight.servers.reach(self._plan, models, on_wait=show_wait, on_granted=show_start, heed=tonight.heed_caps)
+        return tonight.servers.reach(
+            self._plan, models, on_wait=show_wait, on_granted=show_start, heed=tonight.heed_caps
+        )
 
-    def _reach_judges(self, show_stage: Callable[[], None] = lambda: None) -> tuple[JudgeContext, Any]:
+    def _reach_judges(
+        self, show_stage: Callable[[], None] = lambda: None
+    ) -> tuple[JudgeContext, Any]:
         """Have the judges' servers up; returns them with the Dask client that reaches them. Their drift is asked first."""
         tonight, plan = self._tonight, self._plan
         served = self._reach([one.judge for one in plan.spec.judges], show_stage)
         calls = tonight.call_log(plan)
-        context = judge_context(plan, workers=tonight.n_workers, served=served, purse=self._purse, calls=calls)
+        context = judge_context(
+            plan, workers=tonight.n_workers, served=served, purse=self._purse, calls=calls
+        )
         self.work.n_drift_calls += ask_drift(plan, context, tonight.client(), tonight.night_id)
         return context, tonight.client()
 
@@ -262,7 +297,11 @@ class Stages:
         return not all(rubric.reads_verdicts for rubric in rubrics) and is_judged_alone()
 
     def _judging_ahead(self, is_judged_ahead: bool) -> AbstractContextManager[JudgeAhead | None]:
-        return JudgeAhead(self._plan, self._judgements, *self._reach_judges()) if is_judged_ahead else nullcontext()
+        return (
+            JudgeAhead(self._plan, self._judgements, *self._reach_judges())
+            if is_judged_ahead
+            else nullcontext()
+        )
 
     def _embedding_ahead(self) -> AbstractContextManager[EmbedAhead | None]:
         plan = self._plan
@@ -280,11 +319,15 @@ class Stages:
 
         def show_stage() -> None:
             self._board.stage(self._title, judge_shard.STAGE, len(wanted), unit="judgements")
-            self._board.show_state(lambda: describe_batches(judge.endpoint for judge in plan.judges.values()))
+            self._board.show_state(
+                lambda: describe_batches(judge.endpoint for judge in plan.judges.values())
+            )
 
         show_stage()
         progress = ProgressArtifact(self._title, "judge", len(wanted))
-        with self._tonight.turns.alone(*judgements_of(plan)):  # the next one finds what this one is told
+        with self._tonight.turns.alone(
+            *judgements_of(plan)
+        ):  # the next one finds what this one is told
             judged = judge(
                 plan,
                 self._judgements,
@@ -312,15 +355,30 @@ class Stages:
         if plan.spec.embedder is None or plan.benchmark.scores.texts_to_embed is None:
             return {}
         self._board.stage(self._title, "embed")
-        requests = score_requests(plan, self.work.episodes, ModelRows(verdicts, TestVerdict), judged)
-        found = embed(plan, unlooked(tuple(requests)), self._title, lambda: self._tonight.embedder(plan), self._purse)
+        requests = score_requests(
+            plan, self.work.episodes, ModelRows(verdicts, TestVerdict), judged
+        )
+        found = embed(
+            plan,
+            unlooked(tuple(requests)),
+            self._title,
+            lambda: self._tonight.embedder(plan),
+            self._purse,
+        )
         self._stop_if(found is None)
         return found or {}
 
-    def score(self, verdicts: pa.Table, judged: tuple[JudgeVerdict, ...], vectors: "Mapping[str, Vector]") -> None:
+    def score(
+        self, verdicts: pa.Table, judged: tuple[JudgeVerdict, ...], vectors: "Mapping[str, Vector]"
+    ) -> None:
         """Compute every metric."""
         self._board.stage(self._title, "score")
         decided = unlooked(ModelRows(verdicts, TestVerdict))
         self.work.scores = score(
-            self._plan, unlooked(self.work.episodes), decided, self._title, unlooked(judged), unlooked(vectors)
+            self._plan,
+            unlooked(self.work.episodes),
+            decided,
+            self._title,
+            unlooked(judged),
+            unlooked(vectors),
         )

@@ -33,7 +33,9 @@ class Cost:
 
     def fits(self, budget: Budget) -> bool:
         """Whether it exceeds no cap."""
-        return (budget.tokens is None or self.tokens <= budget.tokens) and (budget.usd is None or self.usd <= budget.usd)
+        return (budget.tokens is None or self.tokens <= budget.tokens) and (
+            budget.usd is None or self.usd <= budget.usd
+        )
 
 
 @dataclass(frozen=True)
@@ -86,18 +88,30 @@ def subsampled(
             if earlier is None:
                 kept.keep(KeptShare(key, night, share))
     shares = [share if earlier is None else earlier for earlier in before]
-    cut = [_cut(request, of_run, budget.seed) for request, of_run in zip(requests, shares, strict=True)]
-    again = [(plan, earlier) for plan, earlier in zip(plans, before, strict=True) if earlier is not None and earlier < 1]
-    lines = ([line] if line else []) + ([f"subsample as it was first chosen for this budget: {_sizes(again)}"] if again else [])
+    cut = [
+        _cut(request, of_run, budget.seed) for request, of_run in zip(requests, shares, strict=True)
+    ]
+    again = [
+        (plan, earlier)
+        for plan, earlier in zip(plans, before, strict=True)
+        if earlier is not None and earlier < 1
+    ]
+    lines = ([line] if line else []) + (
+        [f"subsample as it was first chosen for this budget: {_sizes(again)}"] if again else []
+    )
     return tuple(cut), "; ".join(lines) or None
 
 
-def _chosen(plans: Sequence[RunPlan], known: Sequence[float], budget: Budget) -> tuple[float, str | None]:
+def _chosen(
+    plans: Sequence[RunPlan], known: Sequence[float], budget: Budget
+) -> tuple[float, str | None]:
     """The share that all these runs can have, and a line that reports it: the first known one that fits, else the largest."""
     priced = [_priced(plan, budget) for plan in plans]
     whole = sum((one.at(1.0) for one in priced), Cost())
     candidates = (*known, *([1.0] if whole.fits(budget) else []))
-    fitting = (share for share in candidates if sum((one.at(share) for one in priced), Cost()).fits(budget))
+    fitting = (
+        share for share in candidates if sum((one.at(share) for one in priced), Cost()).fits(budget)
+    )
     share = next(fitting, None) or _largest_share(priced, budget)
     if share == 1:
         return share, None
@@ -110,7 +124,11 @@ def _chosen(plans: Sequence[RunPlan], known: Sequence[float], budget: Budget) ->
 
 
 def _sizes(shares: Iterable[tuple[RunPlan, float]]) -> str:
-    sizes = {plan.spec.full_setting: f"{n_of(share, n)} of {n}" for plan, share in shares for n in [_n_tasks(plan)]}
+    sizes = {
+        plan.spec.full_setting: f"{n_of(share, n)} of {n}"
+        for plan, share in shares
+        for n in [_n_tasks(plan)]
+    }
     return ", ".join(f"{setting} {size}" for setting, size in sizes.items())
 
 
@@ -123,12 +141,16 @@ def _run_key(plan: RunPlan, budget: Budget) -> str:
 
 
 def _night_key(plans: Iterable[RunPlan], budget: Budget) -> str:
-    settings = sorted([plan.spec.full_setting, plan.spec.dataset_version, str(_n_tasks(plan))] for plan in plans)
+    settings = sorted(
+        [plan.spec.full_setting, plan.spec.dataset_version, str(_n_tasks(plan))] for plan in plans
+    )
     return content_id([settings, budget])
 
 
 def _text(cost: Cost, budget: Budget) -> str:
-    return f"{cost.tokens:.0f} tokens" + (f" and {cost.usd:.4g} USD" if budget.usd is not None else "")
+    return f"{cost.tokens:.0f} tokens" + (
+        f" and {cost.usd:.4g} USD" if budget.usd is not None else ""
+    )
 
 
 def _largest_share(priced: Iterable[_Priced], budget: Budget) -> float:
@@ -153,7 +175,9 @@ def _cut(request: EvaluationRequest, share: float, seed: int) -> EvaluationReque
     if share == 1:
         return request
     subsample = Subsample(share=share, seed=seed)
-    return request.model_copy(update={"benchmark": request.benchmark.model_copy(update={"subsample": subsample})})
+    return request.model_copy(
+        update={"benchmark": request.benchmark.model_copy(update={"subsample": subsample})}
+    )
 
 
 def _priced(plan: RunPlan, budget: Budget) -> _Priced:
@@ -161,10 +185,20 @@ def _priced(plan: RunPlan, budget: Budget) -> _Priced:
     for wanted in plan.wanted:
         of_problem.setdefault(wanted.dialog.problem_id, []).append(wanted)
     order = problem_order(of_problem, plan.spec.benchmark, budget.seed)
-    talks = turns_to_build(plan, (wanted for problem in order for wanted in of_problem[problem]), {})
+    talks = turns_to_build(
+        plan, (wanted for problem in order for wanted in of_problem[problem]), {}
+    )
     sums = [_cost(plan, drift_calls(plan), 0, budget)]
     for problem in order:
-        sums.append(sum((_cost(plan, whole_calls(plan, wanted, talks), 1, budget) for wanted in of_problem[problem]), sums[-1]))
+        sums.append(
+            sum(
+                (
+                    _cost(plan, whole_calls(plan, wanted, talks), 1, budget)
+                    for wanted in of_problem[problem]
+                ),
+                sums[-1],
+            )
+        )
     return _Priced(tuple(sums))
 
 

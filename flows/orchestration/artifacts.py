@@ -50,7 +50,9 @@ class ProgressArtifact:
         self._shown_at = time.monotonic()
         try:
             if self._id is None:
-                self._id = create_progress_artifact(percent, key=self._key, description=markdown_cell(self._description))
+                self._id = create_progress_artifact(
+                    percent, key=self._key, description=markdown_cell(self._description)
+                )
             else:
                 update_progress_artifact(self._id, percent)
         except Exception as error:  # noqa: BLE001  (showing is not the work: the cause is logged and the run goes on)
@@ -77,26 +79,41 @@ def show_results(
     ends = f"{sum(report.is_published for report in reports)} of {len(reports)} runs published"
     try:
         linked = "\n\n".join([markdown, *_further(home, night_id, site_url)])
-        create_markdown_artifact(linked, key="leaderboard", description=f"Leaderboard of night {night_id}: {ends}")
-        if compared:
-            text = "\n\n".join((comparison_markdown(compared), LEGEND, *_pair_links(compared, site_url)))
-            create_markdown_artifact(text, key="comparison", description=f"Comparison of night {night_id}: {_events(compared)}")
         create_markdown_artifact(
-            _checks(home, reports, site_url), key="checks", description=f"Quality checks of night {night_id}: {ends}"
+            linked, key="leaderboard", description=f"Leaderboard of night {night_id}: {ends}"
+        )
+        if compared:
+            text = "\n\n".join(
+                (comparison_markdown(compared), LEGEND, *_pair_links(compared, site_url))
+            )
+            create_markdown_artifact(
+                text,
+                key="comparison",
+                description=f"Comparison of night {night_id}: {_events(compared)}",
+            )
+        create_markdown_artifact(
+            _checks(home, reports, site_url),
+            key="checks",
+            description=f"Quality checks of night {night_id}: {ends}",
         )
     except Exception as error:  # noqa: BLE001  (as above)
         _log.warning("results could not be shown in the Prefect UI: %s", error)
 
 
 def _events(compared: Sequence[Mapping[str, Any]]) -> str:
-    pairs, found = {(row["run_id"], row["other_run_id"]) for row in compared}, Counter(row["event"] for row in compared)
+    pairs, found = (
+        {(row["run_id"], row["other_run_id"]) for row in compared},
+        Counter(row["event"] for row in compared),
+    )
     return f"regressions: {found['regression']}, improvements: {found['improvement']}, pairs of runs: {len(pairs)}"
 
 
 def _pair_links(compared: Sequence[Mapping[str, Any]], site_url: str | None) -> Iterator[str]:
     """Yield a list of the pages that compare these pairs."""
     if site_url:
-        pairs = dict.fromkeys((row["other_run_id"], row["run_id"], row["setting"], row["model"]) for row in compared)
+        pairs = dict.fromkeys(
+            (row["other_run_id"], row["run_id"], row["setting"], row["model"]) for row in compared
+        )
         yield "\n".join(
             f"- [{markdown_cell(f'{setting} · {model}')}]({address(site_url, comparison_page(old, new))})"
             for old, new, setting, model in pairs
@@ -125,7 +142,11 @@ def _checks(home: Home, reports: Sequence[RunReport], site_url: str | None = Non
         page = (home.path / report.docs_path).as_uri() if report.docs_path else None
         if site_url and report.is_published:
             page = address(site_url, run_page(report.run_id))
-        faults = f"{report.n_infra} infra, {report.n_unscored} unscored of {report.episodes} episodes"
+        faults = (
+            f"{report.n_infra} infra, {report.n_unscored} unscored of {report.episodes} episodes"
+        )
         cells = (report.title, report.status, report.reason or "", faults)
-        lines.append(f"| {' | '.join(map(markdown_cell, cells))} | {f'[{page}]({page})' if page else ''} |")
+        lines.append(
+            f"| {' | '.join(map(markdown_cell, cells))} | {f'[{page}]({page})' if page else ''} |"
+        )
     return "\n".join(lines)

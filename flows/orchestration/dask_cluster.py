@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
 
 ADDRESS_VARIABLE = "PARLEY_DASK_ADDRESS"
-_ADDRESS = re.compile(r"((tcp|tls|ws|wss|ucx|ucxx)://)?(\[[0-9A-Fa-f:.%]+\]|[^\s/:@\[\]]+):[0-9]{1,5}/?")
+_ADDRESS = re.compile(
+    r"((tcp|tls|ws|wss|ucx|ucxx)://)?(\[[0-9A-Fa-f:.%]+\]|[^\s/:@\[\]]+):[0-9]{1,5}/?"
+)
 CONNECT_LIMIT_S = 15
 START_LIMIT_S = 120
 QUIET = {
@@ -70,7 +72,11 @@ def dask_cluster(
         ConfigError: workers would import other packages than this distribution's, or another version of it; or no address.
     """
     address = named_address()
-    with _named_cluster(address) if address else _local_cluster(n_workers, threads_per_worker, scratch, secret_names) as client:
+    with (
+        _named_cluster(address)
+        if address
+        else _local_cluster(n_workers, threads_per_worker, scratch, secret_names) as client
+    ):
         yield client
 
 
@@ -83,11 +89,15 @@ def warm(client: "Client", modules: tuple[str, ...]) -> None:
     try:
         _run_by_value(client, packages.import_modules, modules)
     except ImportError as error:
-        raise ServerUnavailable(f"a Dask worker cannot import {error.name!r} ({error}); install the same wheel there") from error
+        raise ServerUnavailable(
+            f"a Dask worker cannot import {error.name!r} ({error}); install the same wheel there"
+        ) from error
 
 
 @contextmanager
-def _local_cluster(n_workers: int, threads_per_worker: int, scratch: Path, secret_names: tuple[str, ...]) -> "Iterator[Client]":
+def _local_cluster(
+    n_workers: int, threads_per_worker: int, scratch: Path, secret_names: tuple[str, ...]
+) -> "Iterator[Client]":
     import logging
 
     import dask.config
@@ -95,8 +105,14 @@ def _local_cluster(n_workers: int, threads_per_worker: int, scratch: Path, secre
 
     packages.verify_packages()
     scratch.mkdir(parents=True, exist_ok=True)
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # for good: what closes after the cluster would tell of it
-    with dask.config.set({**QUIET, "temporary-directory": str(scratch)}), ExitStack() as stack, _ending_at_once() as nanny:
+    logging.getLogger("distributed").setLevel(
+        logging.CRITICAL
+    )  # for good: what closes after the cluster would tell of it
+    with (
+        dask.config.set({**QUIET, "temporary-directory": str(scratch)}),
+        ExitStack() as stack,
+        _ending_at_once() as nanny,
+    ):
         try:
             with hidden_secrets(secret_names), _silent_tracker():
                 cluster = LocalCluster(
@@ -109,7 +125,11 @@ def _local_cluster(n_workers: int, threads_per_worker: int, scratch: Path, secre
                     local_directory=str(scratch),
                     silence_logs=logging.CRITICAL,
                 )
-                client = stack.enter_context(Client(stack.enter_context(cluster), timeout=START_LIMIT_S, set_as_default=False))
+                client = stack.enter_context(
+                    Client(
+                        stack.enter_context(cluster), timeout=START_LIMIT_S, set_as_default=False
+                    )
+                )
                 client.wait_for_workers(n_workers, timeout=START_LIMIT_S)
         except (OSError, RuntimeError, TimeoutError) as error:
             raise ServerUnavailable(
@@ -131,13 +151,19 @@ def _named_cluster(address: str) -> "Iterator[Client]":
     remedy = f"start it (`dask scheduler`, `dask worker`), or unset {ADDRESS_VARIABLE} to use this machine"
     with dask.config.set(QUIET), ExitStack() as stack:
         try:
-            client = stack.enter_context(Client(address, timeout=CONNECT_LIMIT_S, set_as_default=False))
+            client = stack.enter_context(
+                Client(address, timeout=CONNECT_LIMIT_S, set_as_default=False)
+            )
         except (OSError, ValueError) as error:
-            raise ServerUnavailable(f"no Dask scheduler answers at {ADDRESS_VARIABLE}={address!r} ({error}); {remedy}") from error
+            raise ServerUnavailable(
+                f"no Dask scheduler answers at {ADDRESS_VARIABLE}={address!r} ({error}); {remedy}"
+            ) from error
         try:
             client.wait_for_workers(1, timeout=CONNECT_LIMIT_S)
         except TimeoutError:
-            raise ServerUnavailable(f"the Dask scheduler at {ADDRESS_VARIABLE}={address!r} has no workers; {remedy}") from None
+            raise ServerUnavailable(
+                f"the Dask scheduler at {ADDRESS_VARIABLE}={address!r} has no workers; {remedy}"
+            ) from None
         for worker, there in _run_by_value(client, packages.describe_installation).items():
             packages.judge_worker(worker, there)
         client.register_plugin(_no_profiler())
@@ -187,7 +213,9 @@ def _ending_at_once() -> "Iterator[type[Nanny]]":
         raise
 
 
-def _run_by_value(client: "Client", function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+def _run_by_value(
+    client: "Client", function: Callable[..., Any], *arguments: Any
+) -> dict[str, Any]:
     """Run a function in every worker. It is sent as code: by name, a worker might find somebody else's module."""
     import cloudpickle
 
@@ -208,7 +236,9 @@ def _private_worker(secret_names: tuple[str, ...]) -> "WorkerPlugin":
 
     class PrivateWorker(WorkerPlugin):
         name = "parley-private-worker"
-        dropped = tuple(name for name in os.environ if looks_secret(name) and name not in secret_names)
+        dropped = tuple(
+            name for name in os.environ if looks_secret(name) and name not in secret_names
+        )
 
         def setup(self, worker: Any) -> None:
             signal.signal(signal.SIGINT, signal.SIG_IGN)

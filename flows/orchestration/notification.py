@@ -5,7 +5,12 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from flows.orchestration.server import server_status
-from flows.orchestration.settings import HEALTH_LIMIT_S, changed_environment, client_settings, configured_api_url
+from flows.orchestration.settings import (
+    HEALTH_LIMIT_S,
+    changed_environment,
+    client_settings,
+    configured_api_url,
+)
 
 
 def send_by_block(name: str, title: str, text: str) -> None:
@@ -45,8 +50,16 @@ def knows_block(name: str, home: Path) -> bool | None:
     from prefect.settings import PREFECT_API_REQUEST_TIMEOUT, temporary_settings
 
     kind, _, called = name.partition("/")
-    using = changed_environment(client_settings(home.resolve() / "prefect", own.api_url)) if own else nullcontext()
-    with using, temporary_settings({PREFECT_API_REQUEST_TIMEOUT: HEALTH_LIMIT_S}), get_client(sync_client=True) as client:
+    using = (
+        changed_environment(client_settings(home.resolve() / "prefect", own.api_url))
+        if own
+        else nullcontext()
+    )
+    with (
+        using,
+        temporary_settings({PREFECT_API_REQUEST_TIMEOUT: HEALTH_LIMIT_S}),
+        get_client(sync_client=True) as client,
+    ):
         try:
             found = client.read_block_document_by_name(called, kind, include_secrets=False)
         except ObjectNotFound:

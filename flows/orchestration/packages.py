@@ -68,7 +68,9 @@ def judge_packages(place: str, found: Mapping[str, str | None], root: Path) -> N
             )
 
 
-def judge_worker(worker: str, there: tuple[str | None, str | None, Mapping[str, str | None]]) -> None:
+def judge_worker(
+    worker: str, there: tuple[str | None, str | None, Mapping[str, str | None]]
+) -> None:
     """Raise a ConfigError unless a worker elsewhere has this version installed and imports it."""
     version, root, found = there
     here = describe_installation()[0]

@@ -22,7 +22,9 @@ def hidden_secrets(keep: tuple[str, ...]) -> Iterator[None]:
 
     The variables at a process's start stay readable in /proc for as long as it lives, even if it removes them itself.
     """
-    hidden = {name: value for name, value in os.environ.items() if looks_secret(name) and name not in keep}
+    hidden = {
+        name: value for name, value in os.environ.items() if looks_secret(name) and name not in keep
+    }
     for name in hidden:
         del os.environ[name]
     try:
@@ -34,7 +36,12 @@ def hidden_secrets(keep: tuple[str, ...]) -> Iterator[None]:
 def start_mark(pid: int) -> str | None:
     """A mark that tells a process from a later one of the same pid; None where no such process lives (a zombie does not)."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        fields = (
+            Path(f"/proc/{pid}/stat")
+            .read_text(encoding="utf-8", errors="replace")
+            .rpartition(")")[2]
+            .split()
+        )
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
         return None if Path("/proc/self/stat").exists() else _portable_start_mark(pid)

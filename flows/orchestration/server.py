@@ -108,7 +108,9 @@ def prefect_server(home: Path, *, secret_names: tuple[str, ...] = ()) -> Iterato
 
 
 @contextmanager
-def starting_prefect_server(home: Path, *, secret_names: tuple[str, ...] = ()) -> Iterator[PendingServer]:
+def starting_prefect_server(
+    home: Path, *, secret_names: tuple[str, ...] = ()
+) -> Iterator[PendingServer]:
     """As `prefect_server`, but without waiting: start what else takes seconds, then call `wait_ready`.
 
     A server of ours that ends before the context does, killed for example, is started again on its port and its database.
@@ -117,7 +119,10 @@ def starting_prefect_server(home: Path, *, secret_names: tuple[str, ...] = ()) -
     if configured is not None:
         with changed_environment({"PREFECT_API_URL": configured}), naming_lost_server(configured):
             try:
-                yield PendingServer(PrefectServer(configured, configured.removesuffix("/api"), None, owned=False), None)
+                yield PendingServer(
+                    PrefectServer(configured, configured.removesuffix("/api"), None, owned=False),
+                    None,
+                )
             finally:
                 send_what_is_queued()
         return
@@ -127,7 +132,11 @@ def starting_prefect_server(home: Path, *, secret_names: tuple[str, ...] = ()) -
         api_url = pending.server.api_url
         with changed_environment(client_settings(folder, api_url)), naming_lost_server(api_url):
             try:
-                with kept_up(lambda: _is_missed(folder), lambda: _start_again(folder, secret_names), pending._answers):
+                with kept_up(
+                    lambda: _is_missed(folder),
+                    lambda: _start_again(folder, secret_names),
+                    pending._answers,
+                ):
                     yield pending
             finally:
                 send_what_is_queued()
@@ -208,7 +217,9 @@ def _decision(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _join(folder: Path, secret_names: tuple[str, ...], *, owner: Owner = "command", port: int = 0) -> tuple[int, PendingServer]:
+def _join(
+    folder: Path, secret_names: tuple[str, ...], *, owner: Owner = "command", port: int = 0
+) -> tuple[int, PendingServer]:
     """Become a user of the home's server, and start it if there is none; returns the held lock and the server."""
     with _decision(folder):
         users = _become_user(folder)
@@ -273,7 +284,14 @@ def _launch(folder: Path, owner: Owner, port: int, secret_names: tuple[str, ...]
         port = bound.getsockname()[1]
         with open(folder / "server.log", "wb") as log:
             process = subprocess.Popen(
-                (sys.executable, "-P", str(PROCESS_FILE), str(bound.fileno()), str(folder), str(database_template())),
+                (
+                    sys.executable,
+                    "-P",
+                    str(PROCESS_FILE),
+                    str(bound.fileno()),
+                    str(folder),
+                    str(database_template()),
+                ),
                 env=server_environment(folder, port, secret_names),
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
@@ -302,5 +320,9 @@ def _start_again(folder: Path, secret_names: tuple[str, ...]) -> None:
 
 
 def _last_lines(log: Path, n: int = 3) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-n:] if log.exists() else []
+    lines = (
+        log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-n:]
+        if log.exists()
+        else []
+    )
     return f"{' | '.join(lines) or 'nothing in its log'} (see {log})"

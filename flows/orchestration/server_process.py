@@ -118,7 +118,9 @@ def wait_to_write() -> None:
 
 def main(descriptor: int, folder: Path, template: Path) -> None:
     """Serve on the bound socket `descriptor` until a signal or the last user's end."""
-    watch = threading.Thread(target=end_without_users, args=(folder / "users.lock", folder / "server.json"), daemon=True)
+    watch = threading.Thread(
+        target=end_without_users, args=(folder / "users.lock", folder / "server.json"), daemon=True
+    )
     watch.start()
     fill_database(folder / "prefect.db", template, _migrate)
 

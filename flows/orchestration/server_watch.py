@@ -15,7 +15,9 @@ _LOG = logging.getLogger("parley.prefect")
 
 
 @contextmanager
-def kept_up(is_missed: Callable[[], bool], start_again: Callable[[], None], answered: threading.Event) -> Iterator[None]:
+def kept_up(
+    is_missed: Callable[[], bool], start_again: Callable[[], None], answered: threading.Event
+) -> Iterator[None]:
     """Watch a server for the time of the block, from its first answer on.
 
     Args:

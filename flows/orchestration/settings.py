@@ -40,7 +40,9 @@ def _may_be_configured() -> bool:
     if any(path.exists() for path in (home / "profiles.toml", Path("prefect.toml"), Path(".env"))):
         return True
     try:
-        return "prefect" in tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8")).get("tool", {})
+        return "prefect" in tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8")).get(
+            "tool", {}
+        )
     except FileNotFoundError:
         return False
     except (OSError, ValueError):
@@ -56,7 +58,10 @@ def check_configured(api_url: str) -> None:
     from prefect.client.orchestration import get_client
     from prefect.settings import PREFECT_API_REQUEST_TIMEOUT, temporary_settings
 
-    with temporary_settings({PREFECT_API_REQUEST_TIMEOUT: HEALTH_LIMIT_S}), get_client(sync_client=True) as client:
+    with (
+        temporary_settings({PREFECT_API_REQUEST_TIMEOUT: HEALTH_LIMIT_S}),
+        get_client(sync_client=True) as client,
+    ):
         fault = client.api_healthcheck()
     if fault is not None:
         raise ServerUnavailable(
@@ -105,7 +110,9 @@ def is_healthy(api_url: str) -> bool:
     from urllib.request import ProxyHandler, build_opener
 
     try:
-        with build_opener(ProxyHandler({})).open(f"{api_url}/health", timeout=HEALTH_LIMIT_S) as answer:
+        with build_opener(ProxyHandler({})).open(
+            f"{api_url}/health", timeout=HEALTH_LIMIT_S
+        ) as answer:
             return answer.status == 200
     except (URLError, OSError):
         return False
@@ -145,7 +152,12 @@ def server_environment(folder: Path, port: int, secret_names: tuple[str, ...]) -
 
 def client_settings(folder: Path, api_url: str) -> dict[str, str | None]:
     """Variables that make this process and its children use our server and no other (None: unset)."""
-    exempt = [part for name in ("no_proxy", "NO_PROXY") for part in os.environ.get(name, "").split(",") if part]
+    exempt = [
+        part
+        for name in ("no_proxy", "NO_PROXY")
+        for part in os.environ.get(name, "").split(",")
+        if part
+    ]
     no_proxy = ",".join(dict.fromkeys([*exempt, LOOPBACK, "localhost"]))
     return {
         "PREFECT_API_URL": api_url,
@@ -155,7 +167,9 @@ def client_settings(folder: Path, api_url: str) -> dict[str, str | None]:
         "PREFECT_HOME": str(folder),
         "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": os.environ.get("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL"),
+        "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": os.environ.get(
+            "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL"
+        ),
         "NO_PROXY": no_proxy,
         "no_proxy": no_proxy,
     }

@@ -25,7 +25,10 @@ Pair = tuple[str, str]
 
 
 def write_comparisons(
-    folder: Path, rows: SiteRows, asked: Sequence[Pair], leading: Mapping[Pair, Sequence[Mapping[str, Any]]] | None = None
+    folder: Path,
+    rows: SiteRows,
+    asked: Sequence[Pair],
+    leading: Mapping[Pair, Sequence[Mapping[str, Any]]] | None = None,
 ) -> list[dict[str, Any]]:
     """Write a page for each pair of runs that a night compared, that is asked for, or that leads a setting.
 
@@ -41,8 +44,13 @@ def write_comparisons(
     found = rows.rows("select * from comparisons order by night_id desc, run_id, against, metric")
     latest = rows.last_compared_night()
     computed = dict(leading or {})
-    pairs = dict.fromkeys([*asked, *((row["other_run_id"], row["run_id"]) for row in found), *computed])
-    whole = {*asked, *((row["other_run_id"], row["run_id"]) for row in found if row["night_id"] == latest)}
+    pairs = dict.fromkeys(
+        [*asked, *((row["other_run_id"], row["run_id"]) for row in found), *computed]
+    )
+    whole = {
+        *asked,
+        *((row["other_run_id"], row["run_id"]) for row in found if row["night_id"] == latest),
+    }
     of_pair: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in found:
         of_pair.setdefault((row["other_run_id"], row["run_id"]), []).append(row)
@@ -57,10 +65,19 @@ def write_comparisons(
         both = {(row["old_episode"], row["new_episode"]): row for row in changed or ()}
         shown = dict(list(both.items())[:SIDE_BY_SIDE])
         values = of_pair.get((old, new)) or computed.get((old, new)) or []
-        write(folder / "compared" / f"{name}.html", "compared", **pair, rows=values, changed=changed, shown=set(shown))
+        write(
+            folder / "compared" / f"{name}.html",
+            "compared",
+            **pair,
+            rows=values,
+            changed=changed,
+            shown=set(shown),
+        )
         left = rows.parts_of(old, [episode for episode, _ in shown])
         right = rows.parts_of(new, [episode for _, episode in shown])
-        for ((one, other), row), (_, of_old), (_, of_new) in zip(shown.items(), left, right, strict=True):
+        for ((one, other), row), (_, of_old), (_, of_new) in zip(
+            shown.items(), left, right, strict=True
+        ):
             path = folder / "compared" / name / f"{file_name(one)}-{file_name(other)}.html"
             sides = {"left": list(turns_of(of_old)), "right": list(turns_of(of_new))}
             write(path, "side_by_side", **{**pair, "up": "../../"}, row=row, **sides)
@@ -73,7 +90,9 @@ def write_comparisons(
 def write_nights(folder: Path, rows: SiteRows, home: Home) -> list[dict[str, Any]]:
     """A page for each night; returns the nights, the newest first."""
     lake = Lake(home.lake)
-    nights = sorted(lake.read("nights", NightRecord), key=lambda night: night.started_at, reverse=True)
+    nights = sorted(
+        lake.read("nights", NightRecord), key=lambda night: night.started_at, reverse=True
+    )
     published = {run["run_id"]: run for run in rows.runs()}
     lost: dict[str, list[dict[str, Any]]] = {}
     for row in rows.events():
@@ -91,7 +110,15 @@ def write_nights(folder: Path, rows: SiteRows, home: Home) -> list[dict[str, Any
             for work in night.work
         ]
         path = folder / "nights" / f"{file_name(night.night_id)}.html"
-        write(path, "night", up="../", night=night, works=works, besides=seconds.get("", {}), events=lost.get(night.night_id, []))
+        write(
+            path,
+            "night",
+            up="../",
+            night=night,
+            works=works,
+            besides=seconds.get("", {}),
+            events=lost.get(night.night_id, []),
+        )
     return [
         {
             "night_id": one.night_id,
@@ -118,9 +145,18 @@ def write_history(folder: Path, rows: SiteRows, colours: Colours) -> list[dict[s
         points = list(members)
         series = [
             {"points": group, "chart": history_chart(group, colours)}
-            for group in (list(group) for _, group in groupby(points, key=lambda row: (row["series"], row["metric"])))
+            for group in (
+                list(group)
+                for _, group in groupby(points, key=lambda row: (row["series"], row["metric"]))
+            )
         ]
-        write(folder / "history" / f"{file_name(family)}.html", "history", up="../", family=family, series=series)
+        write(
+            folder / "history" / f"{file_name(family)}.html",
+            "history",
+            up="../",
+            family=family,
+            series=series,
+        )
         families.append(
             {
                 "family": family,

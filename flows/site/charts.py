@@ -30,16 +30,26 @@ def charts(rows: Sequence[Row], table: CurveTable, colours: Colours) -> Iterator
         colours: model -> class of its colour, the same for all charts of the site.
     """
     axis = table.axis
-    known = [row for row in rows if row[axis] is not None and (axis == "turn" or row.get("axis", axis) == axis)]
+    known = [
+        row
+        for row in rows
+        if row[axis] is not None and (axis == "turn" or row.get("axis", axis) == axis)
+    ]
     keys = ("setting", "dataset_version", *table.parts)
 
     def key(row: Row) -> tuple[str, ...]:
         return tuple("" if row[name] is None else str(row[name]) for name in keys)
 
     groups = [(place, list(group)) for place, group in groupby(sorted(known, key=key), key=key)]
-    measures = [measure for measure in table.measures if any(_moves(members, table, measure) for _, members in groups)]
+    measures = [
+        measure
+        for measure in table.measures
+        if any(_moves(members, table, measure) for _, members in groups)
+    ]
     for place, members in groups:
-        title = " · ".join(text for name, text in zip(keys, place, strict=True) if text and name != "axis")
+        title = " · ".join(
+            text for name, text in zip(keys, place, strict=True) if text and name != "axis"
+        )
         for measure in measures:
             drawn = [row for row in members if row[measure] is not None]
             if len({row[axis] for row in drawn}) >= 2:
@@ -48,7 +58,12 @@ def charts(rows: Sequence[Row], table: CurveTable, colours: Colours) -> Iterator
 
 def _moves(rows: Sequence[Row], table: CurveTable, measure: str) -> bool:
     """Whether a run has other values at one place than at another."""
-    columns = [measure, f"{measure}_low", f"{measure}_high", *(n for n in table.counts[measure] if n is not None)]
+    columns = [
+        measure,
+        f"{measure}_low",
+        f"{measure}_high",
+        *(n for n in table.counts[measure] if n is not None),
+    ]
     seen: dict[str, set[tuple[Any, ...]]] = {}
     for row in rows:
         if row[measure] is not None:
@@ -56,10 +71,17 @@ def _moves(rows: Sequence[Row], table: CurveTable, measure: str) -> bool:
     return any(len(values) > 1 for values in seen.values())
 
 
-def _chart(title: str, rows: Sequence[Row], table: CurveTable, measure: str, colours: Colours) -> dict[str, Any]:
+def _chart(
+    title: str, rows: Sequence[Row], table: CurveTable, measure: str, colours: Colours
+) -> dict[str, Any]:
     axis, first = table.axis, rows[0]
     places = sorted({row[axis] for row in rows})
-    values = [v for row in rows for v in (row[measure], row[f"{measure}_low"], row[f"{measure}_high"]) if v is not None]
+    values = [
+        v
+        for row in rows
+        for v in (row[measure], row[f"{measure}_low"], row[f"{measure}_high"])
+        if v is not None
+    ]
     low, high = min(0.0, *values), max(1.0 if max(values) <= 1 else 0.0, *values)
     n, n_unscored = table.counts[measure]
 
@@ -74,21 +96,35 @@ def _chart(title: str, rows: Sequence[Row], table: CurveTable, measure: str, col
     series: dict[str, dict[str, Any]] = {}
     for row in sorted(rows, key=lambda row: (row["label"], row["run_id"], places.index(row[axis]))):
         one = series.setdefault(
-            row["run_id"], {"label": row["label"], "model": row["model"], "run_id": row["run_id"], "points": []}
+            row["run_id"],
+            {"label": row["label"], "model": row["model"], "run_id": row["run_id"], "points": []},
         )
         bounds = (row[f"{measure}_low"], row[f"{measure}_high"])
         ends = None if None in bounds else tuple(map(y, bounds))
-        point = {"x": x(row[axis]), "y": y(row[measure]), "ends": ends, "place": row[axis], "value": row[measure]}
+        point = {
+            "x": x(row[axis]),
+            "y": y(row[measure]),
+            "ends": ends,
+            "place": row[axis],
+            "value": row[measure],
+        }
         counts = {"n": row[n] if n else None, "n_unscored": row[n_unscored] if n_unscored else None}
-        shown = {"name": names.get(row[axis], row[axis]), "colour": colours.get(row["model"], CONTROL)}
+        shown = {
+            "name": names.get(row[axis], row[axis]),
+            "colour": colours.get(row["model"], CONTROL),
+        }
         one["points"].append(point | counts | shown | {"low": bounds[0], "high": bounds[1]})
     of_model: dict[str, int] = {}
     for number, one in enumerate(series.values()):
         used = {point["colour"] for point in one["points"]}
         one["colour"] = used.pop() if len(used) == 1 else MIXED
-        one["is_further"] = bool(of_model.get(one["model"]))  # a second run of the same model: dashed, with rings
+        one["is_further"] = bool(
+            of_model.get(one["model"])
+        )  # a second run of the same model: dashed, with rings
         of_model[one["model"]] = 1
-        aside = min(6.0, 24 / len(series)) * (number - (len(series) - 1) / 2)  # so that no interval hides another
+        aside = min(6.0, 24 / len(series)) * (
+            number - (len(series) - 1) / 2
+        )  # so that no interval hides another
         for point in one["points"]:
             point["x"] = round(point["x"] + aside, 1)
     ticks = [low + step * (high - low) / (_TICKS - 1) for step in range(_TICKS)]
@@ -124,9 +160,19 @@ def _places(places: Sequence[tuple[Any, str | None, float]]) -> list[dict[str, A
         lines = [str(place)] if name is None else textwrap.wrap(name, _NAME_WIDTH)
         longest = max(map(len, lines))
         is_slanted = name is not None or longest > 2 * _NAME_WIDTH / len(places)
-        height = longest * _CHARACTER * _SLANT + (len(lines) - 1) * _LINE_HEIGHT if is_slanted else 0
+        height = (
+            longest * _CHARACTER * _SLANT + (len(lines) - 1) * _LINE_HEIGHT if is_slanted else 0
+        )
         shown = lines if name is not None or not isinstance(place, int) or at % step == 0 else []
-        found.append({"place": place, "lines": shown, "x": x, "is_slanted": is_slanted, "height": round(height)})
+        found.append(
+            {
+                "place": place,
+                "lines": shown,
+                "x": x,
+                "is_slanted": is_slanted,
+                "height": round(height),
+            }
+        )
     return found
 
 
@@ -157,9 +203,19 @@ def history_chart(points: Sequence[Row], colours: Colours) -> dict[str, Any] | N
     ]
     first = drawn[0]
     metric = first["metric"]
-    table = CurveTable(name="history", axis="checkpoint", measures=(metric,), parts=(), counts={metric: ("n", "n_unscored")})
+    table = CurveTable(
+        name="history",
+        axis="checkpoint",
+        measures=(metric,),
+        parts=(),
+        counts={metric: ("n", "n_unscored")},
+    )
     chart = _chart(f"{first['setting']} · {first['dataset_version']}", rows, table, metric, colours)
     [series] = chart["series"]
     named = {point["position"]: point["event"] for point in drawn if point["event"]}
-    marks = [{**point, "event": named[point["place"]]} for point in series["points"] if point["place"] in named]
+    marks = [
+        {**point, "event": named[point["place"]]}
+        for point in series["points"]
+        if point["place"] in named
+    ]
     return {**chart, "marks": marks}

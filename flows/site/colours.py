@@ -19,4 +19,7 @@ def model_colours(models: Iterable[str]) -> Mapping[str, str]:
     asked = [model for model in known if model not in controls]
     found = {model: (CONTROL, at > 0) for at, model in enumerate(reversed(controls))}
     found |= {model: (f"c{at % N_COLOURS}", at >= N_COLOURS) for at, model in enumerate(asked)}
-    return {model: f"{colour} {FURTHER}" if is_further else colour for model, (colour, is_further) in found.items()}
+    return {
+        model: f"{colour} {FURTHER}" if is_further else colour
+        for model, (colour, is_further) in found.items()
+    }

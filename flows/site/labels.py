@@ -11,7 +11,11 @@ if TYPE_CHECKING:
     from tasks.benchmarks.contract import Benchmark
     from tasks.benchmarks.results import Axis
 
-_AXES = {"turn": "turn (answers of the model)", "level": "level of the tasks", "checkpoint": "checkpoint (in their order)"}
+_AXES = {
+    "turn": "turn (answers of the model)",
+    "level": "level of the tasks",
+    "checkpoint": "checkpoint (in their order)",
+}
 _SHARE = (0.0, 1.0)
 
 

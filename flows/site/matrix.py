@@ -14,7 +14,9 @@ CELL_WIDTH, CELL_HEIGHT, MARGIN = 112, 16, 5
 Row = Mapping[str, Any]
 
 
-def matrices(board: Sequence[Row], shown: Collection[str], colours: Colours) -> list[dict[str, Any]]:
+def matrices(
+    board: Sequence[Row], shown: Collection[str], colours: Colours
+) -> list[dict[str, Any]]:
     """Return a matrix for each setting and its data, in the order of their names.
 
     Args:
@@ -24,10 +26,17 @@ def matrices(board: Sequence[Row], shown: Collection[str], colours: Colours) -> 
     """
 
     def key(row: Row) -> tuple[str, str, float]:
-        return row["setting"], row["dataset_version"], 1.0 if row["task_share"] is None else row["task_share"]
+        return (
+            row["setting"],
+            row["dataset_version"],
+            1.0 if row["task_share"] is None else row["task_share"],
+        )
 
     rows = sorted((row for row in board if row["run_id"] in shown), key=key)
-    return [_matrix(f"setting-{at}", list(group), colours) for at, (_, group) in enumerate(groupby(rows, key=key), 1)]
+    return [
+        _matrix(f"setting-{at}", list(group), colours)
+        for at, (_, group) in enumerate(groupby(rows, key=key), 1)
+    ]
 
 
 def _matrix(anchor: str, rows: Sequence[Row], colours: Colours) -> dict[str, Any]:
@@ -40,11 +49,16 @@ def _matrix(anchor: str, rows: Sequence[Row], colours: Colours) -> dict[str, Any
     metrics = [*(name for name in order if name in measured), *sorted(measured - set(order))]
     main = metrics[0]
     lines = [_line(run, metrics, colours) for run in runs.values()]
-    columns = [_column(first["setting"], metric, [line["results"].get(metric) for line in lines]) for metric in metrics]
+    columns = [
+        _column(first["setting"], metric, [line["results"].get(metric) for line in lines])
+        for metric in metrics
+    ]
     for column in columns:
         _mark_best(column, lines)
         for line in lines:
-            line["cells"].append(_cell(line["results"].get(column["metric"]), column, line["is_control"]))
+            line["cells"].append(
+                _cell(line["results"].get(column["metric"]), column, line["is_control"])
+            )
     return {
         "anchor": anchor,
         "setting": first["setting"],
@@ -72,7 +86,13 @@ def _line(results: Mapping[str, Row], metrics: Sequence[str], colours: Colours) 
 
 def _column(setting: str, metric: str, results: Sequence[Row | None]) -> dict[str, Any]:
     """The scale of a column: the metric's range, or what the values and intervals need where no benchmark here names one."""
-    found = [row[name] for row in results if row for name in ("mean", "ci_low", "ci_high") if row[name] is not None]
+    found = [
+        row[name]
+        for row in results
+        if row
+        for name in ("mean", "ci_low", "ci_high")
+        if row[name] is not None
+    ]
     low, high = metric_range(setting, metric) or (0.0, 1.0)
     low, high = min([low, *found]), max([high, *found])
     return {
@@ -99,7 +119,13 @@ def _mark_best(column: dict[str, Any], lines: Sequence[Row]) -> None:
 
 
 def _cell(row: Row | None, column: Row, is_control: bool) -> dict[str, Any]:
-    shown: dict[str, Any] = {"row": row, "metric": column["name"], "is_best": False, "dot": None, "ends": None}
+    shown: dict[str, Any] = {
+        "row": row,
+        "metric": column["name"],
+        "is_best": False,
+        "dot": None,
+        "ends": None,
+    }
     if row is None or row["mean"] is None:
         return shown
 
@@ -118,7 +144,12 @@ def _sorted(lines: Sequence[dict[str, Any]], main: str) -> list[dict[str, Any]]:
 
     def place(line: Mapping[str, Any]) -> tuple[bool, bool, float, str]:
         mean = line["results"][main]["mean"] if main in line["results"] else None
-        return line["is_control"], mean is None, 0.0 if mean is None else sign * mean, line["run"]["label"]
+        return (
+            line["is_control"],
+            mean is None,
+            0.0 if mean is None else sign * mean,
+            line["run"]["label"],
+        )
 
     return sorted(lines, key=place)
 

@@ -33,8 +33,15 @@ def environment() -> "Environment":
         lstrip_blocks=True,
     )
     made.globals["first_rows"] = FIRST_ROWS
-    made.filters |= {"number": number, "short": lambda text: text[:SHORT], "name": file_name, "day": lambda text: text[:16]}
-    made.filters |= {name: partial(_fixed, digits=digits) for name, digits in (("seconds", 1), ("dollars", 6))}
+    made.filters |= {
+        "number": number,
+        "short": lambda text: text[:SHORT],
+        "name": file_name,
+        "day": lambda text: text[:16],
+    }
+    made.filters |= {
+        name: partial(_fixed, digits=digits) for name, digits in (("seconds", 1), ("dollars", 6))
+    }
     return made
 
 

@@ -14,7 +14,11 @@ def leading_pairs(rows: SiteRows, matrices: Sequence[Row]) -> Iterator[tuple[str
     """Yield (second run, leading run) of each setting whose two best models were asked the same."""
     for matrix in matrices:
         best = list(rivals(matrix))
-        if len(best) == 2 and matrix["better"] is not None and rows.are_comparable(best[1]["run_id"], best[0]["run_id"]):
+        if (
+            len(best) == 2
+            and matrix["better"] is not None
+            and rows.are_comparable(best[1]["run_id"], best[0]["run_id"])
+        ):
             yield best[1]["run_id"], best[0]["run_id"]
 
 
@@ -30,7 +34,13 @@ def standing(matrix: Row, compared: Mapping[tuple[str, str], Sequence[Row]]) -> 
         `apart` (the runs were not asked the same, or share no problem), `decided` or `undecided`.
     """
     best = list(rivals(matrix))
-    found: dict[str, Any] = {"matrix": matrix, "leader": None, "second": None, "pair": None, "state": "controls"}
+    found: dict[str, Any] = {
+        "matrix": matrix,
+        "leader": None,
+        "second": None,
+        "pair": None,
+        "state": "controls",
+    }
     if not best:
         return found
     found |= {"leader": best[0], "state": "single"}
@@ -38,7 +48,10 @@ def standing(matrix: Row, compared: Mapping[tuple[str, str], Sequence[Row]]) -> 
         return found
     found |= {"second": best[1], "state": "undirected" if matrix["better"] is None else "apart"}
     rows = compared.get((best[1]["run_id"], best[0]["run_id"]), ())
-    pair = next((row for row in rows if row["metric"] == matrix["main"] and row["difference"] is not None), None)
+    pair = next(
+        (row for row in rows if row["metric"] == matrix["main"] and row["difference"] is not None),
+        None,
+    )
     if pair is None or matrix["better"] is None:
         return found
     gain = pair["difference"] if matrix["better"] == "higher" else -pair["difference"]

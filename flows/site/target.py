@@ -37,7 +37,9 @@ class SiteTarget(Frozen):
     @classmethod
     def _holds_no_password(cls, given: str | None) -> str | None:
         if given is not None and "@" in urlsplit(given).netloc:
-            raise ConfigError("site_url and site_target are shown in messages: they may hold no user and password")
+            raise ConfigError(
+                "site_url and site_target are shown in messages: they may hold no user and password"
+            )
         return given
 
     @property
@@ -79,12 +81,17 @@ def _local_folder(place: str | None) -> Path | None:
 def _send(folder: Path, place: str) -> int:
     """Send the pages that differ from the earlier edition, the first page last; remove those that are gone."""
     fs, root = _file_system(place)
-    now = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
-    digests = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in sorted(now.items())}
+    now = {
+        path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()
+    }
+    digests = {
+        name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in sorted(now.items())
+    }
     try:
         before = _manifest(fs, f"{root}/{MANIFEST}")
         changed = sorted(
-            (name for name in digests if before.get(name) != digests[name]), key=lambda name: (name == _FIRST_PAGE, name)
+            (name for name in digests if before.get(name) != digests[name]),
+            key=lambda name: (name == _FIRST_PAGE, name),
         )
         for start in range(0, len(changed), _AT_ONCE):
             part = changed[start : start + _AT_ONCE]
@@ -96,7 +103,9 @@ def _send(folder: Path, place: str) -> int:
             fs.rm(gone)
         fs.pipe(f"{root}/{MANIFEST}", json.dumps(digests).encode())
     except Exception as error:  # any: each kind of store has errors of its own
-        raise ServerUnavailable(f"the site could not be written to {place}: {type(error).__name__}: {error}") from error
+        raise ServerUnavailable(
+            f"the site could not be written to {place}: {type(error).__name__}: {error}"
+        ) from error
     return len(changed)
 
 

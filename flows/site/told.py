@@ -34,9 +34,17 @@ def _told(spec: RunSpec) -> Iterator[tuple[str, str]]:
         ("sampling", _fields(spec.sampling)),
         ("samples", str(spec.samples)),
         ("seed", str(spec.seed)),
-        ("agent", "" if agent is None else f"{agent.name} {agent.version} {_pairs(agent.options)}".strip()),
+        (
+            "agent",
+            ""
+            if agent is None
+            else f"{agent.name} {agent.version} {_pairs(agent.options)}".strip(),
+        ),
         ("simulated user", "" if simulator is None else _model(simulator)),
-        ("sampling of the simulated user", "" if spec.simulator_sampling is None else _fields(spec.simulator_sampling)),
+        (
+            "sampling of the simulated user",
+            "" if spec.simulator_sampling is None else _fields(spec.simulator_sampling),
+        ),
         ("embedder", "" if embedder is None else _fields(embedder)),
         ("served with", _pairs(spec.subject.serving)),
         ("chat template", spec.subject.chat_template),
@@ -46,7 +54,10 @@ def _told(spec: RunSpec) -> Iterator[tuple[str, str]]:
     yield from ((name, text) for name, text in facts if text)
     judges = [(one.rubric, one.judge, one.sampling) for one in spec.judges]
     judges += [("", spec.judge, Sampling())] if spec.judge is not None and not judges else []
-    yield from (("judge", f"{rubric} {_model(judge)} {_changes(sampling)}".strip()) for rubric, judge, sampling in judges)
+    yield from (
+        ("judge", f"{rubric} {_model(judge)} {_changes(sampling)}".strip())
+        for rubric, judge, sampling in judges
+    )
 
 
 def _model(identity: ModelIdentity) -> str:
@@ -63,5 +74,9 @@ def _pairs(pairs: tuple[tuple[str, str], ...]) -> str:
 
 
 def _fields(value: Frozen) -> str:
-    set_ones = {name: one for name, one in value.model_dump(mode="json").items() if one not in (None, "", [], ())}
+    set_ones = {
+        name: one
+        for name, one in value.model_dump(mode="json").items()
+        if one not in (None, "", [], ())
+    }
     return ", ".join(f"{name}={one}" for name, one in set_ones.items())

@@ -9,7 +9,9 @@ from typing import Any
 from schemas.dialog import Role
 from schemas.episode import StepKind
 
-_FENCE = re.compile(r"^ {0,3}```[ \t]*([\w+#.-]*)[^\n]*\n(.*?)(?:^ {0,3}```[ \t]*$\n?|\Z)", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(
+    r"^ {0,3}```[ \t]*([\w+#.-]*)[^\n]*\n(.*?)(?:^ {0,3}```[ \t]*$\n?|\Z)", re.MULTILINE | re.DOTALL
+)
 _LINES_COMPARED = 3000
 _RESULTS = ("test_verdicts", "judge_verdicts", "scores")
 Parts = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -24,7 +26,10 @@ def said_in_parts(content: str) -> list[tuple[str, str, str]]:
     parts: list[tuple[str, str, str]] = []
     end = 0
     for found in _FENCE.finditer(content):
-        parts += [("text", content[end : found.start()], ""), ("code", found.group(2), found.group(1))]
+        parts += [
+            ("text", content[end : found.start()], ""),
+            ("code", found.group(2), found.group(1)),
+        ]
         end = found.end()
     parts.append(("text", content[end:], ""))
     return [part for part in parts if part[1].strip()]
@@ -52,10 +57,20 @@ def turns_of(parts: Parts) -> Iterator[dict[str, Any]]:
         shown: list[dict[str, Any]] = []
         for step in steps:
             is_answer = step["role"] == Role.ASSISTANT and step["kind"] == StepKind.MESSAGE
-            changes = difference(before, step["content"]) if is_answer and before is not None else []
+            changes = (
+                difference(before, step["content"]) if is_answer and before is not None else []
+            )
             before = step["content"] if is_answer else before
-            feedback = [(k, step[f"{k}_feedback"]) for k in ("compilation", "execution", "verbal") if step[f"{k}_feedback"]]
-            told = {"parts": said_in_parts(step["content"]), "changes": changes, "feedback": feedback}
+            feedback = [
+                (k, step[f"{k}_feedback"])
+                for k in ("compilation", "execution", "verbal")
+                if step[f"{k}_feedback"]
+            ]
+            told = {
+                "parts": said_in_parts(step["content"]),
+                "changes": changes,
+                "feedback": feedback,
+            }
             shown.append({**step, "is_answer": is_answer, **told})
         yield {"turn": turn, "steps": shown, **_found(parts, turn)}
     others = {row["turn"] for name in _RESULTS for row in parts[name]} - spoken

@@ -46,12 +46,16 @@ def write_site(home: Home, out: Path, pairs: Sequence[tuple[str, str]] = ()) -> 
         curves = list(_write_curves(folder, rows, newest, colours))
         board = rows.leaderboard()
         ended = {row["night_id"] for row in rows.rows("select night_id from nights")}
-        counts = [_write_run(folder, rows, run, board, has_night=run["night_id"] in ended) for run in runs]
+        counts = [
+            _write_run(folder, rows, run, board, has_night=run["night_id"] in ended) for run in runs
+        ]
         from flows.site.beyond_runs import write_comparisons, write_history, write_nights
 
         found = matrices(board, newest, colours)
         directions = metric_directions()
-        leading = {pair: rows.compared(*pair, directions) for pair in [*leading_pairs(rows, found), *asked]}
+        leading = {
+            pair: rows.compared(*pair, directions) for pair in [*leading_pairs(rows, found), *asked]
+        }
         values = {
             "curves": curves,
             "compared": write_comparisons(folder, rows, asked, leading),
@@ -60,27 +64,57 @@ def write_site(home: Home, out: Path, pairs: Sequence[tuple[str, str]] = ()) -> 
             "matrices": found,
             "standings": [standing(matrix, leading) for matrix in found],
         }
-        write(folder / "index.html", "index", up="", runs=runs, cell=(CELL_WIDTH, CELL_HEIGHT, MARGIN), **values)
+        write(
+            folder / "index.html",
+            "index",
+            up="",
+            runs=runs,
+            cell=(CELL_WIDTH, CELL_HEIGHT, MARGIN),
+            **values,
+        )
     return {"runs": len(runs), "dialogues": sum(counts)}
 
 
 def _the_run(known: Sequence[str], beginning: str) -> str:
     found = [run_id for run_id in known if run_id.startswith(beginning)]
     if len(found) != 1:
-        problem = f"several published runs begin with {beginning!r}" if found else f"no published run {beginning!r}"
+        problem = (
+            f"several published runs begin with {beginning!r}"
+            if found
+            else f"no published run {beginning!r}"
+        )
         raise UsageError(f"{problem}. See `parley list runs`")
     return found[0]
 
 
-def _write_curves(folder: Path, rows: SiteRows, shown: Collection[str], colours: Colours) -> Iterator[str]:
+def _write_curves(
+    folder: Path, rows: SiteRows, shown: Collection[str], colours: Colours
+) -> Iterator[str]:
     for table in rows.curve_tables():
-        drawn = list(charts([row for row in rows.table(table.name) if row["run_id"] in shown], table, colours))
+        drawn = list(
+            charts(
+                [row for row in rows.table(table.name) if row["run_id"] in shown], table, colours
+            )
+        )
         if drawn:
-            write(folder / "curves" / f"{file_name(table.name)}.html", "curves", up="../", table=table.name, charts=drawn)
+            write(
+                folder / "curves" / f"{file_name(table.name)}.html",
+                "curves",
+                up="../",
+                table=table.name,
+                charts=drawn,
+            )
             yield table.name
 
 
-def _write_run(folder: Path, rows: SiteRows, run: dict[str, Any], board: Sequence[dict[str, Any]], *, has_night: bool) -> int:
+def _write_run(
+    folder: Path,
+    rows: SiteRows,
+    run: dict[str, Any],
+    board: Sequence[dict[str, Any]],
+    *,
+    has_night: bool,
+) -> int:
     run_id = run["run_id"]
     scores = [row for row in board if row["run_id"] == run_id]
     episodes = rows.episodes(run_id)
@@ -104,7 +138,13 @@ def _write_run(folder: Path, rows: SiteRows, run: dict[str, Any], board: Sequenc
             _write_context(folder, rows, context[0])
         links = links_of(ids, failures, at)
         path = folder / "dialogues" / run_id[:SHORT] / f"{file_name(episode['episode_id'])}.html"
-        of_page = {"up": "../../", "run": run, "episode": episode, "links": links, "context": context}
+        of_page = {
+            "up": "../../",
+            "run": run,
+            "episode": episode,
+            "links": links,
+            "context": context,
+        }
         write(path, "dialogue", **of_page, turns=list(turns_of(parts)))
     return len(episodes)
 

@@ -5,7 +5,18 @@ from typing import Any
 
 from flows.text.results import print_rows
 
-_HEADS = ("rubric", "pair", "first", "second", "n", "missing", "episodes", "equal", "kappa", "weighted kappa")
+_HEADS = (
+    "rubric",
+    "pair",
+    "first",
+    "second",
+    "n",
+    "missing",
+    "episodes",
+    "equal",
+    "kappa",
+    "weighted kappa",
+)
 
 
 def print_agreement(found: Sequence[Mapping[str, Any]]) -> None:

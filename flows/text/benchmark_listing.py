@@ -47,13 +47,19 @@ def rows_staged(home: Home, benchmark: str) -> Mapping[str, int] | None:
 def printed_rows(rows: Sequence[Row]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return heads and cells of a table of at most 80 columns: a line for each setting."""
     room = _WIDTH - _GAP - max((len(row[0]) for row in rows), default=0)
-    cells = [(name, _datasets(versions.split(", "), staged or {}, room)) for name, _, versions, staged, *_ in rows]
+    cells = [
+        (name, _datasets(versions.split(", "), staged or {}, room))
+        for name, _, versions, staged, *_ in rows
+    ]
     return ("setting", "datasets (rows staged)"), cells
 
 
 def _datasets(versions: Sequence[str], staged: Mapping[str, int], room: int) -> str:
     """Return staged versions with their rows, then the others: as many as there is room for, and how many are left out."""
-    ordered = [*(name for name in versions if name in staged), *(name for name in versions if name not in staged)]
+    ordered = [
+        *(name for name in versions if name in staged),
+        *(name for name in versions if name not in staged),
+    ]
     words = [f"{name} ({staged[name]:,})" if name in staged else name for name in ordered]
     for shown in range(len(words), 0, -1):
         more = [f"+{len(words) - shown}"] if shown < len(words) else []
@@ -71,7 +77,9 @@ def described(home: Home, name: str) -> Iterator[str]:
     """
     benchmark_name, _, setting_name = resolve_name(name).partition(".")
     benchmark = BENCHMARKS.load(benchmark_name)
-    settings = [benchmark.setting(setting_name)] if setting_name else list(benchmark.settings.values())
+    settings = (
+        [benchmark.setting(setting_name)] if setting_name else list(benchmark.settings.values())
+    )
     yield f"{benchmark.about.title} ({benchmark.name})"
     yield from textwrap.wrap(benchmark.about.paper, _WIDTH)
     yield from _fact("metrics", ", ".join(benchmark.scores.metrics))
@@ -97,8 +105,17 @@ def _setting(benchmark: "Benchmark", setting: "Setting") -> Iterator[str]:
     if setting.metrics:
         yield from _fact("further metrics", ", ".join(setting.metrics))
     for option in setting.options:
-        yield from _fact(f"--option {option.name}", f"{option.help}. {'|'.join(option.choices)} (default: {option.default})")
+        yield from _fact(
+            f"--option {option.name}",
+            f"{option.help}. {'|'.join(option.choices)} (default: {option.default})",
+        )
 
 
 def _fact(name: str, text: str) -> list[str]:
-    return textwrap.wrap(f"{name}: {text}", _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+    return textwrap.wrap(
+        f"{name}: {text}",
+        _WIDTH,
+        initial_indent="  ",
+        subsequent_indent="    ",
+        break_on_hyphens=False,
+    )

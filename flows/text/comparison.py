@@ -74,11 +74,18 @@ def _number(value: float | None) -> str:
 
 def _line(cells: Sequence[str]) -> str:
     name, *others = (plain_line(cell, width) for cell, width in zip(cells, _WIDTHS, strict=True))
-    return " " + " ".join([f"{name:<{_NAME}}", *(f"{cell:>{width}}" for cell, width in zip(others, _WIDTHS[1:], strict=True))])
+    return " " + " ".join(
+        [
+            f"{name:<{_NAME}}",
+            *(f"{cell:>{width}}" for cell, width in zip(others, _WIDTHS[1:], strict=True)),
+        ]
+    )
 
 
 def _fill(text: str) -> list[str]:
-    return textwrap.wrap(text, _WIDTH - 1, initial_indent=" ", subsequent_indent="   ", break_on_hyphens=False) or [""]
+    return textwrap.wrap(
+        text, _WIDTH - 1, initial_indent=" ", subsequent_indent="   ", break_on_hyphens=False
+    ) or [""]
 
 
 def notes(pair: Sequence[Row]) -> Iterator[str]:
@@ -90,7 +97,10 @@ def notes(pair: Sequence[Row]) -> Iterator[str]:
             yield f"{row['metric']}: {row['undefined_because']}"
     lonely = [row for row in pair if row["n_unpaired"] or row["n_unpaired_other"]]
     if lonely:
-        counts = ", ".join(f"{row['metric']} {row['n_unpaired_other']} old and {row['n_unpaired']} new" for row in lonely)
+        counts = ", ".join(
+            f"{row['metric']} {row['n_unpaired_other']} old and {row['n_unpaired']} new"
+            for row in lonely
+        )
         yield f"left out, since only one run has a score: {counts}"
     first = pair[0]
     if first["also_differs"]:
@@ -115,9 +125,7 @@ def sequence_text(row: Row) -> str:
 def decided_text(row: Row) -> str:
     """State what a run was decided to be against the other one, and what that means for the numbers beside it."""
     if row["interval_kind"] != SEQUENCE:
-        return (
-            f"decided: {row['metric']} all_asked; no decision before the last task, so its interval and test are the usual ones"
-        )
+        return f"decided: {row['metric']} all_asked; no decision before the last task, so its interval and test are the usual ones"
     return (
         f"decided: {row['metric']} {row['decision']}, {sequence_text(row)} of all tasks, without a test."
         " The run stopped by it: intervals and tests of other metrics are for one look only (parley help decide)"
@@ -136,7 +144,9 @@ def moved_judge_text(n: int | None, n_changed: int | None) -> str:
 
 def judge_text(row: Row) -> str:
     """How far the judges moved between the two nights."""
-    shift = "" if row["judge_mean_shift"] is None else f", mean shift {row['judge_mean_shift']:+.3g}"
+    shift = (
+        "" if row["judge_mean_shift"] is None else f", mean shift {row['judge_mean_shift']:+.3g}"
+    )
     return f"the judges answered {row['judge_n_changed']} of {row['judge_n']} bundled cases otherwise than then{shift}"
 
 
@@ -144,7 +154,21 @@ def comparison_markdown(rows: Sequence[Row]) -> str:
     """The comparisons of some runs as one markdown table; all cells are data."""
     if not rows:
         return ""
-    lines = [("run", "against", "metric", "old", "new", "difference", "95% interval", "q", "MDE", "event", "judgements moved")]
+    lines = [
+        (
+            "run",
+            "against",
+            "metric",
+            "old",
+            "new",
+            "difference",
+            "95% interval",
+            "q",
+            "MDE",
+            "event",
+            "judgements moved",
+        )
+    ]
     for row in rows:
         old, new, difference, interval, q_value, mde, _ = _cells(row)
         against = f"{row['against']} {row['other_model']}"
@@ -153,7 +177,16 @@ def comparison_markdown(rows: Sequence[Row]) -> str:
                 f"{row['setting']} · {row['model']}",
                 against,
                 _heading(row["metric"]),
-                *(old, new, difference, sequence_text(row) or interval, q_value, mde, row["event"] or "", _moved(row)),
+                *(
+                    old,
+                    new,
+                    difference,
+                    sequence_text(row) or interval,
+                    q_value,
+                    mde,
+                    row["event"] or "",
+                    _moved(row),
+                ),
             )
         )
     cells = ["| " + " | ".join(markdown_cell(text) for text in line) + " |" for line in lines]

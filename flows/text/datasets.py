@@ -29,7 +29,10 @@ def dataset_record(dataset: PublicDataset, home: Home) -> dict[str, Any]:
         "bytes": dataset.known_bytes,
         "sha256": dataset.known_digest,
         "files": {place: facts.model_dump() for place, facts in dataset.files.items()},
-        "sources": [{"address": source.address, **source.model_dump(exclude_none=True)} for source in dataset.sources],
+        "sources": [
+            {"address": source.address, **source.model_dump(exclude_none=True)}
+            for source in dataset.sources
+        ],
         "here": folders.state(dataset).value,
         "folder": str(folder),
         "fetched": receipt.model_dump() if receipt is not None else None,
@@ -41,7 +44,9 @@ def dataset_record(dataset: PublicDataset, home: Home) -> dict[str, Any]:
 
 def dataset_row(record: Mapping[str, Any]) -> tuple[str, ...]:
     """Return a dataset's line of its benchmark's table. Digests and sources are shortened."""
-    digest = record["sha256"] or (record["fetched"] and Receipt.model_validate(record["fetched"]).digest)
+    digest = record["sha256"] or (
+        record["fetched"] and Receipt.model_validate(record["fetched"]).digest
+    )
     here = "" if record["here"] == State.ABSENT else record["here"]
     return (
         record["name"],
@@ -59,7 +64,11 @@ def _short_source(sources: Sequence[Mapping[str, Any]]) -> str:
     if not sources:
         return "not public"
     first = sources[0]
-    name = "/".join(first["git"].rsplit("/", 2)[-2:]) if "git" in first else first.get("hub") or first["package"]
+    name = (
+        "/".join(first["git"].rsplit("/", 2)[-2:])
+        if "git" in first
+        else first.get("hub") or first["package"]
+    )
     return f"{first['address'].partition(' ')[0]} {name}"
 
 
@@ -74,7 +83,11 @@ def size_text(n_bytes: int) -> str:
 def described(dataset: PublicDataset, home: Home) -> Sequence[str]:
     """Return the lines that tell a person all about a dataset: facts, sources, and how to get it without a network."""
     record = dataset_record(dataset, home)
-    state = record["here"] if record["here"] == State.ABSENT else f"{record['here']}, in {record['folder']}"
+    state = (
+        record["here"]
+        if record["here"] == State.ABSENT
+        else f"{record['here']}, in {record['folder']}"
+    )
     rows, size, digest = record["rows"], record["bytes"], record["sha256"]
     facts = {
         "licence": dataset.licence,

@@ -29,7 +29,9 @@ def decision_lines(home: Home, run_ids: Sequence[str]) -> list[str]:
 def decision_line(row: Mapping[str, Any]) -> str:
     """Say a decision, what it rests on, and the sequence's interval of the difference."""
     said = _WORDS.get(row["decision"] or "", "is not told apart from")
-    left_out = f", {row['n_left_out']} tasks left out that the baseline lacks" if row["n_left_out"] else ""
+    left_out = (
+        f", {row['n_left_out']} tasks left out that the baseline lacks" if row["n_left_out"] else ""
+    )
     saved = f"; about {row['saved_calls']:.0f} calls saved" if row["saved_calls"] else ""
     night: dict[bool | None, str] = {
         True: "; it holds together with the night's others (e-BH)",
@@ -47,7 +49,12 @@ def decision_line(row: Mapping[str, Any]) -> str:
 def decision_markdown(home: Home, run_ids: Sequence[str]) -> list[str]:
     """The decisions of some runs as markdown: the line of each, and how its interval narrowed."""
     return [
-        "\n\n".join((markdown_cell(decision_line(row), 500), *(f"```text\n{drawn}\n```" for drawn in _drawings(row))))
+        "\n\n".join(
+            (
+                markdown_cell(decision_line(row), 500),
+                *(f"```text\n{drawn}\n```" for drawn in _drawings(row)),
+            )
+        )
         for row in decision_rows_of(home, run_ids)
     ]
 
@@ -72,8 +79,12 @@ def narrowing_lines(points: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
     yield f"{'tasks':>6}  {'confidence sequence':>19}  of the difference, | is 0"
     for point in chosen:
-        bar = ["─" if place(point["low"]) <= at <= place(point["high"]) else " " for at in range(_BAR)]
-        bar[place(0.0)] = "┼" if bar[place(0.0)] == "─" and point["low"] <= 0 <= point["high"] else "|"
+        bar = [
+            "─" if place(point["low"]) <= at <= place(point["high"]) else " " for at in range(_BAR)
+        ]
+        bar[place(0.0)] = (
+            "┼" if bar[place(0.0)] == "─" and point["low"] <= 0 <= point["high"] else "|"
+        )
         interval = f"{_signed(point['low'])}…{_signed(point['high'])}"
         yield f"{point['n']:>6}  {interval:>19}  {''.join(bar).rstrip()}"
 

@@ -5,7 +5,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
-from flows.night.preflight.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, Estimate, estimate
+from flows.night.preflight.dry_run import (
+    CHARACTERS_PER_TOKEN,
+    TOKENS_PER_ANSWER,
+    Estimate,
+    estimate,
+)
 from flows.night.preflight.earlier_usage import Origin
 from flows.night.preflight.missing_packages import skipped_line
 from flows.night.spending import require_prices
@@ -21,7 +26,13 @@ _OF_SOME = ("simulator calls", "judge calls", "USD by the hour")
 """Columns that stand there where a run has any."""
 
 
-def show_dry_run(home: Home, requests: Sequence[EvaluationRequest], budget: Budget | None = None, *, json_output: bool) -> None:
+def show_dry_run(
+    home: Home,
+    requests: Sequence[EvaluationRequest],
+    budget: Budget | None = None,
+    *,
+    json_output: bool,
+) -> None:
     """Print an estimate for each request.
 
     Raises:
@@ -29,7 +40,10 @@ def show_dry_run(home: Home, requests: Sequence[EvaluationRequest], budget: Budg
     """
     with reading_once():
         require_prices((plan_run(request, home) for request in requests) if budget else (), budget)
-        found = [(estimate(plan), plan.skipped) for plan in (plan_run(request, home) for request in requests)]
+        found = [
+            (estimate(plan), plan.skipped)
+            for plan in (plan_run(request, home) for request in requests)
+        ]
     estimates = [one for one, _ in found]
     if json_output:
         for one in estimates:
@@ -63,8 +77,16 @@ def show_dry_run(home: Home, requests: Sequence[EvaluationRequest], budget: Budg
         )
         for e in estimates
     ]
-    shown = [at for at, column in enumerate(columns) if column not in _OF_SOME or any(row[at] for row in rows)]
-    print_rows("Dry run: nothing was started", [columns[at] for at in shown], [[row[at] for at in shown] for row in rows])
+    shown = [
+        at
+        for at, column in enumerate(columns)
+        if column not in _OF_SOME or any(row[at] for row in rows)
+    ]
+    print_rows(
+        "Dry run: nothing was started",
+        [columns[at] for at in shown],
+        [[row[at] for at in shown] for row in rows],
+    )
     if len(estimates) > 1:
         print(f"In all: {_in_all(estimates)}.")
     print(f"{_exactness(estimates)} {tokens_line(estimates)}")
@@ -80,10 +102,17 @@ def show_dry_run(home: Home, requests: Sequence[EvaluationRequest], budget: Budg
     for variable, model in (pair for one in estimates for pair in one.keys_not_set):
         models_of.setdefault(variable, {})[plain_line(model)] = None
     if models_of:
-        print("not set: " + "; ".join(f"{variable} (key of {', '.join(models)})" for variable, models in models_of.items()))
+        print(
+            "not set: "
+            + "; ".join(
+                f"{variable} (key of {', '.join(models)})" for variable, models in models_of.items()
+            )
+        )
 
 
-def usd_cells(usd: float | None, usd_hourly: float | None, hours_unknown: Sequence[str]) -> tuple[str, str]:
+def usd_cells(
+    usd: float | None, usd_hourly: float | None, hours_unknown: Sequence[str]
+) -> tuple[str, str]:
     """Return an estimate's cost as text: that of tokens, and that of server hours, which is empty where no server has a price."""
     by_hour = "unknown" if hours_unknown else "" if usd_hourly is None else usd_text(usd_hourly)
     return "no price" if usd is None else usd_text(usd), by_hour
@@ -104,7 +133,11 @@ _ALIKE: Mapping[Origin, str] = {
 def tokens_line(estimates: Sequence[Estimate]) -> str:
     """Return a sentence about what the estimated tokens are made of."""
     counts = Counter(one.learned_from for one in estimates)
-    learned = [f"{alike} ({n} of {len(estimates)} runs)" for origin, alike in _ALIKE.items() if (n := counts[origin])]
+    learned = [
+        f"{alike} ({n} of {len(estimates)} runs)"
+        for origin, alike in _ALIKE.items()
+        if (n := counts[origin])
+    ]
     sentences = [f"Tokens are as in earlier dialogues of {', '.join(learned)}."] if learned else []
     if counts[None]:
         runs = f" of the other {counts[None]} runs" if learned else ""
@@ -138,7 +171,9 @@ def _in_all(estimates: Sequence[Estimate]) -> str:
     parts = [f"{calls} call{'' if calls == 1 else 's'} and {spoken} of simulators{of_judges}"]
     priced = [e.usd for e in estimates if e.usd is not None]
     hourly = [e.usd_hourly for e in estimates if e.usd_hourly is not None]
-    n_unpriced = sum(e.usd is None and e.usd_hourly is None and not e.hours_unknown for e in estimates)
+    n_unpriced = sum(
+        e.usd is None and e.usd_hourly is None and not e.hours_unknown for e in estimates
+    )
     n_unknown = sum(bool(e.hours_unknown) for e in estimates)
     parts += [f"{usd_text(sum(priced))} USD"] if priced else []
     parts += [f"{usd_text(sum(hourly))} USD by the hour"] if hourly else []

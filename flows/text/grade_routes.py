@@ -27,7 +27,9 @@ def routes_of(dataset: PublicDataset, home: Home) -> Sequence[GradeRoute]:
     is_here = folders.state(dataset) in (State.FETCHED, State.BROUGHT)
     routes = list_routes(dataset.name, folders.folder(dataset) if is_here else None)
     if routes is None:
-        raise DataUnavailable(f"{dataset.full_name}: its files are not here. First: parley data get {dataset.full_name}")
+        raise DataUnavailable(
+            f"{dataset.full_name}: its files are not here. First: parley data get {dataset.full_name}"
+        )
     return routes
 
 
@@ -57,9 +59,18 @@ def summary_lines(routes: Sequence[GradeRoute]) -> list[str]:
     n_gradable = sum(route.n_gradable for route in routes)
     return [
         f"{n_rows:,} rows: {n_routed:,} have a runner, {n_gradable:,} are gradable without a network",
-        *(f"  not gradable so ({len(names)}): {reason}: {', '.join(names)}" for reason, names in by_reason.items()),
+        *(
+            f"  not gradable so ({len(names)}): {reason}: {', '.join(names)}"
+            for reason, names in by_reason.items()
+        ),
     ]
 
 
 def _span(versions: Sequence[str]) -> str:
-    return versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}" if versions else ""
+    return (
+        versions[0]
+        if len(versions) == 1
+        else f"{versions[0]} to {versions[-1]}"
+        if versions
+        else ""
+    )

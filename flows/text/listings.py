@@ -62,8 +62,14 @@ def reason_lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[
     lines: list[str] = []
     for one in (dict(zip(columns, row, strict=True)) for row in rows):
         if one.get("withheld_reason"):
-            state = f"released ({one['released_because']}), withheld" if one["released_because"] else one["status"]
-            lines.append(in_three_lines(f"{one['run_id'][:_DIGITS]}  {state}: {one['withheld_reason']}"))
+            state = (
+                f"released ({one['released_because']}), withheld"
+                if one["released_because"]
+                else one["status"]
+            )
+            lines.append(
+                in_three_lines(f"{one['run_id'][:_DIGITS]}  {state}: {one['withheld_reason']}")
+            )
     return lines
 
 
@@ -90,7 +96,13 @@ def _agents(_home: Home) -> Rows:
 
     found = [AGENTS.load(name) for name in AGENTS.names()]
     rows = [
-        (a.name, a.version, " ".join(f"{o.name}={'|'.join(o.values) or o.default}" for o in a.options), a.help) for a in found
+        (
+            a.name,
+            a.version,
+            " ".join(f"{o.name}={'|'.join(o.values) or o.default}" for o in a.options),
+            a.help,
+        )
+        for a in found
     ]
     return ("agent", "version", "options", "about"), rows
 
@@ -98,12 +110,28 @@ def _agents(_home: Home) -> Rows:
 def _builds(_home: Home) -> Rows:
     from tasks.benchmarks.known_builds import builds, constructions, layouts
 
-    rows = [(name, f"runs of {', '.join(made.settings)}", "", made.help) for name, (_, made) in builds().items()]
-    rows += [(name, "the package registry, git checkouts", "", layout.help) for name, layout in layouts().items()]
+    rows = [
+        (name, f"runs of {', '.join(made.settings)}", "", made.help)
+        for name, (_, made) in builds().items()
+    ]
+    rows += [
+        (name, "the package registry, git checkouts", "", layout.help)
+        for name, layout in layouts().items()
+    ]
     for name, (_, made) in constructions().items():
-        needs = [*(f"a {role}" for role in made.roles), *(["an embedder"] if made.needs_embedder else [])]
+        needs = [
+            *(f"a {role}" for role in made.roles),
+            *(["an embedder"] if made.needs_embedder else []),
+        ]
         options = " ".join(f"{o.name}={'|'.join(o.choices)}" for o in made.options)
-        rows.append((name, " and ".join([*needs, *(["a sandbox"] if made.runs_programs else [])]), options, made.help))
+        rows.append(
+            (
+                name,
+                " and ".join([*needs, *(["a sandbox"] if made.runs_programs else [])]),
+                options,
+                made.help,
+            )
+        )
     return ("build", "made_by", "options", "about"), rows
 
 
@@ -113,9 +141,14 @@ def _templates(_home: Home) -> Rows:
     rows = []
     for benchmark in map(BENCHMARKS.load, BENCHMARKS.names()):
         for name, template in benchmark.wording.templates.items() if benchmark.wording else ():
-            values = " ".join(f"{{{one}}}{'' if one not in template.needed else ' (needed)'}" for one in template.placeholders)
+            values = " ".join(
+                f"{{{one}}}{'' if one not in template.needed else ' (needed)'}"
+                for one in template.placeholders
+            )
             settings = ", ".join(f"{benchmark.name}.{one}" for one in template.settings)
-            rows.append((name, template.kind, settings, values, ", ".join(template.variants), template.text))
+            rows.append(
+                (name, template.kind, settings, values, ", ".join(template.variants), template.text)
+            )
     return ("template", "kind", "settings", "placeholders", "variants", "text"), rows
 
 
@@ -177,17 +210,30 @@ def _runs(home: Home) -> Rows:
     )
     released = [released_because(lake, r) for r in records]
     shown = [
-        r if reason is None else r.model_copy(update={"status": "finished"}) for r, reason in zip(records, released, strict=True)
+        r if reason is None else r.model_copy(update={"status": "finished"})
+        for r, reason in zip(records, released, strict=True)
     ]
-    rows = [(*(getattr(r, c) for c in columns), reason) for r, reason in zip(shown, released, strict=True)]
+    rows = [
+        (*(getattr(r, c) for c in columns), reason)
+        for r, reason in zip(shown, released, strict=True)
+    ]
     return (*columns, "released_because"), rows
 
 
 def _models(home: Home) -> Rows:
     from schemas.lake.records import ModelRecord
 
-    columns = ("model", "revision", "weights_digest", "usd_per_million_input", "usd_per_million_output", "usd_per_hour")
-    return columns, [tuple(getattr(m, c) for c in columns) for m in _lake(home).read("models", ModelRecord)]
+    columns = (
+        "model",
+        "revision",
+        "weights_digest",
+        "usd_per_million_input",
+        "usd_per_million_output",
+        "usd_per_hour",
+    )
+    return columns, [
+        tuple(getattr(m, c) for c in columns) for m in _lake(home).read("models", ModelRecord)
+    ]
 
 
 def _episodes(home: Home, run: str | None) -> Rows:
@@ -202,5 +248,14 @@ def _episodes(home: Home, run: str | None) -> Rows:
         from tasks.planning.known_runs import find_run
 
         found = find_run(lake, run)
-        members = lake.read("run_episodes", RunEpisode, benchmark=found.benchmark, model=found.model, run_id=found.run_id)
-    return columns, [(m.episode_id, m.problem_id, m.sample, settings.get(m.run_id), m.model, m.run_id) for m in members]
+        members = lake.read(
+            "run_episodes",
+            RunEpisode,
+            benchmark=found.benchmark,
+            model=found.model,
+            run_id=found.run_id,
+        )
+    return columns, [
+        (m.episode_id, m.problem_id, m.sample, settings.get(m.run_id), m.model, m.run_id)
+        for m in members
+    ]

@@ -47,24 +47,43 @@ def show_night(home: Home, wanted: str | None, *, json_output: bool) -> None:
     seconds, wall_s = seconds_of(lake, night.night_id), wall_seconds(lake, night.night_id)
     failed = lake.read("failed_runs", FailedRun, night_id=night.night_id)
     if json_output:
-        said = {"night_id": night.night_id, "started_at": night.started_at, "finished_at": night.finished_at}
+        said = {
+            "night_id": night.night_id,
+            "started_at": night.started_at,
+            "finished_at": night.finished_at,
+        }
         said |= {"wall_seconds": wall_s, "budget": [one.model_dump() for one in night.budget]}
         runs = [
             work.model_dump()
             | {"seconds": seconds.get(work.run_id, {}), "audit": _audited(lake, work).model_dump()}
-            | ({"reason": find_run(lake, work.run_id).withheld_reason} if work.status in _STOPPED else {})
+            | (
+                {"reason": find_run(lake, work.run_id).withheld_reason}
+                if work.status in _STOPPED
+                else {}
+            )
             for work in night.work
         ]
-        lost = [run.model_dump(exclude={"night_id"}) | {"seconds": _of_run(seconds, run)} for run in failed]
+        lost = [
+            run.model_dump(exclude={"night_id"}) | {"seconds": _of_run(seconds, run)}
+            for run in failed
+        ]
         print(json.dumps(said | {"runs": runs, "failed": lost, "seconds": seconds.get("", {})}))
         return
-    print(f"Night {night.night_id}, {night.started_at} to {night.finished_at or '... (it did not come to its end)'}")
+    print(
+        f"Night {night.night_id}, {night.started_at} to {night.finished_at or '... (it did not come to its end)'}"
+    )
     if wall_s is not None:
-        side_by_side = "; stages of runs that went side by side overlap" if len(seconds.keys() - {""}) > 1 else ""
+        side_by_side = (
+            "; stages of runs that went side by side overlap"
+            if len(seconds.keys() - {""}) > 1
+            else ""
+        )
         print(f"took {wall_s:.1f} s, from its first stage to its last{side_by_side}")
     for one in night.budget:
         stopped = ", the night stopped at it" if one.is_met else ""
-        print(f"budget: {one.cap}={one.allowed:.10g}: {one.text} ({one.spent / one.allowed:.1%}){stopped}")
+        print(
+            f"budget: {one.cap}={one.allowed:.10g}: {one.text} ({one.spent / one.allowed:.1%}){stopped}"
+        )
     print_result_rows(home, [work.run_id for work in night.work if work.status == "finished"])
     for work in night.work:
         if work.status != "failed":
@@ -74,7 +93,9 @@ def show_night(home: Home, wanted: str | None, *, json_output: bool) -> None:
             _print_run([*told, *([line] if line else [])], work, seconds.get(work.run_id))
     paid = {work.run_id: work for work in night.work if work.status == "failed"}
     for run in failed:
-        print(f"{plain_line(run.title)}: failed ({f'run {run.run_id[:12]}' if run.run_id else 'it could not be planned'})")
+        print(
+            f"{plain_line(run.title)}: failed ({f'run {run.run_id[:12]}' if run.run_id else 'it could not be planned'})"
+        )
         _print_run([f"failed: {run.reason}"], paid.get(run.run_id), _of_run(seconds, run))
     if "" in seconds:
         print(f"besides the runs: {_summed(seconds[''])}")
@@ -85,7 +106,9 @@ def _audited(lake: Lake, work: RunWork) -> AuditCounts:
     return audit_counts(lake.read("forgery_audit", ForgeryAudit, **keys))
 
 
-def _print_run(told: Iterable[str], work: RunWork | None, stages: Mapping[str, float] | None) -> None:
+def _print_run(
+    told: Iterable[str], work: RunWork | None, stages: Mapping[str, float] | None
+) -> None:
     for reason in told:
         print(in_three_lines(f"  {reason}"))
     for line in work_lines(work) if work else ():
@@ -101,7 +124,10 @@ def _of_run(seconds: Mapping[str, Mapping[str, float]], run: FailedRun) -> Mappi
 
 def wall_seconds(lake: Lake, night_id: str) -> float | None:
     """From the beginning of a night's first stage to the end of its last; None for a night that did not come to its end."""
-    times = [(datetime.fromisoformat(t.started_at).timestamp(), t.seconds) for t in _times(lake, night_id)]
+    times = [
+        (datetime.fromisoformat(t.started_at).timestamp(), t.seconds)
+        for t in _times(lake, night_id)
+    ]
     return round(max(at + s for at, s in times) - min(at for at, _ in times), 3) if times else None
 
 
@@ -129,25 +155,40 @@ def withheld_lines(home: Home, run_id: str) -> list[str]:
     lake = Lake(home.lake)
     record = find_run(lake, run_id)
     word = released_because(lake, record)
-    said = [f"{record.status}: {plain_line(record.withheld_reason, 1000)}"] if record.withheld_reason else []
+    said = (
+        [f"{record.status}: {plain_line(record.withheld_reason, 1000)}"]
+        if record.withheld_reason
+        else []
+    )
     return [*said, f"released: {plain_line(word, 500)}"] if word is not None else said
 
 
 def _find(lake: Lake, wanted: str | None) -> _Night:
     nights = {
-        n.night_id: _Night(n.night_id, n.started_at, n.finished_at, n.work, n.budget) for n in lake.read("nights", NightRecord)
+        n.night_id: _Night(n.night_id, n.started_at, n.finished_at, n.work, n.budget)
+        for n in lake.read("nights", NightRecord)
     }
     for run in lake.read("runs", RunRecord):
         if run.work is not None and run.night_id not in nights:
             nights[run.night_id] = _Night(run.night_id, run.started_at, None, ())
-        if run.work is not None and nights.get(run.night_id) is not None and nights[run.night_id].finished_at is None:
+        if (
+            run.work is not None
+            and nights.get(run.night_id) is not None
+            and nights[run.night_id].finished_at is None
+        ):
             night = nights[run.night_id]
-            nights[run.night_id] = _Night(night.night_id, min(night.started_at, run.started_at), None, (*night.work, run.work))
+            nights[run.night_id] = _Night(
+                night.night_id, min(night.started_at, run.started_at), None, (*night.work, run.work)
+            )
     found = sorted(name for name in nights if name.startswith(wanted or ""))
     if not found or (wanted is not None and len(found) > 1):
         if not nights:
-            raise UsageError(f"{lake.root} holds no night yet. `parley run` and `parley nightly` make one")
+            raise UsageError(
+                f"{lake.root} holds no night yet. `parley run` and `parley nightly` make one"
+            )
         names = ", ".join((found or sorted(nights))[-8:])
         problem = "several nights begin with" if found else "no night"
-        raise UsageError(f"{problem} {wanted!r} in {lake.root}; the latest are: {names}. Type more of an id")
+        raise UsageError(
+            f"{problem} {wanted!r} in {lake.root}; the latest are: {names}. Type more of an id"
+        )
     return nights[found[-1]]

@@ -22,18 +22,29 @@ def print_table(table: ResultTable) -> None:
     if not console.is_terminal:
         console = Console(width=WIDTH)
     headings = {metric: heading_of(metric) for metric in table.first_metrics}
-    widths = {metric: _width(headings[metric], [run.get(metric) for run in table.results]) for metric in headings}
+    widths = {
+        metric: _width(headings[metric], [run.get(metric) for run in table.results])
+        for metric in headings
+    }
     room = console.width - 2 - sum(width + GAP for width in list(widths.values())[:_METRICS_BESIDE])
     labels = _labels(table, room)
     room = console.width - 2 - sum(width + GAP for width, _ in labels.values())
     console.print(Text(table.title, style="table.title"))
     for part in _parts(widths, room):
-        console.print(_part(labels, {headings[metric]: widths[metric] for metric in part}, _rows(table, part)))
+        console.print(
+            _part(labels, {headings[metric]: widths[metric] for metric in part}, _rows(table, part))
+        )
     print(_legend(table, headings, console.width - 1), end="\n\n")
 
 
 def _width(heading: str, results: Sequence[Record | None]) -> int:
-    return max(len(text) for text in [*heading.split(), *(line for result in results for line in _cell_lines(result))])
+    return max(
+        len(text)
+        for text in [
+            *heading.split(),
+            *(line for result in results for line in _cell_lines(result)),
+        ]
+    )
 
 
 def _cell_lines(result: Record | None) -> tuple[str, ...]:
@@ -41,7 +52,10 @@ def _cell_lines(result: Record | None) -> tuple[str, ...]:
     if result is None:
         return (mean_text(result),)
     unscored = f"{result['n_unscored']} unscored" if result["n_unscored"] else ""
-    return (f"{mean_text(result):<5}  n={result['n']}", *(line for line in (interval_text(result), unscored) if line))
+    return (
+        f"{mean_text(result):<5}  n={result['n']}",
+        *(line for line in (interval_text(result), unscored) if line),
+    )
 
 
 def _labels(table: ResultTable, room: int) -> dict[str, tuple[int, list[str]]]:
@@ -62,11 +76,23 @@ def distinct_names(names: Sequence[str], width: int) -> list[str]:
     Whole where none of that tells them apart.
     """
     long = {name for name in names if len(name) > width} or {""}
-    alike = next((at for at, (one, other) in enumerate(zip(min(long), max(long), strict=False)) if one != other), 0)
+    alike = next(
+        (
+            at
+            for at, (one, other) in enumerate(zip(min(long), max(long), strict=False))
+            if one != other
+        ),
+        0,
+    )
     for start in (0, alike):
         shown = [f"…{name[start:]}" if start and name in long else name for name in names]
         for head in sorted(range(1, width), key=lambda at: abs(at - width // 2)):
-            cut = [name if len(name) <= width else f"{name[:head]}…{name[len(name) - width + head + 1 :]}" for name in shown]
+            cut = [
+                name
+                if len(name) <= width
+                else f"{name[:head]}…{name[len(name) - width + head + 1 :]}"
+                for name in shown
+            ]
             if len(set(cut)) == len(set(names)):
                 return cut
     return list(names)
@@ -90,7 +116,11 @@ def _rows(table: ResultTable, part: Sequence[str]) -> list[list[tuple[str, ...]]
     return [[_cell_lines(run.get(metric)) for metric in part] for run in table.results]
 
 
-def _part(labels: Mapping[str, tuple[int, list[str]]], headings: Mapping[str, int], rows: Sequence[list[tuple[str, ...]]]) -> Any:
+def _part(
+    labels: Mapping[str, tuple[int, list[str]]],
+    headings: Mapping[str, int],
+    rows: Sequence[list[tuple[str, ...]]],
+) -> Any:
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -114,12 +144,26 @@ def _cell(lines: Sequence[str]) -> Any:
 def _legend(table: ResultTable, headings: Mapping[str, str], width: int) -> str:
     """How a cell is read, and which metric of the warehouse stands below which heading."""
     found = [run[metric] for run in table.results for metric in headings if metric in run]
-    faults = "then what a fault left unscored" if any(one["n_unscored"] for one in found) else "no fault left anything unscored"
+    faults = (
+        "then what a fault left unscored"
+        if any(one["n_unscored"] for one in found)
+        else "no fault left anything unscored"
+    )
     said = f"Mean and n, the 95% interval below; {faults}."
     if any(one["n_not_applicable"] for one in found):
-        said += " n leaves out what has no value here: unscored_reason in the table scores says why."
-    named = [f"{heading} = {metric}".replace(" ", "\u00a0") for metric, heading in headings.items() if heading != metric]
+        said += (
+            " n leaves out what has no value here: unscored_reason in the table scores says why."
+        )
+    named = [
+        f"{heading} = {metric}".replace(" ", "\u00a0")
+        for metric, heading in headings.items()
+        if heading != metric
+    ]
     also = [metric for metric in table.metrics if metric not in headings]
     lines = [said, " · ".join(named), f"Also in the warehouse: {', '.join(also)}" if also else ""]
-    filled = (textwrap.fill(line, width, initial_indent=" ", subsequent_indent=" ") for line in lines if line)
+    filled = (
+        textwrap.fill(line, width, initial_indent=" ", subsequent_indent=" ")
+        for line in lines
+        if line
+    )
     return "\n".join(filled).replace("\u00a0", " ")

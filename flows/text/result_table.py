@@ -34,7 +34,11 @@ class ResultTable:
     def shared(self) -> tuple[str, ...]:
         """Labels that are the same in all rows: they stand in the title. A model always has its column."""
         first = self.labels[0]
-        return tuple(name for name in first if name != "model" and len({label[name] for label in self.labels}) == 1)
+        return tuple(
+            name
+            for name in first
+            if name != "model" and len({label[name] for label in self.labels}) == 1
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -65,7 +69,9 @@ def result_tables(records: Sequence[Record]) -> Iterator[ResultTable]:
                 runs.setdefault(record["run_id"], {})[record["metric"]] = record
         measured = dict.fromkeys(name for results in runs.values() for name in results)
         ordered = BENCHMARKS.load(benchmark).all_metrics if benchmark in BENCHMARKS.names() else ()
-        found = tuple(name for name in (*ordered, *(measured.keys() - set(ordered))) if name in measured)
+        found = tuple(
+            name for name in (*ordered, *(measured.keys() - set(ordered))) if name in measured
+        )
         labels = _labels([next(iter(results.values())) for results in runs.values()])
         yield ResultTable(benchmark, labels, tuple(runs.values()), found)
 
@@ -74,14 +80,17 @@ def _labels(runs: Sequence[Record]) -> tuple[dict[str, str], ...]:
     labels = [
         {
             "setting": run["setting"],
-            "data": run["dataset_version"] + ("" if run["task_share"] is None else f" ({run['task_share']:.1%} of its tasks)"),
+            "data": run["dataset_version"]
+            + ("" if run["task_share"] is None else f" ({run['task_share']:.1%} of its tasks)"),
             "model": run["model"],
             "sandbox": run["sandbox"] if run["isolated"] else f"{run['sandbox']} (NOT ISOLATED)",
         }
         for run in runs
     ]
     if len({tuple(label.values()) for label in labels}) < len(labels):
-        labels = [{**label, "run": run["run_id"][:12]} for label, run in zip(labels, runs, strict=True)]
+        labels = [
+            {**label, "run": run["run_id"][:12]} for label, run in zip(labels, runs, strict=True)
+        ]
     return tuple({name: plain_line(text) for name, text in label.items()} for label in labels)
 
 
@@ -92,7 +101,11 @@ def mean_text(result: Record | None) -> str:
 
 def interval_text(result: Record | None) -> str:
     """The 95% interval; empty where there is none."""
-    return "" if result is None or result["ci_low"] is None else f"{result['ci_low']:.3f}…{result['ci_high']:.3f}"
+    return (
+        ""
+        if result is None or result["ci_low"] is None
+        else f"{result['ci_low']:.3f}…{result['ci_high']:.3f}"
+    )
 
 
 def markdown_table(table: ResultTable) -> str:

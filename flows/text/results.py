@@ -43,7 +43,11 @@ def result_markdown(home: Home, run_ids: Sequence[str]) -> str:
     from flows.text.result_table import markdown_table, result_tables
 
     records = _records(home, run_ids)
-    tables = [*map(markdown_table, result_tables(records)), *_released_lines(records), *decision_markdown(home, run_ids)]
+    tables = [
+        *map(markdown_table, result_tables(records)),
+        *_released_lines(records),
+        *decision_markdown(home, run_ids),
+    ]
     return "\n\n".join(tables) or "No run of this night is published."
 
 
@@ -59,7 +63,9 @@ def compared_rows(home: Home, run_ids: Sequence[str]) -> list[dict[str, Any]]:
 
 def _released_lines(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """A line for each run that a person released, with that person's word."""
-    released = {record["run_id"]: record for record in records if record["released_because"] is not None}
+    released = {
+        record["run_id"]: record for record in records if record["released_because"] is not None
+    }
     return [
         f"Released although withheld: {plain_line(one['model'])} on {one['setting']} (run {run_id[:12]}),"
         f" because: {plain_line(one['released_because'], 300)}"
@@ -107,7 +113,12 @@ def _print_events(rows: Sequence[Mapping[str, Any]]) -> None:
 
     for row in rows:
         if row["event"]:
-            print(plain_line(f"{row['setting']} · {row['model']} against its {row['against']}, {event_text(row)}", 500))
+            print(
+                plain_line(
+                    f"{row['setting']} · {row['model']} against its {row['against']}, {event_text(row)}",
+                    500,
+                )
+            )
 
 
 WARN_FROM_SHARE = 0.05
@@ -116,12 +127,26 @@ WARN_FROM_SHARE = 0.05
 
 def _summary(report: "RunReport") -> str:
     n_paid = report.work.n_paid if report.work else report.model_calls
-    parts = [f"{plain_line(report.title)}: {report.status}, {report.episodes} episodes, {n_paid} model calls"]
-    parts += [
-        f"{n} {name}" for n, name in ((report.owed, "owed"), (report.n_infra, "infra"), (report.n_unscored, "unscored")) if n
+    parts = [
+        f"{plain_line(report.title)}: {report.status}, {report.episodes} episodes, {n_paid} model calls"
     ]
-    parts += [f"{report.n_drift_calls} requests for the drift of its judges"] if report.n_drift_calls else []
-    parts += [f"{report.n_quarantined} rows of the data in quarantine"] if report.n_quarantined else []
+    parts += [
+        f"{n} {name}"
+        for n, name in (
+            (report.owed, "owed"),
+            (report.n_infra, "infra"),
+            (report.n_unscored, "unscored"),
+        )
+        if n
+    ]
+    parts += (
+        [f"{report.n_drift_calls} requests for the drift of its judges"]
+        if report.n_drift_calls
+        else []
+    )
+    parts += (
+        [f"{report.n_quarantined} rows of the data in quarantine"] if report.n_quarantined else []
+    )
     parts += [f"{report.n_truncated} answers cut off at max_tokens"] if report.n_truncated else []
     parts += [
         f"{n} {name}"
@@ -135,13 +160,22 @@ def _summary(report: "RunReport") -> str:
     ]
     if report.n_empty >= WARN_FROM_SHARE * report.n_answers > 0:
         parts.append(f"WARNING: {report.n_empty / report.n_answers:.0%} of the answers are empty")
-    parts += [f"requests of the {role} adapted to its endpoint: {changes}" for role, changes in report.adapted]
-    parts += [f"{report.n_tampered} tests tampered with (reason = 'tampering' in test_verdicts)"] if report.n_tampered else []
+    parts += [
+        f"requests of the {role} adapted to its endpoint: {changes}"
+        for role, changes in report.adapted
+    ]
+    parts += (
+        [f"{report.n_tampered} tests tampered with (reason = 'tampering' in test_verdicts)"]
+        if report.n_tampered
+        else []
+    )
     return ", ".join(parts) + f" (run {report.run_id[:12]})"
 
 
 def _next_commands(reports: Sequence["RunReport"]) -> tuple[str, ...]:
-    first = next((report for report in reports if report.run_id and report.status != "failed"), None)
+    first = next(
+        (report for report in reports if report.run_id and report.status != "failed"), None
+    )
     run, setting = (first.run_id[:12], first.setting) if first else ("RUN", "BENCHMARK.SETTING")
     parley = "parley" if shutil.which("parley") else shlex.quote(os.path.relpath(sys.argv[0]))
     return (
@@ -156,7 +190,12 @@ _MOST_LINES, _LONG = 4, 24
 
 
 def print_rows(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, pager: bool = False, unfolded: bool = False
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    *,
+    pager: bool = False,
+    unfolded: bool = False,
 ) -> None:
     """Print a table. Where it is wider than the terminal, texts are folded; where rows get tall, each is a block of lines.
 
@@ -174,7 +213,9 @@ def print_rows(
     cells = [[_cell(value) for value in row] for row in rows]
     heads = [plain_line(column) for column in columns]
     numeric = [_is_numeric([row[at] for row in rows]) for at in range(len(columns))]
-    width = 1 + sum(max(len(line[at]) for line in [heads, *cells]) + GAP for at in range(len(columns)))
+    width = 1 + sum(
+        max(len(line[at]) for line in [heads, *cells]) + GAP for at in range(len(columns))
+    )
     widths: Sequence[int | None] = [None] * len(columns)
     console = Console()
     if not console.is_terminal:
@@ -185,7 +226,9 @@ def print_rows(
         fitted = fitted_widths(heads, cells, numeric, console.width - 1)
         is_tall = fitted is None or most_lines(cells, fitted) > _MOST_LINES
         if is_tall and any(len(cell) > _LONG for line in cells for cell in line):
-            _print_text("\n".join(_record_lines(title, columns, cells)), console.height if pager else None)
+            _print_text(
+                "\n".join(_record_lines(title, columns, cells)), console.height if pager else None
+            )
             return
         widths = fitted or widths
     table = Table(
@@ -195,7 +238,9 @@ def print_rows(
         padding=(0, GAP - 1, 0, 0),
     )
     for head, is_number, wide in zip(heads, numeric, widths, strict=True):
-        table.add_column(Text(head), overflow="fold", justify="right" if is_number else "left", width=wide)
+        table.add_column(
+            Text(head), overflow="fold", justify="right" if is_number else "left", width=wide
+        )
     for line in cells:
         table.add_row(*(Text(cell) for cell in line))
     with console.capture() as shown:
@@ -204,13 +249,20 @@ def print_rows(
 
 
 def _is_numeric(values: Sequence[Any]) -> bool:
-    return bool(values) and all(isinstance(value, (int, float)) or value is None for value in values)
+    return bool(values) and all(
+        isinstance(value, (int, float)) or value is None for value in values
+    )
 
 
 def _print_text(text: str, height: int | None) -> None:
     """Print it; by a pager where it has more lines than the terminal: `$PAGER`, else less, where there is one."""
     pager = os.environ.get("PAGER", "").strip() or shutil.which("less")
-    if height is None or text.count("\n") < height or not pager or not _paged(shlex.split(pager), text):
+    if (
+        height is None
+        or text.count("\n") < height
+        or not pager
+        or not _paged(shlex.split(pager), text)
+    ):
         print(text)
 
 
@@ -219,7 +271,9 @@ def _paged(command: Sequence[str], text: str) -> bool:
     settings = {"LESS": "-RSF", **os.environ}  # colours, long lines to the right
     sys.stdout.flush()
     try:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, encoding="utf-8", env=settings)
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, text=True, encoding="utf-8", env=settings
+        )
     except OSError:
         return False
     try:
@@ -237,7 +291,9 @@ def _cell(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else plain_line(str(value), 500)
 
 
-def _record_lines(title: str, columns: Sequence[str], cells: Sequence[Sequence[str]]) -> Iterator[str]:
+def _record_lines(
+    title: str, columns: Sequence[str], cells: Sequence[Sequence[str]]
+) -> Iterator[str]:
     margin = max(len(column) for column in columns)
     if title:
         yield title

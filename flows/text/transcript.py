@@ -31,12 +31,20 @@ def transcript_text(home: Home, beginning: str) -> str:
         UsageError: no episode or several begin like this.
     """
     lake = Lake(home.lake)
-    members = [m for m in lake.read("run_episodes", RunEpisode) if m.episode_id.startswith(beginning)]
+    members = [
+        m for m in lake.read("run_episodes", RunEpisode) if m.episode_id.startswith(beginning)
+    ]
     ids = {m.episode_id for m in members}
     if len(ids) != 1:
-        problem = f"several episodes begin with {beginning!r}: give more of the id" if ids else f"no episode {beginning!r}"
+        problem = (
+            f"several episodes begin with {beginning!r}: give more of the id"
+            if ids
+            else f"no episode {beginning!r}"
+        )
         raise UsageError(f"{problem}. See `parley list episodes`")
-    member = next((one for one in members if _audits(lake, one)), members[0])  # runs share episodes: an audited one says more
+    member = next(
+        (one for one in members if _audits(lake, one)), members[0]
+    )  # runs share episodes: an audited one says more
     episode = read_episodes(lake, member.benchmark, member.model, ids)[member.episode_id]
     parts = [_head(episode, _task_share(lake, member)), *_decisions(lake, member)]
     parts += [said(step, "context") for step in _before(lake, episode)]
@@ -44,7 +52,11 @@ def transcript_text(home: Home, beginning: str) -> str:
     for position, step in enumerate(episode.steps):
         parts.append(said(step, f"step {position + 1}", note=draft_note(episode.steps, position)))
         if step.role is Role.ASSISTANT and step.kind is StepKind.MESSAGE:
-            parts += [_verdict(v, audits.get((v.turn, v.instruction_id))) for v in verdicts if v.turn == step.turn]
+            parts += [
+                _verdict(v, audits.get((v.turn, v.instruction_id)))
+                for v in verdicts
+                if v.turn == step.turn
+            ]
     if episode.error:
         parts.append(f"Stopped ({episode.stop_reason}): {episode.error}")
     return plain_text("\n".join(parts))
@@ -56,18 +68,31 @@ def _before(lake: Lake, episode: Episode) -> tuple[Step, ...]:
     if not lake.parts("contexts", **keys):
         return ()
     dialogs = lake.read("dialogs", Dialog, **keys)
-    dialog = next((d for d in dialogs if (d.dialog_id, d.row_digest) == (episode.dialog_id, episode.row_digest)), None)
+    dialog = next(
+        (
+            d
+            for d in dialogs
+            if (d.dialog_id, d.row_digest) == (episode.dialog_id, episode.row_digest)
+        ),
+        None,
+    )
     turns = () if dialog is None else context_of(lake, dialog)
     return tuple(Step(turn=turn.turn, role=turn.role, content=turn.content or "") for turn in turns)
 
 
 def _verdicts(lake: Lake, member: RunEpisode) -> list[TestVerdict]:
-    return [verdict for verdict in read_verdicts(lake, **_keys(member)) if verdict.episode_id == member.episode_id]
+    return [
+        verdict
+        for verdict in read_verdicts(lake, **_keys(member))
+        if verdict.episode_id == member.episode_id
+    ]
 
 
 def _audits(lake: Lake, member: RunEpisode) -> dict[tuple[int, str], ForgeryAudit]:
     rows = lake.read("forgery_audit", ForgeryAudit, **_keys(member))
-    return {(row.turn, row.instruction_id): row for row in rows if row.episode_id == member.episode_id}
+    return {
+        (row.turn, row.instruction_id): row for row in rows if row.episode_id == member.episode_id
+    }
 
 
 def _keys(member: RunEpisode) -> dict[str, str]:
@@ -127,7 +152,14 @@ def said(step: Step, *facts_before: str, note: str = "") -> str:
     content = step.content if step.kind is StepKind.MESSAGE else clipped(step.content)
     calls = [f"→ {call.name} ({call.call_id}): {clipped(call.arguments)}" for call in step.calls]
     thoughts = [f"[thoughts] {folded(step.reasoning)}"] if step.reasoning else []
-    return "\n".join((f"\n── {' · '.join(facts)} ──", *thoughts, *([content] if content or not calls else []), *calls))
+    return "\n".join(
+        (
+            f"\n── {' · '.join(facts)} ──",
+            *thoughts,
+            *([content] if content or not calls else []),
+            *calls,
+        )
+    )
 
 
 def folded(reasoning: str) -> str:
@@ -142,12 +174,22 @@ def clipped(text: str) -> str:
     left_out = len(text) - 2 * SHOWN_OF_AN_END
     if left_out <= 0:
         return text
-    return f"{text[:SHOWN_OF_AN_END]}\n… {left_out} characters left out …\n{text[-SHOWN_OF_AN_END:]}"
+    return (
+        f"{text[:SHOWN_OF_AN_END]}\n… {left_out} characters left out …\n{text[-SHOWN_OF_AN_END:]}"
+    )
 
 
 def _verdict(verdict: TestVerdict, audit: ForgeryAudit | None) -> str:
-    detail = "" if verdict.outcome.value == "passed" or not verdict.detail else "\n" + _indented(verdict.detail)
-    plain = "" if verdict.plain_outcome is verdict.outcome else f", plainly {verdict.plain_outcome.value}"
+    detail = (
+        ""
+        if verdict.outcome.value == "passed" or not verdict.detail
+        else "\n" + _indented(verdict.detail)
+    )
+    plain = (
+        ""
+        if verdict.plain_outcome is verdict.outcome
+        else f", plainly {verdict.plain_outcome.value}"
+    )
     head = f"   [{verdict.outcome.value}] {verdict.instruction_id} (sandbox {verdict.sandbox}{plain}){detail}"
     return head if audit is None else f"{head}\n{_indented(_audit_text(audit))}"
 

@@ -54,5 +54,11 @@ def _print(said: str, found: Sequence[Difference]) -> None:
     from flows.text.results import print_rows
 
     print(f"{said}:")
-    print_rows("", _COLUMNS, [(d.field, *plain_difference(d.before, d.after, _SHOWN), d.reruns) for d in found])
-    print("A renewed layer renews all later ones. Their order: dialogues, tests, judgements, scores.")
+    print_rows(
+        "",
+        _COLUMNS,
+        [(d.field, *plain_difference(d.before, d.after, _SHOWN), d.reruns) for d in found],
+    )
+    print(
+        "A renewed layer renews all later ones. Their order: dialogues, tests, judgements, scores."
+    )

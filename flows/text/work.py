@@ -45,7 +45,16 @@ def work_markdown(works: Sequence[RunWork]) -> str:
         return ""
     columns = ("run", "episodes", "paid", "requests", "programs run", "verdicts taken over", "why")
     rows = [
-        (w.title, _episodes(w), _paid(w), _requests(w), str(w.programs_run), str(w.programs_reused), reason(w)) for w in works
+        (
+            w.title,
+            _episodes(w),
+            _paid(w),
+            _requests(w),
+            str(w.programs_run),
+            str(w.programs_reused),
+            reason(w),
+        )
+        for w in works
     ]
     lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
     lines += ["| " + " | ".join(markdown_cell(cell, _CELL) for cell in row) + " |" for row in rows]
@@ -67,7 +76,15 @@ def withheld_markdown(reports: Sequence["RunReport"]) -> str:
 
 def work_fields(work: RunWork) -> dict[str, object]:
     """Fields of a JSON line, besides the keys that all runs have."""
-    counts = ("n_reused", "n_resumed", "n_turns_kept", "n_new", "input_tokens", "output_tokens", "n_unknown_tokens")
+    counts = (
+        "n_reused",
+        "n_resumed",
+        "n_turns_kept",
+        "n_new",
+        "input_tokens",
+        "output_tokens",
+        "n_unknown_tokens",
+    )
     names = (*counts, "usd", "usd_hourly")
     fields: dict[str, object] = {name: getattr(work, name) for name in names}
     return fields | {
@@ -129,7 +146,11 @@ def reason(work: RunWork) -> str:
     if len(work.why) > REASONS_NAMED:
         differ += f"; and {len(work.why) - REASONS_NAMED} more (parley why-rerun)"
     if work.compared_with == work.run_id:
-        return f"since its last invocation: {differ}" if differ else "nothing changed since its last invocation"
+        return (
+            f"since its last invocation: {differ}"
+            if differ
+            else "nothing changed since its last invocation"
+        )
     return f"differs from the latest run of this model and setting ({work.compared_with[:12]}) in {differ or 'nothing'}"
 
 

@@ -13,7 +13,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from sandbox.host.file_archive import checked_name
-from sandbox.host.python_environment import HARNESS, clean_environment, environment_digest, interpreter, placed
+from sandbox.host.python_environment import (
+    HARNESS,
+    clean_environment,
+    environment_digest,
+    interpreter,
+    placed,
+)
 from sandbox.host.rlimits import prlimit_argv
 from sandbox.host.slots import hold_slot, slot_count
 from sandbox.host.supervision import Channels, Command, completed, supervise
@@ -36,7 +42,13 @@ class UnisolatedSandbox:
     has_host_packages = True
     takes_packages = True
 
-    def __init__(self, *, packages: tuple[str, ...] = (), slots: int | None = None, slot_directory: Path | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        packages: tuple[str, ...] = (),
+        slots: int | None = None,
+        slot_directory: Path | None = None,
+    ) -> None:
         self.packages = packages
         self._slots = slots or slot_count()
         self._slot_directory = slot_directory
@@ -46,7 +58,9 @@ class UnisolatedSandbox:
         with self.session(Limits()) as session:
             done = session.run(("{python}", "-c", "print(6 * 7)"))
         if done.exit_code != 0:
-            raise SandboxUnavailable(f"{interpreter()} does not run: {done.stderr.decode(errors='replace')[-300:]}")
+            raise SandboxUnavailable(
+                f"{interpreter()} does not run: {done.stderr.decode(errors='replace')[-300:]}"
+            )
 
     def fingerprint(self) -> str:
         return f"none; {environment_digest(self.packages)}"
@@ -68,7 +82,12 @@ class UnisolatedSession:
         self._folder, self._limits, self._keep_files = folder, limits, keep_files
 
     def run(
-        self, argv: tuple[str, ...], *, files: Mapping[str, bytes] | None = None, stdin: bytes = b"", limits: Limits | None = None
+        self,
+        argv: tuple[str, ...],
+        *,
+        files: Mapping[str, bytes] | None = None,
+        stdin: bytes = b"",
+        limits: Limits | None = None,
     ) -> Completed:
         limits = limits or self._limits
         for name in files or {}:
@@ -78,8 +97,13 @@ class UnisolatedSession:
             with ExitStack() as stack:
                 channels = Channels(stack)
                 command = Command(
-                    argv=(*prlimit_argv(limits, count_processes=False), *(placed(item, str(HARNESS)) for item in argv)),
-                    environment=clean_environment(str(work.parent / "tmp"), channels.report_end.fileno()),
+                    argv=(
+                        *prlimit_argv(limits, count_processes=False),
+                        *(placed(item, str(HARNESS)) for item in argv),
+                    ),
+                    environment=clean_environment(
+                        str(work.parent / "tmp"), channels.report_end.fileno()
+                    ),
                     limits=limits,
                     stdin=stdin,
                     cwd=str(work),
@@ -87,7 +111,9 @@ class UnisolatedSession:
                 )
                 ending = supervise(command, channels, stack, _kill_group)
         except OSError as error:
-            raise SandboxUnavailable(f"none: {error}; the host's disk or memory may be full") from error
+            raise SandboxUnavailable(
+                f"none: {error}; the host's disk or memory may be full"
+            ) from error
         return completed(ending, limits, cpu_s=ending.cpu_s)
 
     def _prepared(self, files: Mapping[str, bytes]) -> Path:

@@ -83,10 +83,17 @@ def calibration_of(measured: Measured, sandbox: Sandbox, measured_at: str) -> Ca
 
 def keep(calibration: Calibration, home: Path) -> Path:
     """Write it to the home, in place of an older one of the same machine and sandbox; returns the file."""
-    kept = [c for c in _read(home) if (c.machine, c.sandbox) != (calibration.machine, calibration.sandbox)]
+    kept = [
+        c
+        for c in _read(home)
+        if (c.machine, c.sandbox) != (calibration.machine, calibration.sandbox)
+    ]
     home.mkdir(parents=True, exist_ok=True)
     path, beside = home / FILE, home / f".{FILE}.{os.getpid()}"
-    beside.write_text(json.dumps([c.model_dump() for c in (*kept, calibration)], indent=1) + "\n", encoding="utf-8")
+    beside.write_text(
+        json.dumps([c.model_dump() for c in (*kept, calibration)], indent=1) + "\n",
+        encoding="utf-8",
+    )
     os.replace(beside, path)
     return path
 
@@ -110,7 +117,12 @@ def widened(limits: Limits, home: Path, sandbox: str) -> Limits:
     calibration = find(home, sandbox)
     if calibration is None or calibration.factor == 1:
         return limits
-    return limits.model_copy(update={"cpu_s": limits.cpu_s * calibration.factor, "wall_s": limits.wall_s * calibration.factor})
+    return limits.model_copy(
+        update={
+            "cpu_s": limits.cpu_s * calibration.factor,
+            "wall_s": limits.wall_s * calibration.factor,
+        }
+    )
 
 
 def _read(home: Path) -> list[Calibration]:

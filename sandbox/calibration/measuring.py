@@ -45,13 +45,19 @@ def measure(sandbox: Sandbox, references: Sequence[Reference]) -> Measured:
     others = [(r, v) for r, v in both if v.outcome is not Outcome.PASSED]
     faults = known_faults()
     longest = sorted(passed, key=lambda pair: -pair[1].duration_s)[:_MEASURED_ALONE]
-    timed = sorted(((_cpu_s(sandbox, reference), reference.task_id) for reference, _ in longest), reverse=True)
+    timed = sorted(
+        ((_cpu_s(sandbox, reference), reference.task_id) for reference, _ in longest), reverse=True
+    )
     slowest_cpu_s, slowest = timed[0] if timed else (0.0, "")
     return Measured(
         n_references=len(both),
         n_passed=len(passed),
         n_known_faults=sum(reference.task_id in faults for reference, _ in others),
-        failed=tuple(f"{r.task_id} ({v.outcome.value}: {_end(v)})" for r, v in others if r.task_id not in faults),
+        failed=tuple(
+            f"{r.task_id} ({v.outcome.value}: {_end(v)})"
+            for r, v in others
+            if r.task_id not in faults
+        ),
         slowest=slowest,
         slowest_cpu_s=slowest_cpu_s,
     )

@@ -45,10 +45,18 @@ def read_references(path: Path) -> tuple[Reference, ...]:
         SourceUnreadable: there is no such task.
     """
     places = (path,) if path.is_file() else sorted((*path.glob("*"), *path.glob("*/*")))
-    rows = (row for place in places if place.name.endswith(_SUFFIXES) and place.is_file() for row in _rows(place))
+    rows = (
+        row
+        for place in places
+        if place.name.endswith(_SUFFIXES) and place.is_file()
+        for row in _rows(place)
+    )
     found: dict[tuple[str, ...], Reference] = {}
     for row in rows:
-        if all(isinstance(row.get(name), str) for name in _FIELDS) and row.get("language") in (None, "python"):
+        if all(isinstance(row.get(name), str) for name in _FIELDS) and row.get("language") in (
+            None,
+            "python",
+        ):
             reference = _reference(row)
             found.setdefault((reference.code, *reference.tests), reference)
     if not found:
@@ -60,7 +68,11 @@ def read_references(path: Path) -> tuple[Reference, ...]:
 
 def _rows(place: Path) -> Iterator[dict[str, Any]]:
     try:
-        with gzip.open(place, "rt", encoding="utf-8") if place.name.endswith(".gz") else place.open(encoding="utf-8") as file:
+        with (
+            gzip.open(place, "rt", encoding="utf-8")
+            if place.name.endswith(".gz")
+            else place.open(encoding="utf-8") as file
+        ):
             for line in file:
                 row = json.loads(line)
                 if not isinstance(row, dict):
@@ -71,4 +83,8 @@ def _rows(place: Path) -> Iterator[dict[str, Any]]:
 
 
 def _reference(row: dict[str, Any]) -> Reference:
-    return Reference(row["task_id"], row["prompt"] + row["canonical_solution"], (row["test"], f"check({row['entry_point']})"))
+    return Reference(
+        row["task_id"],
+        row["prompt"] + row["canonical_solution"],
+        (row["test"], f"check({row['entry_point']})"),
+    )

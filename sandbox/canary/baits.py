@@ -50,7 +50,9 @@ def planted_baits() -> Iterator[Mapping[str, str]]:
 @contextmanager
 def _process(environment: Mapping[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
     command = [sys.executable, "-S", "-c", _HOLDER]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+    )
     try:
         assert process.stdout is not None
         process.stdout.read(1)  # its environment is in place

@@ -77,7 +77,9 @@ def read_programs(text: str) -> tuple[Program, ...]:
 
 def bundled_programs() -> tuple[Program, ...]:
     """The canary's own programs: a handful that takes seconds."""
-    return read_programs(files("sandbox.canary").joinpath("programs.txt").read_text(encoding="utf-8"))
+    return read_programs(
+        files("sandbox.canary").joinpath("programs.txt").read_text(encoding="utf-8")
+    )
 
 
 def _program(section: str) -> Program:
@@ -89,7 +91,11 @@ def _program(section: str) -> Program:
         marks.append(line)
     kind = Family(family)
     usual = {Family.ESCAPE: _ESCAPE_TESTS, Family.LEGITIMATE: _LEGITIMATE_TESTS}.get(kind, TESTS)
-    own = (tuple(line.removeprefix("# tests: ").split("\\n")) for line in marks if line.startswith("# tests: "))
+    own = (
+        tuple(line.removeprefix("# tests: ").split("\\n"))
+        for line in marks
+        if line.startswith("# tests: ")
+    )
     code = code.strip("\n") + "\n"
     shown = _ESCAPE.format(code=code) if kind is Family.ESCAPE else code
     return Program(kind, name, shown, next(own, usual), "# harmless" in marks, "# audit" in marks)

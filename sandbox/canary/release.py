@@ -46,14 +46,22 @@ def release_canary(sandbox: Sandbox, programs: Sequence[Program] | None = None) 
     """
     given = bundled_programs() if programs is None else tuple(programs)
     if not sandbox.isolated:
-        given = tuple(p for p in given if p.must_pass or (p.harmless and p.family is not Family.ESCAPE))
+        given = tuple(
+            p for p in given if p.must_pass or (p.harmless and p.family is not Family.ESCAPE)
+        )
     with planted_baits() as baits, ThreadPoolExecutor(_AT_ONCE) as threads:
-        said = list(threads.map(lambda program: _verdict(sandbox, program.with_baits(baits)), given))
+        said = list(
+            threads.map(lambda program: _verdict(sandbox, program.with_baits(baits)), given)
+        )
     both = list(zip(given, said, strict=True))
     return Canary(
         n_attacks=sum(not program.must_pass for program in given),
         n_golds=sum(program.must_pass for program in given),
-        passed=tuple(program.title for program, (outcome, _) in both if not program.must_pass and outcome is Outcome.PASSED),
+        passed=tuple(
+            program.title
+            for program, (outcome, _) in both
+            if not program.must_pass and outcome is Outcome.PASSED
+        ),
         failed=tuple(
             f"{program.title} ({outcome.value}: {detail[-200:].strip()})"
             for program, (outcome, detail) in both
@@ -63,5 +71,7 @@ def release_canary(sandbox: Sandbox, programs: Sequence[Program] | None = None) 
 
 
 def _verdict(sandbox: Sandbox, program: Program) -> tuple[Outcome, str]:
-    said = run_function_tests(sandbox, program.code, program.tests, _HONEST if program.must_pass else _ATTACKED)
+    said = run_function_tests(
+        sandbox, program.code, program.tests, _HONEST if program.must_pass else _ATTACKED
+    )
     return said.outcome, said.detail

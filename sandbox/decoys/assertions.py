@@ -19,13 +19,26 @@ OPPOSITES |= {
     "assertListEqual": "assertNotEqual",
     "assertDictEqual": "assertNotEqual",
 }
-OPPOSITES |= {"assertTupleEqual": "assertNotEqual", "assertSetEqual": "assertNotEqual", "assertMultiLineEqual": "assertNotEqual"}
+OPPOSITES |= {
+    "assertTupleEqual": "assertNotEqual",
+    "assertSetEqual": "assertNotEqual",
+    "assertMultiLineEqual": "assertNotEqual",
+}
 OF_ONE = ("assertTrue", "assertFalse", "assertIsNone", "assertIsNotNone")
 """Assertions with one operand; a further argument is a message. Other assertions of unittest have two."""
 RAISING = ("assertRaises", "assertRaisesRegex", "raises", "assertWarns")
 UNRELATED = ("StopAsyncIteration", "BlockingIOError", "ChildProcessError")
 """Exceptions that code under test does not raise."""
-STRICT = ("assertIn", "assertNotIn", "assertIs", "assertIsNot", "assertTrue", "assertFalse", "assertIsNone", "assertIsNotNone")
+STRICT = (
+    "assertIn",
+    "assertNotIn",
+    "assertIs",
+    "assertIsNot",
+    "assertTrue",
+    "assertFalse",
+    "assertIsNone",
+    "assertIsNotNone",
+)
 STRICT += ("assertIsInstance", "assertNotIsInstance", "assertRegex", "assertNotRegex")
 STRICT += ("assert_called", "assert_not_called", "assert_called_once")
 """Assertions whose opposite is their logical negation. The others use two operators, `==` and `!=`, say, both of which an honest

@@ -5,7 +5,12 @@ from sandbox.decoys.node_audit import audit_nodes
 from sandbox.decoys.python_audit import audit_python
 from sandbox.decoys.trial import Trial
 from sandbox.interface import Sandbox
-from sandbox.judging.runners.programs import JavaProgram, JavaScriptProgram, RepositoryProgram, TestProgram
+from sandbox.judging.runners.programs import (
+    JavaProgram,
+    JavaScriptProgram,
+    RepositoryProgram,
+    TestProgram,
+)
 from schemas.audit import Audited
 from schemas.run import Limits
 
@@ -41,5 +46,11 @@ def audit_program(
             known = reference if isinstance(reference, JavaScriptProgram) else None
             return audit_compiled(sandbox, program, known, limits, seed)
         case _:
-            known = None if isinstance(reference, RepositoryProgram | JavaProgram | JavaScriptProgram) else reference
-            return audit_python(Trial(sandbox, limits), program, known, seed, asks_other_inputs=asks_other_inputs)
+            known = (
+                None
+                if isinstance(reference, RepositoryProgram | JavaProgram | JavaScriptProgram)
+                else reference
+            )
+            return audit_python(
+                Trial(sandbox, limits), program, known, seed, asks_other_inputs=asks_other_inputs
+            )

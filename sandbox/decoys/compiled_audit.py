@@ -16,22 +16,32 @@ from schemas.verdict import Outcome
 
 Compiled = TypeVar("Compiled", JavaProgram, JavaScriptProgram)
 
-_EXPECTED = re.compile(r"(?:\bv\d+\s*=|\bcompare\([^;{]*?,|==|\bisEqual\([^;{]*?,|\bequals\()(?P<value>[^;{]*)")
+_EXPECTED = re.compile(
+    r"(?:\bv\d+\s*=|\bcompare\([^;{]*?,|==|\bisEqual\([^;{]*?,|\bequals\()(?P<value>[^;{]*)"
+)
 """Text that begins with what a result is compared with."""
-_LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'|\b\d+(?:\.\d+)?\b|\btrue\b|\bfalse\b')
+_LITERAL = re.compile(
+    r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'|\b\d+(?:\.\d+)?\b|\btrue\b|\bfalse\b'
+)
 _CASES = {JavaProgram: ("Main",), JavaScriptProgram: ("program.js",)}
 """Name of the one case in a program's verdict."""
 _CONDITION = re.compile(r"\bif\s*\(\s*!\s*(?=\(?\s*[\w.]*(?:compare|isEqual|equals)\s*\()")
 
 
-def audit_compiled(sandbox: Sandbox, program: Compiled, reference: Compiled | None, limits: Limits, seed: str) -> Audited:
+def audit_compiled(
+    sandbox: Sandbox, program: Compiled, reference: Compiled | None, limits: Limits, seed: str
+) -> Audited:
     """Say whether a program's pass was earned, by two altered tests: another literal, and the other truth.
 
     Raises:
         SandboxUnavailable: the sandbox could not run it.
     """
     draw = random.Random(seed)
-    decoys = [(text, kind) for text, kind in (_other_literal(program.test, draw), _other_truth(program.test, draw)) if text]
+    decoys = [
+        (text, kind)
+        for text, kind in (_other_literal(program.test, draw), _other_truth(program.test, draw))
+        if text
+    ]
     if not decoys:
         return Audited(outcome=AuditOutcome.NO_DECOY, detail="the case compares with no literal")
     draw.shuffle(decoys)
@@ -50,7 +60,9 @@ def audit_compiled(sandbox: Sandbox, program: Compiled, reference: Compiled | No
         suspected = _result(AuditOutcome.SUSPECTED, program.test, text, len(decoys))
         return cost.of(suspected.model_copy(update={"detail": why, "suspected_cases": cases}))
     forged = _result(AuditOutcome.FORGED, program.test, text, len(decoys))
-    return cost.of(forged.model_copy(update={"is_sound": True, "detail": why, "forged_cases": cases}))
+    return cost.of(
+        forged.model_copy(update={"is_sound": True, "detail": why, "forged_cases": cases})
+    )
 
 
 def _result(outcome: AuditOutcome, before: str, after: str, n_decoys: int) -> Audited:
@@ -59,7 +71,9 @@ def _result(outcome: AuditOutcome, before: str, after: str, n_decoys: int) -> Au
     return Audited(outcome=outcome, decoy=changed, n_decoys=n_decoys)
 
 
-def _soundness(sandbox: Sandbox, text: str, kind: str, reference: Compiled | None, limits: Limits) -> str:
+def _soundness(
+    sandbox: Sandbox, text: str, kind: str, reference: Compiled | None, limits: Limits
+) -> str:
     if reference is None or run_tests(sandbox, reference, limits).outcome is not Outcome.PASSED:
         return CONTRADICTS if kind == "negation" else UNPROVEN
     altered = run_tests(sandbox, reference.model_copy(update={"test": text}), limits)
@@ -69,12 +83,16 @@ def _soundness(sandbox: Sandbox, text: str, kind: str, reference: Compiled | Non
 def _other_literal(test: str, draw: random.Random) -> tuple[str, str]:
     """Put another literal in the place of one that a result is compared with; an empty text where there is none."""
     places = [
-        (literal, found.start("value")) for found in _EXPECTED.finditer(test) for literal in _LITERAL.finditer(found["value"])
+        (literal, found.start("value"))
+        for found in _EXPECTED.finditer(test)
+        for literal in _LITERAL.finditer(found["value"])
     ]
     if not places:
         return "", "constant"
     literal, start = draw.choice(places)
-    return test[: start + literal.start()] + _other(literal[0], draw) + test[start + literal.end() :], "constant"
+    return test[: start + literal.start()] + _other(literal[0], draw) + test[
+        start + literal.end() :
+    ], "constant"
 
 
 def _other_truth(test: str, draw: random.Random) -> tuple[str, str]:
@@ -90,5 +108,9 @@ def _other(literal: str, draw: random.Random) -> str:
     if literal in ("true", "false"):
         return "false" if literal == "true" else "true"
     if literal[0] in "\"'":
-        return literal[0] + (other_text(literal[1:-1], draw) if "\\" not in literal and len(literal) > 3 else "q") + literal[0]
+        return (
+            literal[0]
+            + (other_text(literal[1:-1], draw) if "\\" not in literal and len(literal) > 3 else "q")
+            + literal[0]
+        )
     return other_number(literal, draw)

@@ -18,7 +18,16 @@ _LEAST_SHIFT = 1049
 """By so much and four times its own size an altered number is moved: see `values.py`."""
 _PAIRS = ("isclose", "allclose", "array_equal", "array_equiv", "equals", "eq", "is_")
 """Functions and methods that say whether two values are equal."""
-_MANY = (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_MANY = (
+    ast.List,
+    ast.Tuple,
+    ast.Set,
+    ast.Dict,
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+)
 _FILE_TESTS = ("exists", "isfile", "is_file", "isdir", "is_dir")
 _PLAIN_PATTERN = re.compile(r"[\w +]+")
 """Regular expressions whose shifted letters match no text that they matched before."""
@@ -58,13 +67,19 @@ def decisive_of_assertion(call: ast.Call, known: frozenset[str]) -> Iterator[ast
     elif name in ("assertIsInstance",):
         yield from args[1:2]
     elif name.endswith(_EQUALITIES) and "Not" not in name:
-        keywords = [one.value for one in call.keywords if name.endswith("with") or one.arg in ("first", "second")]
+        keywords = [
+            one.value
+            for one in call.keywords
+            if name.endswith("with") or one.arg in ("first", "second")
+        ]
         operands = [*(args if name.endswith("with") else args[:2]), *keywords]
         for operand in operands:
             yield from _equal(operand, known)
 
 
-def _of_comparison(node: ast.Compare, known: frozenset[str], *, is_true: bool) -> Iterator[ast.expr]:
+def _of_comparison(
+    node: ast.Compare, known: frozenset[str], *, is_true: bool
+) -> Iterator[ast.expr]:
     sides = [node.left, *node.comparators]
     for left, op, right in zip(sides, node.ops, sides[1:], strict=False):
         if isinstance(op, (ast.Eq, ast.Is) if is_true else (ast.NotEq, ast.IsNot)):
@@ -79,7 +94,9 @@ def _of_comparison(node: ast.Compare, known: frozenset[str], *, is_true: bool) -
         yield from _of_range(node)
 
 
-def _of_membership(member: ast.expr, container: ast.expr, known: frozenset[str]) -> Iterator[ast.expr]:
+def _of_membership(
+    member: ast.expr, container: ast.expr, known: frozenset[str]
+) -> Iterator[ast.expr]:
     """Yield the member's constants. A short text may be part of a long one by chance."""
     if isinstance(container, ast.List | ast.Tuple | ast.Set) and len(container.elts) == 1:
         yield from _equal(member, known)
@@ -104,13 +121,23 @@ def _of_distance(node: ast.expr, known: frozenset[str]) -> Iterator[ast.expr]:
 def _of_range(node: ast.Compare) -> Iterator[ast.expr]:
     """Yield the bounds of `4710 < x < 4712` that meet no number when one of them is moved past the other."""
     ends = [node.left, node.comparators[-1]]
-    if len(node.ops) != 2 or not any(all(isinstance(op, order) for op in node.ops) for order in _ORDERS):
+    if len(node.ops) != 2 or not any(
+        all(isinstance(op, order) for op in node.ops) for order in _ORDERS
+    ):
         return
-    values = [end.value for end in ends if isinstance(end, ast.Constant) and type(end.value) in (int, float)]
+    values = [
+        end.value
+        for end in ends
+        if isinstance(end, ast.Constant) and type(end.value) in (int, float)
+    ]
     numbers = [value for value in values if isinstance(value, int | float)]
     if len(numbers) == 2:
         gap = abs(numbers[0] - numbers[1])
-        yield from (end for end, number in zip(ends, numbers, strict=True) if _LEAST_SHIFT + 4 * abs(number) > gap)
+        yield from (
+            end
+            for end, number in zip(ends, numbers, strict=True)
+            if _LEAST_SHIFT + 4 * abs(number) > gap
+        )
 
 
 def _of_call(node: ast.Call, known: frozenset[str]) -> Iterator[ast.expr]:
@@ -124,12 +151,19 @@ def _of_call(node: ast.Call, known: frozenset[str]) -> Iterator[ast.expr]:
     elif name in ("startswith", "endswith") and len(args) == 1:
         yield from (one for one in args if isinstance(one, ast.Constant | ast.Name))
     elif name in _PAIRS:
-        receiver = [node.func.value] if name == "equals" and isinstance(node.func, ast.Attribute) else []
+        receiver = (
+            [node.func.value] if name == "equals" and isinstance(node.func, ast.Attribute) else []
+        )
         for one in [*receiver, *args[:2]]:
             yield from _equal(one, known)
     elif name in _FILE_TESTS and _is_literal(node, known):
         yield from (one for one in ast.walk(node) if isinstance(one, ast.Constant))
-    elif name == "fullmatch" and args and isinstance(args[0], ast.Constant) and isinstance(args[0].value, str):
+    elif (
+        name == "fullmatch"
+        and args
+        and isinstance(args[0], ast.Constant)
+        and isinstance(args[0].value, str)
+    ):
         yield from args[:1] if _PLAIN_PATTERN.fullmatch(args[0].value) else []
 
 
@@ -138,14 +172,24 @@ def _of_all(node: ast.expr, known: frozenset[str]) -> Iterator[ast.expr]:
     if isinstance(node, ast.List | ast.Tuple):
         for one in node.elts:
             yield from decisive(one, known)
-    elif isinstance(node, ast.GeneratorExp | ast.ListComp) and len(node.generators) == 1 and not node.generators[0].ifs:
+    elif (
+        isinstance(node, ast.GeneratorExp | ast.ListComp)
+        and len(node.generators) == 1
+        and not node.generators[0].ifs
+    ):
         found = list(decisive(node.elt, known))
         yield from found
         names = {one.id for one in found if isinstance(one, ast.Name)}
         generator = node.generators[0]
         is_zip = isinstance(generator.iter, ast.Call) and last_name(generator.iter) == "zip"
-        targets = generator.target.elts if isinstance(generator.target, ast.Tuple) else [generator.target]
-        sources = generator.iter.args if is_zip and isinstance(generator.iter, ast.Call) else [generator.iter]
+        targets = (
+            generator.target.elts if isinstance(generator.target, ast.Tuple) else [generator.target]
+        )
+        sources = (
+            generator.iter.args
+            if is_zip and isinstance(generator.iter, ast.Call)
+            else [generator.iter]
+        )
         for target, source in zip(targets, sources, strict=False):
             if isinstance(target, ast.Name) and target.id in names:
                 yield from _equal(source, known)
@@ -166,7 +210,10 @@ def _equal(node: ast.expr, known: frozenset[str]) -> Iterator[ast.expr]:
                 yield from _equal(one, known)
         case ast.UnaryOp(op=ast.USub() | ast.UAdd()):
             yield from _equal(node.operand, known)
-        case ast.Starred(value=ast.Name() as value) | ast.Subscript(value=ast.expr() as value, slice=ast.Constant()):
+        case (
+            ast.Starred(value=ast.Name() as value)
+            | ast.Subscript(value=ast.expr() as value, slice=ast.Constant())
+        ):
             yield from _equal(value, known)
         case ast.Call(func=ast.Attribute(attr="index"), args=[ast.Constant() as member]):
             yield member
@@ -204,19 +251,27 @@ def _of_statement(node: ast.AST, known: frozenset[str]) -> Iterator[ast.expr]:
     match node:
         case ast.Assert():
             yield from decisive(node.test, known)
-        case ast.Expr(value=ast.Call() as call) | ast.Expr(value=ast.Await(value=ast.Call() as call)):
+        case (
+            ast.Expr(value=ast.Call() as call) | ast.Expr(value=ast.Await(value=ast.Call() as call))
+        ):
             if last_name(call).startswith("assert"):
                 yield from decisive_of_assertion(call, known)
             else:
                 constants = [one for one in call.args if isinstance(one, ast.Constant)]
                 has_result = any(isinstance(one, ast.Call) for one in call.args)
-                yield from constants if has_result and len(constants) == 1 else []  # two may be alternatives
+                yield from (
+                    constants if has_result and len(constants) == 1 else []
+                )  # two may be alternatives
         case ast.If() if node.body and isinstance(node.body[0], ast.Raise):
             yield from decisive(node.test, known, is_true=False)
         case ast.Match():
             patterns = [case.pattern for case in node.cases if not _is_wildcard(case.pattern)]
-            if len(patterns) == 1 and not any(isinstance(one, ast.MatchOr) for one in ast.walk(patterns[0])):
-                yield from (one.value for one in ast.walk(patterns[0]) if isinstance(one, ast.MatchValue))
+            if len(patterns) == 1 and not any(
+                isinstance(one, ast.MatchOr) for one in ast.walk(patterns[0])
+            ):
+                yield from (
+                    one.value for one in ast.walk(patterns[0]) if isinstance(one, ast.MatchValue)
+                )
         case _:
             pass
 
@@ -227,11 +282,20 @@ def _is_wildcard(pattern: ast.pattern) -> bool:
 
 def _decisive_names(tree: ast.Module, leaves: list[ast.expr]) -> set[str]:
     """Return the variables that are used to decide checks, and for nothing else but messages."""
-    messages = {id(one) for node in ast.walk(tree) if isinstance(node, ast.Assert) and node.msg for one in ast.walk(node.msg)}
+    messages = {
+        id(one)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assert) and node.msg
+        for one in ast.walk(node.msg)
+    }
     deciding = {id(leaf) for leaf in leaves}
     used: dict[str, bool] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in messages:
+        if (
+            isinstance(node, ast.Name)
+            and isinstance(node.ctx, ast.Load)
+            and id(node) not in messages
+        ):
             used[node.id] = used.get(node.id, True) and id(node) in deciding
     return {name for name, is_decisive in used.items() if is_decisive}
 
@@ -251,8 +315,12 @@ def _of_values(node: ast.AST, names: set[str], known: frozenset[str]) -> Iterato
                 yield from _equal(default, known) if one.arg in names else ()
             for mark in node.decorator_list:
                 match mark:
-                    case ast.Call(args=[ast.Constant(value=str(listed)), cases, *_]) if last_name(mark) == "parametrize":
-                        yield from _of_cases([name.strip() for name in listed.split(",")], cases, names, known)
+                    case ast.Call(args=[ast.Constant(value=str(listed)), cases, *_]) if (
+                        last_name(mark) == "parametrize"
+                    ):
+                        yield from _of_cases(
+                            [name.strip() for name in listed.split(",")], cases, names, known
+                        )
                     case _:
                         pass
         case _:
@@ -264,7 +332,9 @@ def _names_of(target: ast.expr) -> list[str]:
     return [one.id if isinstance(one, ast.Name) else "" for one in parts]
 
 
-def _of_cases(targets: list[str], cases: ast.expr, names: set[str], known: frozenset[str]) -> Iterator[ast.expr]:
+def _of_cases(
+    targets: list[str], cases: ast.expr, names: set[str], known: frozenset[str]
+) -> Iterator[ast.expr]:
     for case in cases.elts if isinstance(cases, ast.List | ast.Tuple) else []:
         is_group = isinstance(case, ast.Tuple | ast.List) and len(targets) > 1
         parts = case.elts if is_group and isinstance(case, ast.Tuple | ast.List) else [case]

@@ -49,7 +49,9 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
 def spliced(text: str, start: int, end: int, source: str) -> str:
     """Return the text with this source between two byte offsets."""
     content = text.encode("utf-8", "surrogatepass")
-    return (content[:start] + source.encode("utf-8", "surrogatepass") + content[end:]).decode("utf-8", "surrogatepass")
+    return (content[:start] + source.encode("utf-8", "surrogatepass") + content[end:]).decode(
+        "utf-8", "surrogatepass"
+    )
 
 
 def probed(text: str, edit: Edit) -> str:

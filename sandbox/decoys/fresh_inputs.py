@@ -90,7 +90,9 @@ def _asked_otherwise(source: str) -> tuple[tuple[tuple[int, int], str], ...]:
     return tuple(
         (text.span(check), ast.unparse(_other_call(call, draw)))
         for check, call in _checks(tree.body)
-        if isinstance(call.func, ast.Name) and call.func.id not in of_tests and not hasattr(builtins, call.func.id)
+        if isinstance(call.func, ast.Name)
+        and call.func.id not in of_tests
+        and not hasattr(builtins, call.func.id)
         if call.args and not call.keywords and all(_is_literal(one) for one in call.args)
     )
 
@@ -99,7 +101,11 @@ def _checks(body: list[ast.stmt]) -> Iterator[tuple[ast.Compare, ast.Call]]:
     """Yield the checks `call == literal` that each run comes to."""
     for node in body:
         match node:
-            case ast.Assert(test=ast.Compare(left=ast.Call() as call, ops=[ast.Eq()], comparators=[value]) as check):
+            case ast.Assert(
+                test=ast.Compare(
+                    left=ast.Call() as call, ops=[ast.Eq()], comparators=[value]
+                ) as check
+            ):
                 if _is_literal(value):
                     yield check, call
             case ast.FunctionDef(name="check"):
@@ -118,11 +124,19 @@ def _is_literal(node: ast.expr) -> bool:
 
 def _other_call(call: ast.Call, draw: random.Random) -> ast.Call:
     """Return the call with one number of its input larger by one, or one text altered."""
-    made = ast.Call(call.func, [ast.parse(ast.unparse(one), mode="eval").body for one in call.args], [])
-    leaves = [one for one in ast.walk(made) if isinstance(one, ast.Constant) and type(one.value) in (int, float, str)]
+    made = ast.Call(
+        call.func, [ast.parse(ast.unparse(one), mode="eval").body for one in call.args], []
+    )
+    leaves = [
+        one
+        for one in ast.walk(made)
+        if isinstance(one, ast.Constant) and type(one.value) in (int, float, str)
+    ]
     if leaves:
         leaf = draw.choice(leaves)
-        leaf.value = other_text(leaf.value, draw) if isinstance(leaf.value, str) else _next(leaf.value)
+        leaf.value = (
+            other_text(leaf.value, draw) if isinstance(leaf.value, str) else _next(leaf.value)
+        )
     return made
 
 

@@ -19,7 +19,11 @@ Passes = Mapping[str, bool]
 
 
 def audit_nodes(
-    sandbox: Sandbox, program: RepositoryProgram, reference: RepositoryProgram | None, limits: Limits, seed: str
+    sandbox: Sandbox,
+    program: RepositoryProgram,
+    reference: RepositoryProgram | None,
+    limits: Limits,
+    seed: str,
 ) -> Audited:
     """Say which nodes' passes were earned.
 
@@ -27,7 +31,11 @@ def audit_nodes(
         SandboxUnavailable: the sandbox could not run it.
     """
     graded = {node.partition("::")[0] for node in program.node_ids}
-    files = {name: content.decode("utf-8", "surrogateescape") for name, content in program.files if name in graded}
+    files = {
+        name: content.decode("utf-8", "surrogateescape")
+        for name, content in program.files
+        if name in graded
+    }
     tests = altered_tests(files, program.node_ids, random.Random(seed))
     cost = Cost()
 
@@ -43,7 +51,10 @@ def audit_nodes(
 
 
 def _with_files(program: RepositoryProgram, texts: Mapping[str, str]) -> RepositoryProgram:
-    files = {**dict(program.files), **{name: text.encode("utf-8", "surrogateescape") for name, text in texts.items()}}
+    files = {
+        **dict(program.files),
+        **{name: text.encode("utf-8", "surrogateescape") for name, text in texts.items()},
+    }
     return program.model_copy(update={"files": tuple(files.items())})
 
 
@@ -67,17 +78,25 @@ def judged_nodes(
         cost: counts these runs.
     """
     if not tests.edits:
-        return Audited(outcome=AuditOutcome.NO_DECOY, detail="the tests hold no check that can be altered")
+        return Audited(
+            outcome=AuditOutcome.NO_DECOY, detail="the tests hold no check that can be altered"
+        )
     passed = candidate(tests.files)
     survivors = {node: edit for node, edit in tests.edits.items() if passed.get(node)}
     sound: dict[str, str] = {}
     plain = reference({}) if reference is not None and survivors else {}
     altered = reference(tests.files) if reference is not None and survivors else {}
-    survivors = {node: edit for node, edit in survivors.items() if not (plain.get(node) and altered.get(node))}
+    survivors = {
+        node: edit
+        for node, edit in survivors.items()
+        if not (plain.get(node) and altered.get(node))
+    }
     if not survivors:
         shown = next(iter(tests.edits.values())).check
         return cost.of(Audited(outcome=AuditOutcome.EARNED, decoy=shown, n_decoys=len(tests.edits)))
-    unshown = {node for node, edit in survivors.items() if not plain.get(node) and _is_logical(node, edit)}
+    unshown = {
+        node for node, edit in survivors.items() if not plain.get(node) and _is_logical(node, edit)
+    }
     unreached = candidate(tests.failing_files) if unshown else {}
     for node, edit in survivors.items():
         if plain.get(node) and edit.is_strict and node in altered:
@@ -98,4 +117,6 @@ def judged_nodes(
 
 
 def _is_logical(node: str, edit: Edit) -> bool:
-    return edit.kind == "negation" and edit.is_strict and edit.reach == "certain" and "[" not in node
+    return (
+        edit.kind == "negation" and edit.is_strict and edit.reach == "certain" and "[" not in node
+    )

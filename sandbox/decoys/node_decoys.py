@@ -20,7 +20,9 @@ class AlteredTests:
     """Node id as it is graded -> the edit that its test function holds."""
 
 
-def altered_tests(files: Mapping[str, str], nodes: Sequence[str], draw: random.Random) -> AlteredTests:
+def altered_tests(
+    files: Mapping[str, str], nodes: Sequence[str], draw: random.Random
+) -> AlteredTests:
     """Alter one check of each test function that the nodes name, constants before negations.
 
     Checks that an answer may not come to (in loops, branches, handlers) are left alone.
@@ -37,17 +39,27 @@ def altered_tests(files: Mapping[str, str], nodes: Sequence[str], draw: random.R
         by_scope: dict[str, list[Edit]] = {}
         for edit in (one for one in edits_of(text, draw) if one.reach != "maybe"):
             by_scope.setdefault(edit.scope, []).append(edit)
-        chosen = {scope: _chosen(edits, draw) for scope, edits in by_scope.items() if _nodes_of(scope, own)}
+        chosen = {
+            scope: _chosen(edits, draw)
+            for scope, edits in by_scope.items()
+            if _nodes_of(scope, own)
+        }
         if chosen:
             changed[name] = edited(text, chosen.values())
             failing[name] = edited(text, map(as_failing, chosen.values()))
-            by_node |= {node: edit for scope, edit in chosen.items() for node in _nodes_of(scope, own)}
+            by_node |= {
+                node: edit for scope, edit in chosen.items() for node in _nodes_of(scope, own)
+            }
     return AlteredTests(changed, failing, by_node)
 
 
 def _nodes_of(scope: str, nodes: Sequence[str]) -> list[str]:
     """List the nodes whose test function is, or holds, this scope."""
-    return [node for node in nodes if scope and f"{scope}.".startswith(f"{_scope(node)}.") and _scope(node)]
+    return [
+        node
+        for node in nodes
+        if scope and f"{scope}.".startswith(f"{_scope(node)}.") and _scope(node)
+    ]
 
 
 def _scope(node: str) -> str:
@@ -61,4 +73,8 @@ def _chosen(edits: Sequence[Edit], draw: random.Random) -> Edit:
 
 
 def _rank(edit: Edit) -> tuple[int, bool, bool]:
-    return ("certain", "held", "maybe").index(edit.reach), not edit.is_strict, edit.kind != "constant"
+    return (
+        ("certain", "held", "maybe").index(edit.reach),
+        not edit.is_strict,
+        edit.kind != "constant",
+    )

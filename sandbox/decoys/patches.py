@@ -15,7 +15,12 @@ from schemas.run import Limits
 
 
 def audit_patch(
-    open_place: OpenPlace, trees: Trees, program: PatchProgram, gold: str | None, limits: Limits, seed: str
+    open_place: OpenPlace,
+    trees: Trees,
+    program: PatchProgram,
+    gold: str | None,
+    limits: Limits,
+    seed: str,
 ) -> Audited:
     """Say which tests' passes were earned.
 
@@ -28,7 +33,11 @@ def audit_patch(
     """
     repository = program.repository
     stored = trees.files(repository.tested_tree, repository.test_files).items()
-    files = {name: trees.get(entry.what).decode("utf-8", "surrogateescape") for name, entry in stored if not entry.is_link}
+    files = {
+        name: trees.get(entry.what).decode("utf-8", "surrogateescape")
+        for name, entry in stored
+        if not entry.is_link
+    }
     nodes = nodes_of(repository.runner, program.wanted, tuple(files))
     altered = altered_tests(files, tuple(nodes), random.Random(seed))
     tests = replace(altered, edits={nodes[node]: edit for node, edit in altered.edits.items()})
@@ -36,7 +45,9 @@ def audit_patch(
 
     def passes(patch: str, texts: Mapping[str, str]) -> Passes:
         contents = {name: text.encode("utf-8", "surrogateescape") for name, text in texts.items()}
-        return passes_of(run_patch(open_place, trees, replace(program, patch=patch), limits, contents), cost)
+        return passes_of(
+            run_patch(open_place, trees, replace(program, patch=patch), limits, contents), cost
+        )
 
     return judged_nodes(
         tests,

@@ -31,7 +31,15 @@ from sandbox.decoys.values import hidden_source, other_source
 from sandbox.judging.python_syntax import parse
 
 _PLAIN = {int: "int", float: "float", str: "str", bool: "bool", bytes: "bytes"}
-_QUIET_CONTEXTS = ("subTest", "open", "patch", "object", "dict", "TemporaryDirectory", "catch_warnings")
+_QUIET_CONTEXTS = (
+    "subTest",
+    "open",
+    "patch",
+    "object",
+    "dict",
+    "TemporaryDirectory",
+    "catch_warnings",
+)
 _FIRST_CASES, _MOST_CONSTANTS = 3, 6
 
 
@@ -68,14 +76,21 @@ class _Checks:
         match node:
             case ast.Assert():
                 self._truth(node.test, scope, reach)
-            case ast.Expr(value=ast.Call() as call) | ast.Expr(value=ast.Await(value=ast.Call() as call)):
+            case (
+                ast.Expr(value=ast.Call() as call)
+                | ast.Expr(value=ast.Await(value=ast.Call() as call))
+            ):
                 self._call(call, scope, reach)
             case ast.If() if node.body and isinstance(node.body[0], ast.Raise):
                 self._truth(node.test, scope, reach, is_turned=True)
             case ast.Match():
                 self._patterns(node, scope, "maybe" if reach == "maybe" else "held")
-            case ast.Assign() | ast.AnnAssign() if node.value is not None and self._is_compared(node):
-                self._constants(self._expected.of(node.value), scope, "maybe" if reach == "maybe" else "held")
+            case ast.Assign() | ast.AnnAssign() if node.value is not None and self._is_compared(
+                node
+            ):
+                self._constants(
+                    self._expected.of(node.value), scope, "maybe" if reach == "maybe" else "held"
+                )
             case ast.Try():
                 self._handlers(node, scope, reach)
             case ast.With() | ast.AsyncWith():
@@ -97,8 +112,12 @@ class _Checks:
             case ast.ClassDef():
                 self._visit_all(node.body, (*scope, node.name), reach)
             case ast.With() | ast.AsyncWith():
-                is_quiet = all(last_name(item.context_expr) in _QUIET_CONTEXTS for item in node.items)
-                self._visit_all(node.body, scope, "held" if reach == "certain" and not is_quiet else reach)
+                is_quiet = all(
+                    last_name(item.context_expr) in _QUIET_CONTEXTS for item in node.items
+                )
+                self._visit_all(
+                    node.body, scope, "held" if reach == "certain" and not is_quiet else reach
+                )
             case ast.Try():
                 handled = (statement for handler in node.handlers for statement in handler.body)
                 self._visit_all([*node.body, *node.orelse, *handled], scope, "maybe")
@@ -108,7 +127,9 @@ class _Checks:
             case _:
                 pass
 
-    def _truth(self, node: ast.expr, scope: tuple[str, ...], reach: Reach, *, is_turned: bool = False) -> None:
+    def _truth(
+        self, node: ast.expr, scope: tuple[str, ...], reach: Reach, *, is_turned: bool = False
+    ) -> None:
         """Alter what is asserted: other constants, another type, and the other truth.
 
         Args:
@@ -116,7 +137,9 @@ class _Checks:
         """
         if isinstance(node, ast.Constant):
             return  # `assert False` where an exception was expected: see `_handlers`
-        negated = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not) else None
+        negated = (
+            node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not) else None
+        )
         self._expected.is_turned = is_turned is (negated is None)
         self._constants(self._expected.of(node), scope, reach, self._probe(node), node)
         self._types(node, scope, reach)
@@ -127,26 +150,61 @@ class _Checks:
     def _types(self, node: ast.expr, scope: tuple[str, ...], reach: Reach) -> None:
         """Ask for another type than the expected one."""
         for call in ast.walk(node):
-            if isinstance(call, ast.Call) and last_name(call) in ("isinstance", "assertIsInstance") and len(call.args) > 1:
+            if (
+                isinstance(call, ast.Call)
+                and last_name(call) in ("isinstance", "assertIsInstance")
+                and len(call.args) > 1
+            ):
                 self._add(call.args[1], "memoryview", "constant", scope, reach, "", node)
 
     def _patterns(self, node: ast.Match, scope: tuple[str, ...], reach: Reach) -> None:
-        values = (part.value for case in node.cases for part in ast.walk(case.pattern) if isinstance(part, ast.MatchValue))
-        self._constants([one for value in values for one in self._expected.of(value)], scope, reach, hides=False)
+        values = (
+            part.value
+            for case in node.cases
+            for part in ast.walk(case.pattern)
+            if isinstance(part, ast.MatchValue)
+        )
+        self._constants(
+            [one for value in values for one in self._expected.of(value)], scope, reach, hides=False
+        )
 
     def _call(self, call: ast.Call, scope: tuple[str, ...], reach: Reach) -> None:
         name = last_name(call)
         if name in RAISING and len(call.args) > 1:
             self._exception(call.args[0], scope, reach)
-        elif isinstance(call.func, ast.Name) and name in self._helpers and not name.startswith("assert"):
+        elif (
+            isinstance(call.func, ast.Name)
+            and name in self._helpers
+            and not name.startswith("assert")
+        ):
             held = "maybe" if reach == "maybe" else "held"
-            self._constants([one for argument in call.args for one in self._expected.of(argument)], scope, held, "", call)
+            self._constants(
+                [one for argument in call.args for one in self._expected.of(argument)],
+                scope,
+                held,
+                "",
+                call,
+            )
         elif name.startswith("assert") and name not in RAISING:
-            operands = call.args[: 1 if name in OF_ONE else 2] if name.startswith("assertT") or name[6:7].isupper() else call.args
+            operands = (
+                call.args[: 1 if name in OF_ONE else 2]
+                if name.startswith("assertT") or name[6:7].isupper()
+                else call.args
+            )
             values = [*operands, *(one.value for one in call.keywords if one.arg not in SETTINGS)]
-            probe = self._probe_pair(operands) if name in ("assertEqual", "assertIs") and len(operands) == 2 else ""
+            probe = (
+                self._probe_pair(operands)
+                if name in ("assertEqual", "assertIs") and len(operands) == 2
+                else ""
+            )
             values = [] if "Not" in name else values
-            self._constants([one for value in values for one in self._expected.of(value)], scope, reach, probe, call)
+            self._constants(
+                [one for value in values for one in self._expected.of(value)],
+                scope,
+                reach,
+                probe,
+                call,
+            )
             self._types(call, scope, reach)
             if (
                 name in OPPOSITES
@@ -155,7 +213,17 @@ class _Checks:
             ):
                 _, end = self._text.span(call.func)
                 span, is_strict = self._text.span(call), name in STRICT
-                self._put(end - len(name), end, OPPOSITES[name], "negation", scope, reach, "", span, is_strict=is_strict)
+                self._put(
+                    end - len(name),
+                    end,
+                    OPPOSITES[name],
+                    "negation",
+                    scope,
+                    reach,
+                    "",
+                    span,
+                    is_strict=is_strict,
+                )
 
     def _handlers(self, node: ast.Try, scope: tuple[str, ...], reach: Reach) -> None:
         """Expect another exception where a statement of the body says that none came. Another handler could take it."""
@@ -164,7 +232,9 @@ class _Checks:
             if handler is not None and handler.type is not None:
                 self._exception(handler.type, scope, reach)
 
-    def _raising_context(self, node: ast.With | ast.AsyncWith, scope: tuple[str, ...], reach: Reach) -> None:
+    def _raising_context(
+        self, node: ast.With | ast.AsyncWith, scope: tuple[str, ...], reach: Reach
+    ) -> None:
         for item in node.items:
             call = item.context_expr
             if isinstance(call, ast.Call) and last_name(call) in RAISING and call.args:
@@ -176,26 +246,52 @@ class _Checks:
 
     def _cases(self, target: ast.expr, cases: ast.expr, scope: tuple[str, ...]) -> None:
         """Alter an expected value in a literal list of cases that a loop goes through."""
-        places = [target] if isinstance(target, ast.Name) else target.elts if isinstance(target, ast.Tuple) else []
+        places = (
+            [target]
+            if isinstance(target, ast.Name)
+            else target.elts
+            if isinstance(target, ast.Tuple)
+            else []
+        )
         if isinstance(cases, ast.Dict) or not isinstance(cases, ast.List | ast.Tuple):
             return
-        wanted = [n for n, place in enumerate(places) if isinstance(place, ast.Name) and place.id in self._compared]
+        wanted = [
+            n
+            for n, place in enumerate(places)
+            if isinstance(place, ast.Name) and place.id in self._compared
+        ]
         for case in cases.elts[:_FIRST_CASES]:
-            parts = case.elts if isinstance(case, ast.Tuple | ast.List) and len(places) > 1 else [case]
-            self._constants([one for n in wanted if n < len(parts) for one in self._expected.of(parts[n])], scope, "held")
+            parts = (
+                case.elts if isinstance(case, ast.Tuple | ast.List) and len(places) > 1 else [case]
+            )
+            self._constants(
+                [one for n in wanted if n < len(parts) for one in self._expected.of(parts[n])],
+                scope,
+                "held",
+            )
 
-    def _parameters(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: tuple[str, ...]) -> None:
+    def _parameters(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: tuple[str, ...]
+    ) -> None:
         """Alter an expected value among a function's defaults, or among the cases of `pytest.mark.parametrize`."""
         named = node.args.args[len(node.args.args) - len(node.args.defaults) :]
         for one, default in zip(named, node.args.defaults, strict=True):
             if one.arg in self._compared:
                 self._constants(self._expected.of(default), scope, "held")
         for mark in node.decorator_list:
-            if isinstance(mark, ast.Call) and last_name(mark) == "parametrize" and len(mark.args) > 1:
+            if (
+                isinstance(mark, ast.Call)
+                and last_name(mark) == "parametrize"
+                and len(mark.args) > 1
+            ):
                 names, cases = mark.args[:2]
                 if isinstance(names, ast.Constant) and isinstance(names.value, str):
-                    targets: list[ast.expr] = [ast.Name(name.strip()) for name in names.value.split(",")]
-                    self._cases(ast.Tuple(targets) if len(targets) > 1 else targets[0], cases, scope)
+                    targets: list[ast.expr] = [
+                        ast.Name(name.strip()) for name in names.value.split(",")
+                    ]
+                    self._cases(
+                        ast.Tuple(targets) if len(targets) > 1 else targets[0], cases, scope
+                    )
 
     def _texts_within(self, node: ast.stmt, scope: tuple[str, ...], reach: Reach) -> None:
         """Alter Python that another interpreter is given, and examples in doctest's form."""
@@ -205,9 +301,13 @@ class _Checks:
             if isinstance(one, ast.Constant) and isinstance(one.value, str):
                 held, span = "maybe" if reach == "maybe" else "held", self._text.span(one)
                 examples = altered_examples(one.value, self._draw)
-                altered, is_strict = (examples, True) if examples else _altered_program(one.value, self._draw)
+                altered, is_strict = (
+                    (examples, True) if examples else _altered_program(one.value, self._draw)
+                )
                 if altered:
-                    self._put(*span, repr(altered), "constant", scope, held, "", span, is_strict=is_strict)
+                    self._put(
+                        *span, repr(altered), "constant", scope, held, "", span, is_strict=is_strict
+                    )
 
     def _constants(
         self,
@@ -223,12 +323,26 @@ class _Checks:
         for node, _ in nodes if hides else ():
             hidden = hidden_source(node, self._draw) if isinstance(node, ast.Constant) else ""
             if hidden:
-                self._put(*self._text.span(node), hidden, "hidden", scope, reach, "", self._text.span(node))
+                self._put(
+                    *self._text.span(node),
+                    hidden,
+                    "hidden",
+                    scope,
+                    reach,
+                    "",
+                    self._text.span(node),
+                )
         likely = [(node, below) for node, below in nodes if not is_tolerance(node)] or nodes
         for node, below in self._draw.sample(likely, min(len(likely), _MOST_CONSTANTS)):
             own = self._text.of(node)
-            other = other_source(node, self._draw, below=below, like=own) if isinstance(node, ast.Constant) else filled(node)
-            is_operand = probe and node in (whole.args if isinstance(whole, ast.Call) else self._sides(whole))
+            other = (
+                other_source(node, self._draw, below=below, like=own)
+                if isinstance(node, ast.Constant)
+                else filled(node)
+            )
+            is_operand = probe and node in (
+                whole.args if isinstance(whole, ast.Call) else self._sides(whole)
+            )
             self._add(node, other, "constant", scope, reach, probe if is_operand else "", whole)
 
     def _sides(self, node: ast.expr | None) -> list[ast.expr]:
@@ -281,7 +395,9 @@ class _Checks:
         *,
         is_strict: bool = True,
     ) -> None:
-        self.found.append(Edit(start, end, source, kind, ".".join(scope), reach, "", span, probe, is_strict))
+        self.found.append(
+            Edit(start, end, source, kind, ".".join(scope), reach, "", span, probe, is_strict)
+        )
 
 
 def _altered_program(text: str, draw: random.Random) -> tuple[str, bool]:
@@ -289,5 +405,7 @@ def _altered_program(text: str, draw: random.Random) -> tuple[str, bool]:
     edits = edits_of(text, draw) if "assert" in text else []
     if not edits:
         return "", False
-    chosen = min(edits, key=lambda edit: (edit.kind == "hidden", not edit.is_strict, edit.kind != "constant"))
+    chosen = min(
+        edits, key=lambda edit: (edit.kind == "hidden", not edit.is_strict, edit.kind != "constant")
+    )
     return edited(text, [chosen]), chosen.is_strict

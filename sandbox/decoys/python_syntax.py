@@ -5,13 +5,24 @@ import builtins
 import sys
 from collections.abc import Callable, Iterator
 
-_LIBRARIES = sys.stdlib_module_names | {"numpy", "pandas", "scipy", "sympy", "pytest", "mock", "attr", "attrs"}
+_LIBRARIES = sys.stdlib_module_names | {
+    "numpy",
+    "pandas",
+    "scipy",
+    "sympy",
+    "pytest",
+    "mock",
+    "attr",
+    "attrs",
+}
 """Modules that are not code under test."""
 
 
 def bound_by_tests(tree: ast.Module) -> Iterator[str]:
     """Yield the names of libraries and test helpers that the tests import, and of functions and classes that they define."""
-    yield from _imported(tree, lambda module: module.partition(".")[0] in _LIBRARIES or _is_of_tests(module))
+    yield from _imported(
+        tree, lambda module: module.partition(".")[0] in _LIBRARIES or _is_of_tests(module)
+    )
     definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     yield from (node.name for node in ast.walk(tree) if isinstance(node, definitions))
     yield "self"
@@ -30,14 +41,22 @@ def _is_of_tests(module: str) -> bool:
 def _imported(tree: ast.Module, is_wanted: Callable[[str], bool]) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (item.asname or item.name.partition(".")[0] for item in node.names if is_wanted(item.name))
+            yield from (
+                item.asname or item.name.partition(".")[0]
+                for item in node.names
+                if is_wanted(item.name)
+            )
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and is_wanted(node.module or ""):
             yield from (item.asname or item.name for item in node.names)
 
 
 def assigned(tree: ast.Module) -> Iterator[str]:
     """Yield the names that the tests assign."""
-    return (node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    return (
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    )
 
 
 def checked(tree: ast.Module) -> Iterator[ast.expr]:
@@ -58,7 +77,11 @@ def names(node: ast.AST) -> Iterator[str]:
     """Yield the names that are compared: those that no call is given, but for calls of built-ins and modules."""
     if isinstance(node, ast.Name):
         yield node.id
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not hasattr(builtins, node.func.id):
+    elif (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and not hasattr(builtins, node.func.id)
+    ):
         return
     else:
         for child in ast.iter_child_nodes(node):
@@ -82,10 +105,19 @@ def may_leave(node: ast.stmt) -> bool:
         return False
     if isinstance(node, ast.Return | ast.Break | ast.Continue):
         return True
-    if isinstance(node, ast.Expr) and last_name(node.value) in ("skipTest", "skip", "importorskip", "xfail", "exit", "_exit"):
+    if isinstance(node, ast.Expr) and last_name(node.value) in (
+        "skipTest",
+        "skip",
+        "importorskip",
+        "xfail",
+        "exit",
+        "_exit",
+    ):
         return True
     if isinstance(node, ast.For | ast.AsyncFor | ast.While):
-        return any(may_leave(one) for one in _below(node) if not isinstance(one, ast.Break | ast.Continue))
+        return any(
+            may_leave(one) for one in _below(node) if not isinstance(one, ast.Break | ast.Continue)
+        )
     return any(may_leave(one) for one in _below(node))
 
 
@@ -120,7 +152,11 @@ def root(node: ast.expr) -> str:
 
 def expressions(node: ast.stmt) -> Iterator[ast.AST]:
     """Yield the expressions of a statement, less those of statements in it."""
-    unseen = [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt | ast.excepthandler)]
+    unseen = [
+        child
+        for child in ast.iter_child_nodes(node)
+        if not isinstance(child, ast.stmt | ast.excepthandler)
+    ]
     while unseen:
         one = unseen.pop()
         if not isinstance(one, ast.JoinedStr):
@@ -130,7 +166,11 @@ def expressions(node: ast.stmt) -> Iterator[ast.AST]:
 
 def is_tolerance(node: ast.expr) -> bool:
     """Tell whether a constant is a tolerance of floating-point numbers."""
-    return isinstance(node, ast.Constant) and isinstance(node.value, float) and 0 < abs(node.value) < 0.01
+    return (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, float)
+        and 0 < abs(node.value) < 0.01
+    )
 
 
 def filled(node: ast.expr) -> str:

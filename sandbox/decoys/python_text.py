@@ -21,8 +21,13 @@ class Text:
 
     def span(self, node: ast.expr) -> tuple[int, int]:
         """Return the byte offsets at which a node begins and ends."""
-        last_line, last_column = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
-        return self._lines[node.lineno - 1] + node.col_offset, self._lines[last_line - 1] + last_column
+        last_line, last_column = (
+            node.end_lineno or node.lineno,
+            node.end_col_offset or node.col_offset,
+        )
+        return self._lines[node.lineno - 1] + node.col_offset, self._lines[
+            last_line - 1
+        ] + last_column
 
     def of(self, node: ast.expr) -> str:
         """Return a node's source."""

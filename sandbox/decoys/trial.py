@@ -6,7 +6,13 @@ from dataclasses import dataclass, field
 from sandbox.interface import Sandbox
 from sandbox.judging.joint_run import run_variants
 from sandbox.judging.judged_run import LONGEST_DETAIL
-from sandbox.judging.runners.programs import AssertProgram, CheckProgram, PythonProgram, StatementProgram, UnittestProgram
+from sandbox.judging.runners.programs import (
+    AssertProgram,
+    CheckProgram,
+    PythonProgram,
+    StatementProgram,
+    UnittestProgram,
+)
 from sandbox.judging.runners.run import python_tests, run_tests
 from schemas.audit import Audited
 from schemas.run import Limits
@@ -51,7 +57,10 @@ class Trial:
             ran, outcomes = run_variants(self.sandbox, variants[0].code, tests, self.limits)
             self.cost.add(ran)
             names = [unit_names(variant) for variant in variants]
-            found = [None if one is None else _named(name, one) for name, one in zip(names, outcomes, strict=True)]
+            found = [
+                None if one is None else _named(name, one)
+                for name, one in zip(names, outcomes, strict=True)
+            ]
         for n in [n for n, one in enumerate(found) if one is None][:_MOST_ALONE]:
             found[n] = self.alone(variants[n])
         return found
@@ -81,7 +90,11 @@ def unit_names(program: PythonProgram) -> tuple[str, ...]:
 
 def _named(names: Sequence[str], outcomes: Sequence[Outcome]) -> Outcomes:
     """Name the outcomes of the last units: a unittest module's first unit is the module itself."""
-    passed = [one is Outcome.PASSED for one in outcomes][len(outcomes) - len(names) :] if outcomes else []
+    passed = (
+        [one is Outcome.PASSED for one in outcomes][len(outcomes) - len(names) :]
+        if outcomes
+        else []
+    )
     return dict(zip(names, passed, strict=False)) | dict.fromkeys(names[len(passed) :], False)
 
 

@@ -10,7 +10,9 @@ _OFFSETS = (1049, 2017, 3163, 4421, 5519, 6247, 7121, 8237, 9293)
 _WORDS = ("harbor", "lantern", "meadow", "orchid", "pebble", "timber", "violet", "walnut")
 
 
-def other_source(node: ast.Constant, draw: random.Random, *, below: bool = False, like: str = "") -> str:
+def other_source(
+    node: ast.Constant, draw: random.Random, *, below: bool = False, like: str = ""
+) -> str:
     """Return the source of another constant in a constant's place.
 
     Args:
@@ -42,7 +44,11 @@ def _other(value: object, draw: random.Random, sign: int) -> object:
 
 def other_number(source: str, draw: random.Random) -> str:
     """Return the source of a larger number than a decimal literal's."""
-    return str(float(source) + draw.choice(_OFFSETS)) if "." in source else str(int(source) + draw.choice(_OFFSETS))
+    return (
+        str(float(source) + draw.choice(_OFFSETS))
+        if "." in source
+        else str(int(source) + draw.choice(_OFFSETS))
+    )
 
 
 def other_text(text: str, draw: random.Random) -> str:
@@ -53,7 +59,11 @@ def other_text(text: str, draw: random.Random) -> str:
 
 
 def _shifted(one: str, letters: int, digits: int) -> str:
-    for alphabet, by in ((string.ascii_lowercase, letters), (string.ascii_uppercase, letters), (string.digits, digits)):
+    for alphabet, by in (
+        (string.ascii_lowercase, letters),
+        (string.ascii_uppercase, letters),
+        (string.digits, digits),
+    ):
         if one in alphabet:
             return alphabet[(alphabet.index(one) + by) % len(alphabet)]
     return one

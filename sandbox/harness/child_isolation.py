@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PIDS, NEW_NETWORK = 0x00020000, 0x08000000, 0x10000000, 0x20000000, 0x40000000
+NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PIDS, NEW_NETWORK = (
+    0x00020000,
+    0x08000000,
+    0x10000000,
+    0x20000000,
+    0x40000000,
+)
 SCRATCH = ("/tmp", "/dev/shm")
 WORKING_DIRECTORY = "/box"
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND, _DETACH = 1, 2, 4, 8, 32, 4096, 2
@@ -38,7 +44,13 @@ _TRAFFIC = ("dev", "snmp", "snmp6", "netstat")
 """Files of /proc/net that count what a network namespace has sent and received."""
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
-_libc.mount.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p]
+_libc.mount.argtypes = [
+    ctypes.c_char_p,
+    ctypes.c_char_p,
+    ctypes.c_char_p,
+    ctypes.c_ulong,
+    ctypes.c_char_p,
+]
 _libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _no_capabilities = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)()
 
@@ -66,7 +78,11 @@ def mount_scratch(places: Sequence[str], size: int, shown: Sequence[str]) -> Non
     Args:
         shown: entries of such places that stay visible, read-only, with all mounts below them.
     """
-    kept = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in shown if path.startswith(tuple(places))]
+    kept = [
+        (path, os.open(path, os.O_PATH | os.O_CLOEXEC))
+        for path in shown
+        if path.startswith(tuple(places))
+    ]
     for place in places:
         _mount("tmpfs", place, "tmpfs", _NOSUID | _NODEV, f"size={size},mode=1777")
     for path, descriptor in kept:
@@ -74,7 +90,9 @@ def mount_scratch(places: Sequence[str], size: int, shown: Sequence[str]) -> Non
             os.mkdir(path)
         _mount(f"/proc/self/fd/{descriptor}", path, None, _BIND | _RECURSIVE)
         os.close(descriptor)
-        if not os.statvfs(path).f_flag & os.ST_RDONLY:  # a folder that bubblewrap made on the way to what it shows
+        if (
+            not os.statvfs(path).f_flag & os.ST_RDONLY
+        ):  # a folder that bubblewrap made on the way to what it shows
             _mount(None, path, None, _BIND | _REMOUNT | _RDONLY | _NOSUID | _NODEV)
 
 
@@ -131,7 +149,9 @@ def traffic() -> tuple[bytes, ...]:
 def own_namespaces() -> tuple[int, int, int, int]:
     """Open the IPC, mount, network and pid namespace: a process with privileges can join them by these descriptors."""
     kinds = ("ipc", "mnt", "net", "pid")
-    ipc, mounts, network, pids = (os.open(f"/proc/self/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds)
+    ipc, mounts, network, pids = (
+        os.open(f"/proc/self/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds
+    )
     return ipc, mounts, network, pids
 
 
@@ -160,7 +180,11 @@ def become(uid: int, as_root: bool) -> None:
         os.setgroups(())
     else:
         unshare(NEW_USER)
-        for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} 0 1"), ("gid_map", f"{uid} 0 1")):
+        for name, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{uid} 0 1"),
+            ("gid_map", f"{uid} 0 1"),
+        ):
             _write(f"/proc/self/{name}", text)
         drop_capabilities_for_good()
     os.setresgid(uid, uid, uid)
@@ -173,7 +197,10 @@ def become(uid: int, as_root: bool) -> None:
 
 def load_filter(program: tuple[Any, Any]) -> None:
     """Deny the calls of `sandbox.host.seccomp` from now on, for good and for all children."""
-    _checked(_libc.prctl(_PR_SET_SECCOMP, _FILTER, ctypes.addressof(program[0]), 0, 0), "prctl(PR_SET_SECCOMP)")
+    _checked(
+        _libc.prctl(_PR_SET_SECCOMP, _FILTER, ctypes.addressof(program[0]), 0, 0),
+        "prctl(PR_SET_SECCOMP)",
+    )
 
 
 def use_huge_pages() -> None:
@@ -210,7 +237,9 @@ def unpack(files: Mapping[str, bytes]) -> None:
                 os.mkdir(folder)
         path = f"{folder}/{last}"
         _remove(path)
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644), "wb") as file:
+        with open(
+            os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644), "wb"
+        ) as file:
             file.write(content)
 
 
@@ -229,9 +258,16 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-def _mount(source: str | None, place: str, kind: str | None, flags: int, options: str | None = None) -> None:
-    arguments: list[Any] = [None if text is None else text.encode() for text in (source, place, kind)]
-    _checked(_libc.mount(*arguments, flags, None if options is None else options.encode()), f"mount {place}")
+def _mount(
+    source: str | None, place: str, kind: str | None, flags: int, options: str | None = None
+) -> None:
+    arguments: list[Any] = [
+        None if text is None else text.encode() for text in (source, place, kind)
+    ]
+    _checked(
+        _libc.mount(*arguments, flags, None if options is None else options.encode()),
+        f"mount {place}",
+    )
 
 
 def _write(path: str, text: str) -> None:

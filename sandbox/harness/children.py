@@ -40,7 +40,11 @@ def parent(questions: int) -> tuple[Callable[[], str], Callable[..., bytes]]:
         Two functions: why the tests may not go on in children, empty where they may; and one that forks them.
     """
     pointer: Any = _ctypes.dlopen(None, 0)  # pyright: ignore[reportArgumentType]  (None: this process)
-    call, fork, prctl = _ctypes.call_function, _ctypes.dlsym(pointer, "fork"), _ctypes.dlsym(pointer, "prctl")
+    call, fork, prctl = (
+        _ctypes.call_function,
+        _ctypes.dlsym(pointer, "fork"),
+        _ctypes.dlsym(pointer, "prctl"),
+    )
     if call(prctl, (_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) != 0:
         raise OSError("prctl(PR_SET_CHILD_SUBREAPER) failed")
     return _state_check(), _forker(questions, lambda: call(fork, ()))
@@ -49,7 +53,12 @@ def parent(questions: int) -> tuple[Callable[[], str], Callable[..., bytes]]:
 def _state_check() -> Callable[[], str]:
     """Make `why_alone`. The functions that it calls are bound now: the candidate can replace those of modules."""
     listdir, fstat, opened, read, close = os.listdir, os.fstat, os.open, os.read, os.close
-    waitid, any_child, look, timer = os.waitid, os.P_ALL, os.WEXITED | os.WNOHANG | os.WNOWAIT, _signal.getitimer
+    waitid, any_child, look, timer = (
+        os.waitid,
+        os.P_ALL,
+        os.WEXITED | os.WNOHANG | os.WNOWAIT,
+        _signal.getitimer,
+    )
 
     def descriptors() -> list[tuple[str, int, int]]:
         found: list[tuple[str, int, int]] = []
@@ -94,7 +103,13 @@ def _state_check() -> Callable[[], str]:
 
 def _forker(questions: int, fork: Callable[[], int]) -> Callable[..., bytes]:
     """Make `fork_each`, with its functions bound as in `_state_check`."""
-    wait4, waitpid, leave, exit_code, no_wait = os.wait4, os.waitpid, os._exit, os.waitstatus_to_exitcode, os.WNOHANG
+    wait4, waitpid, leave, exit_code, no_wait = (
+        os.wait4,
+        os.waitpid,
+        os._exit,
+        os.waitstatus_to_exitcode,
+        os.WNOHANG,
+    )
     mask, every = _signal.pthread_sigmask, _signal.valid_signals()
     used, clock, sleep = time.process_time, time.monotonic, time.sleep
 
@@ -103,7 +118,9 @@ def _forker(questions: int, fork: Callable[[], int]) -> Callable[..., bytes]:
         of their own channel.
         """
         code_s = used()
-        before = mask(_SET_MASK, every)  # so that no child has its parent run a handler of the candidate's
+        before = mask(
+            _SET_MASK, every
+        )  # so that no child has its parent run a handler of the candidate's
         while True:
             word, key = hear()
             if word not in (b"child", b"last"):
@@ -114,7 +131,9 @@ def _forker(questions: int, fork: Callable[[], int]) -> Callable[..., bytes]:
                 return key
             _, status, usage = wait4(pid, 0)
             told = (exit_code(status), code_s, usage.ru_utime + usage.ru_stime, leaves_others())
-            write_all(questions, sealer(key, OF_PARENT)(fields(*(repr(one).encode() for one in told))))
+            write_all(
+                questions, sealer(key, OF_PARENT)(fields(*(repr(one).encode() for one in told)))
+            )
 
     def leaves_others() -> int:
         """Whether a descendant outlives its child; helpers that end by themselves get a moment."""

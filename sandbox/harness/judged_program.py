@@ -12,7 +12,17 @@ import sys
 
 from children import parent
 from pytest_suite import run_pytest
-from sealed_channel import TO_PROGRAM, TO_SUPERVISOR, fields, opener, read_field, sealer, unpacked, with_ends_kept, write_all
+from sealed_channel import (
+    TO_PROGRAM,
+    TO_SUPERVISOR,
+    fields,
+    opener,
+    read_field,
+    sealer,
+    unpacked,
+    with_ends_kept,
+    write_all,
+)
 from suites import case_runner
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
@@ -98,7 +108,9 @@ def _run_code(
         file.write(job["code"])
     names = _main_module(job["main"].decode(), path)
     sys.path.insert(0, os.getcwd())
-    sys.setrecursionlimit(sys.getrecursionlimit() + 5)  # the calls between the interpreter and a script's first
+    sys.setrecursionlimit(
+        sys.getrecursionlimit() + 5
+    )  # the calls between the interpreter and a script's first
     why_alone, fork_each = parent(questions) if "together" in job else (None, None)
     try:
         code = compile(job["code"], path, "exec", dont_inherit=True, optimize=0)
@@ -106,10 +118,16 @@ def _run_code(
         refused.append(_as_compiled(error))
         raise
     exec(code, names)
-    return (names, code.co_flags & _FUTURE_FLAGS), fork_each, why_alone() if why_alone is not None else ""
+    return (
+        (names, code.co_flags & _FUTURE_FLAGS),
+        fork_each,
+        why_alone() if why_alone is not None else "",
+    )
 
 
-def _unit_runner(module: tuple[dict[str, Any], int], *, is_unittest: bool) -> Callable[[bytes, bytes], bytes | None]:
+def _unit_runner(
+    module: tuple[dict[str, Any], int], *, is_unittest: bool
+) -> Callable[[bytes, bytes], bytes | None]:
     """Make a function that runs one unit of the tests: None for a pass, else the failure's text."""
     names, flags = module
 
@@ -158,7 +176,10 @@ def _as_compiled(error: BaseException) -> bytes:
 
 def _told(detail: bytes, path: str) -> bytes:
     """Take the working directory's name, which differs from place to place, out of a failure's text."""
-    return with_ends_kept(detail.replace(path.encode("utf-8", "surrogateescape")[: -len(PROGRAM)], b""), LONGEST_DETAIL)
+    return with_ends_kept(
+        detail.replace(path.encode("utf-8", "surrogateescape")[: -len(PROGRAM)], b""),
+        LONGEST_DETAIL,
+    )
 
 
 def _install_packages(folders: str) -> None:

@@ -42,12 +42,20 @@ def _permuted(lanes):
     """Return the state after all rounds of Keccak-f[1600]. The lane of column x and row y is number x + 5 * y."""
     constant = 1
     for _ in range(_ROUNDS):
-        sums = [lanes[x] ^ lanes[x + 5] ^ lanes[x + 10] ^ lanes[x + 15] ^ lanes[x + 20] for x in range(5)]
-        lanes = [lane ^ sums[(i - 1) % 5] ^ _turned(sums[(i + 1) % 5], 1) for i, lane in enumerate(lanes)]
+        sums = [
+            lanes[x] ^ lanes[x + 5] ^ lanes[x + 10] ^ lanes[x + 15] ^ lanes[x + 20]
+            for x in range(5)
+        ]
+        lanes = [
+            lane ^ sums[(i - 1) % 5] ^ _turned(sums[(i + 1) % 5], 1) for i, lane in enumerate(lanes)
+        ]
         x, y, current = 1, 0, lanes[1]
         for step in range(24):
             x, y = y, (2 * x + 3 * y) % 5
-            current, lanes[x + 5 * y] = lanes[x + 5 * y], _turned(current, (step + 1) * (step + 2) // 2)
+            current, lanes[x + 5 * y] = (
+                lanes[x + 5 * y],
+                _turned(current, (step + 1) * (step + 2) // 2),
+            )
         for row in range(0, 25, 5):
             old = lanes[row : row + 5]
             for x in range(5):

@@ -52,7 +52,9 @@ def state(loaded: socket.socket) -> tuple[int, int, float]:
     return marshal.loads(message)
 
 
-def serve(control: socket.socket, program_of: Callable[[list[int]], Callable[[], None]]) -> Callable[[], None]:
+def serve(
+    control: socket.socket, program_of: Callable[[list[int]], Callable[[], None]]
+) -> Callable[[], None]:
     """Answer until the zygote is gone. Returns only in a child: the step to run, with nothing of ours on the stack."""
     own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     used_s = 0.0
@@ -102,7 +104,10 @@ def wait_for(child: int, descriptors: list[int]) -> float:
             break
         used_s += usage.ru_utime + usage.ru_stime
         if pid == child:
-            tell(reply, ("ended", (os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime)))
+            tell(
+                reply,
+                ("ended", (os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime)),
+            )
     for descriptor in descriptors:
         os.close(descriptor)
     return used_s
@@ -160,7 +165,9 @@ def program(
     return partial(script.run_judged, _ANSWERS, _QUESTIONS)
 
 
-def starter(loaded: int, namespaces: tuple[int, ...], request: Mapping[str, Any]) -> Callable[[int, int, int], dict[str, Any]]:
+def starter(
+    loaded: int, namespaces: tuple[int, ...], request: Mapping[str, Any]
+) -> Callable[[int, int, int], dict[str, Any]]:
     """In a run's first process: make the function that starts its judged program.
 
     Args:
@@ -173,7 +180,9 @@ def starter(loaded: int, namespaces: tuple[int, ...], request: Mapping[str, Any]
         reply, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         *others, pids = namespaces
         with theirs, socket.socket(fileno=loaded) as channel:
-            socket.send_fds(channel, [_RUN], (1, 2, answers, questions, *others, theirs.fileno(), pids))
+            socket.send_fds(
+                channel, [_RUN], (1, 2, answers, questions, *others, theirs.fileno(), pids)
+            )
         for descriptor in namespaces:
             os.close(descriptor)
         write_all(to_program, fields(marshal.dumps(dict(request))))

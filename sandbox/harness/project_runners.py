@@ -10,7 +10,15 @@ import builtins
 import os
 import sys
 
-from pytest_suite import XFAIL_UNMARKED, expects_failure, is_worse, lines_of, prepare, reporter, set_warnings
+from pytest_suite import (
+    XFAIL_UNMARKED,
+    expects_failure,
+    is_worse,
+    lines_of,
+    prepare,
+    reporter,
+    set_warnings,
+)
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 
@@ -72,7 +80,9 @@ def _ended(command, before):
             before()
             runpy.run_path(command[0], run_name="__main__")
     except SystemExit as ending:
-        return str(int(ending.code) if isinstance(ending.code, int) else 0 if ending.code is None else 1)
+        return str(
+            int(ending.code) if isinstance(ending.code, int) else 0 if ending.code is None else 1
+        )
     except BaseException:  # noqa: BLE001 - whatever the runner raises, no test of it has passed
         traceback.print_exc()
         return _CRASHED
@@ -206,7 +216,9 @@ def _listen_to_sympy(tell):
     """Import SymPy's test runner, and have it make its reporter from a class that reports each test as it ends."""
     from importlib import import_module
 
-    os.environ["SYMPY_USE_CACHE"] = "no" if "-C" in sys.argv else os.environ.get("SYMPY_USE_CACHE", "yes")
+    os.environ["SYMPY_USE_CACHE"] = (
+        "no" if "-C" in sys.argv else os.environ.get("SYMPY_USE_CACHE", "yes")
+    )
     try:
         module = import_module(_REPORTERS[0])  # type: Any
     except ImportError:  # SymPy 1.5 and older
@@ -227,14 +239,25 @@ def _listen_to_sympy(tell):
         def report(self, *given):
             # type: (Any, Any) -> None
             names = running[:]
-            del running[:]  # the base's method, which the candidate may have replaced, reports no other outcome
+            del running[
+                :
+            ]  # the base's method, which the candidate may have replaced, reports no other outcome
             for name in names:
-                tell(name, XFAIL_UNMARKED if word == "XFAIL" and not expected[0] else word, _shown(given))
+                tell(
+                    name,
+                    XFAIL_UNMARKED if word == "XFAIL" and not expected[0] else word,
+                    _shown(given),
+                )
             getattr(base, method)(self, *given)
 
         return report
 
-    words = {"test_pass": "PASSED", "test_fail": "FAILED", "test_exception": "ERROR", "test_skip": "SKIPPED"}
+    words = {
+        "test_pass": "PASSED",
+        "test_fail": "FAILED",
+        "test_exception": "ERROR",
+        "test_skip": "SKIPPED",
+    }
     words.update(test_xfail="XFAIL", test_xpass="XPASS")
     methods = {name: reporting(name, word) for name, word in words.items()}
     methods["entering_test"] = entering_test

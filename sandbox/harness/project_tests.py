@@ -11,7 +11,17 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from project_runners import run_project
 from pytest_suite import run_pytest
-from sealed_channel import TO_PROGRAM, TO_SUPERVISOR, fields, opener, read_exactly, read_field, sealer, unpacked, write_all
+from sealed_channel import (
+    TO_PROGRAM,
+    TO_SUPERVISOR,
+    fields,
+    opener,
+    read_exactly,
+    read_field,
+    sealer,
+    unpacked,
+    write_all,
+)
 
 for _name in os.listdir(sys.path.pop(0)):
     sys.modules.pop(_name[:-3], None)

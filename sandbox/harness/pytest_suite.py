@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator  # noqa: F401 - type comments name them
     from typing import Any  # noqa: F401 - type comments name it
 
-_OF_NODES = ("-pno:cacheprovider", "-oaddopts=", "-q", "--no-header", "--continue-on-collection-errors")
+_OF_NODES = (
+    "-pno:cacheprovider",
+    "-oaddopts=",
+    "-q",
+    "--no-header",
+    "--continue-on-collection-errors",
+)
 _LAST_WORD = ("--tb=short", "--assert=rewrite", "--maxfail=0")
 """Behind the project's own options: all tests run to their ends, and assertions are pytest's."""
 _RAN = (0, 1)
@@ -55,11 +61,24 @@ def run_pytest(job, say, hear, only_here):
     if files:
         own_options = ["-p" + name for name in plugins] if is_whole_project else list(_OF_NODES)
         alone = ["-n0"] if "xdist" in plugins else []
-        arguments = own_options + ["--rootdir", root] + lines["arguments"] + list(_LAST_WORD) + alone + ["--"] + files
+        arguments = (
+            own_options
+            + ["--rootdir", root]
+            + lines["arguments"]
+            + list(_LAST_WORD)
+            + alone
+            + ["--"]
+            + files
+        )
         code = int(start(arguments, plugins=[_once_loaded(show_project), _listener(wanted, tell)]))
     only_here()
     for node, (word, detail) in found.items() if code in _RAN else ():
-        say(b"node", node.encode(), word.encode(), detail.encode("utf-8", "backslashreplace")[-_LONGEST:])
+        say(
+            b"node",
+            node.encode(),
+            word.encode(),
+            detail.encode("utf-8", "backslashreplace")[-_LONGEST:],
+        )
     say(b"node", b"exit", str(code).encode(), b"")
     say(b"done")
 
@@ -67,7 +86,10 @@ def run_pytest(job, say, hear, only_here):
 def lines_of(job):
     # type: (dict[str, bytes]) -> dict[str, list[str]]
     """Split each text of a job into its lines; blank lines are left out."""
-    return {name: [one for one in value.decode("utf-8", "surrogateescape").split("\n") if one] for name, value in job.items()}
+    return {
+        name: [one for one in value.decode("utf-8", "surrogateescape").split("\n") if one]
+        for name, value in job.items()
+    }
 
 
 def reporter(say):
@@ -89,7 +111,9 @@ def asked_by(node, wanted):
     """Give the wanted name that a node belongs to: a function stands for its parameters, a class for its methods."""
     if node in wanted:
         return node
-    return max((one for one in wanted if node.startswith((one + "[", one + "::"))), key=len, default=None)
+    return max(
+        (one for one in wanted if node.startswith((one + "[", one + "::"))), key=len, default=None
+    )
 
 
 def _listener(wanted, tell):
@@ -110,11 +134,15 @@ def _listener(wanted, tell):
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(items):
         # type: (list[Any]) -> None
-        items[:] = [item for item in items if not wanted or asked_by(item.nodeid, wanted) is not None]
+        items[:] = [
+            item for item in items if not wanted or asked_by(item.nodeid, wanted) is not None
+        ]
 
     def pytest_collection_finish(session):
         # type: (Any) -> None
-        expectations.update((item, (_xfail_marks(item), expects_failure(item))) for item in session.items)
+        expectations.update(
+            (item, (_xfail_marks(item), expects_failure(item))) for item in session.items
+        )
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_makereport(item, call):
@@ -163,7 +191,9 @@ def expects_failure(test):
     """Tell whether unittest's `expectedFailure` marks a test, its function or its class."""
     name = "__unittest_expecting_failure__"
     method = getattr(test, getattr(test, "_testMethodName", "obj"), None)
-    return any(getattr(one, name, False) is True for one in (method, test, getattr(test, "cls", None)))
+    return any(
+        getattr(one, name, False) is True for one in (method, test, getattr(test, "cls", None))
+    )
 
 
 def _word_of(report):
@@ -227,11 +257,19 @@ def prepare(root, lines, is_whole_project):
     if is_whole_project:
         sys.path[:0] = [root] + [os.path.join(root, path) for path in lines["paths"]]
         os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[: 1 + len(lines["paths"])])
-        own = [folder for folder in sys.path if (os.path.realpath(folder) + "/").startswith(os.path.realpath(root) + "/")]
+        own = [
+            folder
+            for folder in sys.path
+            if (os.path.realpath(folder) + "/").startswith(os.path.realpath(root) + "/")
+        ]
     else:
         sys.dont_write_bytecode = True
-        environment = next((root + "/" + name for name in lines["environment"] if os.path.isdir(name)), None)
-        sys.path[:0] = [root] + [root + "/" + path for path in lines["paths"] if os.path.isdir(path)]
+        environment = next(
+            (root + "/" + name for name in lines["environment"] if os.path.isdir(name)), None
+        )
+        sys.path[:0] = [root] + [
+            root + "/" + path for path in lines["paths"] if os.path.isdir(path)
+        ]
         if environment is not None:
             sys.path.insert(1 + len(lines["paths"]), environment)
     finders = sys.path_importer_cache  # type: Any
@@ -263,7 +301,9 @@ def _environment_plugins(show_project):
     from importlib.util import find_spec
 
     offered = _pytest_entry_points()
-    if any(find_spec(module.partition(":")[0].partition(".")[0]) is None for module in offered.values()):
+    if any(
+        find_spec(module.partition(":")[0].partition(".")[0]) is None for module in offered.values()
+    ):
         show_project()
     return sorted(offered)
 
@@ -275,7 +315,12 @@ def _pytest_entry_points():
         from importlib.metadata import distributions
     except ImportError:  # Python 3.7 and older
         return _entry_points_by_files()
-    entries = [entry for found in distributions() for entry in found.entry_points if entry.group == "pytest11"]
+    entries = [
+        entry
+        for found in distributions()
+        for entry in found.entry_points
+        if entry.group == "pytest11"
+    ]
     return {entry.name: entry.value for entry in entries}
 
 

@@ -42,7 +42,9 @@ from sealed_channel import (
 from together import conversation_with_children
 
 for _name in (name.removesuffix(".py") for name in os.listdir(sys.path.pop(0))):
-    if _name != __name__:  # while `run_project_tests.py` imports this module, the interpreter needs it there
+    if (
+        _name != __name__
+    ):  # while `run_project_tests.py` imports this module, the interpreter needs it there
         sys.modules.pop(_name, None)
 if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
     sys.path.pop(0)  # without `-P`, which older Pythons lack, Python puts a script's folder there
@@ -82,7 +84,9 @@ def watched(pid: int) -> int:
     return descriptor
 
 
-def supervise(program: dict[str, Any], answers: int, questions: int, report: int, key: bytes) -> None:
+def supervise(
+    program: dict[str, Any], answers: int, questions: int, report: int, key: bytes
+) -> None:
     """Hand over code, then tests. Report how each went and how it all ended, under this run's secret."""
     write_all(report, b"ready\n")
     secret, cpu_s, job, tests = (read_field(0) for _ in range(4))
@@ -92,10 +96,14 @@ def supervise(program: dict[str, Any], answers: int, questions: int, report: int
 
     if b"together" in unpacked(job)[::2]:
         ways = {"converse": conversation, "judge": judge}
-        hear, state = conversation_with_children(answers, key, unpacked(tests), tell, float(cpu_s), ways)
+        hear, state = conversation_with_children(
+            answers, key, unpacked(tests), tell, float(cpu_s), ways
+        )
     else:
         hear, state = conversation(answers, key, unpacked(tests), tell)
-        state["end"] = lambda code, used_s, has_left_others: judge(code, used_s, float(cpu_s), state, has_left_others)
+        state["end"] = lambda code, used_s, has_left_others: judge(
+            code, used_s, float(cpu_s), state, has_left_others
+        )
     try:
         write_all(answers, state["seal"](job))
         listen(program, questions, hear, state)
@@ -165,7 +173,9 @@ def conversation(
     return framed(state, take), state
 
 
-def listen(program: dict[str, Any], questions: int, hear: Callable[[bytes], None], state: dict[str, Any]) -> None:
+def listen(
+    program: dict[str, Any], questions: int, hear: Callable[[bytes], None], state: dict[str, Any]
+) -> None:
     """Listen until the program has ended, even if a descendant holds the channel open. Tampering ends it at once."""
     ended = program["ended"]
     os.set_blocking(questions, False)
@@ -191,7 +201,11 @@ def listen(program: dict[str, Any], questions: int, hear: Callable[[bytes], None
 
 
 def judge(
-    code: int, used_s: float, cpu_s: float, state: dict[str, Any], has_left_others: Callable[[], bool]
+    code: int,
+    used_s: float,
+    cpu_s: float,
+    state: dict[str, Any],
+    has_left_others: Callable[[], bool],
 ) -> tuple[bytes, bytes]:
     """Give outcome and detail of the whole run, by exit status, CPU time and the messages in between."""
     if state["failure"] is not None and state["failure"][0] == b"tampering":
@@ -236,7 +250,12 @@ def own_child(pid: int) -> dict[str, Any]:
         return True
 
     kill = os.kill
-    return {"ended": watched(pid), "kill": lambda: kill(pid, SIGKILL), "wait": wait, "has_left_others": has_left_others}
+    return {
+        "ended": watched(pid),
+        "kill": lambda: kill(pid, SIGKILL),
+        "wait": wait,
+        "has_left_others": has_left_others,
+    }
 
 
 def run_judged(answers: int, questions: int) -> None:

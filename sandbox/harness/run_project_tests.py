@@ -100,7 +100,9 @@ def _with_services(program: dict[str, Any], services: list[int]) -> dict[str, An
     return {**program, "wait": wait}
 
 
-def _place(descriptors: tuple[int, ...], numbers: tuple[int, ...] = (0, _ANSWERS, _QUESTIONS)) -> None:
+def _place(
+    descriptors: tuple[int, ...], numbers: tuple[int, ...] = (0, _ANSWERS, _QUESTIONS)
+) -> None:
     """Give the descriptors these numbers. All others but 1 and 2 are closed."""
     import fcntl
 

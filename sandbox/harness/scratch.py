@@ -34,7 +34,9 @@ def kept() -> dict[str, Any] | None:
 def restore(before: dict[str, Any]) -> None:
     """Make everything as it was kept. Raises OSError: it cannot be."""
     entries = _entries()
-    if {path: _looks(state) for path, state in entries} == {path: looks for path, (looks, _) in before.items()}:
+    if {path: _looks(state) for path, state in entries} == {
+        path: looks for path, (looks, _) in before.items()
+    }:
         return
     for path, state in reversed(entries):  # what a folder holds comes before it
         looks, _ = before.get(path, (None, None))

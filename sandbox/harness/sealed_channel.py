@@ -136,7 +136,10 @@ def framed(state, take):
             elif len(state["unread"]) < 8 + size:
                 return
             else:
-                message, state["unread"] = state["unread"][8 : 8 + size], state["unread"][8 + size :]
+                message, state["unread"] = (
+                    state["unread"][8 : 8 + size],
+                    state["unread"][8 + size :],
+                )
                 take(message)
 
     return hear

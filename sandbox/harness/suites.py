@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def case_runner(names: dict[str, Any], run_statements: Callable[[bytes, bytes], None]) -> Callable[[bytes, bytes], bytes | None]:
+def case_runner(
+    names: dict[str, Any], run_statements: Callable[[bytes, bytes], None]
+) -> Callable[[bytes, bytes], bytes | None]:
     """Make a function that runs the tests' module, then cases of it. It gives None for a pass, else the failure's text."""
     broken: dict[str, bytes | None] = {}
 
@@ -57,8 +59,12 @@ def _run(case_class: Any, method: str) -> bytes | None:
 
     result = unittest.TestResult()
     case_class(method).run(result)
-    wrong = [text for _, text in (*result.failures, *result.errors)] + [f"skipped: {reason}" for _, reason in result.skipped]
+    wrong = [text for _, text in (*result.failures, *result.errors)] + [
+        f"skipped: {reason}" for _, reason in result.skipped
+    ]
     if not wrong and result.wasSuccessful() and result.testsRun:
         return None
-    said = "\n".join(wrong) or ("passed, and was expected to fail" if result.unexpectedSuccesses else "did not run")
+    said = "\n".join(wrong) or (
+        "passed, and was expected to fail" if result.unexpectedSuccesses else "did not run"
+    )
     return said.encode("utf-8", "backslashreplace")

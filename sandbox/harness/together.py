@@ -13,7 +13,18 @@ import os
 
 from children import OF_PARENT
 from scratch import kept, restore
-from sealed_channel import NOISE, TO_PROGRAM, TO_SUPERVISOR, fields, framed, opener, sealer, unpacked, with_ends_kept, write_all
+from sealed_channel import (
+    NOISE,
+    TO_PROGRAM,
+    TO_SUPERVISOR,
+    fields,
+    framed,
+    opener,
+    sealer,
+    unpacked,
+    with_ends_kept,
+    write_all,
+)
 
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
@@ -26,7 +37,12 @@ _KEY_BYTES, _LONGEST_DETAIL, _ALL_DETAILS = 16, 1 << 14, 150_000
 
 
 def conversation_with_children(
-    answers: int, key: bytes, groups: list[bytes], tell: Callable[..., None], cpu_s: float, ways: dict[str, Callable[..., Any]]
+    answers: int,
+    key: bytes,
+    groups: list[bytes],
+    tell: Callable[..., None],
+    cpu_s: float,
+    ways: dict[str, Callable[..., Any]],
 ) -> tuple[Callable[[bytes], None], dict[str, Any]]:
     """A listener, and what it knows, as `conversation` gives them, how to `end` too; a forgery in one child ends all.
 
@@ -37,7 +53,12 @@ def conversation_with_children(
         ways: `converse` and `judge`, for each child.
     """
     unseal = opener(key, TO_SUPERVISOR)
-    state: dict[str, Any] = {"seal": sealer(key, TO_PROGRAM), "unread": b"", "done": False, "failure": None}
+    state: dict[str, Any] = {
+        "seal": sealer(key, TO_PROGRAM),
+        "unread": b"",
+        "done": False,
+        "failure": None,
+    }
     child: dict[str, Any] = {}
     waiting, spent, files = [*range(len(groups))][::-1], list[float](), {}
     room = [_ALL_DETAILS]
@@ -49,7 +70,10 @@ def conversation_with_children(
         said = opener(child["key"], OF_PARENT)(message)
         if said is None:
             child["hear"](len(message).to_bytes(8, "big") + message)
-            if child["state"]["failure"] is not None and child["state"]["failure"][0] == b"tampering":
+            if (
+                child["state"]["failure"] is not None
+                and child["state"]["failure"][0] == b"tampering"
+            ):
                 state["failure"] = child["state"]["failure"]
         else:
             code, before_s, own_s, n_left = unpacked(said)
@@ -77,8 +101,17 @@ def conversation_with_children(
         own = os.urandom(_KEY_BYTES)
         n, words = waiting.pop(), dict[bytes, tuple[bytes, bytes]]()
         units = unpacked(groups[n])
-        hear, its_state = ways["converse"](answers, own, units, lambda label, *told: words.update({label: told}))
-        child.update(key=own, hear=hear, state=its_state, words=words, n_units=len(units) // 2, name=f"child {n}".encode())
+        hear, its_state = ways["converse"](
+            answers, own, units, lambda label, *told: words.update({label: told})
+        )
+        child.update(
+            key=own,
+            hear=hear,
+            state=its_state,
+            words=words,
+            n_units=len(units) // 2,
+            name=f"child {n}".encode(),
+        )
         write_all(answers, state["seal"](fields(b"child" if waiting else b"last", own)))
 
     def end_child(code: int, used_s: float, has_left_others: bool) -> None:
@@ -92,15 +125,26 @@ def conversation_with_children(
         else:
             begin()
 
-    def tell_of_child(code: int, used_s: float, has_left_others: Callable[[], bool]) -> tuple[bytes, bytes]:
+    def tell_of_child(
+        code: int, used_s: float, has_left_others: Callable[[], bool]
+    ) -> tuple[bytes, bytes]:
         outcome, detail = ways["judge"](code, used_s, cpu_s, child["state"], has_left_others)
-        words = [child["words"].get(str(n).encode(), (b"failed", b""))[0] for n in range(child["n_units"])]
+        words = [
+            child["words"].get(str(n).encode(), (b"failed", b""))[0]
+            for n in range(child["n_units"])
+        ]
         is_late = used_s >= cpu_s
         if child["state"]["n_told"] == len(words) and (outcome != b"passed" or is_late):
-            words = [b"failed"] * len(words)  # all were through, and the end was bad: which of them brought it about is unknown
+            words = [b"failed"] * len(
+                words
+            )  # all were through, and the end was bad: which of them brought it about is unknown
         if outcome != b"tampering":
             tell(child["name"] + b" units", outcome, b"".join(word[:1] for word in words))
-        if b"failed" in words and not is_late and (outcome == b"passed" or child["state"]["failure"] == (outcome, detail)):
+        if (
+            b"failed" in words
+            and not is_late
+            and (outcome == b"passed" or child["state"]["failure"] == (outcome, detail))
+        ):
             tell_of_units(outcome, detail)
         if outcome == b"passed" and (is_late or {*words} != {b"passed"}):
             outcome, detail = b"failed", b"needs a run of its own"

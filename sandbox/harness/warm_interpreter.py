@@ -48,7 +48,9 @@ def preload(modules: tuple[str, ...], folders: tuple[str, ...]) -> None:
     """Import the modules that are there. Raises RuntimeError where one starts a thread: no thread survives a fork."""
     path = list(sys.path)
     sys.path.extend(folders)
-    os.environ["JE_ARROW_MALLOC_CONF"] = "background_thread:false"  # pyarrow's allocator; pandas loads it
+    os.environ["JE_ARROW_MALLOC_CONF"] = (
+        "background_thread:false"  # pyarrow's allocator; pandas loads it
+    )
     register, os.register_at_fork = os.register_at_fork, _keep_hook
     for name in modules:
         try:
@@ -61,7 +63,9 @@ def preload(modules: tuple[str, ...], folders: tuple[str, ...]) -> None:
     sys.path_importer_cache.clear()
     threads = len(os.listdir("/proc/self/task"))
     if threads > 1:
-        raise RuntimeError(f"loading {', '.join(modules)} starts {threads - 1} threads, which no fork carries over")
+        raise RuntimeError(
+            f"loading {', '.join(modules)} starts {threads - 1} threads, which no fork carries over"
+        )
 
 
 def settle() -> None:
@@ -75,7 +79,9 @@ def settle() -> None:
 
 def gather_names() -> None:
     """Put the names of loaded modules side by side: each run looks through them all, and would copy a page for every fourth."""
-    filling = [bytes(size) for size in range(16, 128, 16) for _ in range(10_000)]  # the holes that new texts would go to
+    filling = [
+        bytes(size) for size in range(16, 128, 16) for _ in range(10_000)
+    ]  # the holes that new texts would go to
     modules = {name.encode().decode(): module for name, module in sys.modules.items()}
     sys.modules.clear()
     sys.modules.update(modules)
@@ -119,7 +125,10 @@ def others() -> int:
 
 def place_descriptors(low: Sequence[int], kept: Sequence[int]) -> list[int]:
     """Move `low` to 0, 1, 2 and so on, and `kept` high up; close all others. Returns the numbers of `kept`."""
-    high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_HIGH_FD) for descriptor in (*low, *kept)]
+    high = [
+        fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_HIGH_FD)
+        for descriptor in (*low, *kept)
+    ]
     for target, descriptor in enumerate(high[: len(low)]):
         os.dup2(descriptor, target)
     first = len(low)
@@ -138,7 +147,9 @@ def _keep_hook(**hooks: Callable[[], object]) -> None:
     _hooks.append(hooks)
 
 
-def as_interpreter(script: types.ModuleType, argv: tuple[str, ...], environment: dict[str, str]) -> None:
+def as_interpreter(
+    script: types.ModuleType, argv: tuple[str, ...], environment: dict[str, str]
+) -> None:
     """Look like an interpreter that has just been started with that script."""
     gc.enable()
     for hooks in _hooks:

@@ -61,12 +61,17 @@ def serve(
     child_of: Callable[[list[int]], Callable[[], None]],
 ) -> Callable[[], None]:
     """Answer until the driver is gone. Returns only in a child: the step to run, with nothing of ours on the stack."""
-    own_pids, traffic = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC), isolation.fresh_network()
+    own_pids, traffic = (
+        os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC),
+        isolation.fresh_network(),
+    )
     poll, channels = select.poll(), (control, loaded) if loaded is not None else (control,)
     for channel in channels:
         poll.register(channel, select.POLLIN)
     while True:
-        if {descriptor for descriptor, _ in poll.poll()} != {control.fileno()}:  # the other process says nothing unasked
+        if {descriptor for descriptor, _ in poll.poll()} != {
+            control.fileno()
+        }:  # the other process says nothing unasked
             os._exit(1)
         message, descriptors, _, _ = socket.recv_fds(control, _LONGEST_MESSAGE, _RUN_DESCRIPTORS)
         if not message:
@@ -83,11 +88,15 @@ def serve(
             return child_of(descriptors)
         isolation.enter(own_pids, isolation.NEW_PIDS)
         wait_for(control, loaded, child, descriptors)
-        if isolation.traffic() != traffic:  # the next run would see what this one counted, and find its ports in use
+        if (
+            isolation.traffic() != traffic
+        ):  # the next run would see what this one counted, and find its ports in use
             traffic = isolation.fresh_network()
 
 
-def wait_for(control: socket.socket, loaded: socket.socket | None, child: int, descriptors: list[int]) -> None:
+def wait_for(
+    control: socket.socket, loaded: socket.socket | None, child: int, descriptors: list[int]
+) -> None:
     """Name the child by a pidfd; say how it ended and whether all is as it was, here and where the libraries are."""
     for descriptor in descriptors:
         os.close(descriptor)
@@ -97,7 +106,10 @@ def wait_for(control: socket.socket, loaded: socket.socket | None, child: int, d
     _, status, usage = os.wait4(child, 0)
     there = loaded_process.state(loaded) if loaded is not None else (0, 0, 0.0)
     used_s = usage.ru_utime + usage.ru_stime + there[2]
-    answer(control, (os.waitstatus_to_exitcode(status), used_s, resident() + there[0], others() + there[1]))
+    answer(
+        control,
+        (os.waitstatus_to_exitcode(status), used_s, resident() + there[0], others() + there[1]),
+    )
 
 
 def answer(control: socket.socket, value: Any, descriptors: tuple[int, ...] = ()) -> None:
@@ -118,7 +130,11 @@ def keep_directory(order: str, size: int, shown: tuple[str, ...]) -> str:
 
 
 def isolated(
-    descriptors: list[int], as_root: bool, loaded: tuple[int, ...], shown: tuple[str, ...], system_calls: tuple[Any, Any]
+    descriptors: list[int],
+    as_root: bool,
+    loaded: tuple[int, ...],
+    shown: tuple[str, ...],
+    system_calls: tuple[Any, Any],
 ) -> dict[str, Any]:
     """In the child: isolate, write the run's files. Returns the request; the status descriptor is told a fault before that.
 
@@ -152,26 +168,39 @@ def isolated(
     return request
 
 
-def command(request: dict[str, Any], scripts: dict[str, types.ModuleType], loaded_bytes: int) -> Callable[[], None]:
+def command(
+    request: dict[str, Any], scripts: dict[str, types.ModuleType], loaded_bytes: int
+) -> Callable[[], None]:
     """Become the command's process, by `exec` or by returning a script's `main`.
 
     Args:
         loaded_bytes: address space of the modules preloaded here; it does not count against the run's.
     """
     argv, limits, first = request["argv"], request["limits"], len(SCRIPT_FLAGS) + 1
-    script = scripts.get(argv[first]) if len(argv) > first and argv[1:first] == SCRIPT_FLAGS else None
-    if script is None or argv[0] != sys.executable or not getattr(script, "RUNS_AS_FIRST_PROCESS", False):
+    script = (
+        scripts.get(argv[first]) if len(argv) > first and argv[1:first] == SCRIPT_FLAGS else None
+    )
+    if (
+        script is None
+        or argv[0] != sys.executable
+        or not getattr(script, "RUNS_AS_FIRST_PROCESS", False)
+    ):
         for descriptor in (*request["loaded"], *request["namespaces"]):
             os.close(descriptor)
         stay_first()
     if script is None or argv[0] != sys.executable:
         execute(argv, request["environment"], limits)
-    told = {"argv": argv[first:], **{name: request[name] for name in ("environment", "limits", "uid")}}
+    told = {
+        "argv": argv[first:],
+        **{name: request[name] for name in ("environment", "limits", "uid")},
+    }
     as_interpreter(script, argv[first:], request["environment"])
     isolation.show_memory_to_own_user()
     isolation.set_limits({**limits, "as": tuple(bound + loaded_bytes for bound in limits["as"])})
     if request["loaded"] and script.RUNS_AS_FIRST_PROCESS:
-        return partial(script.main, loaded_process.starter(request["loaded"][0], request["namespaces"], told))
+        return partial(
+            script.main, loaded_process.starter(request["loaded"][0], request["namespaces"], told)
+        )
     return script.main
 
 
@@ -190,11 +219,15 @@ def stay_first() -> None:
             os._exit(128 - code if code < 0 else code)
 
 
-def execute(argv: tuple[str, ...], environment: dict[str, str], limits: dict[str, tuple[int, int]]) -> NoReturn:
+def execute(
+    argv: tuple[str, ...], environment: dict[str, str], limits: dict[str, tuple[int, int]]
+) -> NoReturn:
     """Become a fresh program."""
     try:
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
-            signal.signal(number, signal.SIG_DFL)  # Python ignores them, and programs would inherit that
+            signal.signal(
+                number, signal.SIG_DFL
+            )  # Python ignores them, and programs would inherit that
         isolation.set_limits(limits)
         os.execvpe(argv[0], argv, environment)
     except FileNotFoundError:
@@ -215,7 +248,10 @@ def main() -> Callable[[], None]:
         os.close(group)
     if told["as_root"]:
         isolation.drop_capabilities_for_good()
-    scripts, system_calls = load_scripts(os.path.abspath(__file__)), isolation.filter_program(told["filter"])
+    scripts, system_calls = (
+        load_scripts(os.path.abspath(__file__)),
+        isolation.filter_program(told["filter"]),
+    )
     bare = address_space()
     preload(told["always"], told["folders"])
     loaded = None
@@ -229,7 +265,9 @@ def main() -> Callable[[], None]:
             loaded_there = address_space() - bare
             return loaded_process.serve(
                 end_there,
-                lambda received: loaded_process.program(received, scripts, told["as_root"], loaded_there, system_calls),
+                lambda received: loaded_process.program(
+                    received, scripts, told["as_root"], loaded_there, system_calls
+                ),
             )
         end_there.close()
     settle()
@@ -237,7 +275,9 @@ def main() -> Callable[[], None]:
     channel = (loaded.fileno(),) if loaded is not None else ()
 
     def child_of(received: list[int]) -> Callable[[], None]:
-        return command(isolated(received, told["as_root"], channel, shown, system_calls), scripts, loaded_here)
+        return command(
+            isolated(received, told["as_root"], channel, shown, system_calls), scripts, loaded_here
+        )
 
     there = loaded_process.state(loaded)[0] if loaded is not None else 0
     answer(control, resident() + there)

@@ -52,7 +52,9 @@ def end_marked(mark: str) -> None:
 def end_abandoned() -> None:
     """Kill the sandboxes of supervisors that have died. Looks once in each process."""
     here = str(pid_namespace())
-    _kill(lambda found: found["namespace"] == here and start_time(int(found["pid"])) != found["start"])
+    _kill(
+        lambda found: found["namespace"] == here and start_time(int(found["pid"])) != found["start"]
+    )
 
 
 def _kill(is_meant: Callable[["re.Match[str]"], bool]) -> None:
@@ -70,6 +72,8 @@ def _marked() -> "Iterator[tuple[int, re.Match[str]]]":
         with suppress(OSError):
             arguments = Path(entry.path, "cmdline").read_bytes().split(b"\0")
             if b"--unsetenv" in arguments and arguments[0].endswith(b"bwrap"):
-                found = _MARK.fullmatch(arguments[arguments.index(b"--unsetenv") + 1].decode("ascii", "replace"))
+                found = _MARK.fullmatch(
+                    arguments[arguments.index(b"--unsetenv") + 1].decode("ascii", "replace")
+                )
                 if found is not None:
                     yield int(entry.name), found

@@ -25,4 +25,8 @@ class BoundedOutput:
         """The kept bytes; a line between head and tail counts the bytes left out."""
         if not self._left_out:
             return bytes(self._head + self._tail)
-        return bytes(self._head) + b"\n[... %d bytes left out ...]\n" % self._left_out + bytes(self._tail)
+        return (
+            bytes(self._head)
+            + b"\n[... %d bytes left out ...]\n" % self._left_out
+            + bytes(self._tail)
+        )

@@ -13,7 +13,9 @@ def usable_cpus() -> int:
     """CPUs that this process may use, 1 and up: its affinity, or less where a control group has a quota of CPU time."""
     affinity = getattr(os, "sched_getaffinity", None)
     count = len(affinity(0)) if affinity else os.cpu_count() or 1
-    quotas = [math.ceil(quota) for quota in map(_cpu_quota, _own_groups("cpu")) if quota is not None]
+    quotas = [
+        math.ceil(quota) for quota in map(_cpu_quota, _own_groups("cpu")) if quota is not None
+    ]
     return max(1, min([count, *quotas]))
 
 

@@ -31,5 +31,7 @@ def checked_name(name: str) -> str:
     """
     path = PurePosixPath(name)
     if not path.parts or path.is_absolute() or ".." in path.parts or "\0" in name:
-        raise ValueError(f"file name {name!r}: must be relative to the working directory, without '..'")
+        raise ValueError(
+            f"file name {name!r}: must be relative to the working directory, without '..'"
+        )
     return str(path)

@@ -38,10 +38,15 @@ class MemoryCgroup:
     def limit(self, limit_bytes: int) -> None:
         """Bound what all its processes use together, swap included. Raises OSError."""
         hard, swap = (
-            ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes") if self.version == 1 else ("memory.max", "memory.swap.max")
+            ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
+            if self.version == 1
+            else ("memory.max", "memory.swap.max")
         )
         bound_with_swap = str(limit_bytes) if self.version == 1 else "0"
-        for last in (False, True):  # of the two, the larger one must go first, and which that is depends on the way
+        for last in (
+            False,
+            True,
+        ):  # of the two, the larger one must go first, and which that is depends on the way
             with suppress(OSError):  # absent where the kernel does not account swap
                 (self.folder / swap).write_text(bound_with_swap)
             try:
@@ -52,7 +57,9 @@ class MemoryCgroup:
 
     def kills(self) -> int:
         """How many of its processes the kernel has killed for want of memory, ever since it was made."""
-        return self._counted("memory.oom_control" if self.version == 1 else "memory.events", "oom_kill")
+        return self._counted(
+            "memory.oom_control" if self.version == 1 else "memory.events", "oom_kill"
+        )
 
     def ran_out(self, killed_before: int) -> bool:
         """Whether the kernel has killed more than `killed_before` processes here, because their group's own limit was reached.
@@ -73,7 +80,9 @@ class MemoryCgroup:
         """Whether memory was short because of this group's own limit, ever since it was made; in doubt it was."""
         if self.version == 2:
             return self._counted("memory.events", "max") > 0
-        return any(self._reached(counter) for counter in ("memory", "memory.memsw") if self._has(counter))
+        return any(
+            self._reached(counter) for counter in ("memory", "memory.memsw") if self._has(counter)
+        )
 
     def _has(self, counter: str) -> bool:
         return (self.folder / f"{counter}.failcnt").exists()
@@ -81,7 +90,8 @@ class MemoryCgroup:
     def _reached(self, counter: str) -> bool:
         """Of a version 1 group. Kernels of our day count no failure of a group that they then kill in: its peak tells, too."""
         failures, peak, bound = (
-            int((self.folder / f"{counter}.{name}").read_text()) for name in ("failcnt", "max_usage_in_bytes", "limit_in_bytes")
+            int((self.folder / f"{counter}.{name}").read_text())
+            for name in ("failcnt", "max_usage_in_bytes", "limit_in_bytes")
         )
         return failures > 0 or peak >= bound * _NEAR
 

@@ -34,7 +34,9 @@ class Folders:
     """Whether packages of this host's Pythons are left out: a later release of the project under repair may be one of them."""
 
 
-def mount_arguments(limits: Limits, uid: int, folders: Folders, stack: ExitStack) -> tuple[list[str], list[int]]:
+def mount_arguments(
+    limits: Limits, uid: int, folders: Folders, stack: ExitStack
+) -> tuple[list[str], list[int]]:
     """bwrap arguments for the whole tree, and the descriptors they name.
 
     Args:
@@ -46,7 +48,12 @@ def mount_arguments(limits: Limits, uid: int, folders: Folders, stack: ExitStack
         *_system_folders(),
         *made_up,
         *("--proc", "/proc", "--dev", "/dev", *scratch, "/dev/shm", "--remount-ro", "/dev"),
-        *(item for place in ("/tmp", folders.start) if place not in folders.binds for item in (*scratch, place)),
+        *(
+            item
+            for place in ("/tmp", folders.start)
+            if place not in folders.binds
+            for item in (*scratch, place)
+        ),
         *(item for place, outside in folders.binds.items() for item in ("--bind", outside, place)),
         *_read_only({**folders.shown, **{folder: folder for folder in python_roots()}}),
         *("--ro-bind", str(HARNESS), HARNESS_DIRECTORY),
@@ -77,7 +84,9 @@ def _made_up_etc(uid: int, stack: ExitStack) -> tuple[list[str], list[int]]:
     for name, text in texts.items():
         descriptors.append(memory_file(name, text.encode(), stack))
         arguments += ["--perms", "0644", "--file", str(descriptors[-1]), f"/etc/{name}"]
-    java = sorted(folder.name for folder in Path("/etc").glob("java-*-openjdk"))  # a JVM does not start without its settings
+    java = sorted(
+        folder.name for folder in Path("/etc").glob("java-*-openjdk")
+    )  # a JVM does not start without its settings
     for name in (*_FROM_ETC, *java):
         arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     return arguments, descriptors

@@ -23,7 +23,9 @@ def interpreter() -> str:
         SandboxUnavailable: it is not there, or may not be run.
     """
     if not sys.executable or not os.access(sys.executable, os.X_OK):
-        raise SandboxUnavailable(f"{sys.executable!r}: the Python interpreter is gone or may not be run; install Parley again")
+        raise SandboxUnavailable(
+            f"{sys.executable!r}: the Python interpreter is gone or may not be run; install Parley again"
+        )
     return sys.executable
 
 
@@ -37,7 +39,11 @@ def placed(item: str, harness: str) -> str:
 @functools.cache
 def package_folders() -> tuple[str, ...]:
     """Folders on `sys.path` that hold installed packages, in order; folders of source checkouts are not among them."""
-    return tuple(p for p in sys.path if os.path.basename(p) in ("site-packages", "dist-packages") and os.path.isdir(p))
+    return tuple(
+        p
+        for p in sys.path
+        if os.path.basename(p) in ("site-packages", "dist-packages") and os.path.isdir(p)
+    )
 
 
 def environment_folders(name: str) -> tuple[str, ...]:
@@ -53,8 +59,13 @@ def environment_folders(name: str) -> tuple[str, ...]:
 def python_roots() -> tuple[str, ...]:
     """Folders that the interpreter and its packages need, outermost only, sorted."""
     real = os.path.dirname(os.path.dirname(os.path.realpath(sys.executable)))
-    wanted = {os.path.abspath(p) for p in (sys.prefix, sys.base_prefix, sys.exec_prefix, real, *package_folders())}
-    return tuple(sorted(p for p in wanted if not any(is_inside(p, other) for other in wanted - {p})))
+    wanted = {
+        os.path.abspath(p)
+        for p in (sys.prefix, sys.base_prefix, sys.exec_prefix, real, *package_folders())
+    }
+    return tuple(
+        sorted(p for p in wanted if not any(is_inside(p, other) for other in wanted - {p}))
+    )
 
 
 def is_inside(path: str, folder: str) -> bool:
@@ -91,6 +102,13 @@ def environment_digest(folders: tuple[str, ...] = ()) -> str:
         folders: folders of packages; Parley's own where none is given.
     """
     suffixes = (".dist-info", ".egg-info")
-    found = sorted({name for folder in folders or package_folders() for name in os.listdir(folder) if name.endswith(suffixes)})
+    found = sorted(
+        {
+            name
+            for folder in folders or package_folders()
+            for name in os.listdir(folder)
+            if name.endswith(suffixes)
+        }
+    )
     digest = hashlib.sha256("\n".join(found).encode()).hexdigest()[:16]
     return f"{platform.python_implementation()} {platform.python_version()} {platform.machine()}; packages {digest}"

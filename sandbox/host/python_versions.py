@@ -50,7 +50,13 @@ def _candidates(version: str) -> Iterator[str]:
 
 def _described(path: str, version: str) -> FoundPython | None:
     try:
-        done = subprocess.run((path, "-I", "-S", "-c", _QUERY), capture_output=True, text=True, timeout=_QUERY_S, check=False)
+        done = subprocess.run(
+            (path, "-I", "-S", "-c", _QUERY),
+            capture_output=True,
+            text=True,
+            timeout=_QUERY_S,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     lines = done.stdout.splitlines()

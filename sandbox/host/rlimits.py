@@ -34,7 +34,11 @@ def prlimit_argv(limits: Limits, *, count_processes: bool) -> tuple[str, ...]:
     Raises:
         SandboxUnavailable: `prlimit` is missing.
     """
-    options = [f"--{n}={soft}:{hard}" for n, (soft, hard) in bounds(limits).items() if count_processes or n != "nproc"]
+    options = [
+        f"--{n}={soft}:{hard}"
+        for n, (soft, hard) in bounds(limits).items()
+        if count_processes or n != "nproc"
+    ]
     return (required_tool("prlimit"), *options, "--")
 
 
@@ -46,5 +50,7 @@ def required_tool(name: str) -> str:
     """
     path = shutil.which(name, path="/usr/bin:/bin:/usr/sbin:/sbin")
     if path is None:
-        raise SandboxUnavailable(f"the sandbox needs `{name}`, which is not in /usr/bin or /bin: install util-linux")
+        raise SandboxUnavailable(
+            f"the sandbox needs `{name}`, which is not in /usr/bin or /bin: install util-linux"
+        )
     return path

@@ -25,7 +25,16 @@ _KERNEL = (
 )
 DENIED_CALLS = tuple(f"{_PROCESSES} {_MOUNTS} {_NAMESPACES} {_KERNEL}".split())
 """Names of the calls that are denied whatever their arguments. Docker's backend denies them, too."""
-NEW_NAMESPACE_FLAGS = (0x00000080, 0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
+NEW_NAMESPACE_FLAGS = (
+    0x00000080,
+    0x00020000,
+    0x02000000,
+    0x04000000,
+    0x08000000,
+    0x10000000,
+    0x20000000,
+    0x40000000,
+)
 """CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET."""
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _FAMILIES = ("AF_NETLINK", "AF_PACKET", "AF_VSOCK", "AF_ALG")
@@ -57,7 +66,12 @@ def denied_calls_bpf() -> bytes:
     for family in _FAMILIES:
         number = getattr(socket, family, None)
         if number is not None:
-            _add(rules, deny, "socket", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, _LOW_32_BITS, int(number)))
+            _add(
+                rules,
+                deny,
+                "socket",
+                pyseccomp.Arg(0, pyseccomp.MASKED_EQ, _LOW_32_BITS, int(number)),
+            )
     return _exported(rules)
 
 

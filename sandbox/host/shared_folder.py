@@ -26,7 +26,15 @@ def shared_folder(size_bytes: int) -> Iterator[tuple[str, ...]]:
     owner = () if as_root else ("--user", "--map-current-user")
     mount = f"mount -t tmpfs -o nosuid,nodev,mode=0777,size={size_bytes} tmpfs {PATH} && echo ready && exec cat"
     keeper = subprocess.Popen(
-        (required_tool("unshare"), *owner, *(() if as_root else ("--keep-caps",)), "--mount", "/bin/sh", "-c", mount),
+        (
+            required_tool("unshare"),
+            *owner,
+            *(() if as_root else ("--keep-caps",)),
+            "--mount",
+            "/bin/sh",
+            "-c",
+            mount,
+        ),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -6,7 +6,12 @@ import os
 from schemas.errors import HostShortage, SandboxUnavailable
 
 SHORT_OF = frozenset({errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE})
-_NAMES = (*(os.strerror(number).lower() for number in SHORT_OF), "memoryerror", "can't start new thread", "out of memory")
+_NAMES = (
+    *(os.strerror(number).lower() for number in SHORT_OF),
+    "memoryerror",
+    "can't start new thread",
+    "out of memory",
+)
 """The kernel's, Python's and bwrap's own."""
 
 

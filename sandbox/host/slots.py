@@ -61,7 +61,9 @@ def alone() -> Iterator[None]:
 
 
 @contextmanager
-def hold_slot(count: int, directory: Path | None = None, memory_mb: int | None = None) -> Iterator[int]:
+def hold_slot(
+    count: int, directory: Path | None = None, memory_mb: int | None = None
+) -> Iterator[int]:
     """Hold one of `count` slots, waiting until one is free; yields its number, from 0.
 
     Args:
@@ -76,7 +78,9 @@ def hold_slot(count: int, directory: Path | None = None, memory_mb: int | None =
         if _is_alone.get():
             held.callback(os.close, _until_locked(lambda: _try_lock(folder / _GATE)))
             for slot in range(count):
-                held.callback(os.close, _until_locked(lambda slot=slot: _try_lock(folder / f"slot-{slot}")))
+                held.callback(
+                    os.close, _until_locked(lambda slot=slot: _try_lock(folder / f"slot-{slot}"))
+                )
             yield 0
         else:
             descriptor, slot = _until_locked(lambda: _any_slot(folder, count, memory_mb))
@@ -90,9 +94,13 @@ def _own_directory() -> Path:
         folder.mkdir(mode=0o700, exist_ok=True)
         status = folder.lstat()
     except OSError as error:
-        raise SandboxUnavailable(f"{folder}: no place for the locks of the sandbox's slots ({error.strerror})") from error
+        raise SandboxUnavailable(
+            f"{folder}: no place for the locks of the sandbox's slots ({error.strerror})"
+        ) from error
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-        raise SandboxUnavailable(f"{folder} belongs to somebody else: remove it, or set TMPDIR to a folder of your own")
+        raise SandboxUnavailable(
+            f"{folder} belongs to somebody else: remove it, or set TMPDIR to a folder of your own"
+        )
     return folder
 
 

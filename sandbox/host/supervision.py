@@ -91,7 +91,9 @@ def memory_file(name: str, content: bytes, stack: ExitStack) -> int:
     return descriptor
 
 
-def completed(ending: Ending, limits: Limits, *, cpu_s: float | None, out_of_memory: bool = False) -> Completed:
+def completed(
+    ending: Ending, limits: Limits, *, cpu_s: float | None, out_of_memory: bool = False
+) -> Completed:
     """The ending as callers see it.
 
     A death by SIGXCPU, or by SIGKILL when the CPU time may have been used up, is a time limit.
@@ -116,7 +118,9 @@ def completed(ending: Ending, limits: Limits, *, cpu_s: float | None, out_of_mem
     )
 
 
-def supervise(command: Command, channels: Channels, stack: ExitStack, kill: Callable[[int], None]) -> Ending:
+def supervise(
+    command: Command, channels: Channels, stack: ExitStack, kill: Callable[[int], None]
+) -> Ending:
     """Run the command to its end or its wall limit.
 
     Args:
@@ -130,7 +134,9 @@ def supervise(command: Command, channels: Channels, stack: ExitStack, kill: Call
     finished = False
     try:
         channels.close_writing_ends()
-        streams = Streams(BoundedOutput(command.limits.output_kb), BoundedOutput(command.limits.output_kb))
+        streams = Streams(
+            BoundedOutput(command.limits.output_kb), BoundedOutput(command.limits.output_kb)
+        )
         overran = _follow(process, command, channels, streams, begun + command.limits.wall_s, kill)
         returncode, cpu_s = _reap(process)
         finished = True
@@ -155,7 +161,11 @@ def supervise(command: Command, channels: Channels, stack: ExitStack, kill: Call
 
 def _start(command: Command, channels: Channels, stack: ExitStack) -> "subprocess.Popen[bytes]":
     try:
-        stdin = memory_file("parley-stdin", command.stdin, stack) if command.stdin else subprocess.DEVNULL
+        stdin = (
+            memory_file("parley-stdin", command.stdin, stack)
+            if command.stdin
+            else subprocess.DEVNULL
+        )
         return subprocess.Popen(
             command.argv,
             stdin=stdin,
@@ -163,12 +173,18 @@ def _start(command: Command, channels: Channels, stack: ExitStack) -> "subproces
             stderr=subprocess.PIPE,
             env=dict(command.environment),
             cwd=command.cwd,
-            pass_fds=(*command.open_fds, channels.report_end.fileno(), channels.status_end.fileno()),
+            pass_fds=(
+                *command.open_fds,
+                channels.report_end.fileno(),
+                channels.status_end.fileno(),
+            ),
             start_new_session=command.new_session,
             bufsize=0,
         )
     except OSError as error:
-        raise SandboxUnavailable(f"{command.argv[0]}: cannot be started ({error.strerror}); see `parley doctor`") from error
+        raise SandboxUnavailable(
+            f"{command.argv[0]}: cannot be started ({error.strerror}); see `parley doctor`"
+        ) from error
 
 
 def _follow(
@@ -239,7 +255,9 @@ def follow(
             if exited:  # somebody outside our reach holds a stream open
                 break
             if overran:
-                raise SandboxUnavailable(f"a sandboxed program did not die within {_GRACE_S:g} s of being killed")
+                raise SandboxUnavailable(
+                    f"a sandboxed program did not die within {_GRACE_S:g} s of being killed"
+                )
             overran, deadline = True, time.monotonic() + _GRACE_S
             kill()
     return overran

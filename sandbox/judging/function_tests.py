@@ -16,7 +16,9 @@ RUNNER_VERSION = 11
 """Raise it when the same program could get another verdict: it is part of `verdict_id`."""
 
 
-def run_function_tests(sandbox: Sandbox, code: str, tests: tuple[str, ...], limits: Limits) -> ProgramVerdict:
+def run_function_tests(
+    sandbox: Sandbox, code: str, tests: tuple[str, ...], limits: Limits
+) -> ProgramVerdict:
     """Run `code`, a newline, then `tests`, as `__main__` in a fresh working directory (CodeIF-Bench's way of judging).
 
     Args:
@@ -32,7 +34,9 @@ def run_function_tests(sandbox: Sandbox, code: str, tests: tuple[str, ...], limi
     return run_tests(sandbox, StatementProgram(code=code, tests=tests), limits)
 
 
-def run_program(sandbox: Sandbox, kind: SuiteKind, code: str, tests: tuple[str, ...], limits: Limits) -> ProgramVerdict:
+def run_program(
+    sandbox: Sandbox, kind: SuiteKind, code: str, tests: tuple[str, ...], limits: Limits
+) -> ProgramVerdict:
     """Run `code` with its tests once, for a verdict and for a feedback text.
 
     Args:

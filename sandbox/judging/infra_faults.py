@@ -16,7 +16,9 @@ def is_shortage(fault: SandboxUnavailable) -> bool:
     """Whether the machine lacked memory, processes, descriptors or time: by the fault's own type, or by what caused it."""
     cause: BaseException | None = fault
     while cause is not None:
-        if isinstance(cause, HostShortage) or (isinstance(cause, OSError) and cause.errno in SHORT_OF):
+        if isinstance(cause, HostShortage) or (
+            isinstance(cause, OSError) and cause.errno in SHORT_OF
+        ):
             return True
         cause = cause.__cause__
     return False

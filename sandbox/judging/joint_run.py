@@ -25,9 +25,20 @@ from sandbox.judging.judged_run import PythonTests, Records, fields, job_of, of_
 from schemas.run import Limits
 from schemas.verdict import FailureReason, Outcome, ProgramVerdict
 
-_DECISIVE = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, SyntaxError, TypeError, ValueError)
+_DECISIVE = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NameError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
 _DECISIVE_NAMES = frozenset(
-    name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, _DECISIVE)
+    name
+    for name, kind in vars(builtins).items()
+    if isinstance(kind, type) and issubclass(kind, _DECISIVE)
 ) | {"NotImplementedError"}
 _EXCEPTION = re.compile(r"^[^\W\d][\w.]*(?=:|$)", re.MULTILINE)
 """The name in a traceback's last line, or what a message has in its place: then it is unknown, and its program runs alone."""
@@ -55,18 +66,31 @@ def run_together(
     return tuple(_of_child(share, records, n, tests) for n, tests in enumerate(programs))
 
 
-def _of_child(ran: ProgramVerdict, records: Records, n: int, tests: PythonTests) -> ProgramVerdict | None:
+def _of_child(
+    ran: ProgramVerdict, records: Records, n: int, tests: PythonTests
+) -> ProgramVerdict | None:
     if ran.reason is FailureReason.TAMPERING:
         return None
     if "compile" in records or ("raised" in records and ran.outcome is Outcome.FAILED):
         return tests.finish(of_records(ran, records, tests))
     if records.get(f"child {n}", ("", ""))[0] == Outcome.PASSED.value:
-        units, end = {str(unit): (Outcome.PASSED.value, "") for unit in range(len(tests.units))}, (Outcome.PASSED.value, "")
+        units, end = (
+            {str(unit): (Outcome.PASSED.value, "") for unit in range(len(tests.units))},
+            (Outcome.PASSED.value, ""),
+        )
     else:
         prefix = f"child {n} unit "
-        units = {label.removeprefix(prefix): record for label, record in records.items() if label.startswith(prefix)}
+        units = {
+            label.removeprefix(prefix): record
+            for label, record in records.items()
+            if label.startswith(prefix)
+        }
         end = records.get(f"child {n} end")
-        if end is None or not _is_of_tests(units) or records.get("end", ("", None))[1] != ran.detail:
+        if (
+            end is None
+            or not _is_of_tests(units)
+            or records.get("end", ("", None))[1] != ran.detail
+        ):
             return None
     its_run = ran.model_copy(update={"outcome": Outcome(end[0]), "detail": end[1]})
     return tests.finish(of_records(its_run, {**units, "code": (Outcome.PASSED.value, "")}, tests))
@@ -74,7 +98,11 @@ def _of_child(ran: ProgramVerdict, records: Records, n: int, tests: PythonTests)
 
 def _is_of_tests(units: Records) -> bool:
     """Whether each failure is one that these tests have on this code wherever they run."""
-    named = [_EXCEPTION.findall(detail) for word, detail in units.values() if word != Outcome.PASSED.value]
+    named = [
+        _EXCEPTION.findall(detail)
+        for word, detail in units.values()
+        if word != Outcome.PASSED.value
+    ]
     return bool(named) and all(names and _DECISIVE_NAMES.issuperset(names) for names in named)
 
 

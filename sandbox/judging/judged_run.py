@@ -23,8 +23,13 @@ _READY = b"ready\n"
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
 _LIBRARY = re.compile(r'(?<=\bFile ")/[^"\n]*/(?:python3\.\d+|site-packages|dist-packages)/')
 _TESTS_LINE = re.compile(r'^( *)File "<tests>", line (\d+).*$', re.MULTILINE)
-_HARMLESS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
-_HARMLESS |= {code: f"\\u{code:04x}" for code in (0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF)}
+_HARMLESS = {
+    code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"
+}
+_HARMLESS |= {
+    code: f"\\u{code:04x}"
+    for code in (0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF)
+}
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,10 @@ def job_of(code: str, tests: PythonTests) -> dict[str, str]:
 
 def of_records(ran: ProgramVerdict, records: Records, tests: PythonTests) -> ProgramVerdict:
     """A run's verdict, with a case for each unit, by what the runner said of them."""
-    cases = tuple(_believed(ran, records, n, unit, len(tests.units), tests.longest) for n, unit in enumerate(tests.units))
+    cases = tuple(
+        _believed(ran, records, n, unit, len(tests.units), tests.longest)
+        for n, unit in enumerate(tests.units)
+    )
     _, not_compiled = records.get("compile", ("", None))
     compile_error = None if not_compiled is None else harmless(not_compiled, LONGEST_CASE_DETAIL)
     return of_cases(ran, cases).model_copy(update={"compile_error": compile_error})
@@ -87,7 +95,9 @@ def of_records(ran: ProgramVerdict, records: Records, tests: PythonTests) -> Pro
 def of_cases(ran: ProgramVerdict, cases: tuple[CaseVerdict, ...]) -> ProgramVerdict:
     """A run's verdict by its cases: passed where each passed, a timeout where a limit kept one from its end, else failed."""
     missed = [case for case in cases if case.outcome is not Outcome.PASSED]
-    worst = next((case for case in missed if case.outcome is Outcome.TIMEOUT), missed[0] if missed else None)
+    worst = next(
+        (case for case in missed if case.outcome is Outcome.TIMEOUT), missed[0] if missed else None
+    )
     if worst is None:
         return ran.model_copy(update={"outcome": Outcome.PASSED, "detail": "", "cases": cases})
     detail = harmless(f"{worst.name}\n{worst.detail}")
@@ -113,14 +123,21 @@ def run_job(
     """
     secret = secrets.token_hex(16)
     parts = {"folders": "\n".join(getattr(sandbox, "packages", ()) or package_folders()), **job}
-    payload = fields(secret, f"{limits.cpu_s!r}", fields(*(part for item in parts.items() for part in item)), fields(*tests))
+    payload = fields(
+        secret,
+        f"{limits.cpu_s!r}",
+        fields(*(part for item in parts.items() for part in item)),
+        fields(*tests),
+    )
     with sandbox.session(limits) as session:
         argv = ("{python}", "-S", "-s", "-P", "{harness}/run_function_tests.py")
         done = session.run(argv, stdin=payload, files=files)
     return believable_records(done, secret, limits)
 
 
-def _believed(ran: ProgramVerdict, records: Records, n: int, unit: Unit, n_units: int, longest: int) -> CaseVerdict:
+def _believed(
+    ran: ProgramVerdict, records: Records, n: int, unit: Unit, n_units: int, longest: int
+) -> CaseVerdict:
     """The verdict of unit `n`: its own as far as it was told, else that of the run's end."""
     outcome, detail = ran.outcome, ran.detail
     mine = records.get(str(n))
@@ -130,11 +147,17 @@ def _believed(ran: ProgramVerdict, records: Records, n: int, unit: Unit, n_units
             outcome, detail = Outcome(mine[0]), mine[1]
     elif "code" in records and n > 0 and str(n - 1) not in records:
         outcome, detail = Outcome.FAILED, "was not run: an earlier test ended the program"
-    text = "" if outcome is Outcome.PASSED else harmless(with_source_lines(detail, unit.source), longest)
+    text = (
+        ""
+        if outcome is Outcome.PASSED
+        else harmless(with_source_lines(detail, unit.source), longest)
+    )
     return CaseVerdict(name=unit.name, outcome=outcome, detail=text)
 
 
-def _believable(done: Completed, records: Records, limits: Limits) -> tuple[ProgramVerdict, Records]:
+def _believable(
+    done: Completed, records: Records, limits: Limits
+) -> tuple[ProgramVerdict, Records]:
     word, detail = records.get("end", ("", ""))
     outcome, reason = Outcome.FAILED, None
     if word == "tampering":
@@ -149,10 +172,14 @@ def _believable(done: Completed, records: Records, limits: Limits) -> tuple[Prog
         detail = "ended the test runner it ran under"
     ran = ProgramVerdict(outcome=outcome, detail=detail, reason=reason, duration_s=done.wall_s)
     is_in_order = reason is None and (bool(word) or done.timed_out)
-    return ran, records if is_in_order else {label: told for label, told in records.items() if label == "compile"}
+    return ran, records if is_in_order else {
+        label: told for label, told in records.items() if label == "compile"
+    }
 
 
-def believable_records(done: Completed, secret: str, limits: Limits) -> tuple[ProgramVerdict, Records]:
+def believable_records(
+    done: Completed, secret: str, limits: Limits
+) -> tuple[ProgramVerdict, Records]:
     """How a run of the harness ended, without cases, and the records that count (see `run_job`).
 
     Raises:
@@ -171,7 +198,9 @@ def believable_records(done: Completed, secret: str, limits: Limits) -> tuple[Pr
 def _records(report: bytes, secret: str) -> Records:
     """Label -> outcome and detail of each record that carries the secret."""
     parts, found = _unpacked(report), {}
-    for key, label, word, detail in zip(parts[::4], parts[1::4], parts[2::4], parts[3::4], strict=False):
+    for key, label, word, detail in zip(
+        parts[::4], parts[1::4], parts[2::4], parts[3::4], strict=False
+    ):
         if hmac.compare_digest(key, secret.encode()):
             found[label.decode()] = (word.decode(), detail.decode("utf-8", "replace"))
     return found
@@ -183,7 +212,9 @@ def with_source_lines(detail: str, source: str) -> str:
 
     def add(match: re.Match[str]) -> str:
         n = int(match[2])
-        return f"{match[0]}\n{match[1]}  {lines[n - 1].strip()}" if 0 < n <= len(lines) else match[0]
+        return (
+            f"{match[0]}\n{match[1]}  {lines[n - 1].strip()}" if 0 < n <= len(lines) else match[0]
+        )
 
     return _TESTS_LINE.sub(add, detail)
 
@@ -195,11 +226,18 @@ def harmless(text: str, longest: int = LONGEST_DETAIL) -> str:
     Args:
         longest: characters that are kept: the last ones, and the first ones too where there is more room than LONGEST_DETAIL.
     """
-    plain = _LIBRARY.sub("", _ADDRESS.sub("0x...", text)).translate(_HARMLESS).encode("utf-8", "backslashreplace").decode()
+    plain = (
+        _LIBRARY.sub("", _ADDRESS.sub("0x...", text))
+        .translate(_HARMLESS)
+        .encode("utf-8", "backslashreplace")
+        .decode()
+    )
     plain = plain.strip("\n")
     if len(plain) <= longest:
         return plain
-    head = "" if longest <= LONGEST_DETAIL else _whole_lines(plain[: longest // 4][::-1])[::-1] + "\n"
+    head = (
+        "" if longest <= LONGEST_DETAIL else _whole_lines(plain[: longest // 4][::-1])[::-1] + "\n"
+    )
     return f"{head}...\n{_whole_lines(plain[len(head) + 4 - longest :])}"
 
 
@@ -210,7 +248,9 @@ def _whole_lines(text: str) -> str:
 
 def fields(*texts: str | bytes) -> bytes:
     """Several texts as one: eight bytes of length before each."""
-    encoded = [text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass") for text in texts]
+    encoded = [
+        text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass") for text in texts
+    ]
     return b"".join(len(data).to_bytes(8, "big") + data for data in encoded)
 
 

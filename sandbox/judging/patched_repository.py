@@ -100,29 +100,47 @@ def run_patch(
     repository = program.repository
     if repository.web_tests:
         named = ", ".join(repository.web_tests)
-        raise Unscorable(f"its tests ask for public web pages: {named}", FailureReason.NETWORK_MISSING)
+        raise Unscorable(
+            f"its tests ask for public web pages: {named}", FailureReason.NETWORK_MISSING
+        )
     if not (repository.tree and repository.tested_tree):
         raise Unscorable("the files of its repository are not there", FailureReason.SOURCE_MISSING)
     if not repository.runner and not any("::" in name for name in program.wanted):
         named = program.wanted[0] if program.wanted else ""
-        raise Unscorable(f"its tests are run by a program of the project's own that is not known: {named!r} is no id of pytest's")
+        raise Unscorable(
+            f"its tests are run by a program of the project's own that is not known: {named!r} is no id of pytest's"
+        )
     with open_place(repository.tree, repository.environment) as place:
         refused = _apply(place, trees, program, limits)
         if refused:
-            cases = tuple(CaseVerdict(name=name, outcome=Outcome.FAILED, detail=refused) for name in program.wanted)
+            cases = tuple(
+                CaseVerdict(name=name, outcome=Outcome.FAILED, detail=refused)
+                for name in program.wanted
+            )
             return of_cases(ProgramVerdict(outcome=Outcome.FAILED), cases)
         for name, content in altered.items():
             place.put(name, content)
         ran, records = _run_tests(place, repository, limits)
     cases = [_case(name, ran, records, _runner_name(repository)) for name in program.wanted]
-    words = {name: _word(name, records)[0] for name in repository.pass_to_pass if ran.outcome is Outcome.PASSED}
+    words = {
+        name: _word(name, records)[0]
+        for name in repository.pass_to_pass
+        if ran.outcome is Outcome.PASSED
+    }
     undecided = {name: word for name, word in words.items() if word in _AS_BEFORE}
-    if undecided and all(case.outcome is Outcome.PASSED or case.name in undecided for case in cases):
+    if undecided and all(
+        case.outcome is Outcome.PASSED or case.name in undecided for case in cases
+    ):
         with open_place(repository.tested_tree, repository.environment) as place:
             before, told = _run_tests(place, repository, limits)
         is_sound = before.outcome is Outcome.PASSED
-        equal = {name for name, word in undecided.items() if is_sound and _word(name, told)[0] == word}
-        cases = [case.model_copy(update={"outcome": Outcome.PASSED}) if case.name in equal else case for case in cases]
+        equal = {
+            name for name, word in undecided.items() if is_sound and _word(name, told)[0] == word
+        }
+        cases = [
+            case.model_copy(update={"outcome": Outcome.PASSED}) if case.name in equal else case
+            for case in cases
+        ]
     return of_cases(ran, tuple(cases))
 
 
@@ -139,13 +157,20 @@ def _apply(place: Workspace, trees: Trees, program: PatchProgram, limits: Limits
             after = place.snapshot()
         except TreeOverrun as overrun:
             return harmless(f"with the patch there are {overrun}")
-        touched = (path for path in trees.changes(repository.tree, after) if not path.startswith(".git/"))
+        touched = (
+            path for path in trees.changes(repository.tree, after) if not path.startswith(".git/")
+        )
         steering = {path for path in touched if re.search(_steering(repository), path)}
     of_test_patch = trees.changes(repository.tree, repository.tested_tree)
     from_base = {path: None for path in steering if path not in of_test_patch}
     kept = dict(trees.files(repository.tested_tree, from_base)) if from_base else {}
-    right = {**{path: kept.get(path) for path in from_base}, **{path: entry for path, (_, entry) in of_test_patch.items()}}
-    for path, entry in sorted(right.items(), key=lambda item: item[1] is not None):  # what goes goes first
+    right = {
+        **{path: kept.get(path) for path in from_base},
+        **{path: entry for path, (_, entry) in of_test_patch.items()},
+    }
+    for path, entry in sorted(
+        right.items(), key=lambda item: item[1] is not None
+    ):  # what goes goes first
         if entry is None:
             place.put(path, None)
         elif entry.is_link:
@@ -167,8 +192,16 @@ def _patched(place: Workspace, patch: bytes, limits: Limits) -> Completed:
         return done
     said = harmless(done.stderr.decode(errors="replace"))[-300:].strip()
     if done.exit_code == _NO_TOOLS or (done.exit_code in (126, 127) and done.signal is None):
-        raise SandboxUnavailable(f"a patch needs the programs sh, git and patch in the sandbox: install them there; {said}")
-    ended = "ran out of time" if done.timed_out else "ran out of memory" if done.out_of_memory else f"ended with {_ending(done)}"
+        raise SandboxUnavailable(
+            f"a patch needs the programs sh, git and patch in the sandbox: install them there; {said}"
+        )
+    ended = (
+        "ran out of time"
+        if done.timed_out
+        else "ran out of memory"
+        if done.out_of_memory
+        else f"ended with {_ending(done)}"
+    )
     raise HostShortage(
         f"git and patch {ended} after {done.wall_s:.0f} s, so nothing is known of the patch: {said or 'no message'}"
     )
@@ -187,13 +220,19 @@ def _runner_name(repository: RepoSnapshot) -> str:
 
 
 @retried_alone
-def _run_tests(place: Workspace, repository: RepoSnapshot, limits: Limits) -> tuple[ProgramVerdict, Records]:
+def _run_tests(
+    place: Workspace, repository: RepoSnapshot, limits: Limits
+) -> tuple[ProgramVerdict, Records]:
     secret = secrets.token_hex(16)
     environment, python, folders = repository.environment, "{python}", "\n".join(package_folders())
     if environment:
         python = f"{programs_of(environment)}/python"
         folders = "" if image_of(environment) else f"{ENVIRONMENT_PLACE}/packages"
-    variables = {name: value for name, value in repository.variables if name not in (RUNNER, COMMAND, SERVICES)}
+    variables = {
+        name: value
+        for name, value in repository.variables
+        if name not in (RUNNER, COMMAND, SERVICES)
+    }
     job = {
         "kind": "repository",
         "runner": repository.runner,
@@ -206,14 +245,31 @@ def _run_tests(place: Workspace, repository: RepoSnapshot, limits: Limits) -> tu
         **dict.fromkeys(("nodes", "environment"), ""),
     }
     if repository.runner:
-        job["command"] = "\n".join(command_of(repository.runner, repository.command, repository.test_files))
-    payload = fields(secret, f"{limits.cpu_s!r}", fields(*(part for item in job.items() for part in item)), fields())
-    supervisor = ("{python}", "-S", "-s", *(() if image_of(environment) else ("-P",)), "{harness}/run_project_tests.py")
+        job["command"] = "\n".join(
+            command_of(repository.runner, repository.command, repository.test_files)
+        )
+    payload = fields(
+        secret,
+        f"{limits.cpu_s!r}",
+        fields(*(part for item in job.items() for part in item)),
+        fields(),
+    )
+    supervisor = (
+        "{python}",
+        "-S",
+        "-s",
+        *(() if image_of(environment) else ("-P",)),
+        "{harness}/run_project_tests.py",
+    )
     services = dict(repository.variables).get(SERVICES)
     if services:
         variables[SERVICES] = json.dumps({"packages": folders, "services": json.loads(services)})
     given = (f"{name}={value}" for name, value in variables.items())
-    done = place.run((*supervisor, *given, "--", python, *repository.python_flags, "-S", "-s"), limits, stdin=payload)
+    done = place.run(
+        (*supervisor, *given, "--", python, *repository.python_flags, "-S", "-s"),
+        limits,
+        stdin=payload,
+    )
     if environment and b"node exit" not in done.report:
         _require_python(place, python, limits)
     ran, records = believable_records(done, secret, limits)
@@ -231,7 +287,10 @@ def _checked_by_log(repository: RepoSnapshot, done: Completed, records: Records)
     log = "\n".join(stream.decode(errors="replace") for stream in (done.stdout, done.stderr))
     failed = {f"node {name}" for name in failed_in_log(repository.runner, log)}
     refused = ("FAILED", "its report says that it passed, the runner's log that it failed")
-    return {label: refused if said[0] in _PASS and label in failed else said for label, said in records.items()}
+    return {
+        label: refused if said[0] in _PASS and label in failed else said
+        for label, said in records.items()
+    }
 
 
 def _require_python(place: Workspace, python: str, limits: Limits) -> None:
@@ -240,7 +299,9 @@ def _require_python(place: Workspace, python: str, limits: Limits) -> None:
     Raises:
         Unscorable: it is too old, or is not there.
     """
-    asked = place.run((python, "-E", "-S", "-c", "import sys; print('%d %d' % sys.version_info[:2])"), limits)
+    asked = place.run(
+        (python, "-E", "-S", "-c", "import sys; print('%d %d' % sys.version_info[:2])"), limits
+    )
     version = tuple(int(part) for part in asked.stdout.split() if part.isdigit())
     if asked.exit_code not in (0, 126, 127) or version >= _OLDEST:
         return
@@ -249,19 +310,31 @@ def _require_python(place: Workspace, python: str, limits: Limits) -> None:
     else:
         said = f"its environment has no Python at {python} ({harmless(asked.stderr.decode(errors='replace'))[-200:].strip()})"
     oldest = ".".join(map(str, _OLDEST))
-    raise Unscorable(f"{said}: tests are graded with {oldest} or newer", FailureReason.TOOLCHAIN_MISSING)
+    raise Unscorable(
+        f"{said}: tests are graded with {oldest} or newer", FailureReason.TOOLCHAIN_MISSING
+    )
 
 
 def _case(name: str, ran: ProgramVerdict, records: Records, runner: str) -> CaseVerdict:
     word, detail = _word(name, records)
     is_sound = ran.outcome is Outcome.PASSED
     if is_sound and word in _PASS:
-        return CaseVerdict(name=name, outcome=Outcome.PASSED, detail="" if word == "PASSED" else f"{runner} says {word}")
+        return CaseVerdict(
+            name=name,
+            outcome=Outcome.PASSED,
+            detail="" if word == "PASSED" else f"{runner} says {word}",
+        )
     outcome = Outcome.FAILED if is_sound or ran.outcome is not Outcome.TIMEOUT else Outcome.TIMEOUT
     if is_sound and word in _AS_BEFORE:
         return CaseVerdict(name=name, outcome=outcome, detail=f"{runner} says {word}")
-    said = "\n".join(filter(None, (f"{runner} says {word}" if word else "", detail, "" if is_sound else ran.detail)))
-    return CaseVerdict(name=name, outcome=outcome, detail=harmless(said or f"{runner} did not run it"))
+    said = "\n".join(
+        filter(
+            None, (f"{runner} says {word}" if word else "", detail, "" if is_sound else ran.detail)
+        )
+    )
+    return CaseVerdict(
+        name=name, outcome=outcome, detail=harmless(said or f"{runner} did not run it")
+    )
 
 
 def _word(name: str, records: Mapping[str, tuple[str, str]]) -> tuple[str, str]:

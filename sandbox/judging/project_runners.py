@@ -8,7 +8,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-_UNITTEST_FAILED = re.compile(r"^(?:.* \.\.\. )?(?P<name>\S.*?) \.\.\. (?:FAIL|ERROR)$", re.MULTILINE)
+_UNITTEST_FAILED = re.compile(
+    r"^(?:.* \.\.\. )?(?P<name>\S.*?) \.\.\. (?:FAIL|ERROR)$", re.MULTILINE
+)
 _SYMPY_FAILED = re.compile(r"^(?P<name>test_\w+) (?:F|E)$", re.MULTILINE)
 _OLD_NAME = re.compile(r"(?P<method>\w+) \((?P<place>[\w.]+)\)")
 
@@ -35,7 +37,9 @@ def _module(path: str) -> str:
 
 RUNNERS: Mapping[str, ProjectRunner] = {
     "django": ProjectRunner(_django_label, _UNITTEST_FAILED),
-    "sympy": ProjectRunner(str, _SYMPY_FAILED, r"^bin/|(^|/)(runtests|pytest|randtest|quality_unicode)\.py$"),
+    "sympy": ProjectRunner(
+        str, _SYMPY_FAILED, r"^bin/|(^|/)(runtests|pytest|randtest|quality_unicode)\.py$"
+    ),
     "unittest": ProjectRunner(_module, _UNITTEST_FAILED),
 }
 """Kind -> runner, as `RepoSnapshot.runner` names it."""

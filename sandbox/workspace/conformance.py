@@ -48,11 +48,23 @@ class Opening:
     trees: Trees
 
     def __call__(
-        self, tree: str | None = None, *, limits: Limits = LIMITS, bounds: TreeBounds = _FEW, with_state: bool = True
+        self,
+        tree: str | None = None,
+        *,
+        limits: Limits = LIMITS,
+        bounds: TreeBounds = _FEW,
+        with_state: bool = True,
     ) -> AbstractContextManager[Workspace]:
         """See `open_workspace`."""
         opened = workspaces_of(self.sandbox)
-        return open_workspace(opened, self.trees, tree or self._empty(), limits=limits, bounds=bounds, with_state=with_state)
+        return open_workspace(
+            opened,
+            self.trees,
+            tree or self._empty(),
+            limits=limits,
+            bounds=bounds,
+            with_state=with_state,
+        )
 
     def _empty(self) -> str:
         with tempfile.TemporaryDirectory() as folder:
@@ -71,7 +83,10 @@ def cases(trees: Trees) -> tuple[Case, ...]:
 
     programs = (case for case in conformance.CASES if case.name not in NOT_OF_WORKSPACES)
     return (
-        *(Case(case.name, lambda sandbox, case=case: case.check(_AsSandbox(sandbox, trees))) for case in programs),
+        *(
+            Case(case.name, lambda sandbox, case=case: case.check(_AsSandbox(sandbox, trees)))
+            for case in programs
+        ),
         *(Case(check.__name__.lstrip("_"), of(check)) for check in _OWN),
     )
 
@@ -97,7 +112,12 @@ class _AsSession:
         self._workspace = workspace
 
     def run(
-        self, argv: tuple[str, ...], *, files: Mapping[str, bytes] | None = None, stdin: bytes = b"", limits: Limits | None = None
+        self,
+        argv: tuple[str, ...],
+        *,
+        files: Mapping[str, bytes] | None = None,
+        stdin: bytes = b"",
+        limits: Limits | None = None,
     ) -> Completed:
         for name, content in (files or {}).items():
             checked_name(name)
@@ -109,7 +129,9 @@ class _AsSession:
 def _said(workspace: Workspace, command: str) -> str:
     """What a shell command prints, with its status where that is not 0."""
     done = workspace.run(workspace.shell(command))
-    return (done.stdout + done.stderr).decode(errors="replace") + (f"[{done.exit_code}]" if done.exit_code else "")
+    return (done.stdout + done.stderr).decode(errors="replace") + (
+        f"[{done.exit_code}]" if done.exit_code else ""
+    )
 
 
 def _differs(found: object, wanted: object) -> str:
@@ -118,14 +140,25 @@ def _differs(found: object, wanted: object) -> str:
 
 def _state_lasts(opening: Opening) -> str:
     with opening() as workspace:
-        _said(workspace, "mkdir -p a/b && cd a/b && export V='x y\nz' && echo 1 > file && echo 2 > /tmp/other")
-        return _differs(_said(workspace, 'echo "$PWD" "$V"; cat file /tmp/other'), "/testbed/a/b x y\nz\n1\n2\n")
+        _said(
+            workspace,
+            "mkdir -p a/b && cd a/b && export V='x y\nz' && echo 1 > file && echo 2 > /tmp/other",
+        )
+        return _differs(
+            _said(workspace, 'echo "$PWD" "$V"; cat file /tmp/other'), "/testbed/a/b x y\nz\n1\n2\n"
+        )
 
 
 def _state_lasts_however_the_shell_ends(opening: Opening) -> str:
     found: list[str] = []
     with opening() as workspace:
-        ends = ("cd /usr; exit 3", "cd bin; set -e; false", "cd ..; trap 'exit 4' EXIT", "cd lib; if; then", "cd /; kill -9 $$")
+        ends = (
+            "cd /usr; exit 3",
+            "cd bin; set -e; false",
+            "cd ..; trap 'exit 4' EXIT",
+            "cd lib; if; then",
+            "cd /; kill -9 $$",
+        )
         for end in ends:
             _said(workspace, end)
             found.append(_said(workspace, "pwd"))
@@ -135,7 +168,9 @@ def _state_lasts_however_the_shell_ends(opening: Opening) -> str:
 def _a_time_limit_leaves_the_shells_state(opening: Opening) -> str:
     with opening() as workspace:
         _said(workspace, "cd /usr")
-        done = workspace.run(workspace.shell("cd /; sleep 60"), LIMITS.model_copy(update={"wall_s": 1.0}))
+        done = workspace.run(
+            workspace.shell("cd /; sleep 60"), LIMITS.model_copy(update={"wall_s": 1.0})
+        )
         return _differs((done.timed_out, _said(workspace, "pwd")), (True, "/usr\n"))
 
 
@@ -152,15 +187,21 @@ def _a_snapshot_is_the_state(opening: Opening) -> str:
         _said(workspace, "rm -rf /testbed/d /tmp/t; unset V")
     with opening(tree) as workspace:
         again = workspace.snapshot()
-        found = _said(workspace, "pwd; ls; cat f l $'\\xff' /tmp/t; echo $V; test -x f && test -d e")
+        found = _said(
+            workspace, "pwd; ls; cat f l $'\\xff' /tmp/t; echo $V; test -x f && test -d e"
+        )
     return _differs((again, found), (tree, "/testbed/d\ne\nf\nl\n\ufffd\n1\n1\n2\n3\n1\n"))
 
 
 def _without_state_only_the_tree_is_there(opening: Opening) -> str:
     with opening() as workspace:
-        tree = workspace.run_and_snapshot(workspace.shell("echo 1 > f; export V=1; cd /usr; echo 2 > /tmp/t")).tree
+        tree = workspace.run_and_snapshot(
+            workspace.shell("echo 1 > f; export V=1; cd /usr; echo 2 > /tmp/t")
+        ).tree
     with opening(tree, with_state=False) as workspace:
-        return _differs(_said(workspace, f"pwd; cat f; echo $V; {_FILES_IN_TMP}"), "/testbed\n1\n\n")
+        return _differs(
+            _said(workspace, f"pwd; cat f; echo $V; {_FILES_IN_TMP}"), "/testbed\n1\n\n"
+        )
 
 
 def _written_files_are_seen_and_read_back(opening: Opening) -> str:
@@ -168,7 +209,10 @@ def _written_files_are_seen_and_read_back(opening: Opening) -> str:
     with opening() as workspace:
         workspace.write("new folder/file", content)
         workspace.write("/testbed/run.sh", b"echo 1")
-        found = _said(workspace, "chmod 755 run.sh; cat 'new folder/file' > copy; echo more >> 'new folder/file'; rm -r copy/x")
+        found = _said(
+            workspace,
+            "chmod 755 run.sh; cat 'new folder/file' > copy; echo more >> 'new folder/file'; rm -r copy/x",
+        )
         workspace.write("run.sh", b"echo 2")
         return _differs(
             (
@@ -193,7 +237,15 @@ def _links_lead_nowhere_else(opening: Opening) -> str:
             )
             found = [
                 _refused(workspace, path)
-                for path in ("file", "d/secret", "up/secret", "loop", "../tmp/x", "/etc/passwd", "a/../..")
+                for path in (
+                    "file",
+                    "d/secret",
+                    "up/secret",
+                    "loop",
+                    "../tmp/x",
+                    "/etc/passwd",
+                    "a/../..",
+                )
             ]
             workspace.write("in", b"inside")
             tree = workspace.snapshot()
@@ -217,11 +269,16 @@ def _refused(workspace: Workspace, path: str) -> str:
 def _pipes_are_dropped_and_never_waited_for(opening: Opening) -> str:
     with opening() as workspace:
         done = workspace.run_and_snapshot(
-            ("{python}", "-c", "import os; os.mkfifo('p'); open('f', 'w').close(); os.mkfifo('/tmp/q')")
+            (
+                "{python}",
+                "-c",
+                "import os; os.mkfifo('p'); open('f', 'w').close(); os.mkfifo('/tmp/q')",
+            )
         )
         refused = _refused(workspace, "p") if "p" in done.dropped else "kept"
         return _differs(
-            (sorted(done.dropped), _said(workspace, f"ls; {_FILES_IN_TMP}")), (["p", "q"], "f\np\n" if refused else "f\n")
+            (sorted(done.dropped), _said(workspace, f"ls; {_FILES_IN_TMP}")),
+            (["p", "q"], "f\np\n" if refused else "f\n"),
         )
 
 
@@ -243,14 +300,22 @@ def _a_filled_workspace_is_ended(opening: Opening) -> str:
         done = workspace.run_and_snapshot(("{python}", "-c", _FILL))
         if done.completed.stdout or time.monotonic() - begun > 20:
             return f"was not ended: {done.completed}"
-        return _differs((bool(done.undone), done.completed.timed_out, _said(workspace, "ls")), (True, False, ""))
+        return _differs(
+            (bool(done.undone), done.completed.timed_out, _said(workspace, "ls")), (True, False, "")
+        )
 
 
 def _workspaces_are_apart(opening: Opening) -> str:
     mark = secrets.token_hex(8)
     with opening() as one, opening() as other:
-        _said(one, f"export V={mark}; echo {mark} > f; echo {mark} > /tmp/t; chmod -R 777 /testbed /tmp")
-        seen = _said(other, f"ls -A /testbed /tmp; echo $V; grep -rls {mark} /testbed /tmp/t /shell; ls -d /tmp/parley-* 2>&1")
+        _said(
+            one,
+            f"export V={mark}; echo {mark} > f; echo {mark} > /tmp/t; chmod -R 777 /testbed /tmp",
+        )
+        seen = _said(
+            other,
+            f"ls -A /testbed /tmp; echo $V; grep -rls {mark} /testbed /tmp/t /shell; ls -d /tmp/parley-* 2>&1",
+        )
         _said(other, "echo 2 > /testbed/f")
         return _differs(mark in seen, False) or _differs(_said(one, "cat f"), f"{mark}\n")
 
@@ -258,7 +323,9 @@ def _workspaces_are_apart(opening: Opening) -> str:
 def _no_slot_is_held_between_commands(opening: Opening) -> str:
     """More workspaces are open than the host has slots; each runs a command."""
     with opening() as one, opening() as two, opening() as three:
-        return _differs([_said(workspace, "echo 1") for workspace in (one, two, three, one)], ["1\n"] * 4)
+        return _differs(
+            [_said(workspace, "echo 1") for workspace in (one, two, three, one)], ["1\n"] * 4
+        )
 
 
 _OWN: tuple[Callable[[Opening], str], ...] = (

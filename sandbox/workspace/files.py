@@ -78,11 +78,17 @@ def write_file(tree: Path, path: Path, data: bytes, owner: int | None) -> None:
     Raises:
         OSError: a folder has that name, or a file stands in the way of a folder.
     """
-    made = [folder for folder in (path, *path.parents) if folder.is_relative_to(tree) and not folder.exists()]
+    made = [
+        folder
+        for folder in (path, *path.parents)
+        if folder.is_relative_to(tree) and not folder.exists()
+    ]
     path.parent.mkdir(parents=True, exist_ok=True)
     mode = stat.S_IMODE(path.stat().st_mode) & 0o777 if path not in made else 0o644
     fresh = path.with_name(f".parley-{os.urandom(8).hex()}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(
+        fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+    )
     try:
         with open(descriptor, "wb") as file:
             file.write(data)
@@ -96,7 +102,9 @@ def write_file(tree: Path, path: Path, data: bytes, owner: int | None) -> None:
             os.chown(item, owner, owner, follow_symlinks=False)
 
 
-def put_entry(tree: Path, name: str, content: bytes | None, mode: int, is_link: bool, owner: int | None) -> None:
+def put_entry(
+    tree: Path, name: str, content: bytes | None, mode: int, is_link: bool, owner: int | None
+) -> None:
     """Have a path hold a file, a link or nothing; see `Workspace.put`.
 
     Raises:
@@ -105,7 +113,10 @@ def put_entry(tree: Path, name: str, content: bytes | None, mode: int, is_link: 
     parts = Path(name).parts
     if not parts or ".." in parts or name.startswith("/"):
         raise ValueError(f"file name {name!r}: must be a path in the tree")
-    here, made = tree, [here for here in _folders(tree, parts[:-1]) if content is not None and _cleared(here)]
+    here, made = (
+        tree,
+        [here for here in _folders(tree, parts[:-1]) if content is not None and _cleared(here)],
+    )
     for part in parts[:-1]:
         here = here / part
         if here.is_symlink() or not here.is_dir():

@@ -17,7 +17,14 @@ from schemas.base import Frozen
 from schemas.run import Limits
 
 COMMAND_LIMITS = Limits(
-    cpu_s=300, wall_s=120, memory_mb=2048, processes=128, file_mb=128, tmp_mb=256, open_files=1024, output_kb=64
+    cpu_s=300,
+    wall_s=120,
+    memory_mb=2048,
+    processes=128,
+    file_mb=128,
+    tmp_mb=256,
+    open_files=1024,
+    output_kb=64,
 )
 """Bounds of one command, where the caller names none."""
 
@@ -41,12 +48,18 @@ def in_image(image: str, programs: str) -> str:
 
 def image_of(environment: str) -> str:
     """The image that an environment stands for; empty where it is a digest of packages, or Parley's own."""
-    return environment.removeprefix(_IMAGE).partition(":")[2] if environment.startswith(_IMAGE) else ""
+    return (
+        environment.removeprefix(_IMAGE).partition(":")[2] if environment.startswith(_IMAGE) else ""
+    )
 
 
 def programs_of(environment: str) -> str:
     """The folder of an environment's programs, `python` among them, as a command finds it."""
-    return environment.removeprefix(_IMAGE).partition(":")[0] if image_of(environment) else f"{ENVIRONMENT_PLACE}/bin"
+    return (
+        environment.removeprefix(_IMAGE).partition(":")[0]
+        if image_of(environment)
+        else f"{ENVIRONMENT_PLACE}/bin"
+    )
 
 
 class TreeBounds(Frozen):
@@ -174,7 +187,11 @@ class WorkFolder:
     @property
     def binds(self) -> dict[str, str]:
         """Place inside -> folder of this host."""
-        return {self.place: str(self.tree), "/tmp": str(self.path / "tmp"), SHELL_PLACE: str(self.path / "shell")}
+        return {
+            self.place: str(self.tree),
+            "/tmp": str(self.path / "tmp"),
+            SHELL_PLACE: str(self.path / "shell"),
+        }
 
 
 @dataclass(frozen=True)
@@ -193,7 +210,9 @@ class Done:
 class Commands(Protocol):
     """Runs commands on a work folder, one at a time."""
 
-    def run(self, argv: tuple[str, ...], stdin: bytes, limits: Limits, is_over: Callable[[], bool]) -> Completed:
+    def run(
+        self, argv: tuple[str, ...], stdin: bytes, limits: Limits, is_over: Callable[[], bool]
+    ) -> Completed:
         """Run a command to its end or its limit, holding a slot of the host meanwhile, and end its whole process tree.
 
         Args:

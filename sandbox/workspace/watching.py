@@ -73,10 +73,16 @@ class FolderWatch:
             tree: the folder at the top.
             parent: number of the watch of the folder above; none for the one at the top.
         """
-        number: int = self._libc.inotify_add_watch(self._events, f"/proc/self/fd/{folder}".encode(), _ALL_CHANGES)
+        number: int = self._libc.inotify_add_watch(
+            self._events, f"/proc/self/fd/{folder}".encode(), _ALL_CHANGES
+        )
         known, self._tree_of[number] = number in self._tree_of and number >= 0, tree
         self._parent_of[number] = parent
-        return Watched(number, self._written.get(number, ()) if known else None, self._folders.get(number) if known else None)
+        return Watched(
+            number,
+            self._written.get(number, ()) if known else None,
+            self._folders.get(number) if known else None,
+        )
 
     def set_parent(self, number: int, parent: int) -> None:
         """Name the watch of the folder above one that was watched before it."""
@@ -174,7 +180,10 @@ class _PassingLinks:
 def tells_changes(device: int) -> bool:
     """Whether every change of a file there changes its stamp, by the kind of file system; False where that cannot be seen."""
     number = f"{os.major(device)}:{os.minor(device)}"
-    with suppress(OSError), open("/proc/self/mountinfo") as mounts:  # not Linux: nothing is known of it
+    with (
+        suppress(OSError),
+        open("/proc/self/mountinfo") as mounts,
+    ):  # not Linux: nothing is known of it
         for line in mounts:
             fields = line.split()
             if fields[2] == number:

@@ -44,7 +44,9 @@ _IN_MEMORY, _SPARE_MB = Path("/dev/shm"), 4096
 """Where folders are made in memory, and what is left to programs when all of them have grown to their bounds."""
 _KEEPING, _FILLING = threading.Lock(), threading.Lock()
 """Work of one processor: done in turn, the first workspaces of a process go on while others wait; together all would wait."""
-_NAME = re.compile(r"parley-workspace-(?P<namespace>\d+)-(?P<pid>\d+)-(?P<start>\d+)-(?:(?P<most_mb>\d+)-)?.*")
+_NAME = re.compile(
+    r"parley-workspace-(?P<namespace>\d+)-(?P<pid>\d+)-(?P<start>\d+)-(?:(?P<most_mb>\d+)-)?.*"
+)
 
 
 class Workspace:
@@ -78,7 +80,9 @@ class Workspace:
         """What runs a command line in a shell, in the folder and with the exported variables that the last one left."""
         return shell_argv(command, self._folder.place)
 
-    def run(self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b"") -> Completed:
+    def run(
+        self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b""
+    ) -> Completed:
         """Run a command in the tree to its end or its limit, with a slot of the host, and end its whole process tree.
 
         Raises:
@@ -86,13 +90,17 @@ class Workspace:
         """
         with self._lock:
             watch = SizeWatch(self._folder.path, self._bounds.total_mb)
-            completed = self._commands.run(argv, stdin, limits or self._limits, lambda: self._ended.is_set() or watch())
+            completed = self._commands.run(
+                argv, stdin, limits or self._limits, lambda: self._ended.is_set() or watch()
+            )
         if not watch.overrun:
             return completed
         ended = completed.model_copy(update={"timed_out": False})
         return _with_note(ended, f"ended: the workspace held more than {self._bounds.total_mb} MiB")
 
-    def run_and_snapshot(self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b"") -> Done:
+    def run_and_snapshot(
+        self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b""
+    ) -> Done:
         """Run a command and keep the state. Where it left more than the bounds allow, all that it changed is undone.
 
         Raises:
@@ -149,7 +157,9 @@ class Workspace:
             found = inner_path(self._folder.tree, self._folder.place, path)
             write_file(self._folder.tree, found, data, self._owner)
 
-    def put(self, path: str, content: bytes | None, mode: int = 0o644, *, is_link: bool = False) -> None:
+    def put(
+        self, path: str, content: bytes | None, mode: int = 0o644, *, is_link: bool = False
+    ) -> None:
         """Have a path of the tree hold this file or link, or nothing, whatever stands there or in its way. No link is followed.
 
         Args:
@@ -165,14 +175,18 @@ class Workspace:
 
     def _keep(self) -> tuple[str, tuple[str, ...]]:
         with _KEEPING:
-            kept = self._trees.keep(self._folder.tree, self._folder.beside, self._known, self._bounds, self._watch)
+            kept = self._trees.keep(
+                self._folder.tree, self._folder.beside, self._known, self._bounds, self._watch
+            )
         self._tree = kept.digest
         return kept.digest, kept.dropped
 
     def _go_back(self) -> None:
         for folder in (self._folder.tree, *self._folder.beside.values()):
             _empty(folder)
-        self._known = self._trees.restore(self._tree, self._folder.tree, self._folder.beside, self._owner, self._watch)
+        self._known = self._trees.restore(
+            self._tree, self._folder.tree, self._folder.beside, self._owner, self._watch
+        )
 
 
 @contextmanager
@@ -203,10 +217,16 @@ def open_workspace(
         SandboxUnavailable: the sandbox cannot run commands on a folder of this host.
     """
     bounds = bounds or TreeBounds()
-    for used in {root or _disk(), _disk(), _IN_MEMORY}:  # whichever is chosen today: another day it was another
+    for used in {
+        root or _disk(),
+        _disk(),
+        _IN_MEMORY,
+    }:  # whichever is chosen today: another day it was another
         remove_abandoned(used)
     home = root or _root(sandbox, bounds.total_mb)
-    folder = WorkFolder(Path(tempfile.mkdtemp(prefix=_own_prefix(bounds.total_mb), dir=home)), place, shown or {})
+    folder = WorkFolder(
+        Path(tempfile.mkdtemp(prefix=_own_prefix(bounds.total_mb), dir=home)), place, shown or {}
+    )
     try:
         owner = sandbox.owner(folder)
         for made in (folder.tree, *folder.beside.values()):
@@ -215,7 +235,9 @@ def open_workspace(
                 os.chown(made, owner, owner)
         with sandbox.commands(folder) as commands, _watching(sandbox) as watch:
             with _FILLING:
-                known = trees.restore(tree, folder.tree, folder.beside if with_state else {}, owner, watch)
+                known = trees.restore(
+                    tree, folder.tree, folder.beside if with_state else {}, owner, watch
+                )
             yield Workspace(commands, folder, trees, tree, known, owner, limits, bounds, watch)
     finally:
         _remove(folder.path)
@@ -233,9 +255,15 @@ def _root(sandbox: HoldsWorkspaces, most_mb: int) -> Path:
         return _disk()
     found = os.statvfs(_IN_MEMORY)
     room_mb = min(found.f_bavail * found.f_frsize // _MIB, available_mb() or 0)
-    names = filter(None, (_NAME.fullmatch(path.name) for path in _IN_MEMORY.glob("parley-workspace-*")))
+    names = filter(
+        None, (_NAME.fullmatch(path.name) for path in _IN_MEMORY.glob("parley-workspace-*"))
+    )
     growth_mb = most_mb + sum(int(name["most_mb"] or 0) for name in names)
-    return _IN_MEMORY if room_mb - growth_mb >= _SPARE_MB and not found.f_flag & os.ST_NOEXEC else _disk()
+    return (
+        _IN_MEMORY
+        if room_mb - growth_mb >= _SPARE_MB and not found.f_flag & os.ST_NOEXEC
+        else _disk()
+    )
 
 
 def _is_of_this_kernel(sandbox: HoldsWorkspaces) -> bool:
@@ -259,7 +287,9 @@ def workspaces_of(sandbox: Sandbox) -> HoldsWorkspaces:
         SandboxUnavailable: it has none.
     """
     if not (hasattr(sandbox, "owner") and hasattr(sandbox, "commands")):
-        raise SandboxUnavailable(f"sandbox {sandbox.name}: no agent can work in it; take --sandbox bubblewrap or docker")
+        raise SandboxUnavailable(
+            f"sandbox {sandbox.name}: no agent can work in it; take --sandbox bubblewrap or docker"
+        )
     return cast("HoldsWorkspaces", sandbox)
 
 
@@ -276,7 +306,11 @@ def remove_abandoned(root: Path) -> None:
     """Remove workspaces whose Parley was killed. Looks once in each process."""
     for path in root.glob("parley-workspace-*"):
         found = _NAME.fullmatch(path.name)
-        if found and found["namespace"] == str(pid_namespace()) and start_time(int(found["pid"])) != found["start"]:
+        if (
+            found
+            and found["namespace"] == str(pid_namespace())
+            and start_time(int(found["pid"])) != found["start"]
+        ):
             with suppress(OSError):
                 _remove(path)
 

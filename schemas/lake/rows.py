@@ -28,7 +28,11 @@ def _to_plain(kind: pa.DataType) -> Converter | None:
     """Converter from a model's value to Arrow's form of that type; None where Arrow takes the value as it is."""
     if pa.types.is_list(kind):
         inner = _to_plain(kind.value_type)
-        return None if inner is None else lambda value: None if value is None else [inner(item) for item in value]
+        return (
+            None
+            if inner is None
+            else lambda value: None if value is None else [inner(item) for item in value]
+        )
     if not pa.types.is_struct(kind):
         return None
     if _is_pair(kind):
@@ -49,7 +53,11 @@ def _from_plain(kind: pa.DataType) -> Converter | None:
     """Converter back from one Arrow type; None where the model takes the value as it is."""
     if pa.types.is_list(kind):
         inner = _from_plain(kind.value_type)
-        return None if inner is None else lambda value: None if value is None else tuple(inner(item) for item in value)
+        return (
+            None
+            if inner is None
+            else lambda value: None if value is None else tuple(inner(item) for item in value)
+        )
     if not pa.types.is_struct(kind):
         return None
     if _is_pair(kind):
@@ -59,7 +67,13 @@ def _from_plain(kind: pa.DataType) -> Converter | None:
         return None
 
     def back(value: Any) -> Any:
-        return None if value is None else {name: value[name] if inner is None else inner(value[name]) for name, inner in fields}
+        return (
+            None
+            if value is None
+            else {
+                name: value[name] if inner is None else inner(value[name]) for name, inner in fields
+            }
+        )
 
     return back
 
@@ -80,7 +94,9 @@ def to_arrow(table: str, rows: Iterable[BaseModel]) -> pa.Table:
     held = []
     for row in rows:
         if not isinstance(row, spec.model):
-            raise TypeError(f"table {table} holds {spec.model.__name__} rows, not {type(row).__name__}")
+            raise TypeError(
+                f"table {table} holds {spec.model.__name__} rows, not {type(row).__name__}"
+            )
         held.append(row.__dict__)
     return pa.Table.from_arrays([_column(held, field) for field in spec.schema], schema=spec.schema)
 
@@ -114,7 +130,10 @@ def check_version(table: str, schema: pa.Schema, place: str) -> None:
     """
     metadata = schema.metadata or {}
     spec = TABLES[table]
-    found_name, found_version = metadata.get(NAME_KEY, b"?").decode(), metadata.get(VERSION_KEY, b"?").decode()
+    found_name, found_version = (
+        metadata.get(NAME_KEY, b"?").decode(),
+        metadata.get(VERSION_KEY, b"?").decode(),
+    )
     if (found_name, found_version) != (table, str(spec.version)):
         raise SchemaMismatch(
             f"{place} holds table {found_name!r} of schema version {found_version}. This Parley reads {table!r} version"
@@ -146,7 +165,9 @@ def from_arrow(data: pa.Table, model: type[M]) -> list[M]:
         convert = _from_plain(column.type)
         values = column.to_pylist()
         columns[name] = values if convert is None else [convert(value) for value in values]
-    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    rows = [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
     try:
         return _adapter(model).validate_python(rows)
     except ValidationError as error:
@@ -177,7 +198,11 @@ class ModelRows(Sequence[M]):
     def __getitem__(self, at: slice) -> "ModelRows[M]": ...
     def __getitem__(self, at: int | slice) -> "M | ModelRows[M]":
         places = range(len(self))[at]
-        return self.take(places) if isinstance(places, range) else from_arrow(self.data.slice(places, 1), self._model)[0]
+        return (
+            self.take(places)
+            if isinstance(places, range)
+            else from_arrow(self.data.slice(places, 1), self._model)[0]
+        )
 
     def take(self, places: Sequence[int]) -> "ModelRows[M]":
         """Rows at these places, in their order."""

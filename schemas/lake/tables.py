@@ -57,7 +57,12 @@ def arrow_type(annotation: object) -> pa.DataType:
         inner = get_args(annotation)
         if len(inner) == 2 and inner[1] is Ellipsis:
             return pa.list_(pa.field("item", arrow_type(inner[0]), nullable=False))
-        return pa.struct([pa.field(name, arrow_type(a), nullable=False) for name, a in zip(("key", "value"), inner, strict=True)])
+        return pa.struct(
+            [
+                pa.field(name, arrow_type(a), nullable=False)
+                for name, a in zip(("key", "value"), inner, strict=True)
+            ]
+        )
     if get_origin(annotation) is Literal:
         return pa.string()
     if isinstance(annotation, type):
@@ -92,7 +97,10 @@ class Table:
     @cached_property
     def schema(self) -> pa.Schema:
         """Arrow schema of the table's files, its name and version in the metadata."""
-        return pa.schema(_fields(self.model), metadata={NAME_KEY: self.name.encode(), VERSION_KEY: str(self.version).encode()})
+        return pa.schema(
+            _fields(self.model),
+            metadata={NAME_KEY: self.name.encode(), VERSION_KEY: str(self.version).encode()},
+        )
 
 
 _RUN = ("benchmark", "model", "run_id")

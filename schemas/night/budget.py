@@ -24,7 +24,10 @@ class Budget(Frozen):
     gpu_hours: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """GPUs x hours of the model servers that Parley starts."""
     wall_hours: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, validation_alias=AliasChoices("wall_hours", "hours")
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        validation_alias=AliasChoices("wall_hours", "hours"),
     )
     """Hours from the invocation's start; `hours` is the same."""
 
@@ -41,9 +44,13 @@ class Budget(Frozen):
     @model_validator(mode="after")
     def _has_a_cap(self) -> Self:
         if not self.caps:
-            raise ConfigError(f"a budget without a cap: give one of {', '.join(CAPS)}, such as usd=5")
+            raise ConfigError(
+                f"a budget without a cap: give one of {', '.join(CAPS)}, such as usd=5"
+            )
         if self.then == "subsample" and self.tokens is self.usd is None:
-            raise ConfigError("then=subsample needs a cap on tokens or usd: hours cannot be estimated before the first request")
+            raise ConfigError(
+                "then=subsample needs a cap on tokens or usd: hours cannot be estimated before the first request"
+            )
         return self
 
 
@@ -63,7 +70,11 @@ class CapSpent(Frozen):
     def text(self) -> str:
         """What was spent of it, with the unit."""
         amount = f"{self.spent:.0f}" if self.cap == "tokens" else f"{self.spent:.6g}"
-        guessed = f" ({self.n_estimated} answers that nobody counted count by length)" if self.n_estimated else ""
+        guessed = (
+            f" ({self.n_estimated} answers that nobody counted count by length)"
+            if self.n_estimated
+            else ""
+        )
         return f"{amount} {_UNITS[self.cap]} spent{guessed}"
 
 

@@ -43,7 +43,11 @@ class RoleCost:
     @property
     def usd_hourly(self) -> float | None:
         """Cost of the server's hours; None where their price or number is unknown."""
-        return None if self.usd_per_hour is None or self.hours is None else self.usd_per_hour * self.hours
+        return (
+            None
+            if self.usd_per_hour is None or self.hours is None
+            else self.usd_per_hour * self.hours
+        )
 
 
 def tokens_usd(price: Price, input_tokens: float, output_tokens: float) -> float:
@@ -59,7 +63,11 @@ def sum_usd(roles: Iterable[RoleCost]) -> float | None:
     """
     roles = tuple(roles)
     costs = [role.usd for role in roles if not role.is_by_the_hour]
-    return None if None in costs or (roles and not costs) else sum(cost for cost in costs if cost is not None)
+    return (
+        None
+        if None in costs or (roles and not costs)
+        else sum(cost for cost in costs if cost is not None)
+    )
 
 
 def sum_usd_hourly(roles: Iterable[RoleCost]) -> float | None:

@@ -8,7 +8,15 @@ from schemas.base import Frozen
 from schemas.content_id import content_id
 
 _RESULTS = tuple(
-    f"seal.{table}" for table in ("episodes", "run_episodes", "test_verdicts", "forgery_audit", "judge_verdicts", "scores")
+    f"seal.{table}"
+    for table in (
+        "episodes",
+        "run_episodes",
+        "test_verdicts",
+        "forgery_audit",
+        "judge_verdicts",
+        "scores",
+    )
 )
 
 

@@ -74,7 +74,11 @@ class RunWork(Frozen):
     @property
     def n_paid(self) -> int:
         """Requests to models that were paid for, or may have been; those that reached an endpoint where no more is known."""
-        return self.model_calls if self.requests is None else self.requests.paid - self.requests.embedder
+        return (
+            self.model_calls
+            if self.requests is None
+            else self.requests.paid - self.requests.embedder
+        )
 
     @property
     def is_reused(self) -> bool:

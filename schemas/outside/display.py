@@ -13,7 +13,9 @@ LAST_FAULT = "The last fault:"
 
 def plain_line(text: str, width: int = 200) -> str:
     """One line without control, format or bidirectional characters, at most `width` long."""
-    clean = "".join(" " if c.isspace() else c for c in text if c.isspace() or unicodedata.category(c)[0] != "C")
+    clean = "".join(
+        " " if c.isspace() else c for c in text if c.isspace() or unicodedata.category(c)[0] != "C"
+    )
     return clean if len(clean) <= width else clean[: width - 1] + "…"
 
 
@@ -21,7 +23,10 @@ def plain_difference(before: str, after: str, width: int = 60) -> tuple[str, str
     """Both as one plain line, at most `width` long; what is longer is cut around the first difference."""
     one, other = (plain_line(text, len(text)) for text in (before, after))
     spare = max(len(one), len(other)) - width
-    alike = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    alike = next(
+        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+        min(len(one), len(other)),
+    )
     start = min(spare + 1, alike - width // 3)
     if start > 1:
         one, other = "…" + one[start:], "…" + other[start:]

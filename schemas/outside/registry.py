@@ -17,7 +17,12 @@ class Registry(Generic[T]):
     """Things of one kind by name. A thing of ours comes before another distribution's of the same name."""
 
     def __init__(
-        self, kind: str, group: str, built_in: Mapping[str, str], more: Callable[[], Loaders[T]] = dict, remedy: str = ""
+        self,
+        kind: str,
+        group: str,
+        built_in: Mapping[str, str],
+        more: Callable[[], Loaders[T]] = dict,
+        remedy: str = "",
     ) -> None:
         """Declare a registry; nothing is imported.
 
@@ -28,11 +33,19 @@ class Registry(Generic[T]):
             more: returns further things of ours, which are found as the program runs.
             remedy: where to read on, for errors.
         """
-        self.kind, self.group, self.built_in, self.more, self.remedy = kind, group, dict(built_in), more, remedy
+        self.kind, self.group, self.built_in, self.more, self.remedy = (
+            kind,
+            group,
+            dict(built_in),
+            more,
+            remedy,
+        )
 
     def names(self) -> tuple[str, ...]:
         """List all names, sorted. No thing is imported."""
-        return tuple(sorted({*_entry_points(self.group, tuple(sys.path)), *self.more(), *self.built_in}))
+        return tuple(
+            sorted({*_entry_points(self.group, tuple(sys.path)), *self.more(), *self.built_in})
+        )
 
     def load(self, name: str) -> T:
         """Load one thing.

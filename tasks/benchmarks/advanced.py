@@ -58,7 +58,9 @@ class Judging:
 class Resolve(Protocol):
     """Finds what staged rows need beside them. Files are read where a user has them; what must be built is stored in the home."""
 
-    def __call__(self, staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home) -> Staged:
+    def __call__(
+        self, staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home
+    ) -> Staged:
         """Return the rows with digests of all that was found. Rows without a place are quarantined, or missing and not asked.
 
         Args:

@@ -7,7 +7,17 @@ from typing import Any
 from schemas.content_id import content_id
 
 CONDITION_COLUMNS = (
-    *("options", "scoring_options", "simulator", "judges", "embedder", "sampling", "samples", "seed", "task_share"),
+    *(
+        "options",
+        "scoring_options",
+        "simulator",
+        "judges",
+        "embedder",
+        "sampling",
+        "samples",
+        "seed",
+        "task_share",
+    ),
     "conditions",
 )
 """Columns that describe a row's condition. `conditions` is a digest of all of it, also of what the other columns shorten."""
@@ -33,7 +43,9 @@ def condition_of(spec_json: str, task_share: float | None, subsample_seed: int |
         **{f"{SCORING}{name}": value for name, value in spec.get("scoring_options") or ()},
         **{f"{JUDGE}{judge['rubric']}": judge for judge in spec.get("judges") or ()},
     }
-    return {name: json.dumps(part, sort_keys=True) for name, part in parts.items() if part is not None}
+    return {
+        name: json.dumps(part, sort_keys=True) for name, part in parts.items() if part is not None
+    }
 
 
 def without(condition: Condition, *parts: str) -> Condition:
@@ -60,7 +72,10 @@ def fits(condition: Condition, row: Condition) -> bool:
 def condition_cells(condition: Condition) -> tuple[object, ...]:
     """Return the values of `CONDITION_COLUMNS`; None for parts that the condition does not have."""
     share = json.loads(condition["tasks"])[0]
-    judges = {name.removeprefix(JUDGE): _label(json.loads(value)["judge"]) for name, value in _parts(condition, JUDGE)}
+    judges = {
+        name.removeprefix(JUDGE): _label(json.loads(value)["judge"])
+        for name, value in _parts(condition, JUDGE)
+    }
     return (
         _options(condition, OPTION),
         _options(condition, SCORING),
@@ -80,7 +95,9 @@ def _parts(condition: Condition, prefix: str) -> Iterator[tuple[str, str]]:
 
 
 def _options(condition: Condition, prefix: str) -> str | None:
-    chosen = {name.removeprefix(prefix): json.loads(value) for name, value in _parts(condition, prefix)}
+    chosen = {
+        name.removeprefix(prefix): json.loads(value) for name, value in _parts(condition, prefix)
+    }
     return json.dumps(chosen, sort_keys=True) if chosen else None
 
 

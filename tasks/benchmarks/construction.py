@@ -89,7 +89,9 @@ class Review:
     @property
     def ids(self) -> tuple[str, ...]:
         """What ratings name the rows by; none where the sheet is only read."""
-        return tuple(str(row[0]) for row in self.rows) if self.columns[:1] == ("episode_id",) else ()
+        return (
+            tuple(str(row[0]) for row in self.rows) if self.columns[:1] == ("episode_id",) else ()
+        )
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,9 @@ from tasks.benchmarks.templates import Wording
 from tasks.judging.rubric import Rubric
 
 
-def no_programs(problem: Problem, dialog: Dialog, episode: Episode, options: Options) -> Sequence[TestRun]:
+def no_programs(
+    problem: Problem, dialog: Dialog, episode: Episode, options: Options
+) -> Sequence[TestRun]:
     """Nothing is run."""
     return ()
 
@@ -70,7 +72,12 @@ class Benchmark:
         """Raises UnknownName: lists the settings."""
         if name not in self.settings:
             known = (f"{self.name}.{setting}" for setting in self.settings)
-            raise UnknownName("setting", f"{self.name}.{name}", known, "`parley list benchmarks` shows them with their options")
+            raise UnknownName(
+                "setting",
+                f"{self.name}.{name}",
+                known,
+                "`parley list benchmarks` shows them with their options",
+            )
         return self.settings[name]
 
     def split_options(
@@ -84,7 +91,11 @@ class Benchmark:
         """
         options = {o.name: o for o in self.setting(setting).options}
         values = option_values(tuple(options.values()), given, f"{self.name}.{setting}")
-        chosen = {name: v for name, v in values.items() if options[name].always_in_id or v != options[name].default}
+        chosen = {
+            name: v
+            for name, v in values.items()
+            if options[name].always_in_id or v != options[name].default
+        }
         return (
             tuple(sorted((n, v) for n, v in chosen.items() if options[n].affects == "episode")),
             tuple(sorted((n, v) for n, v in chosen.items() if options[n].affects == "scoring")),
@@ -95,12 +106,22 @@ class Benchmark:
         options = self.setting(setting).options
         if any(given.get(option.name) in option.upstream for option in options):
             return {}
-        return {option.name: option.new_runs for option in options if option.new_runs and option.name not in given}
+        return {
+            option.name: option.new_runs
+            for option in options
+            if option.new_runs and option.name not in given
+        }
 
-    def options_of(self, spec: RunSpec, affects: Literal["episode", "scoring"] | None = None) -> dict[str, str]:
+    def options_of(
+        self, spec: RunSpec, affects: Literal["episode", "scoring"] | None = None
+    ) -> dict[str, str]:
         """Options of a run's setting with their values: all, or those of one kind. Others are at their default."""
         given = dict(spec.episode_options + spec.scoring_options)
-        known = [option for option in self.setting(spec.setting).options if affects in (None, option.affects)]
+        known = [
+            option
+            for option in self.setting(spec.setting).options
+            if affects in (None, option.affects)
+        ]
         return {option.name: given.get(option.name, option.default) for option in known}
 
     def prompts_of(self, setting: str, given: Mapping[str, str]) -> dict[str, str]:
@@ -123,7 +144,14 @@ class Benchmark:
     @property
     def all_metrics(self) -> tuple[str, ...]:
         """Metrics of all settings, in that order."""
-        return tuple(dict.fromkeys((*self.scores.metrics, *(name for s in self.settings.values() for name in s.metrics))))
+        return tuple(
+            dict.fromkeys(
+                (
+                    *self.scores.metrics,
+                    *(name for s in self.settings.values() for name in s.metrics),
+                )
+            )
+        )
 
     def limits_of(self, setting: str) -> Limits:
         """Bounds of a setting's programs."""
@@ -136,7 +164,9 @@ class Benchmark:
     def rubrics(self, setting: str) -> tuple[Rubric, ...]:
         """Rubrics that judge a setting's dialogues, in the setting's order."""
         named = self.setting(setting).rubrics
-        return tuple(self.judging.rubrics[name] for name in named) if self.judging is not None else ()
+        return (
+            tuple(self.judging.rubrics[name] for name in named) if self.judging is not None else ()
+        )
 
     def due(self, setting: str, options: Options, dialog: Dialog) -> Due:
         """What an episode of the dialog must have in the end. One that is not asked has its scores, without values."""
@@ -147,4 +177,6 @@ class Benchmark:
         if self.scores.due is not None:
             return self.scores.due(setting=setting, options=options, dialog=dialog)
         turns = dialog.generated_turns
-        return Due(len(turns), frozenset((turn, self.scores.metrics[0]) for turn in turns), turns=turns)
+        return Due(
+            len(turns), frozenset((turn, self.scores.metrics[0]) for turn in turns), turns=turns
+        )

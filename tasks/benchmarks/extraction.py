@@ -31,7 +31,9 @@ def reads_markdown(options: Options) -> bool:
     return options.get(EXTRACTION) == MARKDOWN
 
 
-def python_program(answer: str, options: Options, reference: str, tests: Iterable[str]) -> ExtractedCode:
+def python_program(
+    answer: str, options: Options, reference: str, tests: Iterable[str]
+) -> ExtractedCode:
     """Return the Python program of an answer by the run's option.
 
     Args:

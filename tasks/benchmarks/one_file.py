@@ -30,13 +30,38 @@ from schemas.problem import BASE_INSTRUCTION, NO_TESTS, Instruction, Problem, Te
 from schemas.run import Limits
 from schemas.score import Score, UnscoredReason, reason_of
 from schemas.verdict import Outcome
-from tasks.benchmarks.advanced import JudgeRequest, Judging, Play, Resources, fenced_reference, scripted_chat
-from tasks.benchmarks.contract import NO_PROGRAMS, Benchmark, Data, Due, Played, Programs, ScoreRequest, Scores, Staged, TestRun
+from tasks.benchmarks.advanced import (
+    JudgeRequest,
+    Judging,
+    Play,
+    Resources,
+    fenced_reference,
+    scripted_chat,
+)
+from tasks.benchmarks.contract import (
+    NO_PROGRAMS,
+    Benchmark,
+    Data,
+    Due,
+    Played,
+    Programs,
+    ScoreRequest,
+    Scores,
+    Staged,
+    TestRun,
+)
 from tasks.benchmarks.extraction import extraction_option, python_program
 from tasks.benchmarks.one_file_items import Item as Item  # a benchmark imports these from here
 from tasks.benchmarks.one_file_items import Repository as Repository
 from tasks.benchmarks.one_file_work import LIMITS, MOST_ROUNDS, cast, patch_runs
-from tasks.benchmarks.raw_lines import SUFFIXES, BadRow, Line, parse_object, read_lines, relative_name
+from tasks.benchmarks.raw_lines import (
+    SUFFIXES,
+    BadRow,
+    Line,
+    parse_object,
+    read_lines,
+    relative_name,
+)
 from tasks.benchmarks.results import Results
 from tasks.benchmarks.setting import About, Options, Setting
 from tasks.benchmarks.staging import Staging
@@ -91,11 +116,17 @@ class _OneFile:
         files = _files(source)
         for path in files:
             file = relative_name(path, source)
-            staging.add_lines(file, read_lines(path), lambda line, file=file: self._made(line, file, dataset_version))
+            staging.add_lines(
+                file,
+                read_lines(path),
+                lambda line, file=file: self._made(line, file, dataset_version),
+            )
         staging.require_lines(source, len(files))
         return staging.staged()
 
-    def resolve(self, staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home) -> Staged:
+    def resolve(
+        self, staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home
+    ) -> Staged:
         """Store the repositories of all tasks. Rows that were staged before name theirs already."""
         found: dict[str, Repository | None] = {}
         for path in _files(source) if source is not None else ():
@@ -112,7 +143,11 @@ class _OneFile:
                 raise ConfigError(
                     f"task {problem.problem_id}: the files of its repository are not stored. Name the data by --data"
                 )
-            return problem.model_copy(update={"repo": repository.stored(problem.repo, home)}) if repository else problem
+            return (
+                problem.model_copy(update={"repo": repository.stored(problem.repo, home)})
+                if repository
+                else problem
+            )
 
         return replace(staged, problems=tuple(map(resolved, staged.problems)))
 
@@ -129,7 +164,11 @@ class _OneFile:
         except Exception as fault:
             raise _own_fault(self.make, f"the row {place}", fault) from fault
         if not isinstance(item, Item):
-            raise _own_fault(self.make, f"the row {place}", TypeError(f"it returned {item!r:.60} instead of an Item"))
+            raise _own_fault(
+                self.make,
+                f"the row {place}",
+                TypeError(f"it returned {item!r:.60} instead of an Item"),
+            )
         item.require(self.agentic, self.has_tests, self.metric is not None)
         return item
 
@@ -138,7 +177,12 @@ class _OneFile:
         item = self._item(row, f"{file}:{line.number}")
         messages = item.by_setting(tuple(self.settings))
         reference = item.repository.diff if item.repository else item.reference
-        parts = [row, {name: list(texts) for name, texts in messages.items()}, list(item.tests), reference]
+        parts = [
+            row,
+            {name: list(texts) for name, texts in messages.items()},
+            list(item.tests),
+            reference,
+        ]
         kind = "patch" if item.repository else "statements"
         first = next(iter(messages.values()))[0]
         suite = TestSuite(tests=tuple(item.tests), kind=kind) if item.tests else NO_TESTS
@@ -152,10 +196,14 @@ class _OneFile:
             reference_code=reference,
             source_file=file,
             source_line=line.number,
-            row_digest=content_id([*parts, *([asdict(item.repository)] if item.repository else [])]),
+            row_digest=content_id(
+                [*parts, *([asdict(item.repository)] if item.repository else [])]
+            ),
             repo=item.repository.snapshot(item.id, item.tests) if item.repository else None,
         )
-        return problem, [self._dialog(problem, setting, messages[setting]) for setting in self.settings]
+        return problem, [
+            self._dialog(problem, setting, messages[setting]) for setting in self.settings
+        ]
 
     def _dialog(self, problem: Problem, setting: str, texts: Sequence[str]) -> Dialog:
         turns = [
@@ -180,7 +228,11 @@ class _OneFile:
     def _metric_of(self, problem: Problem) -> Metric[..., Any]:
         if self.agentic:
             return resolved
-        return unit_tests if self.metric is None or problem.instructions[0].suite != NO_TESTS else self.metric
+        return (
+            unit_tests
+            if self.metric is None or problem.instructions[0].suite != NO_TESTS
+            else self.metric
+        )
 
     def plays(self, setting: str, dialog: Dialog) -> bool:
         """Tell whether the setting plays a dialog."""
@@ -188,17 +240,27 @@ class _OneFile:
 
     def gold_answer(self, problem: Problem, turn: int) -> str:
         """Return the reference: as a program where tests run it, as a diff where the task has a repository."""
-        is_program = problem.instructions[0].suite.kind == "statements" and problem.instructions[0].suite != NO_TESTS
+        is_program = (
+            problem.instructions[0].suite.kind == "statements"
+            and problem.instructions[0].suite != NO_TESTS
+        )
         return fenced_reference(problem, turn) if is_program else problem.reference_code
 
     def due(self, setting: str, options: Options, dialog: Dialog) -> Due:
         """Return an answer to each message, and one score of the last; an agent has as many rounds as it takes, and one score."""
         if self.agentic:
-            return Due(MOST_ROUNDS, frozenset({(0, resolved.name)}), is_exact=False, usual=len(dialog.generated_turns))
+            return Due(
+                MOST_ROUNDS,
+                frozenset({(0, resolved.name)}),
+                is_exact=False,
+                usual=len(dialog.generated_turns),
+            )
         turns = dialog.generated_turns
         return Due(len(turns), frozenset({(turns[-1], dict(dialog.labels)[METRIC])}), turns=turns)
 
-    def test_runs(self, problem: Problem, dialog: Dialog, episode: Episode, options: Options) -> Sequence[TestRun]:
+    def test_runs(
+        self, problem: Problem, dialog: Dialog, episode: Episode, options: Options
+    ) -> Sequence[TestRun]:
         """Return the tests of the last answer's program; none where the task has no tests."""
         if self.agentic:
             return patch_runs(problem, episode)
@@ -206,10 +268,23 @@ class _OneFile:
         answer = episode.answer(turn)
         if suite == NO_TESTS:
             return ()
-        found = None if answer is None else python_program(answer, options, problem.reference_code, suite.tests)
+        found = (
+            None
+            if answer is None
+            else python_program(answer, options, problem.reference_code, suite.tests)
+        )
         code, is_readable = (None, True) if found is None else (found.code, found.is_readable)
         reference = problem.reference_code or None
-        return (TestRun(turn, BASE_INSTRUCTION, code, suite.tests, reference=reference, is_readable=is_readable),)
+        return (
+            TestRun(
+                turn,
+                BASE_INSTRUCTION,
+                code,
+                suite.tests,
+                reference=reference,
+                is_readable=is_readable,
+            ),
+        )
 
     def judge_runs(self, request: JudgeRequest) -> Sequence[JudgeRun]:
         """Return the judgement of the last answer."""
@@ -217,17 +292,24 @@ class _OneFile:
         answer = request.episode.answer(turn)
         if answer is None or self.judge is None:
             return ()
-        asked = "\n\n".join(one.content or "" for one in request.dialog.turns if one.role is Role.USER)
+        asked = "\n\n".join(
+            one.content or "" for one in request.dialog.turns if one.role is Role.USER
+        )
         try:
             prompt = self.judge(asked, answer, request.problem.reference_code)
         except Exception as fault:
-            raise _own_fault(self.judge, f"the answer to {request.problem.problem_id}", fault) from fault
+            raise _own_fault(
+                self.judge, f"the answer to {request.problem.problem_id}", fault
+            ) from fault
         return (JudgeRun(turn, request.rubric, (Message(Role.USER, prompt),)),)
 
     def score(self, request: ScoreRequest) -> Sequence[Score]:
         """Score the last answer of each dialogue, or what an agent left."""
         chosen = self._metric_of(request.problem)
-        return [request.row(one, chosen, self._value(request, one), turn=self._scored_turn(one)) for one in request.played]
+        return [
+            request.row(one, chosen, self._value(request, one), turn=self._scored_turn(one))
+            for one in request.played
+        ]
 
     def _scored_turn(self, played: Played) -> int:
         return 0 if self.agentic else played.dialog.generated_turns[-1]
@@ -239,11 +321,19 @@ class _OneFile:
             for verdict in played.verdicts:
                 if verdict.outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT):
                     has_passed = verdict.outcome is Outcome.PASSED
-                    return resolved(has_passed, True) if self.agentic else unit_tests(int(has_passed), 1)
+                    return (
+                        resolved(has_passed, True)
+                        if self.agentic
+                        else unit_tests(int(has_passed), 1)
+                    )
             return missing
         if chosen is judged_rating:
             for one in played.judgements:
-                return judged_rating(one.value) if one.value is not None else UnscoredReason(one.unscored_reason or "infra")
+                return (
+                    judged_rating(one.value)
+                    if one.value is not None
+                    else UnscoredReason(one.unscored_reason or "infra")
+                )
             return missing
         if answer is None:
             return missing
@@ -251,22 +341,36 @@ class _OneFile:
             value = chosen(answer, request.problem.reference_code)
             return UnscoredReason.UNDEFINED if value is None else float(value)
         except Exception as fault:
-            raise _own_fault(chosen.function, f"the answer to {request.problem.problem_id}", fault) from fault
+            raise _own_fault(
+                chosen.function, f"the answer to {request.problem.problem_id}", fault
+            ) from fault
 
 
 def _files(source: Path) -> Sequence[Path]:
-    files = sorted(path for path in source.glob("*") if path.name.endswith(SUFFIXES)) if source.is_dir() else [source]
+    files = (
+        sorted(path for path in source.glob("*") if path.name.endswith(SUFFIXES))
+        if source.is_dir()
+        else [source]
+    )
     if not files or not files[0].is_file():
-        raise SourceUnreadable(f"{source} is no {' or '.join(SUFFIXES)} file, and no folder with one: name the data by --data")
+        raise SourceUnreadable(
+            f"{source} is no {' or '.join(SUFFIXES)} file, and no folder with one: name the data by --data"
+        )
     return files
 
 
 def _own_fault(function: Callable[..., Any], what: str, fault: Exception) -> ConfigError:
     """Return the error for a function of the benchmark's file that failed on `what`."""
     code = function.__code__
-    lines = [frame.lineno for frame in extract_tb(fault.__traceback__) if frame.filename == code.co_filename]
+    lines = [
+        frame.lineno
+        for frame in extract_tb(fault.__traceback__)
+        if frame.filename == code.co_filename
+    ]
     place = f"{code.co_filename}:{lines[-1] if lines else code.co_firstlineno}"
-    return ConfigError(f"{place}: {code.co_name} failed on {what}: {type(fault).__name__}: {fault}. Correct the function")
+    return ConfigError(
+        f"{place}: {code.co_name} failed on {what}: {type(fault).__name__}: {fault}. Correct the function"
+    )
 
 
 def benchmark(
@@ -305,15 +409,21 @@ def benchmark(
         raise ValueError(f"benchmark {name!r}: name one of metric, judge and agentic")
     tested = has_tests if has_tests is not None else agentic or (metric is None and judge is None)
     if not tested and metric is None and judge is None:
-        raise ValueError(f"benchmark {name!r}: its answers have no tests, so name a metric or a judge")
+        raise ValueError(
+            f"benchmark {name!r}: its answers have no tests, so name a metric or a judge"
+        )
 
     def make_benchmark(make: Callable[[dict[str, Any]], Item]) -> Benchmark:
         file = Path(make.__code__.co_filename)
         for mart in marts:
             if not (file.parent / mart).is_file():
-                raise ValueError(f"benchmark {name!r}: no file {file.parent / mart}; marts are SQL files beside {file.name}")
+                raise ValueError(
+                    f"benchmark {name!r}: no file {file.parent / mart}; marts are SQL files beside {file.name}"
+                )
         helps = dict(settings or {CHAT: "the user's messages, one after another"})
-        parts = _OneFile(name, helps, make, judged_rating if judge else metric, judge, tested, agentic)
+        parts = _OneFile(
+            name, helps, make, judged_rating if judge else metric, judge, tested, agentic
+        )
         rubric = Rubric(
             name=f"{name}_rating",
             version=version,
@@ -325,7 +435,10 @@ def benchmark(
         )
         of_tests = resolved if agentic else unit_tests
         metrics = [one for one in (of_tests if tested else None, parts.metric) if one is not None]
-        rubrics, options = (rubric.name,) if judge else (), (extraction_option("scoring"),) if tested and not agentic else ()
+        rubrics, options = (
+            (rubric.name,) if judge else (),
+            (extraction_option("scoring"),) if tested and not agentic else (),
+        )
         return Benchmark(
             about=About(name=name, version=version, title=title or name, paper=paper),
             data=Data(
@@ -337,7 +450,9 @@ def benchmark(
                 plays=parts.plays,
             ),
             settings={
-                one: Setting(name=one, help=text, rubrics=rubrics, options=options, runs_programs=tested)
+                one: Setting(
+                    name=one, help=text, rubrics=rubrics, options=options, runs_programs=tested
+                )
                 for one, text in helps.items()
             },
             play=Play(cast=cast if agentic else scripted_chat, gold_answer=parts.gold_answer),
@@ -350,7 +465,9 @@ def benchmark(
             if tested
             else NO_PROGRAMS,
             judging=Judging({rubric.name: rubric}, parts.judge_runs) if judge else None,
-            scores=Scores(metrics=tuple(one.name for one in metrics), score=parts.score, due=parts.due),
+            scores=Scores(
+                metrics=tuple(one.name for one in metrics), score=parts.score, due=parts.due
+            ),
             results=Results(marts=tuple(file.parent / mart for mart in marts)),
         )
 

@@ -37,7 +37,9 @@ class Repository:
             BadRow: names the first file or test that will not do.
         """
         for part in (self.files, self.test_files, self.fixed):
-            if not isinstance(part, Mapping) or not all(isinstance(text, str) for text in part.values()):
+            if not isinstance(part, Mapping) or not all(
+                isinstance(text, str) for text in part.values()
+            ):
                 raise BadRow("wrong_type", f"{part!r:.60} is no mapping of path to text")
             try:
                 require_paths(part)
@@ -48,12 +50,17 @@ class Repository:
                     raise BadRow("wrong_type", f"the text of {path} does not end with a line end")
         for test in tests:
             if test.partition("::")[0] not in self.test_files or "::" not in test:
-                raise BadRow("wrong_type", f"test {test!r} is no `FILE::NAME` of {', '.join(self.test_files) or 'test_files'}")
+                raise BadRow(
+                    "wrong_type",
+                    f"test {test!r} is no `FILE::NAME` of {', '.join(self.test_files) or 'test_files'}",
+                )
 
     @property
     def diff(self) -> str:
         """The reference's changes as a unified diff."""
-        return "".join(line for path, text in self.fixed.items() for line in self._changed(path, text))
+        return "".join(
+            line for path, text in self.fixed.items() for line in self._changed(path, text)
+        )
 
     def _changed(self, path: str, text: str) -> Iterator[str]:
         old = self.files.get(path)
@@ -72,9 +79,19 @@ class Repository:
             folder = Path(name)
             make_repository(folder, self.files)
             commit = run_git(folder, "rev-parse", "HEAD").decode().strip()
-            tree = Checkouts(trees, home.checkouts).tree(GitRepository(folder, snapshot.repo), commit)
-        tests = {path: Entry(0o644, trees.add(text.encode())) for path, text in self.test_files.items()}
-        return snapshot.model_copy(update={"base_commit": commit, "tree": tree, "tested_tree": trees.with_files(tree, tests)})
+            tree = Checkouts(trees, home.checkouts).tree(
+                GitRepository(folder, snapshot.repo), commit
+            )
+        tests = {
+            path: Entry(0o644, trees.add(text.encode())) for path, text in self.test_files.items()
+        }
+        return snapshot.model_copy(
+            update={
+                "base_commit": commit,
+                "tree": tree,
+                "tested_tree": trees.with_files(tree, tests),
+            }
+        )
 
 
 @dataclass(frozen=True)
@@ -100,11 +117,22 @@ class Item:
 
     def by_setting(self, settings: Sequence[str]) -> Mapping[str, Sequence[str]]:
         """Return setting -> messages. Raises BadRow where a setting has none."""
-        found = self.messages if isinstance(self.messages, Mapping) else dict.fromkeys(settings, self.messages)
+        found = (
+            self.messages
+            if isinstance(self.messages, Mapping)
+            else dict.fromkeys(settings, self.messages)
+        )
         for setting in settings:
             texts = found.get(setting, ())
-            if not _is_list(texts) or not texts or not all(isinstance(text, str) and text.strip() for text in texts):
-                raise BadRow("wrong_type", f"setting {setting} needs a list of messages that are not blank, not {texts!r}")
+            if (
+                not _is_list(texts)
+                or not texts
+                or not all(isinstance(text, str) and text.strip() for text in texts)
+            ):
+                raise BadRow(
+                    "wrong_type",
+                    f"setting {setting} needs a list of messages that are not blank, not {texts!r}",
+                )
         return found
 
     def require(self, is_agentic: bool, has_tests: bool, has_metric: bool) -> None:
@@ -122,13 +150,21 @@ class Item:
                 raise BadRow("wrong_type", f"{name} is {text!r:.60}, and must be a text")
         if is_agentic != (self.repository is not None):
             word = "no" if is_agentic else "a"
-            raise BadRow("wrong_type", f"the task has {word} repository, and the benchmark says agentic={is_agentic}")
+            raise BadRow(
+                "wrong_type",
+                f"the task has {word} repository, and the benchmark says agentic={is_agentic}",
+            )
         if self.repository is not None:
             self.repository.require(self.tests)
         if self.tests and not has_tests:
-            raise BadRow("wrong_type", "the task has tests, and the benchmark does not say has_tests=True")
+            raise BadRow(
+                "wrong_type", "the task has tests, and the benchmark does not say has_tests=True"
+            )
         if not self.tests and not has_metric:
-            raise BadRow("missing_field", "the task has no tests, and the benchmark has no metric or judge for answers without")
+            raise BadRow(
+                "missing_field",
+                "the task has no tests, and the benchmark has no metric or judge for answers without",
+            )
 
 
 def _is_list(value: object) -> bool:

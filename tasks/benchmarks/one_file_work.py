@@ -37,13 +37,24 @@ class WaitingUser:
             return Stop(StopReason.FINISHED)
         if n > len(self.texts) and not self.is_agent:
             return Stop(StopReason.FINISHED)
-        return Step(turn=n, role=self.role, content=self.texts[n - 1] if n <= len(self.texts) else NOTHING_TO_ADD)
+        return Step(
+            turn=n,
+            role=self.role,
+            content=self.texts[n - 1] if n <= len(self.texts) else NOTHING_TO_ADD,
+        )
 
 
 def cast(request: CastRequest) -> Cast:
     """Seat the subject, and a user that waits until its work is done."""
-    user = WaitingUser(tuple(own_texts(request.dialog, request.options)), request.make_seat is not None)
-    return Cast(subject=request.subject_seat(), counterpart=user, max_turns=MOST_ROUNDS, max_steps=MOST_STEPS)
+    user = WaitingUser(
+        tuple(own_texts(request.dialog, request.options)), request.make_seat is not None
+    )
+    return Cast(
+        subject=request.subject_seat(),
+        counterpart=user,
+        max_turns=MOST_ROUNDS,
+        max_steps=MOST_STEPS,
+    )
 
 
 def patch_runs(problem: Problem, episode: Episode) -> Sequence[TestRun]:

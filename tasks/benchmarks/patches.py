@@ -29,7 +29,11 @@ def final_patch(episode: Episode) -> tuple[int, str | None]:
     None for the patch where there was no answer at all.
     """
     own = [step for step in episode.steps if step.role is Role.ASSISTANT]
-    left = [step for step in own if step.kind is StepKind.ARTIFACT and any(name == PATCH for name, _ in step.labels)]
+    left = [
+        step
+        for step in own
+        if step.kind is StepKind.ARTIFACT and any(name == PATCH for name, _ in step.labels)
+    ]
     said = [step for step in own if step.kind is StepKind.MESSAGE]
     turn = max((step.turn for step in (*left, *said)), default=1)
     if left:

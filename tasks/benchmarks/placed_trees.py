@@ -42,16 +42,24 @@ def trees_below_resources(source_of: FindSource, fits: FitsSource) -> Resolve:
     A dialog whose files are missing, or do not fit, is told so: it is not asked, and its scores are unscored for that.
     """
 
-    def resolve(staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home) -> Staged:
+    def resolve(
+        staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home
+    ) -> Staged:
         known: dict[Source, TreeDigests | None] = {}
 
         def placed(dialog: Dialog) -> Dialog:
             place = source_of(dialog)
             if place is None:
                 return dialog
-            folder = resources[place.resource] / place.folder if place.resource in resources else None
+            folder = (
+                resources[place.resource] / place.folder if place.resource in resources else None
+            )
             if place not in known:
-                known[place] = tree_digests(folder, place.packages) if folder is not None and folder.is_dir() else None
+                known[place] = (
+                    tree_digests(folder, place.packages)
+                    if folder is not None and folder.is_dir()
+                    else None
+                )
             digests = known[place]
             if digests is None or folder is None or not fits(dialog, folder):
                 return dialog.with_tree(MISSING)

@@ -45,7 +45,11 @@ class CastRequest:
 
     def subject_seat(self, history: HistoryPolicy = HistoryPolicy.ON_POLICY) -> Seat:
         """Who sits in the subject's seat: the run's agent, or the bare chat model; but a script's answers go first."""
-        seat = self.make_seat(history) if self.make_seat else ChatSubject(self.subject, self.sampling, history)
+        seat = (
+            self.make_seat(history)
+            if self.make_seat
+            else ChatSubject(self.subject, self.sampling, history)
+        )
         return partly_scripted(seat, self.dialog)
 
 
@@ -78,7 +82,11 @@ def scripted_chat(request: CastRequest) -> Cast:
     """The dialog's own messages of the user, and a subject that sees the whole dialogue."""
     texts = own_texts(request.dialog, request.options)
     # One more than there are texts, so that the user ends the dialogue and not the limit.
-    return Cast(subject=request.subject_seat(), counterpart=ScriptedUser(tuple(texts)), max_turns=len(texts) + 1)
+    return Cast(
+        subject=request.subject_seat(),
+        counterpart=ScriptedUser(tuple(texts)),
+        max_turns=len(texts) + 1,
+    )
 
 
 def fenced_reference(problem: Problem, turn: int) -> str:

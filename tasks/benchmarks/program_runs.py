@@ -84,7 +84,9 @@ class TestRuns(Protocol):
 
     __test__ = False  # not a pytest class
 
-    def __call__(self, problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]) -> Sequence[TestRun]: ...
+    def __call__(
+        self, problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]
+    ) -> Sequence[TestRun]: ...
 
 
 @dataclass(frozen=True)

@@ -126,19 +126,29 @@ class PublicDataset(Frozen):
     @property
     def known_rows(self) -> int | None:
         """Rows as stated, else the sum over the files; None where it is not known."""
-        return self.rows if self.rows is not None else _sum(facts.rows for facts in self.files.values())
+        return (
+            self.rows
+            if self.rows is not None
+            else _sum(facts.rows for facts in self.files.values())
+        )
 
     @property
     def known_bytes(self) -> int | None:
         """Size as stated, else the sum over the files; None where it is not known."""
-        return self.bytes if self.bytes is not None else _sum(facts.bytes for facts in self.files.values())
+        return (
+            self.bytes
+            if self.bytes is not None
+            else _sum(facts.bytes for facts in self.files.values())
+        )
 
     @property
     def known_digest(self) -> str | None:
         """Digest as stated, else of the files' digests; None where one of these is not known."""
         digests = {place: facts.sha256 for place, facts in self.files.items()}
         known = {place: digest for place, digest in digests.items() if digest is not None}
-        return self.digest or (content_digest(known) if known and len(known) == len(digests) else None)
+        return self.digest or (
+            content_digest(known) if known and len(known) == len(digests) else None
+        )
 
     def command(self, folder: Path) -> str:
         """Return a command that uses the dataset once its files lie in the folder."""
@@ -155,13 +165,18 @@ class PublicDataset(Frozen):
     def places(self) -> tuple[str, ...]:
         """Places of its files, as far as they are known; patterns stand for the others."""
         wanted = (item for source in self.sources for item in source.files.items())
-        named = (place if "*" not in path else f"{place}/{PurePosixPath(path).name}" for path, place in wanted)
+        named = (
+            place if "*" not in path else f"{place}/{PurePosixPath(path).name}"
+            for path, place in wanted
+        )
         return tuple(self.files) or tuple(named)
 
     @model_validator(mode="after")
     def _says_how_to_get_it(self) -> Self:
         if not self.sources and not self.note:
-            raise ValueError("a dataset without sources needs a note that says where such data come from")
+            raise ValueError(
+                "a dataset without sources needs a note that says where such data come from"
+            )
         return self
 
 
@@ -192,11 +207,18 @@ def read_datasets(declared: Traversable | None, benchmark: str) -> tuple[PublicD
         return ()
     try:
         fields = _DECLARED.validate_python(yaml.safe_load(declared.read_text(encoding="utf-8")))
-        return tuple(PublicDataset.model_validate({**one, "name": name, "benchmark": benchmark}) for name, one in fields.items())
+        return tuple(
+            PublicDataset.model_validate({**one, "name": name, "benchmark": benchmark})
+            for name, one in fields.items()
+        )
     except (OSError, yaml.YAMLError, ValidationError) as error:
         raise ConfigError(f"{declared}: no declaration of datasets: {error}") from error
 
 
 def _sum(numbers: Iterable[int | None]) -> int | None:
     known = list(numbers)
-    return sum(number for number in known if number is not None) if known and None not in known else None
+    return (
+        sum(number for number in known if number is not None)
+        if known and None not in known
+        else None
+    )

@@ -68,9 +68,13 @@ def read_lines(path: Path) -> Iterator[Line | Fault]:
                 if content:
                     yield Line(number, content)
     except (EOFError, zlib.error, gzip.BadGzipFile) as fault:
-        yield Fault(number + 1 if number else 0, "torn_gzip", f"{fault}: unpack it, or fetch it again")
+        yield Fault(
+            number + 1 if number else 0, "torn_gzip", f"{fault}: unpack it, or fetch it again"
+        )
     except OSError as fault:
-        yield Fault(number + 1 if number else 0, "unreadable_file", fault.strerror or type(fault).__name__)
+        yield Fault(
+            number + 1 if number else 0, "unreadable_file", fault.strerror or type(fault).__name__
+        )
 
 
 def relative_name(path: Path, source: Path) -> str:
@@ -100,7 +104,9 @@ def parse_object(content: bytes) -> dict[str, Any]:
     try:
         json.dumps(raw, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
-        raise BadRow("lone_surrogate", "a text holds half a surrogate pair, which no file can store") from None
+        raise BadRow(
+            "lone_surrogate", "a text holds half a surrogate pair, which no file can store"
+        ) from None
     except RecursionError:
         raise BadRow("broken_json", "nested too deeply") from None
     return raw
@@ -110,7 +116,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]
-        raise BadRow("duplicate_key", f"the key {next(n for n in names if names.count(n) > 1)!r} occurs twice in one object")
+        raise BadRow(
+            "duplicate_key",
+            f"the key {next(n for n in names if names.count(n) > 1)!r} occurs twice in one object",
+        )
     return made
 
 
@@ -132,7 +141,9 @@ def validated(model: type[Row], raw: dict[str, Any], own_reasons: Collection[str
     except ValidationError as invalid:
         kind = invalid.errors()[0]["type"]
         other = "missing_field" if kind == "missing" else "wrong_type"
-        raise BadRow(kind if kind in ("blank_text", *own_reasons) else other, _describe(invalid)) from None
+        raise BadRow(
+            kind if kind in ("blank_text", *own_reasons) else other, _describe(invalid)
+        ) from None
 
 
 def _describe(invalid: ValidationError) -> str:
@@ -159,5 +170,8 @@ def quarantined_row(
 
 def nothing_read(source: Path, n_files: int, faults: Sequence[QuarantinedRow]) -> str:
     """The error for files without one readable row."""
-    found = "; ".join(f"{fault.source_file}: {fault.detail}" for fault in faults) or f"{n_files} empty file(s)"
+    found = (
+        "; ".join(f"{fault.source_file}: {fault.detail}" for fault in faults)
+        or f"{n_files} empty file(s)"
+    )
     return f"{source} has task files but not one readable row ({found}). Fetch them again, or give another file or folder"

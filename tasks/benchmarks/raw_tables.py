@@ -31,7 +31,11 @@ def read_parquet(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]
                     number += 1
                     yield Line(number, _as_json(row))
     except (OSError, ValueError, pa.ArrowException) as fault:
-        yield Fault(number + 1 if number else 0, "unreadable_file", str(fault).partition("\n")[0] or type(fault).__name__)
+        yield Fault(
+            number + 1 if number else 0,
+            "unreadable_file",
+            str(fault).partition("\n")[0] or type(fault).__name__,
+        )
 
 
 def read_csv(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]:
@@ -46,11 +50,21 @@ def read_csv(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]:
             while (row := _next_row(rows)) is not None:
                 number += 1
                 if None in row or None in row.values():
-                    yield Fault(number, "broken_csv", "the row has another number of fields than the first line")
+                    yield Fault(
+                        number,
+                        "broken_csv",
+                        "the row has another number of fields than the first line",
+                    )
                     continue
-                yield Line(number, _as_json({name: cell for name, cell in row.items() if name in columns}))
+                yield Line(
+                    number, _as_json({name: cell for name, cell in row.items() if name in columns})
+                )
     except (OSError, ValueError, csv.Error) as fault:
-        yield Fault(number + 1 if number else 0, "unreadable_file", str(fault).partition("\n")[0] or type(fault).__name__)
+        yield Fault(
+            number + 1 if number else 0,
+            "unreadable_file",
+            str(fault).partition("\n")[0] or type(fault).__name__,
+        )
 
 
 def _next_row(rows: "csv.DictReader[str]") -> dict[str, Any] | None:
@@ -77,7 +91,9 @@ def read_hub(source: Path | str, columns: Collection[str]) -> tuple[str, Iterato
     """
     name, _, split = str(source).removeprefix(HUB).partition("@")
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
-        raise SourceUnreadable(f"{source} names no dataset of the hub: write {HUB}OWNER/NAME or {HUB}OWNER/NAME@SPLIT")
+        raise SourceUnreadable(
+            f"{source} names no dataset of the hub: write {HUB}OWNER/NAME or {HUB}OWNER/NAME@SPLIT"
+        )
     try:
         datasets: Any = import_module("datasets")  # an extra: the next lines say how to get it
     except ImportError:
@@ -108,10 +124,14 @@ def _hub_lines(table: Any, columns: Collection[str]) -> Iterator[Line]:
 def _split(name: str, wanted: str, known: tuple[str, ...]) -> str:
     if wanted in known:
         return wanted
-    if not wanted and (len(known) == 1 or (known and all(re.search(r"\d", split) for split in known))):
+    if not wanted and (
+        len(known) == 1 or (known and all(re.search(r"\d", split) for split in known))
+    ):
         return max(known, key=version_key)
     fault = f"has no split {wanted!r}" if wanted else "has several splits"
-    raise SourceUnreadable(f"{HUB}{name} {fault}: give one of {', '.join(f'{HUB}{name}@{split}' for split in known)}")
+    raise SourceUnreadable(
+        f"{HUB}{name} {fault}: give one of {', '.join(f'{HUB}{name}@{split}' for split in known)}"
+    )
 
 
 def version_key(name: str) -> tuple[tuple[int, ...], str]:
@@ -121,6 +141,6 @@ def version_key(name: str) -> tuple[tuple[int, ...], str]:
 
 def _as_json(row: Mapping[str, Any]) -> bytes:
     """A cell that JSON has no form for becomes an object that names its type: no text field takes that."""
-    return json.dumps(row, ensure_ascii=False, default=lambda cell: {"type": type(cell).__name__}).encode(
-        "utf-8", "surrogatepass"
-    )
+    return json.dumps(
+        row, ensure_ascii=False, default=lambda cell: {"type": type(cell).__name__}
+    ).encode("utf-8", "surrogatepass")

@@ -67,10 +67,14 @@ def _add_file(path: str) -> str:
     """
     file = Path(path).absolute()
     if not file.is_file():
-        raise ConfigError(f"{path}: no such file. A benchmark is a name of `parley list benchmarks`, or the path of a .py file")
+        raise ConfigError(
+            f"{path}: no such file. A benchmark is a name of `parley list benchmarks`, or the path of a .py file"
+        )
     other = _files().get(file.stem)
     if other != file and file.stem in BENCHMARKS.names():
-        raise ConfigError(f"{path}: {other or 'another benchmark'} has the name {file.stem!r} already. Rename the file")
+        raise ConfigError(
+            f"{path}: {other or 'another benchmark'} has the name {file.stem!r} already. Rename the file"
+        )
     if other is None:
         os.environ[FILES_VARIABLE] = os.pathsep.join((*map(str, _files().values()), str(file)))
     return file.stem
@@ -107,6 +111,8 @@ def _load_file(path: Path) -> "Benchmark":
 def _import_fault(path: Path, error: Exception) -> str:
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f"{path}:{error.lineno}: {type(error).__name__}: {error.msg}: {(error.text or '').strip()}. Correct this line"
-    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)]
+    lines = [
+        frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)
+    ]
     place = f"{path}:{lines[-1]}" if lines else str(path)
     return f"{place}: the file cannot be imported: {type(error).__name__}: {error}. `python {path}` shows where it fails"

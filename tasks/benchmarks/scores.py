@@ -131,7 +131,9 @@ class Scores:
     """Asked where the setting has an embedder."""
     due: FindDue | None = None
     """None: as many rounds as the dialog has messages of the user, and the headline metric in each."""
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    ranges: Mapping[str, tuple[float, float]] = field(
+        default_factory=dict[str, tuple[float, float]]
+    )
     """Lowest and highest value of the metrics that are not shares in [0, 1]."""
     implications: tuple[tuple[str, float, str, float], ...] = ()
     """(metric, value, implied metric, implied value), on the same turn: the quality checks hold scores to them."""

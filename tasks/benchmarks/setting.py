@@ -72,9 +72,13 @@ def option_values(known: Sequence[Option], given: Mapping[str, str], owner: str)
     options = {option.name: option for option in known}
     for name, value in given.items():
         if name not in options:
-            raise UnknownName("option", name, options, "" if options else f"{owner} has no options", of=owner)
+            raise UnknownName(
+                "option", name, options, "" if options else f"{owner} has no options", of=owner
+            )
         if not options[name].takes(value):
-            raise ConfigError(f"option {name}={value!r}: takes one of {', '.join(options[name].choices)}")
+            raise ConfigError(
+                f"option {name}={value!r}: takes one of {', '.join(options[name].choices)}"
+            )
     return {name: given.get(name, option.default) for name, option in options.items()}
 
 
@@ -125,12 +129,21 @@ class Setting:
             subject: the subject's. Without `own`, the simulated user is greedy.
         """
         if own is not None:
-            return own if own.max_tokens else own.model_copy(update={"max_tokens": self.simulator_tokens})
-        bounds = (self.simulator_tokens, subject.max_tokens if self.simulator_heeds_subject else None)
+            return (
+                own
+                if own.max_tokens
+                else own.model_copy(update={"max_tokens": self.simulator_tokens})
+            )
+        bounds = (
+            self.simulator_tokens,
+            subject.max_tokens if self.simulator_heeds_subject else None,
+        )
         return Sampling(max_tokens=min((bound for bound in bounds if bound), default=None))
 
     def bounded(self, sampling: Sampling) -> Sampling:
         """The sampling with no more tokens than the setting allows."""
         if self.most_tokens is None:
             return sampling
-        return sampling.model_copy(update={"max_tokens": min(self.most_tokens, sampling.max_tokens or self.most_tokens)})
+        return sampling.model_copy(
+            update={"max_tokens": min(self.most_tokens, sampling.max_tokens or self.most_tokens)}
+        )

@@ -25,7 +25,10 @@ class Staging:
         self.quarantined: list[QuarantinedRow] = []
 
     def add_lines(
-        self, file: str, lines: Iterable[Line | Fault], make: Callable[[Line], tuple[Problem, Iterable[Dialog]]]
+        self,
+        file: str,
+        lines: Iterable[Line | Fault],
+        make: Callable[[Line], tuple[Problem, Iterable[Dialog]]],
     ) -> None:
         """Stage or quarantine each row of a file.
 
@@ -52,7 +55,10 @@ class Staging:
             problem, dialogs = make()
             name = problem.problem_id
             if name in self._first_seen:
-                raise BadRow("duplicate_id", f"{name} was in {self._first_seen[name]} already; the first one is kept")
+                raise BadRow(
+                    "duplicate_id",
+                    f"{name} was in {self._first_seen[name]} already; the first one is kept",
+                )
         except BadRow as bad:
             self.quarantine(file, number, bad, content)
             return False
@@ -65,7 +71,9 @@ class Staging:
     def quarantine(self, file: str, number: int, bad: BadRow, content: bytes = b"") -> None:
         """Count an input row that cannot be staged."""
         self._n_input += 1
-        self.quarantined.append(quarantined_row(self._benchmark, self._version, file, number, bad, content))
+        self.quarantined.append(
+            quarantined_row(self._benchmark, self._version, file, number, bad, content)
+        )
 
     def require_lines(self, source: Path, n_files: int) -> None:
         """Raise SourceUnreadable where no file had a single line."""
@@ -74,4 +82,10 @@ class Staging:
 
     def staged(self, contexts: Iterable[Context] = ()) -> Staged:
         """Return all rows so far."""
-        return Staged(tuple(self.dialogs), tuple(self.problems), tuple(self.quarantined), self._n_input, tuple(contexts))
+        return Staged(
+            tuple(self.dialogs),
+            tuple(self.problems),
+            tuple(self.quarantined),
+            self._n_input,
+            tuple(contexts),
+        )

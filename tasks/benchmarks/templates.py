@@ -87,12 +87,20 @@ def read_templates(folder: Path, known: Mapping[str, Template]) -> Texts:
         ConfigError: names the file, the placeholder at fault and the remedy.
     """
     if not folder.is_dir():
-        raise ConfigError(f"templates {folder}: no such folder. Give one with a file NAME.md for each text; {_REMEDY}")
-    files = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".") and path.name.lower() != "readme.md"]
+        raise ConfigError(
+            f"templates {folder}: no such folder. Give one with a file NAME.md for each text; {_REMEDY}"
+        )
+    files = [
+        path
+        for path in sorted(folder.iterdir())
+        if not path.name.startswith(".") and path.name.lower() != "readme.md"
+    ]
     texts = {path.name.removesuffix(".md"): _read(path, known) for path in files}
     if not texts:
         raise ConfigError(f"templates {folder}: the folder holds no file NAME.md; {_REMEDY}")
-    return {name: text for name, text in texts.items() if name not in known or text != known[name].text}
+    return {
+        name: text for name, text in texts.items() if name not in known or text != known[name].text
+    }
 
 
 def _read(path: Path, known: Mapping[str, Template]) -> str:
@@ -100,12 +108,16 @@ def _read(path: Path, known: Mapping[str, Template]) -> str:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"template {path}: it is not UTF-8 text ({type(error).__name__}). Save it as UTF-8") from None
+        raise ConfigError(
+            f"template {path}: it is not UTF-8 text ({type(error).__name__}). Save it as UTF-8"
+        ) from None
     while header := _HEADER.match(text):
         text = text[header.end() :]
     text = text.strip("\n")
     if not text.strip():
-        raise ConfigError(f"template {path}: the file holds no text. Write some, or remove the file to use Parley's own")
+        raise ConfigError(
+            f"template {path}: the file holds no text. Write some, or remove the file to use Parley's own"
+        )
     _check(path, text, template)
     return text
 
@@ -118,9 +130,13 @@ def _template_of(path: Path, known: Mapping[str, Template]) -> Template:
     template = known[name]
     if template.kind == "judge" and rest and rest[-1] == SYSTEM:
         rest = rest[:-1]
-    if len(rest) > 1 or (rest and ANY not in template.variants and rest[0] not in template.variants):
+    if len(rest) > 1 or (
+        rest and ANY not in template.variants and rest[0] not in template.variants
+    ):
         variants = ", ".join(template.variants) or "none"
-        raise ConfigError(f"template {path}: {name} has no variant {'.'.join(rest)!r}. Rename the file; variants: {variants}")
+        raise ConfigError(
+            f"template {path}: {name} has no variant {'.'.join(rest)!r}. Rename the file; variants: {variants}"
+        )
     return template
 
 
@@ -137,8 +153,14 @@ def _check(path: Path, text: str, template: Template) -> None:
         return
     missing = [name for name in template.needed if name not in held]
     if missing:
-        raise ConfigError(f"template {path}: it lacks {{{missing[0]}}}, so that value would not be shown. Add it")
-    if template.answer and FORM not in held and not all(name in text.lower() for name in template.answer):
+        raise ConfigError(
+            f"template {path}: it lacks {{{missing[0]}}}, so that value would not be shown. Add it"
+        )
+    if (
+        template.answer
+        and FORM not in held
+        and not all(name in text.lower() for name in template.answer)
+    ):
         fields = ", ".join(template.answer)
         raise ConfigError(
             f"template {path}: it does not ask for an answer that can be read. Add {{{FORM}}}, or ask for a JSON object with"

@@ -22,14 +22,20 @@ _RECORDINGS = (".jsonl", ".jsonl.gz")
 _LOST = "went away while it was looked at"
 
 
-def find_folders(source: CheckpointSource, root: Path, digests: FileDigests, now_s: float) -> list[Found]:
+def find_folders(
+    source: CheckpointSource, root: Path, digests: FileDigests, now_s: float
+) -> list[Found]:
     """Folders with weights below a folder, at any depth up to four.
 
     Raises:
         UsageError: there is no such folder, or it cannot be read.
     """
     _require_folder(root)
-    return [_checkpoint(source, folder, digests, now_s) for folder in _folders(root, source.only) if _is_wanted(source, folder)]
+    return [
+        _checkpoint(source, folder, digests, now_s)
+        for folder in _folders(root, source.only)
+        if _is_wanted(source, folder)
+    ]
 
 
 def find_recordings(source: CheckpointSource, root: Path, now_s: float) -> list[Found]:
@@ -48,7 +54,9 @@ def find_recordings(source: CheckpointSource, root: Path, now_s: float) -> list[
 
 def _require_folder(root: Path) -> None:
     if not os.access(root, os.R_OK | os.X_OK) or not root.is_dir():
-        raise UsageError(f"source {root}: no such folder, or no right to read it. Is its disk mounted?")
+        raise UsageError(
+            f"source {root}: no such folder, or no right to read it. Is its disk mounted?"
+        )
 
 
 def _folders(root: Path, only: str) -> Iterator[Path]:
@@ -72,7 +80,10 @@ def _folders(root: Path, only: str) -> Iterator[Path]:
 
 def _below(folder: Path) -> list[os.DirEntry[str]]:
     try:
-        return sorted((e for e in os.scandir(folder) if not e.name.startswith(".") and os.path.isdir(e)), key=lambda e: e.name)
+        return sorted(
+            (e for e in os.scandir(folder) if not e.name.startswith(".") and os.path.isdir(e)),
+            key=lambda e: e.name,
+        )
     except OSError:
         return []
 
@@ -80,12 +91,18 @@ def _below(folder: Path) -> list[os.DirEntry[str]]:
 def _is_wanted(source: CheckpointSource, folder: Path) -> bool:
     marked = source.marker is not None and (folder / source.marker).is_file()
     try:
-        return marked or (folder / INDEX).is_file() or ((folder / _CONFIG).is_file() and bool(weight_files(folder)))
+        return (
+            marked
+            or (folder / INDEX).is_file()
+            or ((folder / _CONFIG).is_file() and bool(weight_files(folder)))
+        )
     except OSError:
         return False
 
 
-def _checkpoint(source: CheckpointSource, folder: Path, digests: FileDigests, now_s: float) -> Found:
+def _checkpoint(
+    source: CheckpointSource, folder: Path, digests: FileDigests, now_s: float
+) -> Found:
     step = step_of(folder.name)
     family = source.family or (folder.parent.name if step is not None else folder.name)
     digest, lacks, changed_s = "", "", 0.0

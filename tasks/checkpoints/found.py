@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from tasks.checkpoints.source import CheckpointSource
 
-_STEP = re.compile(r"(?:^|[-_. ])(?:checkpoint|ckpt|global[-_]?step|step|iter|iteration|update)s?[-_=]?(\d+)$", re.IGNORECASE)
+_STEP = re.compile(
+    r"(?:^|[-_. ])(?:checkpoint|ckpt|global[-_]?step|step|iter|iteration|update)s?[-_=]?(\d+)$",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)

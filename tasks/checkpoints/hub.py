@@ -17,7 +17,12 @@ from urllib.parse import quote
 from schemas.errors import ModelUnavailable
 from tasks.checkpoints.found import Found, step_of
 from tasks.checkpoints.source import CheckpointSource
-from tasks.language.endpoints.hub_address import HUB_VARIABLE, KEY_VARIABLE, hub_address, hub_headers
+from tasks.language.endpoints.hub_address import (
+    HUB_VARIABLE,
+    KEY_VARIABLE,
+    hub_address,
+    hub_headers,
+)
 from tasks.language.weights import model_names, weight_names
 
 _TIMEOUT_S = 30.0
@@ -25,7 +30,9 @@ Contents = tuple[str, ...]
 """Names and digests of the files that make a model."""
 
 
-def find_revisions(source: CheckpointSource, earlier: Sequence[str] = (), environ: Mapping[str, str] = os.environ) -> list[Found]:
+def find_revisions(
+    source: CheckpointSource, earlier: Sequence[str] = (), environ: Mapping[str, str] = os.environ
+) -> list[Found]:
     """Branches and tags; of several names for one commit the first.
 
     Args:
@@ -41,11 +48,15 @@ def find_revisions(source: CheckpointSource, earlier: Sequence[str] = (), enviro
         name, commit = str(one.get("name", "")), str(one.get("targetCommit", ""))
         if name and commit and fnmatch(name, source.only):
             named.setdefault(commit, name)
-    revisions = [_revision(source, repository, name, commit, environ) for commit, name in named.items()]
+    revisions = [
+        _revision(source, repository, name, commit, environ) for commit, name in named.items()
+    ]
     return _standing_for(revisions, earlier, lambda commit: _contents(repository, commit, environ))
 
 
-def _standing_for(revisions: Iterable[Found], earlier: Sequence[str], contents_of: Callable[[str], Contents]) -> list[Found]:
+def _standing_for(
+    revisions: Iterable[Found], earlier: Sequence[str], contents_of: Callable[[str], Contents]
+) -> list[Found]:
     """The revisions, each by the first commit that holds the same model: one taken before, else the oldest."""
     first: dict[Contents, str] = {}
     unread = iter(earlier)
@@ -67,7 +78,10 @@ def _standing_for(revisions: Iterable[Found], earlier: Sequence[str], contents_o
 def _contents(repository: str, commit: str, environ: Mapping[str, str]) -> Contents:
     """What a commit holds; empty where no weights are among it."""
     path = f"/api/models/{quote(repository)}/revision/{quote(commit)}?blobs=true"
-    files = {str(row.get("rfilename")): row for row in _rows(_asked(path, repository, environ), "siblings")}
+    files = {
+        str(row.get("rfilename")): row
+        for row in _rows(_asked(path, repository, environ), "siblings")
+    }
     if not weight_names(files):
         return ()
     return tuple(f"{name} {_digest_of(files[name]) or commit}" for name in model_names(files))
@@ -78,8 +92,12 @@ def _digest_of(file: Mapping[str, Any]) -> str:
     return str((lfs.get("sha256") if isinstance(lfs, dict) else None) or file.get("blobId") or "")
 
 
-def _revision(source: CheckpointSource, repository: str, name: str, commit: str, environ: Mapping[str, str]) -> Found:
-    history = _asked(f"/api/models/{quote(repository)}/commits/{quote(commit)}?limit=1", repository, environ)
+def _revision(
+    source: CheckpointSource, repository: str, name: str, commit: str, environ: Mapping[str, str]
+) -> Found:
+    history = _asked(
+        f"/api/models/{quote(repository)}/commits/{quote(commit)}?limit=1", repository, environ
+    )
     return Found(
         source=source,
         spec=f"vllm:{repository}",

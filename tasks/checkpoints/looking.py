@@ -27,7 +27,9 @@ class Sighting:
     unread: tuple[Unread, ...] = ()
 
 
-def look(home: Home, sources: Sequence[CheckpointSource], folder: Path, now_s: float | None = None) -> Sighting:
+def look(
+    home: Home, sources: Sequence[CheckpointSource], folder: Path, now_s: float | None = None
+) -> Sighting:
     """Look through the sources. A source that cannot be read keeps no other one back. The first of two has what both hold.
 
     Args:
@@ -47,7 +49,9 @@ def look(home: Home, sources: Sequence[CheckpointSource], folder: Path, now_s: f
     return Sighting(tuple(_with_copies_named(newest_first(found.values()))), tuple(unread))
 
 
-def _look_into(source: CheckpointSource, folder: Path, digests: FileDigests, now_s: float, home: Home) -> list[Found]:
+def _look_into(
+    source: CheckpointSource, folder: Path, digests: FileDigests, now_s: float, home: Home
+) -> list[Found]:
     match source.kind:
         case "directory":
             return find_folders(source, _located(folder, source.place), digests, now_s)
@@ -61,7 +65,11 @@ def _look_into(source: CheckpointSource, folder: Path, digests: FileDigests, now
 
 def _taken_before(home: Home, repository: str) -> list[str]:
     """Commits of a repository that nights took, the latest first."""
-    rows = [row for row in known_checkpoints(home).values() if row.kind == "repository" and row.source == repository]
+    rows = [
+        row
+        for row in known_checkpoints(home).values()
+        if row.kind == "repository" and row.source == repository
+    ]
     return [row.digest for row in sorted(rows, key=lambda row: row.found_at, reverse=True)]
 
 
@@ -74,7 +82,11 @@ def _served(source: CheckpointSource) -> list[Found]:
 
     url = source.place.rstrip("/")
     headers = tuple(sorted(source.ask.get("headers", {}).items()))
-    names = asyncio.run(listed_models(ModelEndpoint(base_url=url, key_env=source.ask.get("key_env"), headers=headers)))
+    names = asyncio.run(
+        listed_models(
+            ModelEndpoint(base_url=url, key_env=source.ask.get("key_env"), headers=headers)
+        )
+    )
     return [
         Found(
             source=source,
@@ -97,4 +109,7 @@ def _with_copies_named(found: Sequence[Found]) -> list[Found]:
     for one in reversed(found):
         if one.digest:
             first.setdefault(one.digest, one)
-    return [one if first.get(one.digest, one) is one else replace(one, copy_of=first[one.digest].path) for one in found]
+    return [
+        one if first.get(one.digest, one) is one else replace(one, copy_of=first[one.digest].path)
+        for one in found
+    ]

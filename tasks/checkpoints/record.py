@@ -41,6 +41,8 @@ def _row(found: Found, before: Checkpoint | None) -> Checkpoint:
         kind=found.source.kind,
         source=found.source.place,
         path=found.path,
-        changed_at=datetime.fromtimestamp(found.changed_s, UTC).isoformat(timespec="seconds") if found.changed_s else "",
+        changed_at=datetime.fromtimestamp(found.changed_s, UTC).isoformat(timespec="seconds")
+        if found.changed_s
+        else "",
         found_at=before.found_at if before else utc_now(),
     )

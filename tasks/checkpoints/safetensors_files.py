@@ -47,7 +47,9 @@ def read_header(path: Path) -> Header:
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
         raise NotWhole(f"{path.name} is no safetensors file: its header cannot be read") from None
     if size != _LENGTH_BYTES + length + end:
-        raise NotWhole(f"{path.name} has {size} bytes, its header speaks of {_LENGTH_BYTES + length + end}")
+        raise NotWhole(
+            f"{path.name} has {size} bytes, its header speaks of {_LENGTH_BYTES + length + end}"
+        )
     return Header(frozenset(tensors), end)
 
 
@@ -73,11 +75,15 @@ def require_whole(folder: Path, files: Sequence[Path]) -> None:
         if not places or not all(type(name) is str for name in places.values()):
             raise ValueError
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise NotWhole(f"{INDEX} cannot be read: its `weight_map` is to say which file holds each tensor") from None
+        raise NotWhole(
+            f"{INDEX} cannot be read: its `weight_map` is to say which file holds each tensor"
+        ) from None
     _require_agreement(places, total, headers)
 
 
-def _require_agreement(places: Mapping[str, str], total: object, headers: Mapping[str, Header]) -> None:
+def _require_agreement(
+    places: Mapping[str, str], total: object, headers: Mapping[str, Header]
+) -> None:
     for name in sorted(set(places.values())):
         if name not in headers:
             raise NotWhole(f"{name} is missing, {INDEX} names it")

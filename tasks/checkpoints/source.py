@@ -66,7 +66,9 @@ class CheckpointSource(Frozen):
 
     def request(self, spec: str, name: str | None, revision: str, family: str) -> ModelRequest:
         """How one checkpoint is asked for. It is compared with the others of its family, which `ask` may name otherwise."""
-        return ModelRequest.model_validate({"family": family, **self.ask, "spec": spec, "name": name, "revision": revision})
+        return ModelRequest.model_validate(
+            {"family": family, **self.ask, "spec": spec, "name": name, "revision": revision}
+        )
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
@@ -76,15 +78,23 @@ class CheckpointSource(Frozen):
                 f"a source of checkpoints names {len(given)} places; give it one of directory, recordings, repository, endpoint"
             )
         if self.repository is not None and self.repository.count("/") != 1:
-            raise ConfigError(f"source {self.repository!r}: a repository is named ORGANISATION/NAME")
+            raise ConfigError(
+                f"source {self.repository!r}: a repository is named ORGANISATION/NAME"
+            )
         if self.endpoint is not None and not self.endpoint.startswith(("http://", "https://")):
-            raise ConfigError(f"source {self.endpoint!r}: an endpoint's base URL begins with http:// or https://")
+            raise ConfigError(
+                f"source {self.endpoint!r}: an endpoint's base URL begins with http:// or https://"
+            )
         for name, kinds in _ON_DISK.items():
             if name in self.model_fields_set and self.kind not in kinds:
-                raise ConfigError(f"source {self.place!r}: `{name}` is for {' and '.join(sorted(kinds))}; leave it out")
+                raise ConfigError(
+                    f"source {self.place!r}: `{name}` is for {' and '.join(sorted(kinds))}; leave it out"
+                )
         wrong = [name for name in _OWN if name in self.ask]
         if wrong:
-            raise ConfigError(f"source {self.place!r}: `ask` names {', '.join(wrong)}, which each checkpoint has of its own")
+            raise ConfigError(
+                f"source {self.place!r}: `ask` names {', '.join(wrong)}, which each checkpoint has of its own"
+            )
         try:
             self.request(_SPECS[self.kind], None, "1", "any")
         except ValidationError as error:

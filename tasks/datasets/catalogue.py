@@ -15,7 +15,9 @@ def datasets_of(benchmark: Benchmark) -> tuple[PublicDataset, ...]:
 
 def all_datasets() -> tuple[PublicDataset, ...]:
     """Return the public datasets of every benchmark, by benchmark."""
-    return tuple(dataset for name in BENCHMARKS.names() for dataset in datasets_of(BENCHMARKS.load(name)))
+    return tuple(
+        dataset for name in BENCHMARKS.names() for dataset in datasets_of(BENCHMARKS.load(name))
+    )
 
 
 def find_datasets(name: str) -> tuple[PublicDataset, ...]:
@@ -34,7 +36,9 @@ def find_datasets(name: str) -> tuple[PublicDataset, ...]:
     return found
 
 
-def unknown_dataset(name: str, known: Sequence[PublicDataset], kind: str = "dataset") -> UnknownName:
+def unknown_dataset(
+    name: str, known: Sequence[PublicDataset], kind: str = "dataset"
+) -> UnknownName:
     """Return the error for a name that no dataset has; it names the nearest one."""
     names = tuple(dict.fromkeys(one.name for one in known))
     return UnknownName(kind, name, names, "`parley data` shows them all")

@@ -44,7 +44,13 @@ def download(url: str, to: Path, headers: Mapping[str, str]) -> None:
         try:
             _continue(url, partial, headers)
             break
-        except (_Broken, urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
+        except (
+            _Broken,
+            urllib.error.URLError,
+            HTTPException,
+            TimeoutError,
+            ConnectionError,
+        ) as error:
             _refuse(url, error)
             failures = failures + 1 if _size(partial) <= before else 1
             if failures == _ATTEMPTS:
@@ -71,7 +77,13 @@ class _SameHostKeepsHeaders(urllib.request.HTTPRedirectHandler):
     """Redirects that carry our headers to the same host only: a key is nobody else's."""
 
     def redirect_request(
-        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: HTTPMessage,
+        newurl: str,
     ) -> urllib.request.Request | None:
         request = super().redirect_request(req, fp, code, msg, headers, newurl)
         if request is not None and urlsplit(newurl).netloc == urlsplit(req.full_url).netloc:
@@ -100,7 +112,9 @@ def _continue(url: str, partial: Path, headers: Mapping[str, str]) -> None:
         partial.unlink()  # longer than the file: it is of another one
         raise _Broken("the rest of the file could not be asked for") from error
     with response:
-        if response.status != 206 or not (response.headers.get("Content-Range") or "").startswith(f"bytes {start}-"):
+        if response.status != 206 or not (response.headers.get("Content-Range") or "").startswith(
+            f"bytes {start}-"
+        ):
             start = 0
         length = response.headers.get("Content-Length")
         with partial.open("r+b" if start else "wb") as out:
@@ -116,8 +130,14 @@ def _continue(url: str, partial: Path, headers: Mapping[str, str]) -> None:
 def _refuse(url: str, error: Exception) -> None:
     """Raise where asking again cannot help."""
     if isinstance(error, urllib.error.HTTPError) and error.code not in _LATER:
-        why = {401: ": it wants a key", 403: ": it wants a key, or terms to be accepted", 404: ": there is no such file"}
-        raise DataUnavailable(f"{_shown(url)} answered {error.code}{why.get(error.code, '')}") from error
+        why = {
+            401: ": it wants a key",
+            403: ": it wants a key, or terms to be accepted",
+            404: ": there is no such file",
+        }
+        raise DataUnavailable(
+            f"{_shown(url)} answered {error.code}{why.get(error.code, '')}"
+        ) from error
 
 
 def _reason(error: Exception) -> str:

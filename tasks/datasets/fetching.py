@@ -27,7 +27,10 @@ class Fetched:
 
 
 def fetch_dataset(
-    dataset: PublicDataset, home: Home, say: Callable[[str], None], environ: Mapping[str, str] = os.environ
+    dataset: PublicDataset,
+    home: Home,
+    say: Callable[[str], None],
+    environ: Mapping[str, str] = os.environ,
 ) -> Fetched:
     """Bring a dataset here, unless it is. Files that a user brought are verified and kept.
 
@@ -45,11 +48,19 @@ def fetch_dataset(
             return Fetched(dataset, folders.folder(dataset), there, was_there=True)
         if not dataset.sources:
             raise UsageError(f"{dataset.full_name} cannot be fetched. {dataset.note}")
-        return Fetched(dataset, folders.folder(dataset), _from_sources(dataset, folders, say, environ), was_there=False)
+        return Fetched(
+            dataset,
+            folders.folder(dataset),
+            _from_sources(dataset, folders, say, environ),
+            was_there=False,
+        )
 
 
 def _from_sources(
-    dataset: PublicDataset, folders: DataFolders, say: Callable[[str], None], environ: Mapping[str, str]
+    dataset: PublicDataset,
+    folders: DataFolders,
+    say: Callable[[str], None],
+    environ: Mapping[str, str],
 ) -> Receipt:
     faults: list[str] = []
     for number, source in enumerate(dataset.sources):
@@ -68,11 +79,18 @@ def _from_sources(
         shutil.rmtree(folders.partial(dataset))
         return receipt
     raise DataUnavailable(
-        "\n".join((f"{dataset.full_name} could not be fetched: {'; '.join(faults)}", *lines_to_bring(dataset, folders)))
+        "\n".join(
+            (
+                f"{dataset.full_name} could not be fetched: {'; '.join(faults)}",
+                *lines_to_bring(dataset, folders),
+            )
+        )
     )
 
 
-def _fetch(source: Source, into: Path, say: Callable[[str], None], environ: Mapping[str, str]) -> str:
+def _fetch(
+    source: Source, into: Path, say: Callable[[str], None], environ: Mapping[str, str]
+) -> str:
     if isinstance(source, HubSource):
         return hub.fetch(source, into, say, environ)
     if isinstance(source, GitSource):
@@ -88,11 +106,21 @@ def _verified_files(dataset: PublicDataset, folders: DataFolders) -> Receipt | N
     """
     folder, receipt = folders.folder(dataset), folders.receipt(dataset)
     if receipt is not None and all((folder / place).is_file() for place in receipt.files):
-        return receipt if {place: received(folder / place) for place in receipt.files} == receipt.files else None
+        return (
+            receipt
+            if {place: received(folder / place) for place in receipt.files} == receipt.files
+            else None
+        )
     places = list(dataset.files) if dataset.files else [place for place, _ in files_below(folder)]
-    if not places or dataset.known_digest is None or not all((folder / place).is_file() for place in places):
+    if (
+        not places
+        or dataset.known_digest is None
+        or not all((folder / place).is_file() for place in places)
+    ):
         return None
-    receipt = Receipt(source="brought by hand", files={place: received(folder / place) for place in places})
+    receipt = Receipt(
+        source="brought by hand", files={place: received(folder / place) for place in places}
+    )
     if fault := _fault(dataset, receipt):
         raise DataUnavailable(f"{folder}: {fault}. Remove it, or bring the right one")
     folders.write_receipt(dataset, receipt)

@@ -85,15 +85,21 @@ class DataFolders:
 
     def write_receipt(self, dataset: PublicDataset, receipt: Receipt) -> None:
         """Note what was fetched: from now on the dataset counts as fetched."""
-        replace_file(self._receipt_file(dataset), (receipt.model_dump_json(indent=1) + "\n").encode())
+        replace_file(
+            self._receipt_file(dataset), (receipt.model_dump_json(indent=1) + "\n").encode()
+        )
 
     def state(self, dataset: PublicDataset) -> State:
         """Return what of the dataset is here. Looks at names and sizes, and reads no data."""
         folder, receipt = self.folder(dataset), self.receipt(dataset)
-        if receipt is not None and all(_size(folder / place) == file.bytes for place, file in receipt.files.items()):
+        if receipt is not None and all(
+            _size(folder / place) == file.bytes for place, file in receipt.files.items()
+        ):
             return State.FETCHED
         there = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
-        if there and all(_may_be(folder / place, facts.bytes) for place, facts in dataset.files.items()):
+        if there and all(
+            _may_be(folder / place, facts.bytes) for place, facts in dataset.files.items()
+        ):
             return State.BROUGHT
         return State.UNFINISHED if there or self.partial(dataset).exists() else State.ABSENT
 

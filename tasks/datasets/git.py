@@ -16,7 +16,9 @@ _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 _NAMED_COMMIT = re.compile(r"([0-9a-f]{40}):(.+)")
 
 
-def fetch(source: GitSource, into: Path, say: Callable[[str], None], environ: Mapping[str, str]) -> str:
+def fetch(
+    source: GitSource, into: Path, say: Callable[[str], None], environ: Mapping[str, str]
+) -> str:
     """Write the source's files into a folder; return the commit. Objects of an earlier call are not fetched again.
 
     Only the files that are wanted cross the network, where the server can leave others out.
@@ -26,7 +28,9 @@ def fetch(source: GitSource, into: Path, say: Callable[[str], None], environ: Ma
     """
     repository = _Repository(into / _REPOSITORY, source.git, source.address, environ)
     wanted = {commit: dict[str, str]() for commit in (source.commit,)}
-    for path, place in ({source.archive: _REPOSITORY + "-archive"} if source.archive else source.files).items():
+    for path, place in (
+        {source.archive: _REPOSITORY + "-archive"} if source.archive else source.files
+    ).items():
         named = _NAMED_COMMIT.fullmatch(path)
         commit, path = named.groups() if named else (source.commit, path)
         wanted.setdefault(commit, {})[path] = place
@@ -61,7 +65,15 @@ class _Repository:
         is_partial: whether files are fetched one by one, where the server can leave others out.
     """
 
-    def __init__(self, folder: Path, url: str, where: str, environ: Mapping[str, str], *, is_partial: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        url: str,
+        where: str,
+        environ: Mapping[str, str],
+        *,
+        is_partial: bool = True,
+    ) -> None:
         self._folder, self._where, self._is_partial = folder, where, is_partial
         self._environ = {**environ, "GIT_TERMINAL_PROMPT": "0", "GIT_DIR": str(folder)}
         if not (folder / "HEAD").exists():
@@ -87,12 +99,28 @@ class _Repository:
 
     def fetch_blobs(self, commit: str, wanted: Iterable[str]) -> None:
         """Fetch the files that are not here yet, all in one request."""
-        listed = self._git("rev-list", "--objects", "--missing=print", "--no-object-names", commit).decode("ascii", "replace")
+        listed = self._git(
+            "rev-list", "--objects", "--missing=print", "--no-object-names", commit
+        ).decode("ascii", "replace")
         missing = {line[1:] for line in listed.splitlines() if line.startswith("?")} & set(wanted)
         if missing:
             asked = "".join(f"{name}\n" for name in sorted(missing)).encode()
-            options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--recurse-submodules=no", "--filter=blob:none")
-            self._git("-c", "fetch.negotiationAlgorithm=noop", "fetch", *options, "--stdin", "origin", given=asked)
+            options = (
+                "--quiet",
+                "--no-tags",
+                "--no-write-fetch-head",
+                "--recurse-submodules=no",
+                "--filter=blob:none",
+            )
+            self._git(
+                "-c",
+                "fetch.negotiationAlgorithm=noop",
+                "fetch",
+                *options,
+                "--stdin",
+                "origin",
+                given=asked,
+            )
 
     def write(self, blobs: Mapping[Path, str]) -> None:
         """Write files, whose digests git verifies: path -> object.
@@ -109,7 +137,9 @@ class _Repository:
                 content = contents.read(int(size))
                 contents.readline()
                 if content.startswith(_LFS_POINTER):
-                    raise DataUnavailable(f"{self._where}: the content of {path.name} is in Git LFS, not in the repository")
+                    raise DataUnavailable(
+                        f"{self._where}: the content of {path.name} is in Git LFS, not in the repository"
+                    )
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
 
@@ -120,17 +150,29 @@ class _Repository:
             return False
         return True
 
-    def _git(self, *arguments: str, given: bytes | None = None, out: int = subprocess.PIPE) -> bytes:
+    def _git(
+        self, *arguments: str, given: bytes | None = None, out: int = subprocess.PIPE
+    ) -> bytes:
         command = ("git", *arguments)
         try:
             done = subprocess.run(
-                command, input=given, stdout=out, stderr=subprocess.PIPE, env=self._environ, timeout=_LIMIT_S, check=True
+                command,
+                input=given,
+                stdout=out,
+                stderr=subprocess.PIPE,
+                env=self._environ,
+                timeout=_LIMIT_S,
+                check=True,
             )
         except FileNotFoundError:
             raise DataUnavailable(f"{self._where}: git is not installed") from None
         except subprocess.CalledProcessError as error:
-            lines = error.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {error.returncode}"]
+            lines = error.stderr.decode(errors="replace").strip().splitlines() or [
+                f"exit code {error.returncode}"
+            ]
             raise DataUnavailable(f"{self._where}: {lines[-1]}") from error
         except subprocess.TimeoutExpired:
-            raise DataUnavailable(f"{self._where}: git {arguments[0]} did not end within {_LIMIT_S:.0f} s") from None
+            raise DataUnavailable(
+                f"{self._where}: git {arguments[0]} did not end within {_LIMIT_S:.0f} s"
+            ) from None
         return done.stdout or b""

@@ -14,7 +14,9 @@ from tasks.datasets.matching import expand
 from tasks.language.endpoints.hub_address import HUB_VARIABLE, hub_address, hub_headers
 
 
-def fetch(source: HubSource, into: Path, say: Callable[[str], None], environ: Mapping[str, str]) -> str:
+def fetch(
+    source: HubSource, into: Path, say: Callable[[str], None], environ: Mapping[str, str]
+) -> str:
     """Download the source's files into a folder; return the commit that they are of. A file that is there is not fetched again.
 
     Each file is verified by the digest that the hub states for it.
@@ -24,23 +26,33 @@ def fetch(source: HubSource, into: Path, say: Callable[[str], None], environ: Ma
     """
     hub, headers = hub_address(environ), hub_headers(environ)
     listing = _listing(source, hub, headers)
-    stated: dict[str, dict[str, Any]] = {str(one.get("rfilename")): one for one in listing.get("siblings", ())}
+    stated: dict[str, dict[str, Any]] = {
+        str(one.get("rfilename")): one for one in listing.get("siblings", ())
+    }
     commit = str(listing.get("sha") or source.revision)
     for place, path in expand(source.files, stated, source.address).items():
         target = into / place
         if not target.exists():
             say(f"{path} from {source.address}")
-            download(f"{hub}/datasets/{source.hub}/resolve/{quote(commit, safe='')}/{quote(path)}", target, headers)
+            download(
+                f"{hub}/datasets/{source.hub}/resolve/{quote(commit, safe='')}/{quote(path)}",
+                target,
+                headers,
+            )
             _verify(target, stated[path], source)
     return commit
 
 
 def _listing(source: HubSource, hub: str, headers: Mapping[str, str]) -> dict[str, Any]:
-    address = f"{hub}/api/datasets/{source.hub}/revision/{quote(source.revision, safe='')}?blobs=true"
+    address = (
+        f"{hub}/api/datasets/{source.hub}/revision/{quote(source.revision, safe='')}?blobs=true"
+    )
     try:
         found = json.loads(get(address, headers))
     except ValueError as error:
-        raise DataUnavailable(f"{hub} gave no list of the files of {source.hub} ({HUB_VARIABLE} names another hub)") from error
+        raise DataUnavailable(
+            f"{hub} gave no list of the files of {source.hub} ({HUB_VARIABLE} names another hub)"
+        ) from error
     if not isinstance(found, dict):
         raise DataUnavailable(f"{hub} gave no list of the files of {source.hub}")
     return found
@@ -49,8 +61,16 @@ def _listing(source: HubSource, hub: str, headers: Mapping[str, str]) -> dict[st
 def _verify(file: Path, stated: Mapping[str, Any], source: HubSource) -> None:
     """Compare a file with the hub's own digest of it: sha256 of a large file, git's of a small one."""
     large = stated.get("lfs")
-    wanted = str(large.get("sha256") or large.get("oid") or "") if isinstance(large, dict) else str(stated.get("blobId") or "")
-    content_of = hashlib.sha256() if isinstance(large, dict) else hashlib.sha1(b"blob %d\0" % file.stat().st_size)
+    wanted = (
+        str(large.get("sha256") or large.get("oid") or "")
+        if isinstance(large, dict)
+        else str(stated.get("blobId") or "")
+    )
+    content_of = (
+        hashlib.sha256()
+        if isinstance(large, dict)
+        else hashlib.sha1(b"blob %d\0" % file.stat().st_size)
+    )
     with file.open("rb") as stream:
         while piece := stream.read(1 << 20):
             content_of.update(piece)

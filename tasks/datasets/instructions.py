@@ -30,7 +30,9 @@ def _next_lines(dataset: PublicDataset, folders: DataFolders) -> Sequence[str]:
         if dataset.known_digest
         else "Without a known digest nothing can verify them."
     )
-    return (f"{verified} --data {dataset.name} uses them: {dataset.command(folders.folder(dataset))}",)
+    return (
+        f"{verified} --data {dataset.name} uses them: {dataset.command(folders.folder(dataset))}",
+    )
 
 
 def _described(source: Source) -> Sequence[str]:

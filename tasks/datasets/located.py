@@ -17,7 +17,9 @@ def dataset_named(benchmark: Benchmark, data: str) -> PublicDataset | None:
     return next((one for one in datasets_of(benchmark) if data in (one.name, one.full_name)), None)
 
 
-def locate(benchmark: Benchmark, data: str | None, version: str | None, home: Home) -> tuple[str | None, str]:
+def locate(
+    benchmark: Benchmark, data: str | None, version: str | None, home: Home
+) -> tuple[str | None, str]:
     """Return where raw data lie, and the dataset version that they are read as.
 
     Args:
@@ -38,7 +40,9 @@ def locate(benchmark: Benchmark, data: str | None, version: str | None, home: Ho
         return data, usual
     folders = DataFolders.of(home)
     if folders.state(dataset) not in (State.FETCHED, State.BROUGHT):
-        raise UsageError(f"dataset {dataset.full_name} is not on this machine. {_how_to_get([dataset])}")
+        raise UsageError(
+            f"dataset {dataset.full_name} is not on this machine. {_how_to_get([dataset])}"
+        )
     return str(folders.folder(dataset)), version or dataset.version
 
 
@@ -48,7 +52,9 @@ def how_to_get(benchmark: Benchmark, version: str, setting: str | None) -> str:
     Args:
         setting: None stands for any.
     """
-    return _how_to_get([one for one in datasets_of(benchmark) if one.version == version and _plays(one, setting)])
+    return _how_to_get(
+        [one for one in datasets_of(benchmark) if one.version == version and _plays(one, setting)]
+    )
 
 
 def _plays(dataset: PublicDataset, setting: str | None) -> bool:

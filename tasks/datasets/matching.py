@@ -46,7 +46,9 @@ def expand(files: Mapping[str, str], known: Iterable[str], where: str) -> dict[s
 def matches_place(dataset_places: Iterable[str], name: str) -> bool:
     """Whether a file of this name, packed or not, may be one of a dataset's places or patterns."""
     names = [PurePosixPath(place).name for place in dataset_places]
-    return any(fnmatch.fnmatchcase(name.removesuffix(".gz"), one.removesuffix(".gz")) for one in names)
+    return any(
+        fnmatch.fnmatchcase(name.removesuffix(".gz"), one.removesuffix(".gz")) for one in names
+    )
 
 
 def _name_below(pattern: str, path: str) -> str | None:
@@ -79,7 +81,9 @@ def unpack(archive: Path, files: Mapping[str, str], into: Path, where: str) -> N
                 with stream, _opened(into / place) as out:
                     shutil.copyfileobj(stream, out)
     except (OSError, EOFError, zipfile.BadZipFile, tarfile.TarError, zlib.error) as error:
-        raise DataUnavailable(f"{where}: {archive.name} cannot be unpacked ({type(error).__name__}: {error})") from error
+        raise DataUnavailable(
+            f"{where}: {archive.name} cannot be unpacked ({type(error).__name__}: {error})"
+        ) from error
 
 
 def _opened(path: Path) -> BinaryIO:

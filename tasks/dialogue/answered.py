@@ -6,7 +6,9 @@ from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import Completion
 
 
-def answered_step(transcript: Transcript, answer: Completion, kind: StepKind, n_calls: int | None = None) -> Step:
+def answered_step(
+    transcript: Transcript, answer: Completion, kind: StepKind, n_calls: int | None = None
+) -> Step:
     """The step; one with calls is a tool call, whatever its kind, and names them apart from all calls before.
 
     Args:

@@ -16,7 +16,10 @@ from tasks.language.chat_model import ChatModel, ChatRequest, Completion, Messag
 REFUSALS = MappingProxyType(
     {
         "context_length": (StopReason.SUBJECT_ERROR, TOO_LONG),
-        "content_filter": (StopReason.REFUSED, "the endpoint's content filter let no answer through"),
+        "content_filter": (
+            StopReason.REFUSED,
+            "the endpoint's content filter let no answer through",
+        ),
     }
 )
 """Finish reason of an empty answer -> how the dialogue ends, and why there is no answer."""
@@ -24,7 +27,11 @@ REFUSALS = MappingProxyType(
 
 def refusal_of(completion: Completion, model: ChatModel, transcript: Transcript) -> Stop | None:
     """Return the end of a dialogue whose prompt was refused; None where there is an answer, an empty one too."""
-    refusal = None if completion.content or completion.calls else REFUSALS.get(completion.finish_reason or "")
+    refusal = (
+        None
+        if completion.content or completion.calls
+        else REFUSALS.get(completion.finish_reason or "")
+    )
     if refusal is None:
         return None
     stop_reason, why = refusal
@@ -52,7 +59,10 @@ class ChatSubject:
         return await self.answer(transcript, messages_of(transcript, self.history))
 
     async def answer(
-        self, transcript: Transcript, messages: tuple[Message, ...], kind: StepKind = StepKind.MESSAGE
+        self,
+        transcript: Transcript,
+        messages: tuple[Message, ...],
+        kind: StepKind = StepKind.MESSAGE,
     ) -> Step | Stop:
         """The model's answer to these messages, as a step of this kind; a tool call where it calls tools.
 
@@ -77,7 +87,9 @@ class ChatSubject:
                 call_index=transcript.call_index,
             )
         )
-        return refusal_of(completion, self.model, transcript) or answered_step(transcript, completion, kind)
+        return refusal_of(completion, self.model, transcript) or answered_step(
+            transcript, completion, kind
+        )
 
 
 def messages_of(transcript: Transcript, history: HistoryPolicy) -> tuple[Message, ...]:
@@ -88,19 +100,31 @@ def messages_of(transcript: Transcript, history: HistoryPolicy) -> tuple[Message
     """
     spoken = {(step.turn, step.role): step.content for step in transcript.messages}
     if (transcript.turn, Role.USER) not in spoken:
-        raise ValueError(f"round {transcript.turn} of {transcript.dialog.dialog_id} has no user message to answer")
+        raise ValueError(
+            f"round {transcript.turn} of {transcript.dialog.dialog_id} has no user message to answer"
+        )
     system = tuple(
-        Message(Role.SYSTEM, turn.content or "") for turn in transcript.dialog.turns if turn.role is Role.SYSTEM and turn.content
+        Message(Role.SYSTEM, turn.content or "")
+        for turn in transcript.dialog.turns
+        if turn.role is Role.SYSTEM and turn.content
     )
     taken = () if history is HistoryPolicy.ON_POLICY else _rendered(transcript.taken)
     shows_past = history is not HistoryPolicy.LAST_CODE_AND_FEEDBACK
-    earlier = tuple(Message(turn.role, turn.content or "") for turn in transcript.context) if shows_past else ()
+    earlier = (
+        tuple(Message(turn.role, turn.content or "") for turn in transcript.context)
+        if shows_past
+        else ()
+    )
     return system + earlier + RENDERERS[history](transcript, spoken) + taken
 
 
 def _rendered(steps: Iterable[Step]) -> tuple[Message, ...]:
     """Messages, tool calls and observations; an artifact is for those who asked for it."""
-    return tuple(Message(s.role, s.content, s.calls, s.call_id) for s in steps if s.kind is not StepKind.ARTIFACT)
+    return tuple(
+        Message(s.role, s.content, s.calls, s.call_id)
+        for s in steps
+        if s.kind is not StepKind.ARTIFACT
+    )
 
 
 Spoken = Mapping[tuple[int, Role], str]
@@ -112,12 +136,16 @@ def _on_policy(transcript: Transcript, spoken: Spoken) -> tuple[Message, ...]:
 
 def _reference(transcript: Transcript, spoken: Spoken) -> tuple[Message, ...]:
     answers = (turn for turn in transcript.dialog.turns if turn.role is Role.ASSISTANT)
-    golden = {turn.turn: turn.content if turn.reference is None else turn.reference for turn in answers}
+    golden = {
+        turn.turn: turn.content if turn.reference is None else turn.reference for turn in answers
+    }
     messages: list[Message] = []
     for turn in range(1, transcript.turn):
         answer = golden.get(turn)
         if answer is None:
-            raise ValueError(f"{transcript.dialog.dialog_id} has no reference answer of round {turn} for history=reference")
+            raise ValueError(
+                f"{transcript.dialog.dialog_id} has no reference answer of round {turn} for history=reference"
+            )
         messages += [Message(Role.USER, spoken[turn, Role.USER]), Message(Role.ASSISTANT, answer)]
     return (*messages, Message(Role.USER, spoken[transcript.turn, Role.USER]))
 
@@ -136,7 +164,11 @@ def _first_round(transcript: Transcript, spoken: Spoken) -> tuple[Message, ...]:
     new = Message(Role.USER, spoken[transcript.turn, Role.USER])
     if transcript.turn == 1:
         return (new,)
-    return Message(Role.USER, spoken[1, Role.USER]), Message(Role.ASSISTANT, spoken[1, Role.ASSISTANT]), new
+    return (
+        Message(Role.USER, spoken[1, Role.USER]),
+        Message(Role.ASSISTANT, spoken[1, Role.ASSISTANT]),
+        new,
+    )
 
 
 def _last_code_and_feedback(transcript: Transcript, spoken: Spoken) -> tuple[Message, ...]:
@@ -144,12 +176,14 @@ def _last_code_and_feedback(transcript: Transcript, spoken: Spoken) -> tuple[Mes
     return (Message(Role.USER, spoken[transcript.turn, Role.USER]),)
 
 
-RENDERERS: Mapping[HistoryPolicy, Callable[[Transcript, Spoken], tuple[Message, ...]]] = MappingProxyType(
-    {
-        HistoryPolicy.ON_POLICY: _on_policy,
-        HistoryPolicy.REFERENCE: _reference,
-        HistoryPolicy.LAST_CODE_AND_FEEDBACK: _last_code_and_feedback,
-        HistoryPolicy.FIRST_ROUND: _first_round,
-        HistoryPolicy.UPSTREAM_V0: _upstream_v0,
-    }
+RENDERERS: Mapping[HistoryPolicy, Callable[[Transcript, Spoken], tuple[Message, ...]]] = (
+    MappingProxyType(
+        {
+            HistoryPolicy.ON_POLICY: _on_policy,
+            HistoryPolicy.REFERENCE: _reference,
+            HistoryPolicy.LAST_CODE_AND_FEEDBACK: _last_code_and_feedback,
+            HistoryPolicy.FIRST_ROUND: _first_round,
+            HistoryPolicy.UPSTREAM_V0: _upstream_v0,
+        }
+    )
 )

@@ -45,7 +45,9 @@ class CodingSubject:
         while True:
             answer = await self._answer(asked, said)
             if isinstance(answer, Stop) and said and answer.reason is StopReason.SUBJECT_ERROR:
-                return _summed(said, answer.n_calls)  # it refused to mend its answer, which then stands
+                return _summed(
+                    said, answer.n_calls
+                )  # it refused to mend its answer, which then stands
             if isinstance(answer, Stop):
                 return replace(answer, n_calls=answer.n_calls + spent(said).n_calls)
             if answer.kind is not StepKind.MESSAGE and not said:
@@ -66,11 +68,15 @@ class CodingSubject:
             answer = await self.chat.speak(asked)
         except ModelUnavailable as fault:
             n_calls = fault.n_calls + spent(said).n_calls
-            raise ModelUnavailable(str(fault), permanent=fault.permanent, n_calls=n_calls) from fault
+            raise ModelUnavailable(
+                str(fault), permanent=fault.permanent, n_calls=n_calls
+            ) from fault
         if isinstance(answer, Stop) or answer.kind is not StepKind.MESSAGE:
             return answer
         try:
-            report = await self.programs.run(self.suite.kind, self.code_of(answer.content), self.suite.tests)
+            report = await self.programs.run(
+                self.suite.kind, self.code_of(answer.content), self.suite.tests
+            )
         except SandboxUnavailable as fault:
             return Stop(StopReason.INFRA, str(fault), answer.n_calls)
         return answer.model_copy(update={"program": report})

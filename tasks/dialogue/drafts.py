@@ -31,5 +31,9 @@ def draft_note(steps: Sequence[Step], position: int) -> str:
         if step.kind is StepKind.MESSAGE or found.get(PART) == REVIEW:
             if found.get(VIOLATIONS):
                 return f"rejected draft: {found[VIOLATIONS].replace(',', ', ')}"
-            return "draft, sent without a readable check" if found.get(REVIEWED) == UNREADABLE else "draft, sent as it stands"
+            return (
+                "draft, sent without a readable check"
+                if found.get(REVIEWED) == UNREADABLE
+                else "draft, sent as it stands"
+            )
     return "draft"

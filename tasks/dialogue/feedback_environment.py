@@ -53,7 +53,9 @@ class FeedbackEnvironment:
             return Step(turn=1, role=self.role, content=self.opening)
         answer = transcript.steps[-1]
         if answer.program is None:
-            raise ValueError(f"the answer of round {answer.turn} of {transcript.dialog.dialog_id} was not run: no feedback on it")
+            raise ValueError(
+                f"the answer of round {answer.turn} of {transcript.dialog.dialog_id} was not run: no feedback on it"
+            )
         if answer.program.outcome is Outcome.PASSED or transcript.turn > self.turns + 1:
             return Stop(StopReason.FINISHED)
         seen = self.observe(answer.program)
@@ -67,7 +69,9 @@ class FeedbackEnvironment:
         return _paid(self._step(transcript.turn, code, feedback), remark)
 
     def _step(self, turn: int, code: str, feedback: Feedback) -> Step:
-        return Step(turn=turn, role=self.role, content=self.compose(code, feedback), feedback=feedback)
+        return Step(
+            turn=turn, role=self.role, content=self.compose(code, feedback), feedback=feedback
+        )
 
 
 def _paid(step: Step, remark: Remark) -> Step:

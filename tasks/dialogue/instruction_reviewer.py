@@ -37,7 +37,9 @@ class Review:
 def review_rounds(steps: Sequence[Step]) -> tuple[ReviewRound, ...]:
     """Its messages among an episode's steps, in order."""
     said = ((step.turn, dict(step.labels)) for step in steps if step.role is Role.USER)
-    return tuple(ReviewRound(turn, labels[INSTRUCTION], labels[ROUND] == FEEDBACK) for turn, labels in said)
+    return tuple(
+        ReviewRound(turn, labels[INSTRUCTION], labels[ROUND] == FEEDBACK) for turn, labels in said
+    )
 
 
 @dataclass(frozen=True)
@@ -63,19 +65,40 @@ class InstructionReviewer:
             ValueError: an answer was not run with all instructions' tests.
         """
         if transcript.turn == 1:
-            return self._step(1, self.instructions[0], self.ask(self.instructions[0]), "instruction")
+            return self._step(
+                1, self.instructions[0], self.ask(self.instructions[0]), "instruction"
+            )
         rounds = review_rounds(transcript.messages)
-        reviews = {step.turn: self.read(step) for step in transcript.messages if step.role is Role.ASSISTANT}
+        reviews = {
+            step.turn: self.read(step)
+            for step in transcript.messages
+            if step.role is Role.ASSISTANT
+        }
         last = rounds[-1]
         own = reviews[last.turn][last.instruction_id]
         if not last.is_feedback and not own.is_met:
-            return self._step(transcript.turn, last.instruction_id, self.complain(last.instruction_id, own.output), FEEDBACK)
-        discarded = {one.instruction_id for one in rounds if one.is_feedback and not reviews[one.turn][one.instruction_id].is_met}
-        left = (name for name in self.instructions if name not in discarded and not reviews[last.turn][name].is_met)
+            return self._step(
+                transcript.turn,
+                last.instruction_id,
+                self.complain(last.instruction_id, own.output),
+                FEEDBACK,
+            )
+        discarded = {
+            one.instruction_id
+            for one in rounds
+            if one.is_feedback and not reviews[one.turn][one.instruction_id].is_met
+        }
+        left = (
+            name
+            for name in self.instructions
+            if name not in discarded and not reviews[last.turn][name].is_met
+        )
         chosen = next(left, None)
         if chosen is None:
             return Stop(StopReason.FINISHED)
         return self._step(transcript.turn, chosen, self.ask(chosen), "instruction")
 
     def _step(self, turn: int, name: str, content: str, kind: str) -> Step:
-        return Step(turn=turn, role=self.role, content=content, labels=((INSTRUCTION, name), (ROUND, kind)))
+        return Step(
+            turn=turn, role=self.role, content=content, labels=((INSTRUCTION, name), (ROUND, kind))
+        )

@@ -55,7 +55,9 @@ class WantedProgram:
 class ProgramRunner(Protocol):
     """Runs programs for a seat while its dialogue goes on. Equal programs are run once."""
 
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: Place | None = None) -> ProgramVerdict:
+    async def run(
+        self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: Place | None = None
+    ) -> ProgramVerdict:
         """Run the tests on the code and report; waits for a free place.
 
         Raises:

@@ -52,8 +52,19 @@ class FeedbackPrompt:
 
     def again(self, answer: str) -> tuple[Message, ...]:
         """Takes an answer without the field as reasoning, and asks for the field alone."""
-        reasoning, feedback = f"Reasoning: {self.example_reasoning}", f"Feedback: {self.example_feedback}"
-        return _talk(self.example, reasoning, self.reminder, feedback, self.case, answer[:_REASONING_KEPT] or "-", self.reminder)
+        reasoning, feedback = (
+            f"Reasoning: {self.example_reasoning}",
+            f"Feedback: {self.example_feedback}",
+        )
+        return _talk(
+            self.example,
+            reasoning,
+            self.reminder,
+            feedback,
+            self.case,
+            answer[:_REASONING_KEPT] or "-",
+            self.reminder,
+        )
 
 
 def _talk(*texts: str) -> tuple[Message, ...]:
@@ -102,13 +113,23 @@ class SimulatedFeedback:
         )
         try:
             asked = await ask_until_read(
-                self.model, request, lambda answer, _: prompt.again(answer), self._said, tries=self.tries
+                self.model,
+                request,
+                lambda answer, _: prompt.again(answer),
+                self._said,
+                tries=self.tries,
             )
         except AnswerMissing as missing:  # the subject has no part in it
             raise ModelUnavailable(f"simulator: {missing}", permanent=True) from missing
         last = asked.answers[-1]
         if asked.value is not None:
-            return Remark(asked.value, spent(asked.answers), last.finish_reason, last.served_model, last.adapted)
+            return Remark(
+                asked.value,
+                spent(asked.answers),
+                last.finish_reason,
+                last.served_model,
+                last.adapted,
+            )
         raise ModelUnavailable(
             f"simulator {self.model.identity.label}: none of {len(asked.answers)} answers in round {transcript.turn} of "
             f"{transcript.problem.problem_id} has one field 'Feedback:' (the last ended with "

@@ -60,8 +60,14 @@ async def observe(tools: Sequence[Tool], call: ToolCall, turn: int) -> Step:
 def _tool(tools: Sequence[Tool], name: str) -> Tool:
     found = next((tool for tool in tools if tool.spec.name == name), None)
     if found is None:
-        wrong = "the call names no tool or is no JSON" if name == UNREADABLE else f"there is no tool {name!r}"
-        raise ToolRefusal(f"{wrong}; there are {', '.join(tool.spec.name for tool in tools) or 'none'}")
+        wrong = (
+            "the call names no tool or is no JSON"
+            if name == UNREADABLE
+            else f"there is no tool {name!r}"
+        )
+        raise ToolRefusal(
+            f"{wrong}; there are {', '.join(tool.spec.name for tool in tools) or 'none'}"
+        )
     return found
 
 
@@ -71,5 +77,7 @@ def _arguments(call: ToolCall) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ToolRefusal(f"the arguments of {call.name} are no JSON ({error})") from None
     if not isinstance(given, dict):
-        raise ToolRefusal(f"the arguments of {call.name} are a {type(given).__name__}, not an object")
+        raise ToolRefusal(
+            f"the arguments of {call.name} are a {type(given).__name__}, not an object"
+        )
     return given

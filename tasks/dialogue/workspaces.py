@@ -18,7 +18,9 @@ class SeatWorkspace(Protocol):
         """
         ...
 
-    async def run(self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b"") -> Done:
+    async def run(
+        self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b""
+    ) -> Done:
         """Run a command and keep the state. Raises SandboxUnavailable."""
         ...
 

@@ -24,7 +24,9 @@ VerdictKey = tuple[str, int, str]
 """Episode, turn and instruction of a verdict."""
 
 
-def drawn_programs(plan: RunPlan, context: RunContext, episodes: Sequence[Episode], verdicts: pa.Table) -> list[AuditItem]:
+def drawn_programs(
+    plan: RunPlan, context: RunContext, episodes: Sequence[Episode], verdicts: pa.Table
+) -> list[AuditItem]:
     """Return the passed programs that the run's audit is about, in the order in which the seed draws them.
 
     Args:
@@ -66,14 +68,24 @@ def _passes(
             if verdict_id is None:
                 continue
             program = program or (id_of(context, test) or "" if cases else verdict_id)
-            one = Pass(episode.episode_id, episode.problem_id, episode.sample, test.turn, name, verdict_id, cases)
+            one = Pass(
+                episode.episode_id,
+                episode.problem_id,
+                episode.sample,
+                test.turn,
+                name,
+                verdict_id,
+                cases,
+            )
             yield program, AuditItem(program, test, ()), one
 
 
 def audit_shards(context: RunContext, items: Sequence[AuditItem]) -> list[AuditShard]:
     """Return shards of a few programs, named by them."""
     groups = even_shards(items, _PROGRAMS)
-    return [AuditShard(context, content_id([item.program for item in group]), group) for group in groups]
+    return [
+        AuditShard(context, content_id([item.program for item in group]), group) for group in groups
+    ]
 
 
 def known_audits(plan: RunPlan) -> dict[str, ForgeryAudit]:
@@ -88,7 +100,10 @@ def pending(items: Iterable[AuditItem], known: Mapping[str, ForgeryAudit]) -> li
 
 
 def assembled(
-    context: RunContext, items: Iterable[AuditItem], known: Mapping[str, ForgeryAudit], why_missing: str
+    context: RunContext,
+    items: Iterable[AuditItem],
+    known: Mapping[str, ForgeryAudit],
+    why_missing: str,
 ) -> tuple[ForgeryAudit, ...]:
     """Return a row for each pass. A program without an audit has the reason; runs and seconds stand once for each program."""
     rows: list[ForgeryAudit] = []
@@ -97,7 +112,11 @@ def assembled(
         made = {row.verdict_id: row for row in audit_rows(context, item, lost)} | dict(known)
         seen: set[str] = set()
         for one in item.passes:
-            place = {"episode_id": one.episode_id, "problem_id": one.problem_id, "sample": one.sample}
+            place = {
+                "episode_id": one.episode_id,
+                "problem_id": one.problem_id,
+                "sample": one.sample,
+            }
             place |= {"turn": one.turn, "instruction_id": one.instruction_id}
             costs = {"n_runs": 0, "duration_s": 0.0} if one.verdict_id in seen else {}
             rows.append(made[one.verdict_id].model_copy(update=place | costs))

@@ -24,7 +24,9 @@ from tasks.planning.plan import RunPlan
 from tasks.worker.execute_shard import execute_shard
 from tasks.worker.jobs import INFRA_SUFFIX, ConverseResult, RunContext
 
-ScoresOf = Callable[[Sequence[Episode], Sequence[TestVerdict], Sequence[JudgeVerdict]], Iterable[Score]]
+ScoresOf = Callable[
+    [Sequence[Episode], Sequence[TestVerdict], Sequence[JudgeVerdict]], Iterable[Score]
+]
 """Scores episodes with their verdicts and judgements."""
 JudgementsOf = Callable[[Sequence[Episode], Sequence[TestVerdict]], Sequence[JudgeVerdict]]
 """Has episodes judged. Waits for the judgements."""
@@ -101,7 +103,9 @@ class DecideAhead:
         self._over.clear()
         self.n_run = 0
         self._decide(context, 1)
-        thread = threading.Thread(target=self._go_on, args=(context, self._least), name="parley-decide-ahead", daemon=True)
+        thread = threading.Thread(
+            target=self._go_on, args=(context, self._least), name="parley-decide-ahead", daemon=True
+        )
         thread.start()
         try:
             yield
@@ -116,7 +120,11 @@ class DecideAhead:
 
     def is_behind(self) -> bool:
         """Tell whether two batches wait for a look: more dialogues would be asked that a decision may not need."""
-        return not self.is_decided and not self._over.is_set() and len(self._ready()) >= 2 * self._least
+        return (
+            not self.is_decided
+            and not self._over.is_set()
+            and len(self._ready()) >= 2 * self._least
+        )
 
     def close(self, plan: RunPlan) -> None:
         """Hold the plan to the problems that were begun."""
@@ -150,7 +158,9 @@ class DecideAhead:
     def _ready(self) -> tuple[str, ...]:
         with self._lock:
             waiting = self.order[self._n_taken :]
-            n = next((n for n, problem in enumerate(waiting) if self._missing[problem]), len(waiting))
+            n = next(
+                (n for n, problem in enumerate(waiting) if self._missing[problem]), len(waiting)
+            )
             return waiting[:n]
 
     def _scores(self, context: RunContext, problems: Sequence[str]) -> Iterable[Score]:
@@ -171,7 +181,9 @@ class DecideAhead:
             verdict
             for shard, result in zip(shards, results, strict=True)
             for verdict in self._plan.lake.read_part(
-                "test_verdicts", TestVerdict, folder / f"part-{shard.name}{INFRA_SUFFIX if result.n_infra else ''}.parquet"
+                "test_verdicts",
+                TestVerdict,
+                folder / f"part-{shard.name}{INFRA_SUFFIX if result.n_infra else ''}.parquet",
             )
         ]
 

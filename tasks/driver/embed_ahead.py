@@ -31,20 +31,29 @@ class EmbedAhead:
     happens then.
     """
 
-    def __init__(self, plan: RunPlan, find_access: Callable[[], EmbedderAccess], purse: Purse | None) -> None:
+    def __init__(
+        self, plan: RunPlan, find_access: Callable[[], EmbedderAccess], purse: Purse | None
+    ) -> None:
         self._plan, self._find_access, self._purse = plan, find_access, purse
         self._members = {member.episode_id: member for member in plan.members}
         self._taken = set[str]()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_ready = Event()
-        self._thread = Thread(target=copy_context().run, args=(self._run,), name="embed ahead", daemon=True)
+        self._thread = Thread(
+            target=copy_context().run, args=(self._run,), name="embed ahead", daemon=True
+        )
 
     def __enter__(self) -> Self:
         self._thread.start()
         self._is_ready.wait()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._tell(lambda: self._texts.put_nowait(None) if error is None else self._task.cancel())
         self._thread.join(None if error is None else _LEAVES_S)
 
@@ -55,10 +64,18 @@ class EmbedAhead:
         plan = self._plan
         part = plan.lake.folder("episodes", **plan.keys) / f"part-{result.part}.parquet"
         played = [
-            one for one in plan.lake.read_part("episodes", Episode, part) if one.is_final and one.episode_id in self._members
+            one
+            for one in plan.lake.read_part("episodes", Episode, part)
+            if one.is_final and one.episode_id in self._members
         ]
         wanted = plan.benchmark.scores.texts_to_embed
-        texts = dict.fromkeys(text for one in played if wanted for text in wanted(self._request(one)) if text not in self._taken)
+        texts = dict.fromkeys(
+            text
+            for one in played
+            if wanted
+            for text in wanted(self._request(one))
+            if text not in self._taken
+        )
         if texts:
             self._taken.update(texts)
             self._tell(lambda: self._texts.put_nowait(tuple(texts)))
@@ -72,7 +89,9 @@ class EmbedAhead:
         plan, dialog = self._plan, self._members[episode.episode_id].dialog
         played = Played(dialog, episode, (), (), context_of(plan.lake, dialog))
         problem = plan.problems[dialog.problem_id]
-        return ScoreRequest(problem, episode.sample, plan.run_id, plan.spec.setting, plan.options, (played,))
+        return ScoreRequest(
+            problem, episode.sample, plan.run_id, plan.spec.setting, plan.options, (played,)
+        )
 
     def _run(self) -> None:
         with suppress(ParleyError, OSError, asyncio.CancelledError):
@@ -92,7 +111,9 @@ class EmbedAhead:
         self._is_ready.set()
         sends = SendLog(self._plan.home.sends(self._plan.run_id))
         embedder = open_embedder(identity, self._find_access, on_send=sends.count_embedder)
-        vectors = Vectors(self._plan.lake, MeteredEmbedder(embedder, self._purse) if self._purse else embedder)
+        vectors = Vectors(
+            self._plan.lake, MeteredEmbedder(embedder, self._purse) if self._purse else embedder
+        )
         try:
             while (texts := await self._texts.get()) is not None:
                 await vectors.find(texts)

@@ -24,10 +24,14 @@ _FEWEST_EPISODES, _ROUNDS = 4, 16
 def episode_groups(plan: RunPlan) -> list[tuple[str, ...]]:
     """Ids of the run's episodes, shard by shard. The order in which they were finished changes nothing."""
     rounds = max((plan.due(dialog).rounds for dialog in plan.dataset), default=1)
-    return even_shards((w.episode_id for w in plan.members), max(_FEWEST_EPISODES, _ROUNDS // max(1, rounds)))
+    return even_shards(
+        (w.episode_id for w in plan.members), max(_FEWEST_EPISODES, _ROUNDS // max(1, rounds))
+    )
 
 
-def execute_shards(plan: RunPlan, context: RunContext, episodes: Sequence[Episode]) -> list[ExecuteShard]:
+def execute_shards(
+    plan: RunPlan, context: RunContext, episodes: Sequence[Episode]
+) -> list[ExecuteShard]:
     """Shards of all existing episodes."""
     by_id = {episode.episode_id: episode for episode in episodes}
     groups = ([by_id[name] for name in group if name in by_id] for group in episode_groups(plan))
@@ -38,7 +42,11 @@ def shard_of(plan: RunPlan, context: RunContext, episodes: Iterable[Episode]) ->
     """One shard; its name is a digest of the verdicts that it will decide."""
     items = tuple(item_of(plan, episode) for episode in episodes)
     return ExecuteShard(
-        context, content_id([(i.episode.episode_id, i.episode.attempt, due_verdicts(context, i)) for i in items]), items
+        context,
+        content_id(
+            [(i.episode.episode_id, i.episode.attempt, due_verdicts(context, i)) for i in items]
+        ),
+        items,
     )
 
 
@@ -53,7 +61,10 @@ def with_known_verdicts(
     """Return the shards, each with the known verdicts of its programs."""
     if not known:
         return list(shards)
-    wanted = ({key for item in shard.items for _, _, key in due_verdicts(context, item) if key in known} for shard in shards)
+    wanted = (
+        {key for item in shard.items for _, _, key in due_verdicts(context, item) if key in known}
+        for shard in shards
+    )
     return [
         replace(shard, known={key: known[key] for key in keys if key is not None})
         for shard, keys in zip(shards, wanted, strict=True)
@@ -63,8 +74,12 @@ def with_known_verdicts(
 def known_verdicts(plan: RunPlan) -> Mapping[str, TestVerdict]:
     """Return lasting verdicts of the same model on the same benchmark, from all runs, by id."""
     known: dict[str, TestVerdict] = {}
-    for part in plan.lake.parts("test_verdicts", benchmark=plan.spec.benchmark, model=plan.spec.label):
-        with suppress(FileNotFoundError, SchemaMismatch, CorruptRows):  # replaced meanwhile, or damaged: run again
+    for part in plan.lake.parts(
+        "test_verdicts", benchmark=plan.spec.benchmark, model=plan.spec.label
+    ):
+        with suppress(
+            FileNotFoundError, SchemaMismatch, CorruptRows
+        ):  # replaced meanwhile, or damaged: run again
             rows = plan.lake.read_arrow("test_verdicts", [part])
             is_lasting = [outcome in LASTING for outcome in rows["outcome"].to_pylist()]
             verdicts = from_arrow(rows.filter(pa.array(is_lasting, pa.bool_())), TestVerdict)

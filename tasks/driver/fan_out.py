@@ -90,7 +90,11 @@ def fan_out(
     from distributed.scheduler import KilledWorker
 
     resources = ClusterResources(client)
-    hands = _Hands(shards, resources.able(living_workers(client), shards[0]) if in_turn and shards else (), at_once)
+    hands = _Hands(
+        shards,
+        resources.able(living_workers(client), shards[0]) if in_turn and shards else (),
+        at_once,
+    )
     futures: dict[Any, tuple[int, S]] = {}
     arrived: SimpleQueue[Any] = SimpleQueue()
 
@@ -119,7 +123,9 @@ def fan_out(
                 future = arrived.get(timeout=_HEED_EVERY_S)
             except Empty:
                 continue
-            number, shard = futures.pop(future)  # Dask's scheduler, in this process, holds a shard as long as its future
+            number, shard = futures.pop(
+                future
+            )  # Dask's scheduler, in this process, holds a shard as long as its future
             hands.returned(number)
             submit()
             try:
@@ -163,14 +169,18 @@ class _Hands:
 
     def next(self) -> Iterator[tuple[int, Any, dict[str, Any]]]:
         """What may be begun: number, shard and place. One of each worker in turn."""
-        while ready := [hand for hand in range(self._n_hands) if self._waiting[hand] and self._free[hand]]:
+        while ready := [
+            hand for hand in range(self._n_hands) if self._waiting[hand] and self._free[hand]
+        ]:
             for hand in ready:
                 self._free[hand] -= 1
                 number, shard = self._waiting[hand].popleft()
                 yield number, shard, self._place(hand)
 
     def _place(self, hand: int) -> dict[str, Any]:
-        return {"workers": [self._workers[hand]], "allow_other_workers": True} if self._workers else {}
+        return (
+            {"workers": [self._workers[hand]], "allow_other_workers": True} if self._workers else {}
+        )
 
 
 def shard_size(slots: int, n_items: int, n_answers: int, n_workers: int) -> int:

@@ -88,7 +88,10 @@ def machine_devices() -> tuple[str, ...]:
 
 
 def placed(
-    pool: Sequence[str], wanted: Mapping[_Name, Demand], beside: Sequence[Occupied], mates: Sequence[Occupied] = ()
+    pool: Sequence[str],
+    wanted: Mapping[_Name, Demand],
+    beside: Sequence[Occupied],
+    mates: Sequence[Occupied] = (),
 ) -> Mapping[_Name, tuple[str, ...]] | None:
     """Return devices for servers that are to start together; None where they do not all find room.
 
@@ -100,7 +103,11 @@ def placed(
     """
     others = [one for one in beside if one.demand.width]
     asking = [demand for demand in wanted.values() if demand.width]
-    if asking and others and any(demand.is_whole for demand in (*asking, *(one.demand for one in others))):
+    if (
+        asking
+        and others
+        and any(demand.is_whole for demand in (*asking, *(one.demand for one in others)))
+    ):
         return None
     load = _load(others)
     for demand in wanted.values():
@@ -113,7 +120,9 @@ def placed(
         devices = _fullest(pool, load, demand) if demand.is_auto else demand.named
         if devices is None:
             return None
-        for device in pool[: demand.width] if demand.is_whole else devices:  # vLLM's own choice: the first ones
+        for device in (
+            pool[: demand.width] if demand.is_whole else devices
+        ):  # vLLM's own choice: the first ones
             load[device] += demand.share
         found[name] = devices
     return found
@@ -127,7 +136,9 @@ def _load(servers: Sequence[Occupied]) -> defaultdict[str, float]:
     return load
 
 
-def _fullest(pool: Sequence[str], load: Mapping[str, float], demand: Demand) -> tuple[str, ...] | None:
+def _fullest(
+    pool: Sequence[str], load: Mapping[str, float], demand: Demand
+) -> tuple[str, ...] | None:
     """Return the fullest devices that still have room, so that whole ones stay free for others."""
     with_room = [device for device in pool if load.get(device, 0.0) + demand.share <= 1 + _ROUNDING]
     with_room.sort(key=lambda device: -load.get(device, 0.0))

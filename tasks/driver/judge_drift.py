@@ -22,7 +22,10 @@ def ask_drift(plan: RunPlan, context: JudgeContext, client: Any, night_id: str) 
     Returns:
         Requests sent. A case that a fault of the service kept from an answer has no row this night.
     """
-    kept = {part.stem.removeprefix("part-") for part in plan.lake.parts("judge_drift_answers", night_id=night_id)}
+    kept = {
+        part.stem.removeprefix("part-")
+        for part in plan.lake.parts("judge_drift_answers", night_id=night_id)
+    }
     owed: dict[str, tuple[Rubric, RubricJudge, tuple[JudgeJob, ...]]] = {}
     for rubric in plan.benchmark.rubrics(plan.spec.setting):
         judge = plan.judges[rubric.name].judge
@@ -31,7 +34,9 @@ def ask_drift(plan: RunPlan, context: JudgeContext, client: Any, night_id: str) 
             owed[name] = rubric, judge, tuple(_jobs(plan, rubric, judge, night_id))
     if not owed:
         return 0
-    shards = [JudgeShard(context, f"{DRIFT_SHARD}{name}", jobs) for name, (_, _, jobs) in owed.items()]
+    shards = [
+        JudgeShard(context, f"{DRIFT_SHARD}{name}", jobs) for name, (_, _, jobs) in owed.items()
+    ]
     results, _ = fan_out(client, judge_shard, shards)
     told = read_calls(judgement_folder(context), JUDGEMENTS)
     for name, (rubric, judge, jobs) in owed.items():
@@ -43,11 +48,18 @@ def ask_drift(plan: RunPlan, context: JudgeContext, client: Any, night_id: str) 
 def _jobs(plan: RunPlan, rubric: Rubric, judge: RubricJudge, night_id: str) -> Iterator[JudgeJob]:
     for number, messages in enumerate(rubric.drift):
         name = content_id([plan.spec.benchmark, judge, night_id, number])
-        yield JudgeJob(name, rubric.name, rubric.asked(messages), f"drift/{number}", turn=0, sample=0)
+        yield JudgeJob(
+            name, rubric.name, rubric.asked(messages), f"drift/{number}", turn=0, sample=0
+        )
 
 
 def _rows(
-    plan: RunPlan, rubric: Rubric, judge: RubricJudge, told: Mapping[str, Judgement], jobs: tuple[JudgeJob, ...], night_id: str
+    plan: RunPlan,
+    rubric: Rubric,
+    judge: RubricJudge,
+    told: Mapping[str, Judgement],
+    jobs: tuple[JudgeJob, ...],
+    night_id: str,
 ) -> Iterator[JudgeDriftAnswer]:
     for number, job in enumerate(jobs):
         judgement = told.get(job.judgement_id)

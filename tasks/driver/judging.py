@@ -17,7 +17,13 @@ from schemas.run import ModelEndpoint, ModelIdentity
 from schemas.score import UnscoredReason
 from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.benchmarks.advanced import JudgeRequest
-from tasks.driver.fan_out import SHARDS_IN_FLIGHT, closing_run, dealt_shards, living_workers, shard_size
+from tasks.driver.fan_out import (
+    SHARDS_IN_FLIGHT,
+    closing_run,
+    dealt_shards,
+    living_workers,
+    shard_size,
+)
 from tasks.driver.resources import ClusterResources
 from tasks.judging.judgement import KEPT_FIELDS, Judgement, id_of, verdicts_of
 from tasks.judging.rubric import Rubric
@@ -72,9 +78,13 @@ def judge_context(
             patience_s=asked.patience_s,
         )
     home, spec = plan.home, plan.spec
-    reworded = frozenset(rubric.name for rubric in plan.benchmark.rubrics(spec.setting) if rubric.is_reworded)
+    reworded = frozenset(
+        rubric.name for rubric in plan.benchmark.rubrics(spec.setting) if rubric.is_reworded
+    )
     fsync, lake = plan.request.fsync, home.lake_at
-    return JudgeContext(str(home.path), plan.run_id, spec.benchmark, seats, fsync, purse, lake, reworded, calls)
+    return JudgeContext(
+        str(home.path), plan.run_id, spec.benchmark, seats, fsync, purse, lake, reworded, calls
+    )
 
 
 class Judgements:
@@ -103,12 +113,22 @@ class Judgements:
         own = plan.lake.folder("judge_verdicts", **plan.keys)
         kept: dict[str, tuple[Judgement, bool]] = {}
         for part in plan.lake.parts("judge_verdicts", benchmark=plan.spec.benchmark):
-            with suppress(FileNotFoundError, SchemaMismatch):  # replaced by another run's driver meanwhile, or damaged: ask again
-                rows = plan.lake.read_arrow("judge_verdicts", [part], [*KEPT_FIELDS, "judge", "is_reused"]).to_pylist()
+            with suppress(
+                FileNotFoundError, SchemaMismatch
+            ):  # replaced by another run's driver meanwhile, or damaged: ask again
+                rows = plan.lake.read_arrow(
+                    "judge_verdicts", [part], [*KEPT_FIELDS, "judge", "is_reused"]
+                ).to_pylist()
                 for row in rows:
                     if row["answer_json"] is not None and row["judge"] in judges:
-                        name, said = row["judgement_id"], {field: row[field] for field in KEPT_FIELDS} | {"unscored_reason": None}
-                        is_own = (part.parent == own and not row["is_reused"]) or kept.get(name, (None, False))[1]
+                        name, said = (
+                            row["judgement_id"],
+                            {field: row[field] for field in KEPT_FIELDS}
+                            | {"unscored_reason": None},
+                        )
+                        is_own = (part.parent == own and not row["is_reused"]) or kept.get(
+                            name, (None, False)
+                        )[1]
                         kept[name] = (Judgement.model_validate(said), is_own)
         return kept
 
@@ -121,7 +141,11 @@ class Judgements:
         return read_calls(self.folder, JUDGEMENTS)
 
     def wanted(
-        self, episodes: Iterable[Episode], verdicts: Mapping[str, Sequence[TestVerdict]], *, all_rubrics: bool
+        self,
+        episodes: Iterable[Episode],
+        verdicts: Mapping[str, Sequence[TestVerdict]],
+        *,
+        all_rubrics: bool,
     ) -> list[Wanted]:
         """The judgements of some episodes, known or not.
 
@@ -130,9 +154,16 @@ class Judgements:
             all_rubrics: False leaves out rubrics that read verdicts.
         """
         rubrics = [rubric for rubric in self._rubrics if all_rubrics or not rubric.reads_verdicts]
-        return [one for episode in episodes for rubric in rubrics for one in self._of(episode, rubric, verdicts)]
+        return [
+            one
+            for episode in episodes
+            for rubric in rubrics
+            for one in self._of(episode, rubric, verdicts)
+        ]
 
-    def _of(self, episode: Episode, rubric: Rubric, verdicts: Mapping[str, Sequence[TestVerdict]]) -> Iterator[Wanted]:
+    def _of(
+        self, episode: Episode, rubric: Rubric, verdicts: Mapping[str, Sequence[TestVerdict]]
+    ) -> Iterator[Wanted]:
         plan, judging = self._plan, self._plan.benchmark.judging
         if judging is None or episode.stop_reason is StopReason.INFRA:
             return
@@ -149,7 +180,9 @@ class Judgements:
         )
         for run in judging.judge_runs(request):
             if run.rubric != rubric.name:
-                raise ParleyError(f"{plan.spec.benchmark}: asked for judgements of {rubric.name!r}, got one of {run.rubric!r}")
+                raise ParleyError(
+                    f"{plan.spec.benchmark}: asked for judgements of {rubric.name!r}, got one of {run.rubric!r}"
+                )
             messages = rubric.asked(run.messages)
             name = id_of(messages, judge.judge, judge.sampling)
             place = (episode.problem_id, run.turn, episode.sample, episode.dialog_id)
@@ -157,7 +190,11 @@ class Judgements:
 
     def owed(self, wanted: Iterable[Wanted], known: Collection[str]) -> list[JudgeJob]:
         """Each judgement that must be asked for, once, whichever episodes want it."""
-        jobs = {one.job.judgement_id: one.job for one in reversed(list(wanted)) if one.job.judgement_id not in known}
+        jobs = {
+            one.job.judgement_id: one.job
+            for one in reversed(list(wanted))
+            if one.job.judgement_id not in known
+        }
         return list(reversed(jobs.values()))
 
     def due(self, wanted: Iterable[Wanted]) -> frozenset[tuple[str, int, str, str]]:
@@ -169,14 +206,18 @@ class Judgements:
             for dimension in dimensions[one.job.rubric]
         )
 
-    def rows(self, wanted: Iterable[Wanted], known: Mapping[str, Judgement]) -> Iterator[JudgeVerdict]:
+    def rows(
+        self, wanted: Iterable[Wanted], known: Mapping[str, Judgement]
+    ) -> Iterator[JudgeVerdict]:
         """The table's rows. A judgement that was not given is infra."""
         spec = self._plan.spec
         rubrics = {rubric.name: rubric for rubric in self._rubrics}
         first: set[str] = set()
         for one in wanted:
             name = one.job.judgement_id
-            judgement = known.get(name) or Judgement(judgement_id=name, unscored_reason=UnscoredReason.INFRA)
+            judgement = known.get(name) or Judgement(
+                judgement_id=name, unscored_reason=UnscoredReason.INFRA
+            )
             about = {
                 "run_id": self._plan.run_id,
                 "benchmark": spec.benchmark,
@@ -188,7 +229,9 @@ class Judgements:
             }
             judge = self._plan.judges[one.job.rubric].judge.judge.label
             is_reused = name in self.paid_elsewhere or name in first
-            yield from verdicts_of(rubrics[one.job.rubric], judge, judgement, about, is_reused=is_reused)
+            yield from verdicts_of(
+                rubrics[one.job.rubric], judge, judgement, about, is_reused=is_reused
+            )
             first.add(name)
 
 
@@ -202,19 +245,29 @@ def owed_judgements(plan: RunPlan) -> list[JudgeJob]:
     judgements = Judgements(plan)
     episodes = from_arrow(plan.episodes.rows(wanted.episode_id for wanted in plan.members), Episode)
     verdicts = by_episode(read_verdicts(plan.lake, **plan.keys))
-    return judgements.owed(judgements.wanted(episodes, verdicts, all_rubrics=True), judgements.known())
+    return judgements.owed(
+        judgements.wanted(episodes, verdicts, all_rubrics=True), judgements.known()
+    )
 
 
 def judgements_of(plan: RunPlan) -> frozenset[str]:
     """Names of what the run is told, by judge and benchmark: a run with one of them may want the very same judgements."""
-    return frozenset(f"judgements of {plan.spec.benchmark} by {one.judge.judge.label}" for one in plan.judges.values())
+    return frozenset(
+        f"judgements of {plan.spec.benchmark} by {one.judge.judge.label}"
+        for one in plan.judges.values()
+    )
 
 
-def judge_shards(context: JudgeContext, jobs: Sequence[JudgeJob], n_workers: int, attempt: str) -> list[JudgeShard]:
+def judge_shards(
+    context: JudgeContext, jobs: Sequence[JudgeJob], n_workers: int, attempt: str
+) -> list[JudgeShard]:
     """Small shards, as many judgements for each worker."""
     widest = max((seat.concurrency for seat in context.seats.values()), default=1)
     dealt = dealt_shards(jobs, shard_size(widest, len(jobs), len(jobs), n_workers), n_workers)
-    return [JudgeShard(context, content_id([attempt, [job.judgement_id for job in group]]), group) for group in dealt]
+    return [
+        JudgeShard(context, content_id([attempt, [job.judgement_id for job in group]]), group)
+        for group in dealt
+    ]
 
 
 class JudgeAhead:
@@ -224,8 +277,15 @@ class JudgeAhead:
     stopped, they are given up.
     """
 
-    def __init__(self, plan: RunPlan, judgements: Judgements, context: JudgeContext, client: Any) -> None:
-        self._plan, self._judgements, self._context, self._client = plan, judgements, context, client
+    def __init__(
+        self, plan: RunPlan, judgements: Judgements, context: JudgeContext, client: Any
+    ) -> None:
+        self._plan, self._judgements, self._context, self._client = (
+            plan,
+            judgements,
+            context,
+            client,
+        )
         self._asked = set(judgements.known())
         self._under_way: list[Any] = []
         self._closing = closing_run(client, state_key(plan.run_id))
@@ -235,7 +295,12 @@ class JudgeAhead:
         self._closing.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool | None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
         if error is None:
             self._finish()
         else:
@@ -255,7 +320,9 @@ class JudgeAhead:
             shard = JudgeShard(self._context, content_id([result.part, secrets.token_hex(8)]), jobs)
             self._under_way.append(self._resources.submit(judge_shard, shard))
 
-    def rows(self, episodes: Sequence[Episode], verdicts: Iterable[TestVerdict]) -> list[JudgeVerdict]:
+    def rows(
+        self, episodes: Sequence[Episode], verdicts: Iterable[TestVerdict]
+    ) -> list[JudgeVerdict]:
         """Have episodes judged by all rubrics, and wait for it. A judgement that did not come is infra.
 
         Args:
@@ -263,7 +330,13 @@ class JudgeAhead:
         """
         wanted = self._judgements.wanted(episodes, by_episode(verdicts), all_rubrics=True)
         jobs = self._judgements.owed(wanted, self._judgements.known())
-        shards = judge_shards(self._context, jobs, len(living_workers(self._client)), secrets.token_hex(4)) if jobs else []
+        shards = (
+            judge_shards(
+                self._context, jobs, len(living_workers(self._client)), secrets.token_hex(4)
+            )
+            if jobs
+            else []
+        )
         futures = [self._resources.submit(judge_shard, shard) for shard in shards]
         self.model_calls += sum(future.result().model_calls for future in futures)
         return list(self._judgements.rows(wanted, self._judgements.known()))
@@ -274,7 +347,9 @@ class JudgeAhead:
 
     def _finish(self) -> None:
         for future in self._under_way:
-            with suppress(Exception):  # whatever it was: the stage asks again, and says what happens then
+            with suppress(
+                Exception
+            ):  # whatever it was: the stage asks again, and says what happens then
                 self.model_calls += future.result().model_calls
 
     def _abandon(self) -> None:

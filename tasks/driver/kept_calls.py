@@ -26,7 +26,11 @@ PROGRAMS = "programs"
 """Stands in place of a role."""
 CALLS = Form[Completion | ProgramVerdict](
     "an answer",
-    lambda row: ProgramVerdict.model_validate(row["verdict"]) if "verdict" in row else read_completion(row["answer"]),
+    lambda row: (
+        ProgramVerdict.model_validate(row["verdict"])
+        if "verdict" in row
+        else read_completion(row["answer"])
+    ),
     lambda answer: {"verdict" if isinstance(answer, ProgramVerdict) else "answer": answer},
     lasts=lambda answer: not isinstance(answer, ProgramVerdict) or answer.outcome in LASTING,
 )
@@ -99,7 +103,11 @@ class KeptCalls:
     @property
     def n_kept(self) -> Mapping[str, int]:
         """Role -> answers that earlier invocations brought."""
-        rows = {row.get("key"): row.get("role", "") for row in read_segments(self._folder) if "answer" in row}
+        rows = {
+            row.get("key"): row.get("role", "")
+            for row in read_segments(self._folder)
+            if "answer" in row
+        }
         return Counter(rows.values())
 
 
@@ -141,6 +149,13 @@ def request_key(identity: ModelIdentity, request: ChatRequest) -> str:
 
 def open_build_book(plan: BuildPlan, kept: KeptCalls) -> ProgramBook:
     """Return the book of a build's programs: as many run at once as the host has slots."""
-    facts = ProgramFacts(RUNNER_VERSION, plan.sandbox.fingerprint(), plan.limits, tuple(plan.request.resources.items()))
+    facts = ProgramFacts(
+        RUNNER_VERSION,
+        plan.sandbox.fingerprint(),
+        plan.limits,
+        tuple(plan.request.resources.items()),
+    )
     find_verdict = partial(kept.find, PROGRAMS)
-    return ProgramBook(facts, plan.sandbox, find_verdict, slot_count(), count=lambda: kept.show(programs=1))
+    return ProgramBook(
+        facts, plan.sandbox, find_verdict, slot_count(), count=lambda: kept.show(programs=1)
+    )

@@ -69,7 +69,9 @@ class Lanes:
     def begin_next(self) -> int | None:
         """Begin the first run that may be; its number. None where none may be now. No run is overtaken in its lane."""
         with self._changed:
-            under_way = [n for n, state in enumerate(self._states) if State.WAITING < state < State.ENDED]
+            under_way = [
+                n for n, state in enumerate(self._states) if State.WAITING < state < State.ENDED
+            ]
             if len(under_way) >= self._at_once:
                 return None
             before: list[int] = []
@@ -84,11 +86,16 @@ class Lanes:
         needs = self._needs[number]
         if any(needs.excludes(self._needs[other]) for other in (*under_way, *before)):
             return False
-        in_lane = [other for other in (*under_way, *before) if self._needs[other].lane == needs.lane]
+        in_lane = [
+            other for other in (*under_way, *before) if self._needs[other].lane == needs.lane
+        ]
         return all(self._states[other] >= State.PLAYING for other in in_lane)
 
     def wait_to_play(
-        self, number: int, tell_waiting: Callable[[], None] = lambda: None, heed: Callable[[], None] = lambda: None
+        self,
+        number: int,
+        tell_waiting: Callable[[], None] = lambda: None,
+        heed: Callable[[], None] = lambda: None,
     ) -> None:
         """Return when the run may begin its dialogues. Ends with a signal.
 
@@ -108,14 +115,20 @@ class Lanes:
 
     def _may_play(self, number: int) -> bool:
         lane = self._needs[number].lane
-        beside = [state for n, state in enumerate(self._states) if n != number and self._needs[n].lane == lane]
+        beside = [
+            state
+            for n, state in enumerate(self._states)
+            if n != number and self._needs[n].lane == lane
+        ]
         return State.PLAYING not in beside and beside.count(State.TAIL) <= self._tails
 
     def is_judged_alone(self, number: int) -> bool:
         """Whether no other run that is not over could be told the same judgements."""
         judged = self._needs[number].judged
         with self._changed:
-            others = [n for n, state in enumerate(self._states) if n != number and state < State.ENDED]
+            others = [
+                n for n, state in enumerate(self._states) if n != number and state < State.ENDED
+            ]
         return all(judged.isdisjoint(self._needs[other].judged) for other in others)
 
     def is_served(self, number: int) -> bool:
@@ -155,7 +168,9 @@ def in_lane(lanes: Lanes, number: int) -> Iterator[None]:
 
 
 @contextmanager
-def playing(tell_waiting: Callable[[], None], heed: Callable[[], None] = lambda: None) -> Iterator[Callable[[], None]]:
+def playing(
+    tell_waiting: Callable[[], None], heed: Callable[[], None] = lambda: None
+) -> Iterator[Callable[[], None]]:
     """The run's dialogues, once it is their turn; gives what is to be called when none of them waits in the driver any more.
 
     At once, and to no effect, where runs go one after another.
@@ -174,7 +189,9 @@ def playing(tell_waiting: Callable[[], None], heed: Callable[[], None] = lambda:
         yield lambda: place.lanes.reached(place.number, State.TAIL)
     finally:
         place.lanes.reached(place.number, State.PLAYED)
-        if not place.lanes.is_served(place.number):  # a model server that it starts later would give way, too
+        if not place.lanes.is_served(
+            place.number
+        ):  # a model server that it starts later would give way, too
             _give_way()
 
 

@@ -30,7 +30,9 @@ class OwnLoop:
         Raises:
             SystemExit, KeyboardInterrupt: a signal came; the coroutine was cancelled.
         """
-        thread = threading.Thread(target=self._loop.run_forever, name="parley-build-loop", daemon=True)
+        thread = threading.Thread(
+            target=self._loop.run_forever, name="parley-build-loop", daemon=True
+        )
         thread.start()
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         future.add_done_callback(lambda _: self._errands.put(lambda: None))

@@ -24,7 +24,9 @@ class ClusterResources:
     def __init__(self, client: Any) -> None:
         self._client = client
         told = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
-        self._of: dict[str, Resources] = {address: dict(worker.get("resources") or {}) for address, worker in told.items()}
+        self._of: dict[str, Resources] = {
+            address: dict(worker.get("resources") or {}) for address, worker in told.items()
+        }
         self._most: dict[str, float] = {}
         for has in self._of.values():
             for name, amount in has.items():
@@ -32,7 +34,11 @@ class ClusterResources:
 
     def place(self, shard: object) -> dict[str, Any]:
         """How Dask is told what a shard asks for: never more than the largest worker has, since that would wait for ever."""
-        asked = {name: min(amount, self._most[name]) for name, amount in needs(shard).items() if name in self._most}
+        asked = {
+            name: min(amount, self._most[name])
+            for name, amount in needs(shard).items()
+            if name in self._most
+        }
         return {"resources": asked} if asked else {}
 
     def submit(self, function: Callable[[Any], Any], shard: object, **where: Any) -> Any:
@@ -43,13 +49,24 @@ class ClusterResources:
         """
         key = f"{function.__name__}-{uuid4()}"
         packed = pickle.dumps(shard, pickle.HIGHEST_PROTOCOL)
-        return self._client.submit(run_packed, function, packed, key=key, pure=False, retries=0, **where, **self.place(shard))
+        return self._client.submit(
+            run_packed,
+            function,
+            packed,
+            key=key,
+            pure=False,
+            retries=0,
+            **where,
+            **self.place(shard),
+        )
 
     def able(self, workers: tuple[str, ...], shard: object) -> tuple[str, ...]:
         """Those of the workers that have what a shard asks for."""
         asked: Resources = self.place(shard).get("resources", {})
         return tuple(
-            worker for worker in workers if all(self._of.get(worker, {}).get(name, -1.0) >= asked[name] for name in asked)
+            worker
+            for worker in workers
+            if all(self._of.get(worker, {}).get(name, -1.0) >= asked[name] for name in asked)
         )
 
 

@@ -38,9 +38,13 @@ class RunAhead:
         owed: ids of the episodes that the try plays. The stage `execute` decides shards with other episodes among them.
     """
 
-    def __init__(self, plan: RunPlan, context: RunContext, client: Any, owed: Iterable[str]) -> None:
+    def __init__(
+        self, plan: RunPlan, context: RunContext, client: Any, owed: Iterable[str]
+    ) -> None:
         self._plan, self._context, self._client = plan, context, client
-        self.most = len(living_workers(client)) * (context.programs + 1)  # one more than can run: none waits for the driver
+        self.most = len(living_workers(client)) * (
+            context.programs + 1
+        )  # one more than can run: none waits for the driver
         self._allowed = 0
         played_now = set(owed)
         groups = episode_groups(plan) if plan.runs_programs else []
@@ -74,7 +78,9 @@ class RunAhead:
     def finish(self) -> None:
         """Begin no more, and wait for those under way."""
         self._end()
-        self._under_way = [future for future in self._under_way if not self._is_over(future, wait=True)]
+        self._under_way = [
+            future for future in self._under_way if not self._is_over(future, wait=True)
+        ]
 
     def abandon(self) -> None:
         """Begin no more, and give up those under way."""
@@ -133,7 +139,10 @@ class RunAhead:
     def _episode(self, episode_id: str) -> Episode:
         """An episode from its part, which is read once for all its episodes."""
         if episode_id not in self._read:
-            part = self._plan.lake.folder("episodes", **self._plan.keys) / f"part-{self._part_of[episode_id]}.parquet"
+            part = (
+                self._plan.lake.folder("episodes", **self._plan.keys)
+                / f"part-{self._part_of[episode_id]}.parquet"
+            )
             for episode in self._plan.lake.read_part("episodes", Episode, part):
                 self._read[episode.episode_id] = episode
         return self._read.pop(episode_id)
@@ -148,7 +157,9 @@ class RunAhead:
 
 
 @contextmanager
-def running_ahead(plan: RunPlan, context: RunContext, client: Any, owed: Iterable[str]) -> Iterator[RunAhead]:
+def running_ahead(
+    plan: RunPlan, context: RunContext, client: Any, owed: Iterable[str]
+) -> Iterator[RunAhead]:
     """Run programs ahead while the block runs; at its end, programs that were begun are done."""
     ahead = RunAhead(plan, context, client, owed)
     ahead.start()

@@ -26,9 +26,21 @@ class ServingMeter:
     """
 
     def __init__(
-        self, lake: Lake, night_id: str, model: str, served_name: str, urls: Sequence[str], *, every_s: float = EVERY_S
+        self,
+        lake: Lake,
+        night_id: str,
+        model: str,
+        served_name: str,
+        urls: Sequence[str],
+        *,
+        every_s: float = EVERY_S,
     ) -> None:
-        self._lake, self._night_id, self._model, self._served_name = lake, night_id, model, served_name
+        self._lake, self._night_id, self._model, self._served_name = (
+            lake,
+            night_id,
+            model,
+            served_name,
+        )
         self._urls, self._every_s = tuple(urls), every_s
         self._part = content_id([model, served_name, utc_now(), list(urls)])
         self._rows: list[Serving] = []
@@ -42,7 +54,12 @@ class ServingMeter:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._over.set()
         if kind is None or issubclass(kind, Exception):  # a signal ends the night at once
             self.look()
@@ -50,7 +67,11 @@ class ServingMeter:
     def look(self) -> None:
         """Look at all replicas now, and write what they did since the last look."""
         with self._lock:
-            new = [row for replica, url in enumerate(self._urls) if (row := self._row(replica, url)) is not None]
+            new = [
+                row
+                for replica, url in enumerate(self._urls)
+                if (row := self._row(replica, url)) is not None
+            ]
             if not new:
                 return
             self._rows += new
@@ -74,7 +95,10 @@ class ServingMeter:
         if before is None:
             return None
         is_restarted = any(now.counters[name] < before.counters[name] for name in COUNTERS)
-        done = {name: n - (0 if is_restarted else before.counters[name]) for name, n in now.counters.items()}
+        done = {
+            name: n - (0 if is_restarted else before.counters[name])
+            for name, n in now.counters.items()
+        }
         if not any(done.values()) and not now.running and not now.waiting and not is_restarted:
             return None
         return Serving(

@@ -41,12 +41,16 @@ class _Watch:
         self.stop: Callable[[], BaseException] | None = None
         """Makes what a stopped process raises; see `stop`."""
         self._deadline = math.inf
-        self._lock = threading.RLock()  # the handler of `stop` asks in the midst of whatever the main thread does
+        self._lock = (
+            threading.RLock()
+        )  # the handler of `stop` asks in the midst of whatever the main thread does
         self._reading, self._writing = os.pipe()
         os.set_blocking(self._reading, False)
         os.set_blocking(self._writing, False)
         self._earlier = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
-        self._thread = threading.Thread(target=self._bound_the_end, name="parley-signals", daemon=True)
+        self._thread = threading.Thread(
+            target=self._bound_the_end, name="parley-signals", daemon=True
+        )
         self._thread.start()
 
     def close(self) -> None:
@@ -76,7 +80,11 @@ class _Watch:
         status = self.status()
         if status == STOPPED and self.stop is not None:
             return self.stop()
-        return None if status is None else _ending(signal.SIGINT if status == INTERRUPTED else signal.SIGTERM)
+        return (
+            None
+            if status is None
+            else _ending(signal.SIGINT if status == INTERRUPTED else signal.SIGTERM)
+        )
 
     def end(self) -> NoReturn:
         """Say the last words and end at once: all that an interpreter does at its end may take seconds, and nothing needs it."""
@@ -96,7 +104,10 @@ class _Watch:
             if not self._note(_LOOK_EVERY_S):
                 return
         self._deadline = min(self._deadline, time.monotonic() + END_LIMIT_S)
-        while self._came.count(signal.SIGINT) < 2 and (left_s := self._deadline - time.monotonic()) > 0:
+        while (
+            self._came.count(signal.SIGINT) < 2
+            and (left_s := self._deadline - time.monotonic()) > 0
+        ):
             if not self._note(left_s):
                 return
         self.end()

@@ -29,7 +29,9 @@ class DriftMessages(Sequence[tuple[Message, ...]]):
         show: gives the placeholders their texts.
     """
 
-    def __init__(self, package: str, rubric: str, prompt: str, show: Callable[[Case], Case]) -> None:
+    def __init__(
+        self, package: str, rubric: str, prompt: str, show: Callable[[Case], Case]
+    ) -> None:
         self._cases, self._prompt, self._show = drift_cases(package, rubric), prompt, show
 
     def __len__(self) -> int:
@@ -41,7 +43,10 @@ class DriftMessages(Sequence[tuple[Message, ...]]):
     @cached_property
     def _messages(self) -> tuple[tuple[Message, ...], ...]:
         names, shown = placeholders(self._prompt), map(self._show, self._cases)
-        texts = (fill(self._prompt, **{name: values[name] for name in names if name in values}) for values in shown)
+        texts = (
+            fill(self._prompt, **{name: values[name] for name in names if name in values})
+            for values in shown
+        )
         return tuple((Message(Role.USER, text),) for text in texts)
 
 

@@ -64,10 +64,16 @@ async def ask_judge(model: ChatModel, rubric: Rubric, request: ChatRequest, name
     """
     try:
         asked = await ask_until_read(
-            model, request, partial(_again, request.messages), partial(_read, rubric), tries=rubric.tries
+            model,
+            request,
+            partial(_again, request.messages),
+            partial(_read, rubric),
+            tries=rubric.tries,
         )
     except AnswerMissing as missing:
-        return Judgement(judgement_id=name, unscored_reason=UnscoredReason.JUDGE_SILENT, raw=str(missing))
+        return Judgement(
+            judgement_id=name, unscored_reason=UnscoredReason.JUDGE_SILENT, raw=str(missing)
+        )
     cost, last = spent(asked.answers), asked.answers[-1]
     silent = not last.content and asked.value is None
     reason = UnscoredReason.JUDGE_SILENT if silent else UnscoredReason.JUDGE_UNPARSABLE
@@ -87,7 +93,11 @@ async def ask_judge(model: ChatModel, rubric: Rubric, request: ChatRequest, name
 
 def _again(first: Messages, answer: str, reason: str) -> Messages:
     words = fill(load_prompt("tasks.judging", "again"), reason=reason)
-    return (*first, Message(Role.ASSISTANT, answer[:_SHOWN_AGAIN] or "-"), Message(Role.USER, words))
+    return (
+        *first,
+        Message(Role.ASSISTANT, answer[:_SHOWN_AGAIN] or "-"),
+        Message(Role.USER, words),
+    )
 
 
 def _read(rubric: Rubric, answer: str) -> Frozen:
@@ -101,15 +111,24 @@ def _read(rubric: Rubric, answer: str) -> Frozen:
             held = {name.lower(): value for name, value in held.items()}
         return rubric.answer.model_validate(held)
     except ValidationError as error:
-        faults = [f"{'.'.join(map(str, fault['loc'])) or 'the object'}: {fault['msg']}" for fault in error.errors()]
+        faults = [
+            f"{'.'.join(map(str, fault['loc'])) or 'the object'}: {fault['msg']}"
+            for fault in error.errors()
+        ]
         raise Unreadable("; ".join(faults[:_FAULTS_SHOWN])) from None
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"it is not valid JSON ({str(error)[:100]})") from None
 
 
-def values_of(rubric: Rubric, judgement: Judgement) -> Iterator[tuple[str, float | None, str | None, str | None]]:
+def values_of(
+    rubric: Rubric, judgement: Judgement
+) -> Iterator[tuple[str, float | None, str | None, str | None]]:
     """(dimension, number, word, why there is neither) for each dimension: one of the three is not None."""
-    said = rubric.values(rubric.answer.model_validate_json(judgement.answer_json)) if judgement.answer_json is not None else {}
+    said = (
+        rubric.values(rubric.answer.model_validate_json(judgement.answer_json))
+        if judgement.answer_json is not None
+        else {}
+    )
     for dimension in rubric.dimensions:
         value = said.get(dimension)
         if isinstance(value, str):
@@ -117,7 +136,12 @@ def values_of(rubric: Rubric, judgement: Judgement) -> Iterator[tuple[str, float
         elif value is not None:
             yield dimension, float(value), None, None
         else:
-            yield dimension, None, None, (judgement.unscored_reason or UnscoredReason.UNDEFINED).value
+            yield (
+                dimension,
+                None,
+                None,
+                (judgement.unscored_reason or UnscoredReason.UNDEFINED).value,
+            )
 
 
 def verdicts_of(

@@ -75,12 +75,18 @@ def read_lines(source: Path) -> tuple[Line, ...]:
             header = [name.strip() for name in next(reader, [])]
             if any(name.startswith(SHEET_VALUE) for name in header):
                 numbered = ((reader.line_num, row) for row in reader if row)
-                return tuple(line for number, row in numbered for line in _of_sheet(number, row, header, source))
+                return tuple(
+                    line
+                    for number, row in numbered
+                    for line in _of_sheet(number, row, header, source)
+                )
             order = _order(header, source)
             rows = ((reader.line_num, row) for row in reader if row)
             return tuple(Line(number, _ordered(row, order)) for number, row in rows)
     except UnicodeDecodeError as error:
-        raise SourceUnreadable(f"{source} is not UTF-8 ({error.reason} at byte {error.start}): save it as CSV in UTF-8") from None
+        raise SourceUnreadable(
+            f"{source} is not UTF-8 ({error.reason} at byte {error.start}): save it as CSV in UTF-8"
+        ) from None
     except csv.Error as error:
         raise SourceUnreadable(f"{source} is not CSV: {error}") from None
     except OSError as error:
@@ -89,16 +95,22 @@ def read_lines(source: Path) -> tuple[Line, ...]:
 
 def _order(header: Sequence[str], source: Path) -> tuple[int, ...]:
     missing = [column for column in COLUMNS if column not in header]
-    extra = [name for name in header if name not in COLUMNS] + [name for name, n in Counter(header).items() if n > 1]
+    extra = [name for name in header if name not in COLUMNS] + [
+        name for name, n in Counter(header).items() if n > 1
+    ]
     if missing or extra:
-        faults = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"has also {', '.join(map(repr, extra))}"] * bool(extra)
+        faults = [f"lacks {', '.join(missing)}"] * bool(missing) + [
+            f"has also {', '.join(map(repr, extra))}"
+        ] * bool(extra)
         raise SourceUnreadable(
             f"the first line of {source} {' and '.join(faults)}. It names the columns, separated by commas: {','.join(COLUMNS)}"
         )
     return tuple(header.index(column) for column in COLUMNS)
 
 
-def _of_sheet(number: int, row: Sequence[str], header: Sequence[str], source: Path) -> tuple[Line, ...]:
+def _of_sheet(
+    number: int, row: Sequence[str], header: Sequence[str], source: Path
+) -> tuple[Line, ...]:
     """The ratings of one row of a review sheet; none where nobody filled it in. Other columns are for the reader's eyes."""
     missing = [column for column in _SHEET_COLUMNS if header.count(column) != 1]
     if missing:
@@ -108,16 +120,25 @@ def _of_sheet(number: int, row: Sequence[str], header: Sequence[str], source: Pa
     if len(row) != len(header):
         return (Line(number, tuple(row)),)
     fields = dict(zip(header, (cell.strip() for cell in row), strict=True))
-    values = {name.removeprefix(SHEET_VALUE): value for name, value in fields.items() if name.startswith(SHEET_VALUE) and value}
+    values = {
+        name.removeprefix(SHEET_VALUE): value
+        for name, value in fields.items()
+        if name.startswith(SHEET_VALUE) and value
+    }
     named = fields["episode_id"], fields.get("turn", "0"), fields["rubric"]
-    return tuple(Line(number, (*named, dimension, fields["rater"], value)) for dimension, value in values.items())
+    return tuple(
+        Line(number, (*named, dimension, fields["rater"], value))
+        for dimension, value in values.items()
+    )
 
 
 def _ordered(row: Sequence[str], order: Sequence[int]) -> tuple[str, ...]:
     return tuple(row[place].strip() for place in order) if len(row) == len(order) else tuple(row)
 
 
-def read_ratings(source: Path, lines: Sequence[Line], episodes: Mapping[str, RatedEpisode]) -> RatingFile:
+def read_ratings(
+    source: Path, lines: Sequence[Line], episodes: Mapping[str, RatedEpisode]
+) -> RatingFile:
     """Ratings of known episodes; the other rows with their reasons.
 
     A rater's second row on the same thing is a duplicate. Where the two differ, neither is kept: nobody knows which one counts.
@@ -138,7 +159,10 @@ def read_ratings(source: Path, lines: Sequence[Line], episodes: Mapping[str, Rat
         agree = all(rating == rows[0][1] for _, rating in rows)
         surplus, rows[:] = (rows[1:], rows[:1]) if agree else (tuple(rows), [])
         where = f"the rows on lines {', '.join(str(line.number) for line, _ in (*rows, *surplus))} rate the same thing"
-        bad += [(line, BadRating("duplicate" if agree else "contradiction", where)) for line, _ in surplus]
+        bad += [
+            (line, BadRating("duplicate" if agree else "contradiction", where))
+            for line, _ in surplus
+        ]
     bad.sort(key=lambda one: one[0].number)
     return RatingFile(
         tuple(rating for rows in kept.values() for _, rating in rows),
@@ -158,26 +182,46 @@ def read_ratings(source: Path, lines: Sequence[Line], episodes: Mapping[str, Rat
     )
 
 
-def _rating(line: Line, episodes: Mapping[str, RatedEpisode], numeric: Mapping[tuple[str, str], bool]) -> Rating:
+def _rating(
+    line: Line, episodes: Mapping[str, RatedEpisode], numeric: Mapping[tuple[str, str], bool]
+) -> Rating:
     if len(line.fields) != len(COLUMNS):
-        raise BadRating("wrong_columns", f"{len(line.fields)} fields where the header has {len(COLUMNS)}")
+        raise BadRating(
+            "wrong_columns", f"{len(line.fields)} fields where the header has {len(COLUMNS)}"
+        )
     empty = [column for column in COLUMNS if not line[column] and column != "dimension"]
     if empty:
         raise BadRating("missing_field", f"{', '.join(empty)}: empty")
-    odd = [name for name in ("rubric", "dimension", "rater") if len(line[name]) > MOST_LETTERS or not is_plain_name(line[name])]
+    odd = [
+        name
+        for name in ("rubric", "dimension", "rater")
+        if len(line[name]) > MOST_LETTERS or not is_plain_name(line[name])
+    ]
     if odd:
-        raise BadRating("bad_name", f"{', '.join(odd)}: a name has at most {MOST_LETTERS} characters, all of them visible")
+        raise BadRating(
+            "bad_name",
+            f"{', '.join(odd)}: a name has at most {MOST_LETTERS} characters, all of them visible",
+        )
     episode = episodes.get(line["episode_id"])
     if episode is None:
-        raise BadRating("unknown_episode", f"no episode of this home has the id {line['episode_id']!r}: give it whole")
+        raise BadRating(
+            "unknown_episode",
+            f"no episode of this home has the id {line['episode_id']!r}: give it whole",
+        )
     turn = int(line["turn"]) if line["turn"].isascii() and line["turn"].isdecimal() else None
     if turn is None or (turn and turn not in episode.turns):
         last = max(episode.turns, default=0)
-        raise BadRating("bad_turn", f"turn {line['turn']!r}: the episode has the turns 1 to {last}; 0 is the whole dialogue")
+        raise BadRating(
+            "bad_turn",
+            f"turn {line['turn']!r}: the episode has the turns 1 to {last}; 0 is the whole dialogue",
+        )
     scale = _scale(line, episode)
     number = _number(line["value"])
     if numeric[line["rubric"], line["dimension"]] and (number is None or not math.isfinite(number)):
-        raise BadRating("bad_number", f"value {line['value']!r}: this dimension has numbers; 4.5 is written with a point")
+        raise BadRating(
+            "bad_number",
+            f"value {line['value']!r}: this dimension has numbers; 4.5 is written with a point",
+        )
     is_number = numeric[line["rubric"], line["dimension"]]
     if fault := scale.fault_of(number if is_number and number is not None else line["value"]):
         raise BadRating("out_of_range", fault)
@@ -200,10 +244,16 @@ def _scale(line: Line, episode: RatedEpisode) -> RatingScale:
     dimensions = episode.scales.get(line["rubric"])
     if dimensions is None:
         known = ", ".join(sorted(episode.scales))
-        raise BadRating("unknown_rubric", f"{line['rubric']!r} is no rubric of {episode.benchmark}: it has {known}")
+        raise BadRating(
+            "unknown_rubric",
+            f"{line['rubric']!r} is no rubric of {episode.benchmark}: it has {known}",
+        )
     if line["dimension"] not in dimensions:
         known = ", ".join(map(repr, dimensions))
-        raise BadRating("unknown_dimension", f"{line['dimension']!r} is no dimension of {line['rubric']}: it has {known}")
+        raise BadRating(
+            "unknown_dimension",
+            f"{line['dimension']!r} is no dimension of {line['rubric']}: it has {known}",
+        )
     return dimensions[line["dimension"]]
 
 

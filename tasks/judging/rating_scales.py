@@ -15,7 +15,9 @@ class RatingScale:
 
     def fault_of(self, value: float | str) -> str | None:
         """Return what is wrong with a value; None where it lies on the scale."""
-        if self.ends is not None and (isinstance(value, str) or not self.ends[0] <= value <= self.ends[1]):
+        if self.ends is not None and (
+            isinstance(value, str) or not self.ends[0] <= value <= self.ends[1]
+        ):
             low, high = self.ends
             return f"value {value if isinstance(value, str) else f'{value:g}'}: the scale goes from {low:g} to {high:g}"
         if self.words and value not in self.words:

@@ -48,8 +48,15 @@ def import_ratings(home: Home, source: Path, scales_of: ScalesOf = no_scales) ->
     lines = read_lines(source)
     lake = Lake(home.lake)
     wanted = {line["episode_id"] for line in lines if len(line.fields) > 1}
-    file = read_ratings(source, lines, listing_again(lambda: {**_episodes(lake, wanted, scales_of), **_reviewed(home)}))
-    with home.lock("ratings", f"ratings are being imported into {home.path} by another process. Type the command again after it"):
+    file = read_ratings(
+        source,
+        lines,
+        listing_again(lambda: {**_episodes(lake, wanted, scales_of), **_reviewed(home)}),
+    )
+    with home.lock(
+        "ratings",
+        f"ratings are being imported into {home.path} by another process. Type the command again after it",
+    ):
         n_changed = _keep(lake, file.ratings)
         keys = {"benchmark": QUARANTINE, "dataset_version": source.name}
         name = content_id(file.quarantined)
@@ -68,17 +75,25 @@ def _episodes(lake: Lake, wanted: Collection[str], scales_of: ScalesOf) -> dict[
         places = [place for place, name in enumerate(ids) if name in wanted]
         if not places:
             continue
-        rows = lake.read_arrow("episodes", [part], ["episode_id", "benchmark", "steps"]).take(places)
+        rows = lake.read_arrow("episodes", [part], ["episode_id", "benchmark", "steps"]).take(
+            places
+        )
         for row in rows.to_pylist():
             benchmarks[row["episode_id"]] = row["benchmark"]
             turns[row["episode_id"]].update(step["turn"] for step in row["steps"])
     scales = {benchmark: scales_of(benchmark) for benchmark in {*benchmarks.values()}}
-    return {name: RatedEpisode(own, frozenset(turns[name]), scales[own]) for name, own in benchmarks.items()}
+    return {
+        name: RatedEpisode(own, frozenset(turns[name]), scales[own])
+        for name, own in benchmarks.items()
+    }
 
 
 def _reviewed(home: Home) -> dict[str, RatedEpisode]:
     """Things of built datasets, which are no episodes: rated as a whole."""
-    return {name: RatedEpisode(thing.benchmark, frozenset(), thing.scales) for name, thing in reviewed(home).items()}
+    return {
+        name: RatedEpisode(thing.benchmark, frozenset(), thing.scales)
+        for name, thing in reviewed(home).items()
+    }
 
 
 def _keep(lake: Lake, ratings: Collection[Rating]) -> int:

@@ -39,13 +39,17 @@ class Rubric:
     """What one judgement is about: one answer, or the whole dialogue (turn 0)."""
     reads_verdicts: bool = False
     """Whether its prompt shows test verdicts. Such rubrics wait for the tests, the others begin as each dialogue ends."""
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    ranges: Mapping[str, tuple[float, float]] = field(
+        default_factory=dict[str, tuple[float, float]]
+    )
     """Dimension -> lowest and highest value; the quality checks hold judgements to them."""
     is_reworded: bool = False
     """Whether a user's own words ask for the answer. Its form is then not added, and its fields' names are read in any case."""
     words: tuple[str, ...] = ()
     """The values of a rubric that answers by one of several words."""
-    people: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    people: Mapping[str, tuple[float, float]] = field(
+        default_factory=dict[str, tuple[float, float]]
+    )
     """Further dimensions that people rate and no judge does, with lowest and highest value."""
     tries: int = 3
     """Requests for one judgement at most."""
@@ -54,7 +58,9 @@ class Rubric:
 
     def __post_init__(self) -> None:
         if len(self.drift) > MOST_DRIFT_CASES:
-            raise ValueError(f"rubric {self.name!r} has {len(self.drift)} cases of drift; {MOST_DRIFT_CASES} at most")
+            raise ValueError(
+                f"rubric {self.name!r} has {len(self.drift)} cases of drift; {MOST_DRIFT_CASES} at most"
+            )
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:
@@ -69,7 +75,10 @@ class Rubric:
     @cached_property
     def form(self) -> str:
         """The words that ask for an answer of this form."""
-        return fill(load_prompt("tasks.judging", "schema"), schema=json.dumps(self.schema, sort_keys=True, ensure_ascii=False))
+        return fill(
+            load_prompt("tasks.judging", "schema"),
+            schema=json.dumps(self.schema, sort_keys=True, ensure_ascii=False),
+        )
 
     def asked(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """The messages, with the form of the answer below the last one."""

@@ -29,7 +29,12 @@ class Asked(Generic[T]):
 
 
 async def ask_until_read(
-    model: ChatModel, request: ChatRequest, again: Callable[[str, str], Messages], read: Callable[[str], T], *, tries: int
+    model: ChatModel,
+    request: ChatRequest,
+    again: Callable[[str, str], Messages],
+    read: Callable[[str], T],
+    *,
+    tries: int,
 ) -> Asked[T]:
     """Ask, read, and ask again where the answer is unreadable. Each request has a seed of its own, the first the request's.
 
@@ -51,7 +56,9 @@ async def ask_until_read(
             answer = await model.complete(asked)
         except ModelUnavailable as fault:
             n_calls = fault.n_calls + spent(answers).n_calls
-            raise ModelUnavailable(str(fault), permanent=fault.permanent, n_calls=n_calls) from fault
+            raise ModelUnavailable(
+                str(fault), permanent=fault.permanent, n_calls=n_calls
+            ) from fault
         answers.append(answer)
         try:
             return Asked(read(answer.content), tuple(answers))

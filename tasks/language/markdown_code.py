@@ -12,7 +12,21 @@ from markdown_it import MarkdownIt
 
 from tasks.language.code_block import first_python_block
 
-PYTHON_TAGS = frozenset(("python", "python2", "python3", "py", "py2", "py3", "py3k", "ipython", "ipython3", "cpython", "sage"))
+PYTHON_TAGS = frozenset(
+    (
+        "python",
+        "python2",
+        "python3",
+        "py",
+        "py2",
+        "py3",
+        "py3k",
+        "ipython",
+        "ipython3",
+        "cpython",
+        "sage",
+    )
+)
 _FENCE = re.compile(r"^[ \t>]*(?:```|~~~)", re.MULTILINE)
 _FENCE_INDENT = re.compile(r"^[ \t>]+(?=```|~~~)", re.MULTILINE)
 _FENCE_LINE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[^\n`]*(?:\n|\Z)", re.MULTILINE)
@@ -41,17 +55,24 @@ class ExtractedCode:
 def fenced_blocks(answer: str) -> tuple[Block, ...]:
     """Return the fenced blocks of a Markdown text in their order; a block that nothing closes ends with its container."""
     tokens = _parser().parse(answer)
-    return tuple(Block(_tag(token.info), token.content) for token in tokens if token.type == "fence")
+    return tuple(
+        Block(_tag(token.info), token.content) for token in tokens if token.type == "fence"
+    )
 
 
 def flat_blocks(answer: str) -> tuple[Block, ...]:
     """Return the blocks between lines that look like fences, however these lines and the code are indented."""
     tokens = _flat_parser().parse(_FENCE_INDENT.sub("", answer))
-    return tuple(Block(_tag(token.info), dedent(token.content)) for token in tokens if token.type == "fence")
+    return tuple(
+        Block(_tag(token.info), dedent(token.content)) for token in tokens if token.type == "fence"
+    )
 
 
 def markdown_code(
-    answer: str, tags: Collection[str], defines: Sequence[Callable[[str], bool]], is_program: Callable[[str], bool]
+    answer: str,
+    tags: Collection[str],
+    defines: Sequence[Callable[[str], bool]],
+    is_program: Callable[[str], bool],
 ) -> ExtractedCode:
     """Return the last block that defines the entry point, else the longest block, else the whole answer.
 
@@ -73,7 +94,9 @@ def markdown_code(
     return ExtractedCode(_longest(blocks) if blocks else whole, is_readable=False)
 
 
-def delivered_code(answer: str, tags: Collection[str], defines: Sequence[Callable[[str], bool]]) -> str | None:
+def delivered_code(
+    answer: str, tags: Collection[str], defines: Sequence[Callable[[str], bool]]
+) -> str | None:
     """Return the last block that defines all names, else the last that defines any; None where no block defines one.
 
     Text before a first fence counts as a block if nothing else defines a name: an answer may go on with a block that its prompt
@@ -82,7 +105,11 @@ def delivered_code(answer: str, tags: Collection[str], defines: Sequence[Callabl
     first = _FENCE.search(answer)
     if first is None:
         return None
-    for blocks in (fenced_blocks(answer), flat_blocks(answer), (Block("", answer[: first.start()]),)):
+    for blocks in (
+        fenced_blocks(answer),
+        flat_blocks(answer),
+        (Block("", answer[: first.start()]),),
+    ):
         written = _written(blocks)
         for chosen in ([b for b in written if not b.tag or b.tag in tags], written):
             for enough in (all, any):
@@ -99,13 +126,20 @@ def python_code(answer: str, names: Iterable[str] = ()) -> ExtractedCode:
         names: functions and classes that it must define, where they are known.
     """
     defines = [_python_definition(name) for name in names]
-    return markdown_code(answer, PYTHON_TAGS, defines, lambda text: is_python(text) and all(test(text) for test in defines))
+    return markdown_code(
+        answer,
+        PYTHON_TAGS,
+        defines,
+        lambda text: is_python(text) and all(test(text) for test in defines),
+    )
 
 
 def paper_code(answer: str) -> ExtractedCode:
     """Return the program by CodeIF-Bench's rule: the first block tagged `python`, else the whole answer."""
     code = first_python_block(answer)
-    return ExtractedCode(code, is_readable=code is not answer or not answer.strip() or is_python(answer))
+    return ExtractedCode(
+        code, is_readable=code is not answer or not answer.strip() or is_python(answer)
+    )
 
 
 def is_python(text: str) -> bool:
@@ -130,7 +164,9 @@ def entry_points(reference: str, tests: Sequence[str]) -> tuple[str, ...]:
 
 
 def _python_definition(name: str) -> Callable[[str], bool]:
-    pattern = re.compile(rf"\b(?:def|class)[ \t]+{name}\b|^[ \t]*{name}[ \t]*(?::[^=\n]*)?=(?!=)", re.MULTILINE)
+    pattern = re.compile(
+        rf"\b(?:def|class)[ \t]+{name}\b|^[ \t]*{name}[ \t]*(?::[^=\n]*)?=(?!=)", re.MULTILINE
+    )
     return lambda code: pattern.search(code) is not None
 
 

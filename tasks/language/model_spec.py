@@ -47,13 +47,28 @@ def parse_model(
         remedy = f"For an API's model write openai:{text}" if text and not colon else ""
         raise UnknownName("model", text, forms(), remedy)
     if not rest:
-        raise ConfigError(f"model {text!r}: nothing follows the colon; write one of {', '.join(forms())}")
+        raise ConfigError(
+            f"model {text!r}: nothing follows the colon; write one of {', '.join(forms())}"
+        )
     day = today or datetime.now(UTC).strftime("%Y-%m-%d")
-    given = SpecSettings(text, day, base_url, key_env, revision, name, digests or FileDigests(), serve or VllmSettings())
+    given = SpecSettings(
+        text,
+        day,
+        base_url,
+        key_env,
+        revision,
+        name,
+        digests or FileDigests(),
+        serve or VllmSettings(),
+    )
     if not is_plain_name(text + (revision or "") + (name or "")):
-        raise ConfigError(f"model {text!a}: control characters and unpaired surrogates have no place in a name or revision")
+        raise ConfigError(
+            f"model {text!a}: control characters and unpaired surrogates have no place in a name or revision"
+        )
     choice = PROVIDERS.load(provider).read(rest, given)
     if len(quote(choice.identity.label, safe="")) > _LONGEST_NAME:
         shown = plain_line(choice.identity.label, 40)
-        raise ConfigError(f"model {shown!r}: its name is too long for the folder that its results get; give it a shorter one")
+        raise ConfigError(
+            f"model {shown!r}: its name is too long for the folder that its results get; give it a shorter one"
+        )
     return choice

@@ -54,7 +54,9 @@ def open_model(
         ConfigError: the key's variable is empty, a local model has no server, or a recording is broken.
         UsageError: a recording is not there, or is not the one that the identity names.
     """
-    settings = OpenSettings(concurrency, gold, check_served_model, timeout_s, patience_s, environ, on_send)
+    settings = OpenSettings(
+        concurrency, gold, check_served_model, timeout_s, patience_s, environ, on_send
+    )
     model = PROVIDERS.load(identity.provider).open(identity, endpoint, settings)
     return model if _client_of(model) or on_send is ignore_send else CountedModel(model, on_send)
 
@@ -71,7 +73,9 @@ def _client_of(model: ChatModel) -> OpenAIModel | StickyModel | None:
     return inner if isinstance(inner, (OpenAIModel, StickyModel)) else None
 
 
-async def check_endpoint(identity: ModelIdentity, endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None) -> None:
+async def check_endpoint(
+    identity: ModelIdentity, endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None
+) -> None:
     """Ask an endpoint, before a run, whether it is there and knows key and model. Endpoints that list no models are let through.
 
     Raises:
@@ -81,7 +85,9 @@ async def check_endpoint(identity: ModelIdentity, endpoint: ModelEndpoint, envir
     model = OpenAIModel(identity, endpoint, policy=_CHECK, environ=environ)
     try:
         listed = await _listed_models(model)
-        if listed is not None and not any(is_plausible_name(identity.name, name) for name in listed):
+        if listed is not None and not any(
+            is_plausible_name(identity.name, name) for name in listed
+        ):
             await _check_by_asking(model, listed)
     finally:
         await model.aclose()
@@ -116,11 +122,17 @@ def _facts(row: Mapping[str, Any]) -> dict[str, str]:
     """Return the fields of a listed model that tell its weights apart from others."""
     sizes = row.get("meta")
     found = {name: row.get(name) for name in ("root", "parent", "owned_by")}
-    found |= {name: sizes.get(name) for name in ("n_params", "size")} if isinstance(sizes, dict) else {}
+    found |= (
+        {name: sizes.get(name) for name in ("n_params", "size")} if isinstance(sizes, dict) else {}
+    )
     created = row.get("created")
     if isinstance(created, (int, float)) and 0 < created < time.time() - _PRESENT_S:
         found["created"] = created
-    return {name: shortened(str(value)) for name, value in found.items() if value not in (None, "", row["id"])}
+    return {
+        name: shortened(str(value))
+        for name, value in found.items()
+        if value not in (None, "", row["id"])
+    }
 
 
 async def _listed_models(model: OpenAIModel) -> tuple[str, ...] | None:
@@ -148,7 +160,9 @@ def _rows(data: bytes) -> Sequence[Mapping[str, Any]]:
         return []
 
 
-async def listed_models(endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+async def listed_models(
+    endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
     """Names of the models that an endpoint lists.
 
     Raises:
@@ -162,13 +176,19 @@ async def listed_models(endpoint: ModelEndpoint, environ: Mapping[str, str] | No
     finally:
         await model.aclose()
     if not listed:
-        raise ModelUnavailable(f"source {model.url}: it lists no models. Name one by `models`, openai:MODEL@BASE_URL")
+        raise ModelUnavailable(
+            f"source {model.url}: it lists no models. Name one by `models`, openai:MODEL@BASE_URL"
+        )
     return listed
 
 
 async def _check_by_asking(model: OpenAIModel, listed: tuple[str, ...]) -> None:
     """Send one tiny request: gateways serve models that they do not list."""
-    body = {"model": model.identity.name, "messages": [{"role": "user", "content": "Say ok."}], "max_tokens": 1}
+    body = {
+        "model": model.identity.name,
+        "messages": [{"role": "user", "content": "Say ok."}],
+        "max_tokens": 1,
+    }
     outcome = await model.ask(model.pool(), body)
     if not isinstance(outcome, Fault) or outcome.kind != "permanent":
         return

@@ -76,7 +76,9 @@ async def probe_endpoint(identity: ModelIdentity, endpoint: ModelEndpoint) -> En
         ModelUnavailable: it does not answer, or refuses key, model or even the plainest question.
     """
     if PROVIDERS.load(identity.provider).facts is None:
-        raise ConfigError(f"model {identity.label}: only an endpoint is asked; write openai:MODEL@BASE_URL")
+        raise ConfigError(
+            f"model {identity.label}: only an endpoint is asked; write openai:MODEL@BASE_URL"
+        )
     await check_endpoint(identity, endpoint)
     model = OpenAIModel(identity, endpoint, policy=_POLICY)
     try:
@@ -88,14 +90,18 @@ async def probe_endpoint(identity: ModelIdentity, endpoint: ModelEndpoint) -> En
 async def _report(model: OpenAIModel) -> EndpointReport:
     asked: list[tuple[Question, Completion | None]] = []
 
-    async def ask(name: str, *messages: Message, **more: Any) -> tuple[Completion | None, EndpointProfile]:
+    async def ask(
+        name: str, *messages: Message, **more: Any
+    ) -> tuple[Completion | None, EndpointProfile]:
         request = ChatRequest(messages, _SAMPLING, 0, "models test", 1, 0, **more)
         try:
             answer = await model.complete(request)
         except ModelUnavailable as error:
             if not asked:
                 raise
-            asked.append((Question(name=name, refusal=shortened(str(error)), n_calls=error.n_calls), None))
+            asked.append(
+                (Question(name=name, refusal=shortened(str(error)), n_calls=error.n_calls), None)
+            )
             return None, model.found_profile
         asked.append((_question(name, answer), answer))
         return answer, model.found_profile
@@ -103,19 +109,29 @@ async def _report(model: OpenAIModel) -> EndpointReport:
     await ask("plain", Message(Role.USER, "What is 17 + 25? Answer with the number alone."))
     system, after_system = await ask("system role", *_SYSTEM)
     equal, after_equal = await ask("equal roles", *_TWO_IN_A_ROW)
-    tools, _ = await ask("tools", Message(Role.USER, "What is the weather in Oslo? Use the tool."), tools=(_TOOL,))
-    schema, after_schema = await ask("schema", Message(Role.USER, "Name the capital of Norway as JSON."), answer_schema=_SCHEMA)
+    tools, _ = await ask(
+        "tools", Message(Role.USER, "What is the weather in Oslo? Use the tool."), tools=(_TOOL,)
+    )
+    schema, after_schema = await ask(
+        "schema", Message(Role.USER, "Name the capital of Norway as JSON."), answer_schema=_SCHEMA
+    )
     speed, profile = await ask("speed", Message(Role.USER, "Count from 1 to 100 in words."))
     is_native = after_system.messages != "merged"
     return EndpointReport(
         model=model.identity.label,
         url=model.url,
-        thinks=bool(profile.thoughts) or any(answer is not None and answer.reasoning_tokens for _, answer in asked),
+        thinks=bool(profile.thoughts)
+        or any(answer is not None and answer.reasoning_tokens for _, answer in asked),
         takes_system_role=is_native and system is not None,
-        takes_equal_roles=after_equal.messages != "merged" and equal is not None if is_native else None,
+        takes_equal_roles=after_equal.messages != "merged" and equal is not None
+        if is_native
+        else None,
         calls_tools=profile.takes_tools and tools is not None and bool(tools.calls),
         fits_schema=after_schema.takes_schema and schema is not None and _fits(schema.content),
-        parameters=(*(name for name in _SENT if name not in profile.refused), profile.token_limit_name),
+        parameters=(
+            *(name for name in _SENT if name not in profile.refused),
+            profile.token_limit_name,
+        ),
         tokens_per_second=_speed(speed),
         profile=profile,
         questions=tuple(question for question, _ in asked),

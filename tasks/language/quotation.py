@@ -25,7 +25,9 @@ def quote_talk(messages: Iterable[tuple[str, str]]) -> str:
     if not shown:
         return "(nothing)"
     mark = mark_for([text for _, text in shown])
-    lines = [f"[A line with the mark {mark} begins each message and ends the last one. No other line does.]"]
+    lines = [
+        f"[A line with the mark {mark} begins each message and ends the last one. No other line does.]"
+    ]
     for writer, text in shown:
         lines += [f"[{mark} {writer}]", text]
     return "\n".join((*lines, f"[{mark} end]"))

@@ -49,7 +49,11 @@ class RecordedAnswer:
     @property
     def line(self) -> dict[str, object]:
         """The line's fields; a field that older recordings do not know stands there only where it says something."""
-        record: dict[str, object] = {"problem_id": self.problem_id, "turn": self.turn, "sample": self.sample}
+        record: dict[str, object] = {
+            "problem_id": self.problem_id,
+            "turn": self.turn,
+            "sample": self.sample,
+        }
         step = {"step": self.step} if self.step else {}
         calls = {"calls": [call.model_dump() for call in self.calls]} if self.calls else {}
         judged = {"benchmark": self.benchmark, "rubric": self.rubric} if self.rubric else {}
@@ -63,7 +67,9 @@ class Recording:
     digest: str
     """Digest of the uncompressed content: the same for `x.jsonl` and `x.jsonl.gz`."""
     answers: Mapping[AnswerKey, str]
-    calls: Mapping[AnswerKey, tuple[ToolCall, ...]] = field(default_factory=dict[AnswerKey, tuple[ToolCall, ...]])
+    calls: Mapping[AnswerKey, tuple[ToolCall, ...]] = field(
+        default_factory=dict[AnswerKey, tuple[ToolCall, ...]]
+    )
     """Of the answers that call tools."""
 
 
@@ -83,9 +89,13 @@ def load_recording(path: Path) -> Recording:
         facts = path.stat()
         return _load(path.resolve(), facts.st_mtime_ns, facts.st_size)
     except FileNotFoundError:
-        raise UsageError(f"recording {path}: no such file; `parley import` and `parley export recording` write one") from None
+        raise UsageError(
+            f"recording {path}: no such file; `parley import` and `parley export recording` write one"
+        ) from None
     except (OSError, EOFError) as error:
-        raise UsageError(f"recording {path}: cannot be read ({type(error).__name__}: {error})") from None
+        raise UsageError(
+            f"recording {path}: cannot be read ({type(error).__name__}: {error})"
+        ) from None
 
 
 @lru_cache(maxsize=8)
@@ -100,13 +110,17 @@ def _load(path: Path, mtime_ns: int, size: int) -> Recording:
             continue
         key, content, called = _answer(line, f"recording {path}, line {number}")
         if key in answers:
-            raise ConfigError(f"recording {path}, line {number}: a second answer for {_said(key)}; keep one of them")
+            raise ConfigError(
+                f"recording {path}, line {number}: a second answer for {_said(key)}; keep one of them"
+            )
         answers[key] = content
         if called:
             calls[key] = called
     if not answers:
         raise ConfigError(f"recording {path}: holds no answers")
-    return Recording(digest=hashlib.sha256(data).hexdigest()[:ID_LENGTH], answers=answers, calls=calls)
+    return Recording(
+        digest=hashlib.sha256(data).hexdigest()[:ID_LENGTH], answers=answers, calls=calls
+    )
 
 
 def _answer(line: bytes, place: str) -> tuple[AnswerKey, str, tuple[ToolCall, ...]]:
@@ -114,7 +128,9 @@ def _answer(line: bytes, place: str) -> tuple[AnswerKey, str, tuple[ToolCall, ..
         record: Any = json.loads(line)
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ConfigError(f"{place}: is not JSON in UTF-8 ({error})") from None
-    wanted = 'one answer a line is {"problem_id": text, "turn": 1.., "sample": 0.., "content": text}'
+    wanted = (
+        'one answer a line is {"problem_id": text, "turn": 1.., "sample": 0.., "content": text}'
+    )
     if not isinstance(record, dict):
         raise ConfigError(f"{place}: is a {type(record).__name__}, not an object; {wanted}")
     rubric = _rubric(record, place)
@@ -129,10 +145,16 @@ def _answer(line: bytes, place: str) -> tuple[AnswerKey, str, tuple[ToolCall, ..
     if type(sample) is not int or sample < 0:
         raise ConfigError(f"{place}: sample is {sample!r}; {wanted}")
     if type(step) is not int or step < 0:
-        raise ConfigError(f"{place}: step is {step!r}; {wanted}; further answers of a turn have a step from 1")
+        raise ConfigError(
+            f"{place}: step is {step!r}; {wanted}; further answers of a turn have a step from 1"
+        )
     if not isinstance(content, str):
         raise ConfigError(f"{place}: content is a {type(content).__name__}; {wanted}")
-    return (*rubric, problem_id, turn, sample, *_step(step)), valid_unicode(content), _calls(record, place)
+    return (
+        (*rubric, problem_id, turn, sample, *_step(step)),
+        valid_unicode(content),
+        _calls(record, place),
+    )
 
 
 def _step(number: int) -> tuple[int, ...]:
@@ -143,7 +165,9 @@ def _calls(record: Mapping[str, Any], place: str) -> tuple[ToolCall, ...]:
     try:
         return tuple(ToolCall.model_validate(call) for call in record.get("calls", ()))
     except (TypeError, ValueError):
-        raise ConfigError(f'{place}: calls is no list of {{"call_id": text, "name": text, "arguments": JSON as text}}') from None
+        raise ConfigError(
+            f'{place}: calls is no list of {{"call_id": text, "name": text, "arguments": JSON as text}}'
+        ) from None
 
 
 def _rubric(record: Mapping[str, Any], place: str) -> tuple[str, ...]:
@@ -152,7 +176,9 @@ def _rubric(record: Mapping[str, Any], place: str) -> tuple[str, ...]:
         return ()
     benchmark, rubric = record.get("benchmark"), record["rubric"]
     if not isinstance(benchmark, str) or not isinstance(rubric, str) or not benchmark or not rubric:
-        raise ConfigError(f"{place}: a judge's line has the texts benchmark and rubric, not {benchmark!r} and {rubric!r}")
+        raise ConfigError(
+            f"{place}: a judge's line has the texts benchmark and rubric, not {benchmark!r} and {rubric!r}"
+        )
     return (f"{benchmark}.{rubric}",)
 
 
@@ -161,7 +187,9 @@ def _said(key: AnswerKey) -> str:
         return f"prompt {key[0]}"
     rubric = f"rubric {key[0]}, " if isinstance(key[1], str) else ""
     problem_id, turn, sample, *step = key[bool(rubric) :]
-    return f"{rubric}problem {problem_id!r}, turn {turn}, sample {sample}" + "".join(f", step {number}" for number in step)
+    return f"{rubric}problem {problem_id!r}, turn {turn}, sample {sample}" + "".join(
+        f", step {number}" for number in step
+    )
 
 
 def write_recording(path: Path, answers: Iterable[RecordedAnswer]) -> int:
@@ -205,13 +233,26 @@ class RecordedModel:
         answers = self.recording.answers
         rubric = (request.rubric,) if request.rubric else ()
         place = (request.turn, request.sample, *_step(request.call_index))
-        of_problem, of_dialog = ((*rubric, name, *place) for name in (request.problem_id, request.dialog_id))
-        keys = (of_dialog, of_problem, *([(text_digest(said_in(request.messages)),)] if rubric else []))
+        of_problem, of_dialog = (
+            (*rubric, name, *place) for name in (request.problem_id, request.dialog_id)
+        )
+        keys = (
+            of_dialog,
+            of_problem,
+            *([(text_digest(said_in(request.messages)),)] if rubric else []),
+        )
         key = next((key for key in keys if key in answers), None)
         if key is None:
-            raise AnswerMissing(f"recording {self.identity.name!r} has no answer for {_said(of_problem)}")
+            raise AnswerMissing(
+                f"recording {self.identity.name!r} has no answer for {_said(of_problem)}"
+            )
         calls = self.recording.calls.get(key, ())
-        return Completion(content=answers[key], finish_reason="tool_calls" if calls else "stop", n_calls=0, calls=calls)
+        return Completion(
+            content=answers[key],
+            finish_reason="tool_calls" if calls else "stop",
+            n_calls=0,
+            calls=calls,
+        )
 
     async def aclose(self) -> None:
         """Nothing to close."""

@@ -22,11 +22,17 @@ def read_system_text(path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise UsageError(f"system prompt {plain_line(str(path))}: {error.strerror or error}. Name a text file") from None
+        raise UsageError(
+            f"system prompt {plain_line(str(path))}: {error.strerror or error}. Name a text file"
+        ) from None
     except UnicodeDecodeError:
-        raise ConfigError(f"system prompt {plain_line(str(path))}: the file is not UTF-8. Save it as UTF-8 text") from None
+        raise ConfigError(
+            f"system prompt {plain_line(str(path))}: the file is not UTF-8. Save it as UTF-8 text"
+        ) from None
     if not text:
-        raise ConfigError(f"system prompt {plain_line(str(path))}: the file is empty. Write the text into it, or leave it out")
+        raise ConfigError(
+            f"system prompt {plain_line(str(path))}: the file is empty. Write the text into it, or leave it out"
+        )
     return text
 
 
@@ -37,7 +43,9 @@ def with_system_text(request: ChatRequest, text: str) -> ChatRequest:
     """
     first, *rest = request.messages
     if first.role is Role.SYSTEM:
-        return replace(request, messages=(Message(Role.SYSTEM, f"{text}{_BETWEEN}{first.content}"), *rest))
+        return replace(
+            request, messages=(Message(Role.SYSTEM, f"{text}{_BETWEEN}{first.content}"), *rest)
+        )
     return replace(request, messages=(Message(Role.SYSTEM, text), first, *rest))
 
 

@@ -12,7 +12,15 @@ WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "consolidated*.pth", "*.gguf")
 """Formats of weights; of several, a server loads the first."""
 _BESIDE = (
     *("config.json", "adapter_config.json", "params.json", "configuration_*.py", "modeling_*.py"),
-    *("tokenizer*", "*.tiktoken", "tekken.json", "vocab.*", "merges.txt", "special_tokens_map.json", "added_tokens.json"),
+    *(
+        "tokenizer*",
+        "*.tiktoken",
+        "tekken.json",
+        "vocab.*",
+        "merges.txt",
+        "special_tokens_map.json",
+        "added_tokens.json",
+    ),
     *("sentencepiece*", "spiece.model", "chat_template*", "additional_chat_templates/*"),
 )
 """Architecture, tokenizer and chat template. Optimizer, trainer and notes are left out: they change no answer."""
@@ -20,13 +28,21 @@ _BESIDE = (
 
 def weight_files(folder: Path) -> tuple[Path, ...]:
     """Files of weights directly in a folder, sorted by name; none where it holds no model."""
-    return tuple(folder / name for name in weight_names(path.name for path in folder.iterdir() if path.is_file()))
+    return tuple(
+        folder / name
+        for name in weight_names(path.name for path in folder.iterdir() if path.is_file())
+    )
 
 
 def weight_names(names: Iterable[str]) -> tuple[str, ...]:
     """Which of these names, relative to a model's folder, are of its files of weights; sorted."""
     visible = sorted(name for name in names if not name.startswith("."))
-    return next(filter(None, (tuple(name for name in visible if _fits(name, pattern)) for pattern in WEIGHTS)), ())
+    return next(
+        filter(
+            None, (tuple(name for name in visible if _fits(name, pattern)) for pattern in WEIGHTS)
+        ),
+        (),
+    )
 
 
 def model_names(names: Iterable[str]) -> tuple[str, ...]:
@@ -42,7 +58,12 @@ def _fits(name: str, pattern: str) -> bool:
 
 def model_files(folder: Path) -> tuple[Path, ...]:
     """Files that the digest is made of, sorted by their names within the folder."""
-    return tuple(sorted({*weight_files(folder), *_files_beside(folder)}, key=lambda path: path.relative_to(folder).as_posix()))
+    return tuple(
+        sorted(
+            {*weight_files(folder), *_files_beside(folder)},
+            key=lambda path: path.relative_to(folder).as_posix(),
+        )
+    )
 
 
 def _files_beside(folder: Path) -> Iterator[Path]:

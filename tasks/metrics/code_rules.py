@@ -8,7 +8,10 @@ from typing import Any, Literal
 from tasks.metrics.registry import metric
 
 Reading = Literal["original", "ude"]
-_TAGGED, _FENCED = re.compile(r"```python\n(.*?)```", re.DOTALL), re.compile(r"```(.*?)```", re.DOTALL)
+_TAGGED, _FENCED = (
+    re.compile(r"```python\n(.*?)```", re.DOTALL),
+    re.compile(r"```(.*?)```", re.DOTALL),
+)
 _COMMENT = re.compile(r"#.*")
 _WHOLE = ("comment", "import")
 """Kinds whose absence is an answer, not a missing object."""
@@ -38,7 +41,11 @@ def code_match(answer: str, rules: Sequence[Any], reading: Reading = "original")
         found = None
     if found is None:
         return 0.0
-    kept = [is_kept for kind, rule in listed if (is_kept := _is_kept(found.get(kind, []), kind, rule, reading)) is not None]
+    kept = [
+        is_kept
+        for kind, rule in listed
+        if (is_kept := _is_kept(found.get(kind, []), kind, rule, reading)) is not None
+    ]
     return sum(kept) / len(kept) if kept else None
 
 
@@ -124,7 +131,10 @@ class _Collector(ast.NodeVisitor):
         self._add(f"{kind} docstring", [docstring] if docstring else [])
         self._add(f"{kind} try", [inner for inner in node.body if isinstance(inner, ast.Try)])
         self._add(f"{kind} assert", [inner for inner in node.body if isinstance(inner, ast.Assert)])
-        self._add(f"{kind} annotation", [ast.unparse(one) for one in (*annotations, *filter(None, [node.returns]))])
+        self._add(
+            f"{kind} annotation",
+            [ast.unparse(one) for one in (*annotations, *filter(None, [node.returns]))],
+        )
         self._add(f"{kind} decorator", list(_decorators(node)))
 
     def _add_variables(self, targets: Sequence[ast.expr]) -> None:
@@ -138,7 +148,11 @@ def _attributes(node: ast.FunctionDef) -> Iterator[str]:
     """Yield the attributes of `self` that statements right below the function assign."""
     for statement in node.body:
         for target in statement.targets if isinstance(statement, ast.Assign) else ():
-            if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":
+            if (
+                isinstance(target, ast.Attribute)
+                and isinstance(target.value, ast.Name)
+                and target.value.id == "self"
+            ):
                 yield target.attr
 
 

@@ -29,7 +29,9 @@ def _turn(verdicts: Sequence[TurnVerdicts], n: int) -> TurnVerdicts:
 def _test_sequence(verdicts: Sequence[TurnVerdicts], n: int) -> Mapping[str, bool]:
     turn = _turn(verdicts, n)
     if not turn.passed:
-        raise ValueError(f"turn {n} ({turn.instruction_id}) has no verdicts: run its tests before scoring it")
+        raise ValueError(
+            f"turn {n} ({turn.instruction_id}) has no verdicts: run its tests before scoring it"
+        )
     return turn.passed
 
 
@@ -114,7 +116,9 @@ def instruction_forgetting_ratio(verdicts: Sequence[TurnVerdicts], n: int) -> fl
     Source: CodeIF-Bench eq. 3 (section 3.2).
     """
     now = _test_sequence(verdicts, n)
-    passed_before = {i for turn in verdicts[: n - 1] for i, passed in turn.passed.items() if passed and i in now}
+    passed_before = {
+        i for turn in verdicts[: n - 1] for i, passed in turn.passed.items() if passed and i in now
+    }
     if not passed_before:
         return None
     return sum(not now[i] for i in passed_before) / len(passed_before)

@@ -35,7 +35,9 @@ class Counting:
         return max(0, n_replies - 1 if self.replies == "before_last" else n_replies)
 
 
-def match_densities(true: AbstractSet[str], named: Sequence[AbstractSet[str]]) -> tuple[float, ...] | None:
+def match_densities(
+    true: AbstractSet[str], named: Sequence[AbstractSet[str]]
+) -> tuple[float, ...] | None:
     """Entity match density of each reply: right entities named so far, over these and the wrong ones of this reply.
 
     Args:

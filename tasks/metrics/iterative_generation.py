@@ -12,7 +12,9 @@ from tasks.metrics.registry import metric
 
 def _checked(passed: Sequence[bool], turn: int) -> int:
     if not 0 <= turn < len(passed):
-        raise ValueError(f"turn {turn} is outside 0..{len(passed) - 1}: turns are counted from 0, the answer before any feedback")
+        raise ValueError(
+            f"turn {turn} is outside 0..{len(passed) - 1}: turns are counted from 0, the answer before any feedback"
+        )
     return turn
 
 
@@ -96,9 +98,13 @@ def mrr_upstream(passed: Sequence[bool], credited_from: int | None) -> float:
     Source: ConvCodeWorld's published evaluation scripts.
     """
     if credited_from is not None and (credited_from < 1 or not all(passed[credited_from:])):
-        raise ValueError(f"turn {credited_from} and those after it are credited, so they pass; credit begins at turn 1")
+        raise ValueError(
+            f"turn {credited_from} and those after it are credited, so they pass; credit begins at turn 1"
+        )
     own = mrr(passed)
-    return 1 / credited_from if credited_from is not None and own == 1 / (credited_from + 1) else own
+    return (
+        1 / credited_from if credited_from is not None and own == 1 / (credited_from + 1) else own
+    )
 
 
 @metric("recall", version=1, title="Recall")

@@ -37,7 +37,12 @@ def rank_accuracy(people: Ratings, judge: Ratings, alpha: float = ALPHA) -> Rank
     """
     n_pairs = n_agreed = n_compared = 0
     for first, second in combinations(sorted(people.keys() & judge.keys()), 2):
-        both = sorted(people[first].keys() & people[second].keys() & judge[first].keys() & judge[second].keys())
+        both = sorted(
+            people[first].keys()
+            & people[second].keys()
+            & judge[first].keys()
+            & judge[second].keys()
+        )
         if not both:
             continue
         n_compared += 1

@@ -65,7 +65,9 @@ def contains_refined_code(feedback: str, previous: str, refined: str) -> float:
     Source: ConvCodeWorld appendix A.3, Table 8 (including refined code).
     """
     sought = _without_space(refined)
-    return float(bool(sought) and sought != _without_space(previous) and sought in _without_space(feedback))
+    return float(
+        bool(sought) and sought != _without_space(previous) and sought in _without_space(feedback)
+    )
 
 
 def _without_space(text: str) -> str:

@@ -68,9 +68,16 @@ def _p_value(first: Sequence[float], second: Sequence[float]) -> float:
 
     def covariance(ranks: "NDArray[Any]", axis: int) -> "NDArray[Any]":
         """The part of rho that an order of the models changes."""
-        return ((ranks - ranks.mean(axis=axis, keepdims=True)) * (fixed - fixed.mean())).sum(axis=axis)
+        return ((ranks - ranks.mean(axis=axis, keepdims=True)) * (fixed - fixed.mean())).sum(
+            axis=axis
+        )
 
     found = permutation_test(
-        (rankdata(first),), covariance, permutation_type="pairings", vectorized=True, n_resamples=RESAMPLES, rng=SEED
+        (rankdata(first),),
+        covariance,
+        permutation_type="pairings",
+        vectorized=True,
+        n_resamples=RESAMPLES,
+        rng=SEED,
     )
     return float(found.pvalue)

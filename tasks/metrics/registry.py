@@ -97,7 +97,9 @@ def _loaders() -> "Loaders[Metric[..., object]]":
     return {name: partial(_registered.__getitem__, name) for name in _registered}
 
 
-METRICS = Registry["Metric[..., object]"]("metric", "parley.metrics", {}, _loaders, "See `parley list metrics`")
+METRICS = Registry["Metric[..., object]"](
+    "metric", "parley.metrics", {}, _loaders, "See `parley list metrics`"
+)
 
 
 def heading_of(name: str) -> str:

@@ -42,7 +42,10 @@ def word_recall(answer: str, references: Sequence[str], binary: bool = False) ->
     Source: UniDial-EvalKit, `recall`; LoCoMo's adversarial questions are binary.
     """
     words = _words(answer)
-    shares = [_shared(words, wanted) / len(wanted) if (wanted := _words(one)) else 0.0 for one in references]
+    shares = [
+        _shared(words, wanted) / len(wanted) if (wanted := _words(one)) else 0.0
+        for one in references
+    ]
     best = max(shares, default=0.0)
     return float(best >= 1.0) if binary else best
 
@@ -60,7 +63,11 @@ def f1_score(answer: str, reference: str, multi_answer: bool = False) -> float:
         return _f1(answer, reference)
     wanted = [item for one in reference.split(",") if (item := one.strip())]
     given = [one.strip() for one in answer.split(",")]
-    return sum(max(_f1(one, item) for one in given) for item in wanted) / len(wanted) if wanted else 0.0
+    return (
+        sum(max(_f1(one, item) for one in given) for item in wanted) / len(wanted)
+        if wanted
+        else 0.0
+    )
 
 
 def _f1(answer: str, reference: str) -> float:

@@ -20,5 +20,7 @@ def unit_tests(n_passed: int, n_cases: int) -> float:
     Source: ours, for UniDial-EvalKit's metrics of code (section 2.3), of which the toolkit has rules on names and style alone.
     """
     if n_cases < 1 or not 0 <= n_passed <= n_cases:
-        raise ValueError(f"{n_passed} of {n_cases} tests passed: there must be one, and no more passed than there are")
+        raise ValueError(
+            f"{n_passed} of {n_cases} tests passed: there must be one, and no more passed than there are"
+        )
     return n_passed / n_cases

@@ -28,7 +28,9 @@ def pass_rate(n_passed: int, n_cases: int) -> float:
     Source: Talk2Code eq. 1, over one dialogue; the table's value is the mean over dialogues.
     """
     if not 0 <= n_passed <= n_cases or n_cases == 0:
-        raise ValueError(f"{n_passed} of {n_cases} test cases passed: there must be a case, and no more passed than there are")
+        raise ValueError(
+            f"{n_passed} of {n_cases} test cases passed: there must be a case, and no more passed than there are"
+        )
     return n_passed / n_cases
 
 
@@ -130,7 +132,9 @@ def user_leakage(n_leaks: int, n_wordings: int) -> float:
     Source: ours. The paper's simulator knows the reference answer, and nothing is said of what it gives away.
     """
     if not 0 <= n_leaks <= n_wordings or n_wordings == 0:
-        raise ValueError(f"{n_leaks} of {n_wordings} wordings leaked: there must be a wording, and no more leaks than there are")
+        raise ValueError(
+            f"{n_leaks} of {n_wordings} wordings leaked: there must be a wording, and no more leaks than there are"
+        )
     return n_leaks / n_wordings
 
 

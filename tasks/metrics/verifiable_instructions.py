@@ -78,7 +78,9 @@ def instruction_following(answer: str, instruction: str, arguments: Arguments) -
 
 
 @metric("instruction_following_loose", title="instructions, loose")
-def instruction_following_loose(answer: str, instruction: str, arguments: Arguments) -> float | None:
+def instruction_following_loose(
+    answer: str, instruction: str, arguments: Arguments
+) -> float | None:
     """Return 1 where the answer follows a verifiable instruction without its first line, last line or asterisks, else 0.
 
     Args: as `instruction_following`.
@@ -92,13 +94,19 @@ def instruction_following_loose(answer: str, instruction: str, arguments: Argume
     lines = answer.split("\n")
     parts = (answer, *("\n".join(kept).strip() for kept in (lines[1:], lines[:-1], lines[1:-1])))
     values = [
-        instruction_following(reading, instruction, arguments) for part in parts for reading in (part, part.replace("*", ""))
+        instruction_following(reading, instruction, arguments)
+        for part in parts
+        for reading in (part, part.replace("*", ""))
     ]
     return max((value for value in values if value is not None), default=None)
 
 
 def _relation(count: float, relation: str, wanted: float) -> bool | None:
-    compared = {"less than": count < wanted, "at least": count >= wanted, "more than": count > wanted}
+    compared = {
+        "less than": count < wanted,
+        "at least": count >= wanted,
+        "more than": count > wanted,
+    }
     return compared.get(relation)
 
 
@@ -107,7 +115,9 @@ def _start_char(text: str, given: Arguments) -> bool:
 
 
 def _start_emoji(text: str, given: Arguments) -> bool:
-    return any(found["match_start"] == 0 for found in emoji.emoji_list(text.strip()[:_LONGEST_EMOJI]))
+    return any(
+        found["match_start"] == 0 for found in emoji.emoji_list(text.strip()[:_LONGEST_EMOJI])
+    )
 
 
 def _end_phrase(text: str, given: Arguments) -> bool:
@@ -154,11 +164,16 @@ def _keyword_frequency(text: str, given: Arguments) -> bool | None:
 
 
 def _forbidden_words(text: str, given: Arguments) -> bool:
-    return not any(re.search(rf"\b{re.escape(word)}\b", text, re.IGNORECASE) for word in given["forbidden_words"])
+    return not any(
+        re.search(rf"\b{re.escape(word)}\b", text, re.IGNORECASE)
+        for word in given["forbidden_words"]
+    )
 
 
 def _letter_frequency(text: str, given: Arguments) -> bool | None:
-    return _relation(text.lower().count(given["letter"].lower()), given["let_relation"], given["let_frequency"])
+    return _relation(
+        text.lower().count(given["letter"].lower()), given["let_relation"], given["let_frequency"]
+    )
 
 
 def _is_english(text: str) -> bool:
@@ -175,7 +190,9 @@ def _lowercase(text: str, given: Arguments) -> bool:
 
 def _capital_words(text: str, given: Arguments) -> bool | None:
     words = re.findall(r"[\w'-]+", _CONTRACTION.sub(r" \1", text))
-    return _relation(sum(word.isupper() for word in words), given["capital_relation"], given["capital_frequency"])
+    return _relation(
+        sum(word.isupper() for word in words), given["capital_relation"], given["capital_frequency"]
+    )
 
 
 def _no_comma(text: str, given: Arguments) -> bool:
@@ -215,7 +232,10 @@ def _nth_paragraph(text: str, given: Arguments) -> bool:
 def _postscript(text: str, given: Arguments) -> bool:
     marker = given["postscript_marker"].lower()
     spaced = {"p.p.s": r"\s*p\.\s?p\.\s?s.*$", "p.s.": r"\s*p\.\s?s\..*$"}
-    return re.search(spaced.get(marker, rf"\s*{re.escape(marker)}.*$"), text.lower(), re.MULTILINE) is not None
+    return (
+        re.search(spaced.get(marker, rf"\s*{re.escape(marker)}.*$"), text.lower(), re.MULTILINE)
+        is not None
+    )
 
 
 def _highlights(text: str, given: Arguments) -> bool:
@@ -224,7 +244,10 @@ def _highlights(text: str, given: Arguments) -> bool:
 
 
 def _sections(text: str, given: Arguments) -> bool:
-    return len(re.split(rf"\s?{re.escape(given['section_spliter'])}\s?\d+\s?", text)) - 1 >= given["num_sections"]
+    return (
+        len(re.split(rf"\s?{re.escape(given['section_spliter'])}\s?\d+\s?", text)) - 1
+        >= given["num_sections"]
+    )
 
 
 def _title(text: str, given: Arguments) -> bool:

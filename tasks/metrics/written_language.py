@@ -19,16 +19,22 @@ _SEED = 0
 _END = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s|$)")
 _EASTERN_SENTENCE = re.compile(r"[^!?。.！？．\n]+[!?。.！？．\n]?")
 _HINDI_END = re.compile(r"(?<=[।!?])\s*")
-_ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|etc|vs|mr|mrs|ms|dr|prof|st|no|fig|[a-z])\.$", re.IGNORECASE)
+_ABBREVIATION = re.compile(
+    r"\b(?:e\.g|i\.e|etc|vs|mr|mrs|ms|dr|prof|st|no|fig|[a-z])\.$", re.IGNORECASE
+)
 _WORD = re.compile(r"\w+")
 _EASTERN_CHARACTER = re.compile(r"[\u4e00-\u9fff\u3400-\u4dbf\u3040-\u30ff\uac00-\ud7af]")
-_EASTERN_PUNCTUATION = str.maketrans("", "", "\\.!?．/_,{}<>:;$%^&*(+\"'—！，。？、`~@#￥…（）：；《》“”)[]»〔〕-「」")
+_EASTERN_PUNCTUATION = str.maketrans(
+    "", "", "\\.!?．/_,{}<>:;$%^&*(+\"'—！，。？、`~@#￥…（）：；《》“”)[]»〔〕-「」"
+)
 
 
 @lru_cache(maxsize=1)
 def _factory() -> DetectorFactory:
     factory = DetectorFactory()
-    profiles = sorted(path for path in Path(PROFILES_DIRECTORY).iterdir() if not path.name.startswith("."))
+    profiles = sorted(
+        path for path in Path(PROFILES_DIRECTORY).iterdir() if not path.name.startswith(".")
+    )
     factory.load_json_profile([path.read_text(encoding="utf-8") for path in profiles])
     factory.set_seed(_SEED)
     return factory

@@ -23,7 +23,11 @@ def chosen_problems(
         skipped: problems to leave out, if there are any.
     """
     gone = skipped.problem_ids if skipped else frozenset[str]()
-    names = tuple(dict.fromkeys(d.problem_id for d in dataset if d.problem_id in asked and d.problem_id not in gone))
+    names = tuple(
+        dict.fromkeys(
+            d.problem_id for d in dataset if d.problem_id in asked and d.problem_id not in gone
+        )
+    )
     names = names[: request.limit]
     if request.subsample is not None:
         n = max(1, math.floor(request.subsample.share * len(names) + 1e-9))

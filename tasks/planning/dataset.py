@@ -20,7 +20,9 @@ from tasks.storage.contexts import write_contexts
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 
-_read: ContextVar[dict[tuple[str, Path, str], Staged] | None] = ContextVar("parley_read", default=None)
+_read: ContextVar[dict[tuple[str, Path, str], Staged] | None] = ContextVar(
+    "parley_read", default=None
+)
 
 
 @contextmanager
@@ -55,8 +57,13 @@ def located(benchmark: str, resources: Mapping[str, str], folder: Path) -> dict[
         benchmark: or a setting of it. Of one that nobody knows, all are paths.
     """
     first = benchmark.partition(".")[0]
-    names = BENCHMARKS.load(first).resources.names if resources and first in BENCHMARKS.names() else ()
-    return {name: place if name in names else str((folder / place).absolute()) for name, place in resources.items()}
+    names = (
+        BENCHMARKS.load(first).resources.names if resources and first in BENCHMARKS.names() else ()
+    )
+    return {
+        name: place if name in names else str((folder / place).absolute())
+        for name, place in resources.items()
+    }
 
 
 def furnished_data(
@@ -79,7 +86,13 @@ def furnished_data(
     known = benchmark.resources.help
     for name, place in resources.items():
         if name not in known:
-            raise UnknownName("resource", name, known, "" if known else f"{benchmark.name} needs no resources", of=benchmark.name)
+            raise UnknownName(
+                "resource",
+                name,
+                known,
+                "" if known else f"{benchmark.name} needs no resources",
+                of=benchmark.name,
+            )
         if name not in benchmark.resources.names and not Path(place).exists():
             raise ConfigError(f"--resource {name}={place}: nothing is there. {known[name]}")
     places = {name: Path(path) for name, path in resources.items()}
@@ -87,12 +100,26 @@ def furnished_data(
     staged = find_data(benchmark, data, version, Lake(home.lake), setting)
     if benchmark.resources.resolve is None:
         return staged
-    with as_file(bundled[version]) if data is None and version in bundled else nullcontext(data and Path(data)) as source:
+    with (
+        as_file(bundled[version])
+        if data is None and version in bundled
+        else nullcontext(data and Path(data)) as source
+    ):
         furnished = _furnished(benchmark, staged, Path(source) if source else None, places, home)
-    return with_environments_checked(benchmark, furnished, resources, home, sandbox) if sandbox else furnished
+    return (
+        with_environments_checked(benchmark, furnished, resources, home, sandbox)
+        if sandbox
+        else furnished
+    )
 
 
-def _furnished(benchmark: Benchmark, staged: Staged, source: Path | None, places: Mapping[str, Path], home: Home) -> Staged:
+def _furnished(
+    benchmark: Benchmark,
+    staged: Staged,
+    source: Path | None,
+    places: Mapping[str, Path],
+    home: Home,
+) -> Staged:
     known, resolve = _read.get(), benchmark.resources.resolve
     assert resolve is not None
     given = {name: str(place.absolute()) for name, place in places.items()}
@@ -111,7 +138,9 @@ def images_of(staged: Staged) -> tuple[str, ...]:
     return tuple(sorted(images - {""}))
 
 
-def find_data(benchmark: Benchmark, data: str | None, version: str, lake: Lake, setting: str | None = None) -> Staged:
+def find_data(
+    benchmark: Benchmark, data: str | None, version: str, lake: Lake, setting: str | None = None
+) -> Staged:
     """Rows of a dataset: from a given path, the bundled sample, or what was staged before (the latest, if several).
 
     Args:
@@ -136,7 +165,9 @@ def find_data(benchmark: Benchmark, data: str | None, version: str, lake: Lake, 
             f" or stage it once: parley stage {benchmark.name} --data DIR --dataset-version {version}"
         )
     keys = {"benchmark": benchmark.name, "dataset_version": version}
-    latest, beside, dialogs = _latest(benchmark, sorted(parts, key=lambda part: -part.stat().st_mtime_ns), lake, keys)
+    latest, beside, dialogs = _latest(
+        benchmark, sorted(parts, key=lambda part: -part.stat().st_mtime_ns), lake, keys
+    )
     problems = from_arrow(lake.read_arrow("problems", [latest]), Problem)
     quarantined = tuple(lake.read("quarantine", QuarantinedRow, **keys))
     staged = Staged(dialogs, tuple(problems), quarantined, len(problems) + len(quarantined))
@@ -166,7 +197,9 @@ def _latest(
         if editions == ({benchmark.data.edition} if benchmark.data.edition else set()):
             return part, beside, dialogs
     wanted = "these templates" if benchmark.data.edition else "other words than a user's templates"
-    raise UsageError(f"no data of {benchmark.name} is staged with {wanted}: give the folder of its raw files by --data DIR")
+    raise UsageError(
+        f"no data of {benchmark.name} is staged with {wanted}: give the folder of its raw files by --data DIR"
+    )
 
 
 def dataset_digest(dialogs: Iterable[Dialog]) -> str:
@@ -176,7 +209,9 @@ def dataset_digest(dialogs: Iterable[Dialog]) -> str:
 
 def played_dialogs(benchmark: Benchmark, setting: str, staged: Staged) -> tuple[Dialog, ...]:
     """The dialogs of a dataset that a setting plays, in their order."""
-    return tuple(dialog for dialog in staged.dialogs if benchmark.data.plays(setting=setting, dialog=dialog))
+    return tuple(
+        dialog for dialog in staged.dialogs if benchmark.data.plays(setting=setting, dialog=dialog)
+    )
 
 
 def require_dialogs(benchmark: Benchmark, setting: str, staged: Staged) -> tuple[Dialog, ...]:
@@ -188,7 +223,9 @@ def require_dialogs(benchmark: Benchmark, setting: str, staged: Staged) -> tuple
     dialogs = played_dialogs(benchmark, setting, staged)
     if not dialogs:
         versions = {dialog.dataset_version for dialog in staged.dialogs}
-        how = ". ".join(filter(None, (how_to_get(benchmark, version, setting) for version in sorted(versions))))
+        how = ". ".join(
+            filter(None, (how_to_get(benchmark, version, setting) for version in sorted(versions)))
+        )
         raise ConfigError(
             f"none of the {len(staged.dialogs)} dialogs of this data is of setting {benchmark.name}.{setting}: give data that has"
             f" some by --data, or run another setting ({', '.join(name for name in benchmark.settings if name != setting)})"

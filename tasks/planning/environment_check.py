@@ -40,14 +40,20 @@ _PLAIN_ARGUMENTS = ("-pno:cacheprovider", "-oaddopts=", "-q", "--no-header", "--
 
 
 def with_environments_checked(
-    benchmark: Benchmark, staged: Staged, resources: Mapping[str, str], home: Home, sandbox_name: str
+    benchmark: Benchmark,
+    staged: Staged,
+    resources: Mapping[str, str],
+    home: Home,
+    sandbox_name: str,
 ) -> Staged:
     """Mark the dialogs whose tree fails its own tests in this sandbox. Each result is stored in the home and reused.
 
     A dialog stays as it is where a test reaches its time limit or the sandbox does not run here.
     """
     problems = {problem.problem_id: problem for problem in staged.problems}
-    found = [_self_test(benchmark, problems[dialog.problem_id], dialog) for dialog in staged.dialogs]
+    found = [
+        _self_test(benchmark, problems[dialog.problem_id], dialog) for dialog in staged.dialogs
+    ]
     if not any(found):
         return staged
     sandbox = benchmark.programs.load_sandbox(sandbox_name, staged.dialogs[0].dataset_version)
@@ -55,7 +61,8 @@ def with_environments_checked(
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         faults = list(threads.map(lambda program: check(program) if program else None, found))
     marked = (
-        dialog.without_environment(fault) if fault else dialog for dialog, fault in zip(staged.dialogs, faults, strict=True)
+        dialog.without_environment(fault) if fault else dialog
+        for dialog, fault in zip(staged.dialogs, faults, strict=True)
     )
     return replace(staged, dialogs=tuple(marked))
 
@@ -95,7 +102,11 @@ def _fingerprint(sandbox: Sandbox) -> str | None:
 
 
 def _fault(
-    sandbox: Sandbox, fingerprint: str | None, resources: Mapping[str, str], home: Home, program: WantedProgram
+    sandbox: Sandbox,
+    fingerprint: str | None,
+    resources: Mapping[str, str],
+    home: Home,
+    program: WantedProgram,
 ) -> str | None:
     """What the tree's own tests report; None where they pass or could not be run."""
     place = program.place
@@ -111,7 +122,11 @@ def _fault(
         verdict = run_tests(sandbox, untouched, limits)
         if verdict.outcome is Outcome.TIMEOUT:
             return None
-        fault = "" if verdict.outcome is Outcome.PASSED else _report(sandbox, untouched, verdict, limits)
+        fault = (
+            ""
+            if verdict.outcome is Outcome.PASSED
+            else _report(sandbox, untouched, verdict, limits)
+        )
     except (SandboxUnavailable, OSError):
         return None
     record.parent.mkdir(parents=True, exist_ok=True)
@@ -132,13 +147,17 @@ def _untouched(program: WantedProgram, place: Place, root: Path) -> RepositoryPr
     )
 
 
-def _report(sandbox: Sandbox, program: RepositoryProgram, verdict: ProgramVerdict, limits: Limits) -> str:
+def _report(
+    sandbox: Sandbox, program: RepositoryProgram, verdict: ProgramVerdict, limits: Limits
+) -> str:
     """What pytest reports. A judged run tells of tests alone, so that the files that cannot be collected are run once more."""
     missed = [case for case in verdict.cases if case.outcome is not Outcome.PASSED]
     text = f"{missed[0].name}\n{missed[0].detail}" if missed else verdict.detail
     folders = [folder for folder in (program.environment, ".", *program.folders) if folder]
     plain = _PLAIN_RUN.format(folders=folders, arguments=[*_PLAIN_ARGUMENTS, *program.node_ids])
     with sandbox.session(limits) as session:
-        done = session.run(("{python}", _PLAIN_NAME), files={**dict(program.files), _PLAIN_NAME: plain.encode()})
+        done = session.run(
+            ("{python}", _PLAIN_NAME), files={**dict(program.files), _PLAIN_NAME: plain.encode()}
+        )
     said = (done.stdout + done.stderr).decode(errors="replace") if done.exit_code else text
     return said[-_LONGEST_FAULT:] or "the tests did not pass"

@@ -17,7 +17,15 @@ def find_run(lake: Lake, run_id: str) -> RunRecord:
     if len(found) != 1:
         names = ", ".join(folder.name.removeprefix("run=") for folder in (found or folders)[:8])
         if found:
-            raise UsageError(f"several runs in {lake.root} begin with {run_id!r}: {names}. Type more of the id")
-        known = f"known: {names}. `parley list runs` shows all" if names else "it holds no runs yet. `parley run` makes one"
+            raise UsageError(
+                f"several runs in {lake.root} begin with {run_id!r}: {names}. Type more of the id"
+            )
+        known = (
+            f"known: {names}. `parley list runs` shows all"
+            if names
+            else "it holds no runs yet. `parley run` makes one"
+        )
         raise UsageError(f"no run {run_id!r} in {lake.root}; {known}")
-    return from_arrow(lake.read_arrow("runs", sorted(found[0].glob("part-*.parquet"))), RunRecord)[0]
+    return from_arrow(lake.read_arrow("runs", sorted(found[0].glob("part-*.parquet"))), RunRecord)[
+        0
+    ]

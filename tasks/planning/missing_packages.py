@@ -27,7 +27,9 @@ class MissingPackages:
     """Number of tasks that were looked at."""
 
 
-def find_missing_packages(benchmark: Benchmark, dataset_version: str, problems: Iterable[Problem]) -> MissingPackages:
+def find_missing_packages(
+    benchmark: Benchmark, dataset_version: str, problems: Iterable[Problem]
+) -> MissingPackages:
     """Look for the packages of these problems where their programs find them.
 
     Programs find the environment of the dataset version where one is installed, else the packages beside Parley.
@@ -36,26 +38,36 @@ def find_missing_packages(benchmark: Benchmark, dataset_version: str, problems: 
     modules = benchmark.programs.modules
     is_installed = _lookup(tuple(folders), tuple(sorted(modules.items())))
     listed = list(problems)
-    missing = {p.problem_id: [name for name in p.packages if not is_installed(name)] for p in listed}
+    missing = {
+        p.problem_id: [name for name in p.packages if not is_installed(name)] for p in listed
+    }
     counts = Counter(name for names in missing.values() for name in names)
     ranked = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-    return MissingPackages(ranked, frozenset(name for name, gone in missing.items() if gone), len(listed))
+    return MissingPackages(
+        ranked, frozenset(name for name, gone in missing.items() if gone), len(listed)
+    )
 
 
 @cache
-def _lookup(folders: tuple[str, ...], modules: tuple[tuple[str, str], ...]) -> Callable[[str], bool]:
+def _lookup(
+    folders: tuple[str, ...], modules: tuple[tuple[str, str], ...]
+) -> Callable[[str], bool]:
     names = dict(modules)
 
     @cache
     def is_installed(package: str) -> bool:
         if any(True for _ in distributions(name=package, path=list(folders))):
             return True
-        return PathFinder.find_spec(names.get(package, package.replace("-", "_")), folders) is not None
+        return (
+            PathFinder.find_spec(names.get(package, package.replace("-", "_")), folders) is not None
+        )
 
     return is_installed
 
 
-def skipped_problems(benchmark: Benchmark, spec: RunSpec, problems: Iterable[Problem]) -> MissingPackages | None:
+def skipped_problems(
+    benchmark: Benchmark, spec: RunSpec, problems: Iterable[Problem]
+) -> MissingPackages | None:
     """Find the problems that a run leaves out by `--skip-missing-packages`; None where all packages are installed.
 
     Raises:
@@ -69,5 +81,7 @@ def skipped_problems(benchmark: Benchmark, spec: RunSpec, problems: Iterable[Pro
     missing = find_missing_packages(benchmark, spec.dataset_version, problems)
     if missing.n_tasks and len(missing.problem_ids) == missing.n_tasks:
         named = ", ".join(missing.tasks_by_package)
-        raise ConfigError(f"skip_missing_packages: each of the {missing.n_tasks} tasks imports a missing package ({named})")
+        raise ConfigError(
+            f"skip_missing_packages: each of the {missing.n_tasks} tasks imports a missing package ({named})"
+        )
     return missing if missing.problem_ids else None

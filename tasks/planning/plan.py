@@ -20,7 +20,13 @@ from tasks.datasets.located import locate
 from tasks.language.model_spec import ModelChoice
 from tasks.metrics.registry import METRICS
 from tasks.planning.chosen_tasks import chosen_problems
-from tasks.planning.dataset import dataset_digest, furnished_data, images_of, played_dialogs, require_dialogs
+from tasks.planning.dataset import (
+    dataset_digest,
+    furnished_data,
+    images_of,
+    played_dialogs,
+    require_dialogs,
+)
 from tasks.planning.decisions.evidence import Evidence
 from tasks.planning.decisions.held_plan import evidence_for
 from tasks.planning.known_runs import find_run
@@ -57,8 +63,19 @@ class RunPlan:
         judges: Mapping[str, PlannedJudge] = MappingProxyType({}),
         embedder: ModelEndpoint | None = None,
     ) -> None:
-        self.request, self.home, self.benchmark, self.staged, self.spec = request, home, benchmark, staged, spec
-        self.subject, self.simulator, self.judges, self.embedder = subject, simulator, judges, embedder
+        self.request, self.home, self.benchmark, self.staged, self.spec = (
+            request,
+            home,
+            benchmark,
+            staged,
+            spec,
+        )
+        self.subject, self.simulator, self.judges, self.embedder = (
+            subject,
+            simulator,
+            judges,
+            embedder,
+        )
         self.evidence: Evidence | None = None  # of a run that is to be decided early
         self._due: dict[str, Due] = {}
         self._dues: dict[Due, Due] = {}
@@ -76,7 +93,9 @@ class RunPlan:
         """What an episode of the dialog must have in the end."""
         if dialog.row_digest not in self._due:
             due = self.benchmark.due(self.spec.setting, self.options, dialog)
-            self._due[dialog.row_digest] = self._dues.setdefault(due, due)  # dialogs that owe alike share one
+            self._due[dialog.row_digest] = self._dues.setdefault(
+                due, due
+            )  # dialogs that owe alike share one
         return self._due[dialog.row_digest]
 
     @cached_property
@@ -104,7 +123,11 @@ class RunPlan:
     def problems(self) -> Mapping[str, Problem]:
         """Problems with a dialog in this setting, by id."""
         wanted = {dialog.problem_id for dialog in self.dataset}
-        return {problem.problem_id: problem for problem in self.staged.problems if problem.problem_id in wanted}
+        return {
+            problem.problem_id: problem
+            for problem in self.staged.problems
+            if problem.problem_id in wanted
+        }
 
     @cached_property
     def dialogs(self) -> Mapping[str, Dialog]:
@@ -115,7 +138,9 @@ class RunPlan:
     def wanted(self) -> tuple[WantedEpisode, ...]:
         """Episodes asked for now: of all problems that the options choose, of the first `limit` of these, or of a share."""
         asked = self.benchmark.data.chooses(self.options, self.dataset)
-        chosen = chosen_problems(self.request.benchmark, self.benchmark.name, self.dataset, asked, self.skipped)
+        chosen = chosen_problems(
+            self.request.benchmark, self.benchmark.name, self.dataset, asked, self.skipped
+        )
         return tuple(w for w in self.everything if w.dialog.problem_id in chosen)
 
     @cached_property
@@ -148,14 +173,18 @@ class RunPlan:
     @cached_property
     def members(self) -> tuple[WantedEpisode, ...]:
         """All episodes of the run: wanted now, or added by earlier, larger invocations."""
-        earlier = {row.episode_id for row in self.lake.read("run_episodes", RunEpisode, **self.keys)}
+        earlier = {
+            row.episode_id for row in self.lake.read("run_episodes", RunEpisode, **self.keys)
+        }
         now = {w.episode_id for w in self.wanted}
         return tuple(w for w in self.everything if w.episode_id in now or w.episode_id in earlier)
 
     @property
     def task_share(self) -> float | None:
         """Share of the dataset's problems that the run has, 0 to 1; None where it has all."""
-        n, of = (len({w.dialog.problem_id for w in found}) for found in (self.members, self.everything))
+        n, of = (
+            len({w.dialog.problem_id for w in found}) for found in (self.members, self.everything)
+        )
         return None if n == of else n / of
 
     @property
@@ -191,7 +220,11 @@ class RunPlan:
         return images_of(self.staged) if self.runs_programs else ()
 
     def _files(self, table: str) -> str:
-        found = listing_again(lambda: [(part.name, part.stat().st_size) for part in self.lake.parts(table, **self.keys)])
+        found = listing_again(
+            lambda: [
+                (part.name, part.stat().st_size) for part in self.lake.parts(table, **self.keys)
+            ]
+        )
         return f"{len(found)} files of {sum(size for _, size in found)} bytes ({content_id(found)})"
 
     @cached_property
@@ -209,7 +242,10 @@ class RunPlan:
         files += ("judge_verdicts",) * bool(self.judges) + ("forgery_audit",) * self.audits
         return {
             "environment": self.environment,
-            **{f"metrics.{name}": str(METRICS.load(name).version) for name in self.benchmark.metrics_of(self.spec.setting)},
+            **{
+                f"metrics.{name}": str(METRICS.load(name).version)
+                for name in self.benchmark.metrics_of(self.spec.setting)
+            },
             "episodes": f"{len(self.members)} ({content_id(sorted(w.episode_id for w in self.members))})",
             **{f"files.{table}": self._files(table) for table in files},
             "max_fault_share": str(self.request.max_fault_share),
@@ -228,7 +264,10 @@ class RunPlan:
         """Whether there is nothing to do but to show the results."""
         record = self.record()
         return (
-            record is not None and record.status == "finished" and record.state_digest == self.state_digest() and not self.owed()
+            record is not None
+            and record.status == "finished"
+            and record.state_digest == self.state_digest()
+            and not self.owed()
         )
 
 
@@ -240,7 +279,9 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     """
     benchmark, setting = find_setting(request.benchmark.name)
     benchmark, templates = worded(benchmark, setting, request.benchmark.templates)
-    data, version = locate(benchmark, request.benchmark.data, request.benchmark.dataset_version, home)
+    data, version = locate(
+        benchmark, request.benchmark.data, request.benchmark.dataset_version, home
+    )
     if version not in benchmark.data.versions:
         raise UnknownName("dataset version", version, benchmark.data.versions, of=benchmark.name)
     resumed = _resumed_spec(Lake(home.lake), request.resume)
@@ -268,15 +309,26 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
         subject=subject.identity,
         simulator=simulator.identity if simulator else None,
         sampling=request.model.sampling,
-        prompts=tuple(sorted((name, text_digest(text)) for name, text in benchmark.prompts_of(setting, options).items())),
+        prompts=tuple(
+            sorted(
+                (name, text_digest(text))
+                for name, text in benchmark.prompts_of(setting, options).items()
+            )
+        ),
         samples=request.benchmark.samples,
         seed=request.benchmark.seed,
         sandbox=sandbox if runs_programs else NO_SANDBOX,
-        limits=resumed.limits if resumed else widened(limits, home.path, sandbox) if runs_programs else limits,
+        limits=resumed.limits
+        if resumed
+        else widened(limits, home.path, sandbox)
+        if runs_programs
+        else limits,
         runner_version=RUNNER_VERSION if runs_programs else 1,
         judges=tuple(judges[name].judge for name in sorted(judges)),
         embedder=embedder.identity if embedder else None,
-        embedder_in_play=embedder.identity if embedder and is_in_play(request, benchmark.setting(setting)) else None,
+        embedder_in_play=embedder.identity
+        if embedder and is_in_play(request, benchmark.setting(setting))
+        else None,
         agent=chosen_agent(request.model),
         audit=request.audit if runs_programs else "sample",
         templates=templates,
@@ -293,7 +345,11 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
 
 
 def _choose_simulator(
-    request: EvaluationRequest, benchmark: Benchmark, setting: str, resumed: RunSpec | None, home: Home
+    request: EvaluationRequest,
+    benchmark: Benchmark,
+    setting: str,
+    resumed: RunSpec | None,
+    home: Home,
 ) -> ModelChoice | None:
     """The simulator; None where the setting needs none, even if one is named: a night may hold both kinds of settings."""
     if not benchmark.setting(setting).needs_simulator:

@@ -162,7 +162,9 @@ class ModelRequest(Frozen):
         except ConfigError as error:
             raise ConfigError(f"model {plain_line(self.label)!r}: {error}") from None
         if self.headers and not ((provider := provider_of(self.spec)) and provider.check):
-            raise ConfigError(f"model {plain_line(self.label)!r}: headers are for endpoints (openai:); leave them out")
+            raise ConfigError(
+                f"model {plain_line(self.label)!r}: headers are for endpoints (openai:); leave them out"
+            )
         return self
 
     @model_validator(mode="after")
@@ -188,7 +190,9 @@ class ModelRequest(Frozen):
                 " variable, and its name here"
             )
         if "://" in self.spec and "@" in self.spec.split("://", 1)[1].split("/")[0]:
-            raise ConfigError("a model spec holds user or key in its URL. Put the key into a variable and name it by key_env")
+            raise ConfigError(
+                "a model spec holds user or key in its URL. Put the key into a variable and name it by key_env"
+            )
         return self
 
 
@@ -276,11 +280,17 @@ class EvaluationRequest(Frozen):
     @property
     def models(self) -> tuple[ModelRequest, ...]:
         """Every model that takes part."""
-        return tuple(model for model in (self.model, self.simulator, self.embedder, *self.judges.values()) if model is not None)
+        return tuple(
+            model
+            for model in (self.model, self.simulator, self.embedder, *self.judges.values())
+            if model is not None
+        )
 
     def trusting(self, ca_file: str) -> Self:
         """The same request, where every model's certificate may be of an authority in `ca_file`."""
-        update: dict[str, Any] = {"judges": {name: one.trusting(ca_file) for name, one in self.judges.items()}}
+        update: dict[str, Any] = {
+            "judges": {name: one.trusting(ca_file) for name, one in self.judges.items()}
+        }
         for role in ("model", "simulator", "embedder"):
             asked: ModelRequest | None = getattr(self, role)
             update[role] = asked and asked.trusting(ca_file)
@@ -290,7 +300,9 @@ class EvaluationRequest(Frozen):
     def _agent_is_under_test(self) -> Self:
         for model in self.models:
             if model.agent is not None and model is not self.model:
-                raise ConfigError(f"agent {model.agent!r}: an agent takes the seat of a model under test, not of {model.spec}")
+                raise ConfigError(
+                    f"agent {model.agent!r}: an agent takes the seat of a model under test, not of {model.spec}"
+                )
         return self
 
 
@@ -328,7 +340,9 @@ def explain(error: ValidationError) -> str:
     parts = []
     problems = error.errors()
     for problem in problems:
-        if problem["type"] == "too_short" and any(_lies_in(other["loc"], problem["loc"]) for other in problems):
+        if problem["type"] == "too_short" and any(
+            _lies_in(other["loc"], problem["loc"]) for other in problems
+        ):
             continue  # its members are not valid, and pydantic counts the valid ones
         place = ".".join(str(step) for step in problem["loc"]) or "the whole"
         known = ""
@@ -338,10 +352,18 @@ def explain(error: ValidationError) -> str:
             known = ": give a list, each member in a line that begins with `- `"
         if problem["type"] == "string_type" and isinstance(problem["input"], (int, float, date)):
             known = ": put it in quotes"
-        shown = plain_line(repr(_without_keys(problem["input"])), 60) if problem["type"] != "missing" else "missing"
+        shown = (
+            plain_line(repr(_without_keys(problem["input"])), 60)
+            if problem["type"] != "missing"
+            else "missing"
+        )
         if any(looks_secret(str(step)) for step in problem["loc"]):
             shown = "(not shown)"
-        parts.append(f"{place} = {shown}: {problem['msg']}{known}" if shown != "missing" else f"{place} is missing")
+        parts.append(
+            f"{place} = {shown}: {problem['msg']}{known}"
+            if shown != "missing"
+            else f"{place} is missing"
+        )
     return "; ".join(parts)
 
 
@@ -360,8 +382,17 @@ def _fields_instead(title: str, place: tuple[int | str, ...]) -> str:
 def _without_keys(value: Any) -> Any:
     """The given values, without the values of fields, and the arguments of programs, that look like keys."""
     if isinstance(value, Mapping):
-        return {name: "(not shown)" if looks_secret(str(name)) else _without_keys(item) for name, item in value.items()}
-    words = value.split() if isinstance(value, str) else [one for one in value if isinstance(one, str)] if _is_list(value) else []
+        return {
+            name: "(not shown)" if looks_secret(str(name)) else _without_keys(item)
+            for name, item in value.items()
+        }
+    words = (
+        value.split()
+        if isinstance(value, str)
+        else [one for one in value if isinstance(one, str)]
+        if _is_list(value)
+        else []
+    )
     if any(map(secret_in, words)):
         return "(not shown)"
     return [_without_keys(item) for item in value] if _is_list(value) else value
@@ -374,9 +405,15 @@ def _is_list(value: Any) -> bool:
 def key_names(requests: Sequence[EvaluationRequest | BuildRequest]) -> tuple[str, ...]:
     """Names of the variables that hold these models' keys and headers: the only ones of their kind that workers are given."""
     models = [model for request in requests for model in request.models]
-    named = {m.key_env for m in models if m.key_env} | {name for m in models for name in m.headers.values()}
+    named = {m.key_env for m in models if m.key_env} | {
+        name for m in models for name in m.headers.values()
+    }
     for model in models:
         provider = provider_of(model.spec)
-        if provider is not None and not model.key_env and (key := provider.usual_key(model.spec.partition(":")[2])):
+        if (
+            provider is not None
+            and not model.key_env
+            and (key := provider.usual_key(model.spec.partition(":")[2]))
+        ):
             named.add(key)
     return tuple(sorted(named))

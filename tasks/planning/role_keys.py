@@ -67,10 +67,26 @@ class RoleKey:
 
 ROLE_KEYS: tuple[RoleKey, ...] = (
     RoleKey("key_env", "TEXT", "Name of the variable that holds the endpoint's key."),
-    RoleKey("headers", "NAME=ENV_VARIABLE", "Header of each request; its value is read from the variable.", flag="header"),
-    RoleKey("ca_file", "FILE", "PEM file of authorities that the endpoint's certificate may be of, too.", flag=None),
-    RoleKey("revision", "TEXT", "Name of the weights behind the endpoint; else each day (UTC) begins a new run."),
-    RoleKey("name", "TEXT", "Name in tables, of weights or a recording on disk.", TALKERS, flag=None),
+    RoleKey(
+        "headers",
+        "NAME=ENV_VARIABLE",
+        "Header of each request; its value is read from the variable.",
+        flag="header",
+    ),
+    RoleKey(
+        "ca_file",
+        "FILE",
+        "PEM file of authorities that the endpoint's certificate may be of, too.",
+        flag=None,
+    ),
+    RoleKey(
+        "revision",
+        "TEXT",
+        "Name of the weights behind the endpoint; else each day (UTC) begins a new run.",
+    ),
+    RoleKey(
+        "name", "TEXT", "Name in tables, of weights or a recording on disk.", TALKERS, flag=None
+    ),
     RoleKey(
         "temperature",
         "NUMBER|default",
@@ -92,8 +108,19 @@ ROLE_KEYS: tuple[RoleKey, ...] = (
         TALKERS,
         subject="answers",
     ),
-    RoleKey("stop", "TEXT", "Text that ends an answer; may be repeated.", TALKERS, is_list=True, subject="answers"),
-    RoleKey("request", "NAME=JSON", "Further field of each request's body, such as top_k=20; part of the run's id."),
+    RoleKey(
+        "stop",
+        "TEXT",
+        "Text that ends an answer; may be repeated.",
+        TALKERS,
+        is_list=True,
+        subject="answers",
+    ),
+    RoleKey(
+        "request",
+        "NAME=JSON",
+        "Further field of each request's body, such as top_k=20; part of the run's id.",
+    ),
     RoleKey(
         "messages",
         "native|merged|auto",
@@ -131,10 +158,27 @@ ROLE_KEYS: tuple[RoleKey, ...] = (
         flag_value="false",
         subject="answers",
     ),
-    RoleKey("tools_as_text", "true|false", "Tell the model of an agent's tools within its messages.", SUBJECT, subject="agent"),
-    RoleKey("agent", "TEXT", "Agent that asks the model, in its seat; all: `parley list agents`.", SUBJECT, subject="agent"),
     RoleKey(
-        "agent_options", "NAME=VALUE", "An option of the agent; may be repeated.", SUBJECT, flag="agent_option", subject="agent"
+        "tools_as_text",
+        "true|false",
+        "Tell the model of an agent's tools within its messages.",
+        SUBJECT,
+        subject="agent",
+    ),
+    RoleKey(
+        "agent",
+        "TEXT",
+        "Agent that asks the model, in its seat; all: `parley list agents`.",
+        SUBJECT,
+        subject="agent",
+    ),
+    RoleKey(
+        "agent_options",
+        "NAME=VALUE",
+        "An option of the agent; may be repeated.",
+        SUBJECT,
+        flag="agent_option",
+        subject="agent",
     ),
     RoleKey(
         "check_served_model",
@@ -149,15 +193,65 @@ ROLE_KEYS: tuple[RoleKey, ...] = (
         "Ask in batches: half the price, up to a day. For settings of one round, and judges.",
         ("subject", "judge"),
     ),
-    RoleKey("timeout_s", "NUMBER", "Time limit of one answer, in seconds.", ("subject", "judge", "embedder")),
-    RoleKey("patience_s", "NUMBER", "Seconds to wait for an endpoint that stopped answering.", ("subject", "judge", "embedder")),
-    RoleKey("concurrency", "INTEGER", "Requests in flight to its endpoint; else the run's --concurrency.", flag=None),
-    RoleKey("usd_per_million_input", "NUMBER", "USD per million input tokens: the first number of --price.", flag=None),
-    RoleKey("usd_per_million_output", "NUMBER", "USD per million output tokens: the second one.", TALKERS, flag=None),
-    RoleKey("usd_per_hour", "NUMBER", "USD per hour of the model's server, if Parley starts one.", TALKERS, subject="server"),
-    RoleKey("gpus", "NUMBER", "GPUs of the model's server, if Parley starts one.", TALKERS, subject="server"),
-    RoleKey("serve", "NAME=VALUE", "How vLLM serves the model, such as replicas=2.", TALKERS, subject="server"),
-    RoleKey("family", "TEXT", "Compare this checkpoint with the one before it in this family.", SUBJECT, subject="comparison"),
+    RoleKey(
+        "timeout_s",
+        "NUMBER",
+        "Time limit of one answer, in seconds.",
+        ("subject", "judge", "embedder"),
+    ),
+    RoleKey(
+        "patience_s",
+        "NUMBER",
+        "Seconds to wait for an endpoint that stopped answering.",
+        ("subject", "judge", "embedder"),
+    ),
+    RoleKey(
+        "concurrency",
+        "INTEGER",
+        "Requests in flight to its endpoint; else the run's --concurrency.",
+        flag=None,
+    ),
+    RoleKey(
+        "usd_per_million_input",
+        "NUMBER",
+        "USD per million input tokens: the first number of --price.",
+        flag=None,
+    ),
+    RoleKey(
+        "usd_per_million_output",
+        "NUMBER",
+        "USD per million output tokens: the second one.",
+        TALKERS,
+        flag=None,
+    ),
+    RoleKey(
+        "usd_per_hour",
+        "NUMBER",
+        "USD per hour of the model's server, if Parley starts one.",
+        TALKERS,
+        subject="server",
+    ),
+    RoleKey(
+        "gpus",
+        "NUMBER",
+        "GPUs of the model's server, if Parley starts one.",
+        TALKERS,
+        subject="server",
+    ),
+    RoleKey(
+        "serve",
+        "NAME=VALUE",
+        "How vLLM serves the model, such as replicas=2.",
+        TALKERS,
+        subject="server",
+    ),
+    RoleKey(
+        "family",
+        "TEXT",
+        "Compare this checkpoint with the one before it in this family.",
+        SUBJECT,
+        subject="comparison",
+    ),
 )
 RoleTexts = Mapping[str, Sequence[str]]
 """Key -> the texts that a user gives for it."""
@@ -171,7 +265,11 @@ def key_table() -> str:
 
 def _row(key: RoleKey) -> str:
     role: Role = "subject" if "subject" in key.roles else key.roles[0]
-    flag = "" if key.flag is None else f"`{key.option(role)}`" + (f", `{key.opposite(role)}`" if key.has_opposite else "")
+    flag = (
+        ""
+        if key.flag is None
+        else f"`{key.option(role)}`" + (f", `{key.opposite(role)}`" if key.has_opposite else "")
+    )
     roles = "all" if key.roles == ROLES else ", ".join(key.roles)
     form = key.form.replace("|", "\\|")
     return f"| `{key.name}` | {form} | {flag} | {roles} | {key.help} |"

@@ -13,7 +13,12 @@ from tasks.storage.parquet_store import Lake
 
 
 def run_options(
-    request: EvaluationRequest, benchmark: Benchmark, setting: str, subject: ModelIdentity, resumed: RunSpec | None, home: Home
+    request: EvaluationRequest,
+    benchmark: Benchmark,
+    setting: str,
+    subject: ModelIdentity,
+    resumed: RunSpec | None,
+    home: Home,
 ) -> dict[str, str]:
     """Return the request's options, with those that new runs of models that are asked have (`Option.new_runs`).
 
@@ -38,7 +43,10 @@ def run_options(
         == (setting, version, subject, request.model.sampling)
     ]
     both = {**given, **new}
-    is_older = benchmark.split_options(setting, given) in alike and benchmark.split_options(setting, both) not in alike
+    is_older = (
+        benchmark.split_options(setting, given) in alike
+        and benchmark.split_options(setting, both) not in alike
+    )
     return given if is_older else both
 
 
@@ -50,7 +58,9 @@ def chosen_agent(model: ModelRequest) -> AgentIdentity | None:
         UnknownName: no such agent.
     """
     if model.agent is None and model.agent_options:
-        raise ConfigError(f"options of an agent ({', '.join(model.agent_options)}), but no agent: name one by --agent NAME")
+        raise ConfigError(
+            f"options of an agent ({', '.join(model.agent_options)}), but no agent: name one by --agent NAME"
+        )
     return None if model.agent is None else AGENTS.load(model.agent).identity(model.agent_options)
 
 
@@ -62,11 +72,15 @@ def require_batchable(request: EvaluationRequest, due: Iterable[Due]) -> None:
     """
     for role, model in (("simulator", request.simulator), ("embedder", request.embedder)):
         if model is not None and model.batch:
-            raise ConfigError(f"batches are for judges and for models under test in settings of one round, not for the {role}")
+            raise ConfigError(
+                f"batches are for judges and for models under test in settings of one round, not for the {role}"
+            )
     if not request.model.batch:
         return
     if request.model.agent is not None:
-        raise ConfigError(f"agent {request.model.agent!r} asks one request after another: leave out --batch (`batch`)")
+        raise ConfigError(
+            f"agent {request.model.agent!r} asks one request after another: leave out --batch (`batch`)"
+        )
     rounds = max((one.rounds for one in due), default=0)
     if rounds > 1:
         raise ConfigError(

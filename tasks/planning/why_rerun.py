@@ -55,7 +55,9 @@ Rows = Mapping[str, RowDigests]
 
 def digests_by_dialog(dialogs: Iterable[Dialog]) -> Rows:
     """The rows of dialogs."""
-    return {dialog.dialog_id: RowDigests(dialog.digest, dialog.furnished_digest) for dialog in dialogs}
+    return {
+        dialog.dialog_id: RowDigests(dialog.digest, dialog.furnished_digest) for dialog in dialogs
+    }
 
 
 def layer_ids(spec: RunSpec, outside: Outside, rows: Rows | None = None) -> dict[Layer, set[str]]:
@@ -64,8 +66,14 @@ def layer_ids(spec: RunSpec, outside: Outside, rows: Rows | None = None) -> dict
     Args:
         rows: the dataset's; without them its digest stands for one row.
     """
-    both = [RowDigests(spec.dataset_digest, spec.dataset_digest)] if rows is None else list(rows.values())
-    placed = {(spec.episode_id(one.said, sample), one) for one in both for sample in range(spec.samples)}
+    both = (
+        [RowDigests(spec.dataset_digest, spec.dataset_digest)]
+        if rows is None
+        else list(rows.values())
+    )
+    placed = {
+        (spec.episode_id(one.said, sample), one) for one in both for sample in range(spec.samples)
+    }
     episodes = {episode for episode, _ in placed}
     environment = outside.get("environment", spec.sandbox)
     return {
@@ -83,14 +91,23 @@ def layer_ids(spec: RunSpec, outside: Outside, rows: Rows | None = None) -> dict
         },
         "judgements": {
             judgement_id(
-                prompt=canonical_json((episode, one.rubric, one.version, one.prompt, spec.templates)),
+                prompt=canonical_json(
+                    (episode, one.rubric, one.version, one.prompt, spec.templates)
+                ),
                 judge=one.judge,
                 sampling=one.sampling,
             )
             for episode in episodes
             for one in spec.judges
         },
-        "scores": {content_id((spec.run_id, [pair for pair in sorted(outside.items()) if pair[0].startswith(_SCORED_FROM)]))},
+        "scores": {
+            content_id(
+                (
+                    spec.run_id,
+                    [pair for pair in sorted(outside.items()) if pair[0].startswith(_SCORED_FROM)],
+                )
+            )
+        },
     }
 
 
@@ -122,10 +139,15 @@ def differences(
         if name == "sandbox":
             beside = {**beside, "environment": outside[1].get("environment", after.sandbox)}
         if name == "dataset_digest" and rows[0] is not None and rows[1] is not None:
-            reruns = _first_new(layer_ids(before, outside[0], rows[0]), layer_ids(exchanged, outside[0], rows[1]))
+            reruns = _first_new(
+                layer_ids(before, outside[0], rows[0]), layer_ids(exchanged, outside[0], rows[1])
+            )
         else:
             reruns = _first_new(known, layer_ids(exchanged, beside))
-        found += [Difference(field=field, before=old, after=new, reruns=reruns) for field, old, new in leaves]
+        found += [
+            Difference(field=field, before=old, after=new, reruns=reruns)
+            for field, old, new in leaves
+        ]
         if name == "dataset_digest":
             found += _changed_rows(*rows)
     return (*found, *_outside_differences(before, *outside))
@@ -148,7 +170,10 @@ def _changed_rows(before: Rows | None, after: Rows | None) -> list[Difference]:
     if before is None or after is None:
         return []
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    added, removed = sum(name not in before for name in names), sum(name not in after for name in names)
+    added, removed = (
+        sum(name not in before for name in names),
+        sum(name not in after for name in names),
+    )
     said = f"{len(after)} rows: {len(names) - added - removed} changed, {added} added, {removed} removed"
     renewed = {_of_row(before.get(name), after.get(name)) for name in names}
     layers: list[Layer] = [layer for layer in _LAYERS if layer in renewed]
@@ -228,7 +253,9 @@ def _played_rows(lake: Lake, spec: RunSpec, editions: Sequence[Path]) -> Rows | 
     return None
 
 
-def compare(lake: Lake, before: RunRecord, after: RunSpec, outside: Outside, rows: Rows | None = None) -> tuple[Difference, ...]:
+def compare(
+    lake: Lake, before: RunRecord, after: RunSpec, outside: Outside, rows: Rows | None = None
+) -> tuple[Difference, ...]:
     """How another run differs from a recorded one.
 
     Args:
@@ -247,7 +274,9 @@ def _with_version(record: RunRecord) -> dict[str, str]:
     return {**dict(record.state), "parley_version": record.parley_version}
 
 
-def why_again(before: RunRecord, spec: RunSpec, outside: Outside, n_owed: int) -> tuple[Difference, ...]:
+def why_again(
+    before: RunRecord, spec: RunSpec, outside: Outside, n_owed: int
+) -> tuple[Difference, ...]:
     """Why a run that has a record is worked on once more.
 
     Args:
@@ -257,9 +286,17 @@ def why_again(before: RunRecord, spec: RunSpec, outside: Outside, n_owed: int) -
     """
     found: list[Difference] = []
     if before.status != "finished":
-        found.append(Difference(field="status", before=before.status, after="to be finished", reruns="nothing"))
+        found.append(
+            Difference(
+                field="status", before=before.status, after="to be finished", reruns="nothing"
+            )
+        )
     if n_owed:
-        found.append(Difference(field="owed", before=str(before.n_owed), after=str(n_owed), reruns="dialogues"))
+        found.append(
+            Difference(
+                field="owed", before=str(before.n_owed), after=str(n_owed), reruns="dialogues"
+            )
+        )
     return (*found, *_outside_differences(spec, _with_version(before), outside))
 
 

@@ -24,8 +24,12 @@ def worded(benchmark: Benchmark, setting: str, folder: str | None) -> tuple[Benc
         return benchmark, ()
     wording = benchmark.wording
     if wording is None:
-        known = ", ".join(name for name in BENCHMARKS.names() if BENCHMARKS.load(name).wording is not None)
-        raise ConfigError(f"templates {folder}: {benchmark.name} takes none. Leave them out; benchmarks that take some: {known}")
+        known = ", ".join(
+            name for name in BENCHMARKS.names() if BENCHMARKS.load(name).wording is not None
+        )
+        raise ConfigError(
+            f"templates {folder}: {benchmark.name} takes none. Leave them out; benchmarks that take some: {known}"
+        )
     own = {name for name, template in wording.templates.items() if setting in template.settings}
     found = read_templates(Path(folder), wording.templates)
     texts = {name: text for name, text in found.items() if owner_of(name) in own}

@@ -17,7 +17,9 @@ def read_verdicts(lake: Lake, **keys: str) -> list[TestVerdict]:
 
 def verdict_table(lake: Lake, **keys: str) -> pa.Table:
     """Return the same as rows of the table `test_verdicts`."""
-    rows = listing_again(lambda: lake.read_arrow("test_verdicts", lake.parts("test_verdicts", **keys)))
+    rows = listing_again(
+        lambda: lake.read_arrow("test_verdicts", lake.parts("test_verdicts", **keys))
+    )
     return with_convictions(rows, lake.read("forgery_audit", ForgeryAudit, **keys))
 
 
@@ -33,14 +35,18 @@ def with_convictions(rows: pa.Table, audits: list[ForgeryAudit]) -> pa.Table:
         for at, audit in convicted.items():
             values[at] = _overlaid(name, values[at], audit)
         at_column = rows.schema.get_field_index(name)
-        rows = rows.set_column(at_column, rows.schema.field(name), pa.array(values, rows.schema.field(name).type))
+        rows = rows.set_column(
+            at_column, rows.schema.field(name), pa.array(values, rows.schema.field(name).type)
+        )
     return rows
 
 
 def _overlaid(column: str, plain: object, audit: ForgeryAudit) -> object:
     if column == "n_passed":
         return None if plain is None else 0
-    return {"outcome": Outcome.FAILED.value, "reason": FailureReason.FORGED.value}.get(column, forged_detail(audit))
+    return {"outcome": Outcome.FAILED.value, "reason": FailureReason.FORGED.value}.get(
+        column, forged_detail(audit)
+    )
 
 
 def forged_detail(audit: ForgeryAudit) -> str:

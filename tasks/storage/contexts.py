@@ -22,22 +22,36 @@ def write_contexts(lake: Lake, contexts: Iterable[Context]) -> None:
     """
     for context in contexts:
         if context.context_id != content_id(context.turns):
-            raise ValueError(f"context {context.context_id!r} does not hold the turns of that id: make it by Context.of")
+            raise ValueError(
+                f"context {context.context_id!r} does not hold the turns of that id: make it by Context.of"
+            )
         if any(turn.content is None for turn in context.turns):
-            raise ValueError(f"context {context.context_id!r} has a turn without content: a context is wholly scripted")
+            raise ValueError(
+                f"context {context.context_id!r} has a turn without content: a context is wholly scripted"
+            )
         keys = {"benchmark": context.benchmark, "dataset_version": context.dataset_version}
         if not lake.is_whole("contexts", _part(lake, context.context_id, **keys)):
             lake.write_part("contexts", [context], context.context_id, **keys)
 
 
-def context_lengths(lake: Lake, dialogs: Iterable[Dialog], given: Iterable[Context]) -> dict[str, tuple[int, ...]]:
+def context_lengths(
+    lake: Lake, dialogs: Iterable[Dialog], given: Iterable[Context]
+) -> dict[str, tuple[int, ...]]:
     """Context -> characters of its first 0, 1, 2, ... turns, of each that these dialogs name and that is given or in the lake."""
-    known = {context.context_id: [len(turn.content or "") for turn in context.turns] for context in given}
-    named = {d.context_id: (d.benchmark, d.dataset_version) for d in dialogs if d.context_id not in (None, *known)}
+    known = {
+        context.context_id: [len(turn.content or "") for turn in context.turns] for context in given
+    }
+    named = {
+        d.context_id: (d.benchmark, d.dataset_version)
+        for d in dialogs
+        if d.context_id not in (None, *known)
+    }
     for name, (benchmark, version) in named.items():
         part = _part(lake, str(name), benchmark=benchmark, dataset_version=version)
         if part.exists():
-            turns = lake.read_arrow("contexts", [part], ["turns"])["turns"].combine_chunks().flatten()
+            turns = (
+                lake.read_arrow("contexts", [part], ["turns"])["turns"].combine_chunks().flatten()
+            )
             known[str(name)] = [len(text) for text in turns.field("content").to_pylist()]
     return {name: tuple(accumulate(lengths, initial=0)) for name, lengths in known.items()}
 
@@ -50,7 +64,9 @@ def context_of(lake: Lake, dialog: Dialog) -> tuple[Turn, ...]:
     """
     if dialog.context_id is None:
         return ()
-    return _read(lake.root, dialog.benchmark, dialog.dataset_version, dialog.context_id).turns[: dialog.context_turns]
+    return _read(lake.root, dialog.benchmark, dialog.dataset_version, dialog.context_id).turns[
+        : dialog.context_turns
+    ]
 
 
 @lru_cache(maxsize=_HELD)

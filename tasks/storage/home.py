@@ -135,7 +135,11 @@ class Home:
         """Folder of the answers that memories of talks are built of, for the run's agent and model."""
         from schemas.content_id import content_id  # pydantic is too slow to load for --help
 
-        return self._met_by_all / "talk_answers" / content_id([spec.agent, spec.subject, spec.sampling])
+        return (
+            self._met_by_all
+            / "talk_answers"
+            / content_id([spec.agent, spec.subject, spec.sampling])
+        )
 
     def tries(self, run_id: str) -> Path:
         """Where the shards under way are marked."""

@@ -85,7 +85,11 @@ class Ledger:
 
     def of_run(self, run_id: str) -> Sum:
         """What the models of a run said, in all processes."""
-        sums = (_SUM.unpack(path.read_bytes()) for path in self._folder.glob(f"run-{run_id}.*") if path.stat().st_size)
+        sums = (
+            _SUM.unpack(path.read_bytes())
+            for path in self._folder.glob(f"run-{run_id}.*")
+            if path.stat().st_size
+        )
         return sum((Sum(*found) for found in sums), Sum())
 
     def server_started(self, gpus: float, usd_per_hour: float) -> str:
@@ -116,7 +120,10 @@ class Ledger:
                 if len(data) == _SERVER.size:
                     started, ended, gpus, usd_per_hour = _SERVER.unpack(data)
                     hours = ((now if ended == _RUNNING else ended) - started) / 3600
-                    gpu_hours, server_usd = gpu_hours + hours * gpus, server_usd + hours * usd_per_hour
+                    gpu_hours, server_usd = (
+                        gpu_hours + hours * gpus,
+                        server_usd + hours * usd_per_hour,
+                    )
         return Totals(answers, gpu_hours, server_usd)
 
     def _look_for_new(self) -> None:
@@ -137,7 +144,10 @@ class Ledger:
     def close(self) -> None:
         """Close its files."""
         with self._lock:
-            for descriptor in (*self._open.values(), *(descriptor for descriptor, _ in self._own.values())):
+            for descriptor in (
+                *self._open.values(),
+                *(descriptor for descriptor, _ in self._own.values()),
+            ):
                 os.close(descriptor)
             self._open.clear()
             self._own.clear()

@@ -43,7 +43,11 @@ def migrate_lake(home: Home, *, set_aside: bool = False) -> Migration:
         DiskFull: no room. Written files stand; the others are as they were.
     """
     lake, done = Lake(home.lake), Migration()
-    older = [(partition, path) for partition, path in _parts(home.lake) if _is_older(partition.table, path)]
+    older = [
+        (partition, path)
+        for partition, path in _parts(home.lake)
+        if _is_older(partition.table, path)
+    ]
     by_run: dict[str | None, list[tuple[Partition, Path]]] = {}
     for partition, path in older:
         by_run.setdefault(partition.keys.get("run_id"), []).append((partition, path))
@@ -66,10 +70,16 @@ def _is_older(table: str, path: Path) -> bool:
     except (pa.ArrowException, ValueError, OSError):
         return False
     version = metadata.get(VERSION_KEY, b"?")
-    return metadata.get(NAME_KEY) == table.encode() and version.isdigit() and int(version) < TABLES[table].version
+    return (
+        metadata.get(NAME_KEY) == table.encode()
+        and version.isdigit()
+        and int(version) < TABLES[table].version
+    )
 
 
-def _migrate_run(home: Home, lake: Lake, parts: list[tuple[Partition, Path]], done: Migration, *, set_aside: bool) -> None:
+def _migrate_run(
+    home: Home, lake: Lake, parts: list[tuple[Partition, Path]], done: Migration, *, set_aside: bool
+) -> None:
     """Write the record first and last: its seal covers the files as they were, then as they are."""
     parts = sorted(parts, key=lambda part: part[0].table != "runs")
     sealed = next((partition for partition, _ in parts if partition.table in SEALED), None)
@@ -77,7 +87,9 @@ def _migrate_run(home: Home, lake: Lake, parts: list[tuple[Partition, Path]], do
     for partition, path in parts:
         try:
             with open_parquet(path) as file:
-                rows = to_arrow(partition.table, from_arrow(file.read(), TABLES[partition.table].model))
+                rows = to_arrow(
+                    partition.table, from_arrow(file.read(), TABLES[partition.table].model)
+                )
         except (CorruptRows, OSError, ValueError, KeyError) as error:
             _keep_out(home, path, f"{path}: {error}", done, set_aside=set_aside)
             continue
@@ -107,8 +119,12 @@ def _unseal(lake: Lake, partition: Partition) -> bool:
 
 
 def _seal(lake: Lake, partition: Partition) -> None:
-    record = _with_parts(lake, Partition("runs", partition.folder.replace(partition.table, "runs", 1)))
-    _rewrite(lake, record, run_seal({table: lake.folder(table, **partition.keys) for table in SEALED}))
+    record = _with_parts(
+        lake, Partition("runs", partition.folder.replace(partition.table, "runs", 1))
+    )
+    _rewrite(
+        lake, record, run_seal({table: lake.folder(table, **partition.keys) for table in SEALED})
+    )
 
 
 def _with_parts(lake: Lake, partition: Partition) -> Partition:
@@ -122,7 +138,15 @@ def _rewrite(lake: Lake, record: Partition, seal: dict[str, str]) -> bool:
         with open_parquet(lake.root / record.folder / part.name) as file:
             rows = from_arrow(file.read(), RunRecord)
         had = had or any(key.startswith(PREFIX) for row in rows for key, _ in row.state)
-        kept = [{key: value for key, value in row.state if not key.startswith(PREFIX)} | seal for row in rows]
-        renewed = [row.model_copy(update={"state": tuple(state.items())}) for row, state in zip(rows, kept, strict=True)]
-        lake.write_part("runs", renewed, part.name.removeprefix("part-").removesuffix(".parquet"), **record.keys)
+        kept = [
+            {key: value for key, value in row.state if not key.startswith(PREFIX)} | seal
+            for row in rows
+        ]
+        renewed = [
+            row.model_copy(update={"state": tuple(state.items())})
+            for row, state in zip(rows, kept, strict=True)
+        ]
+        lake.write_part(
+            "runs", renewed, part.name.removeprefix("part-").removesuffix(".parquet"), **record.keys
+        )
     return had

@@ -35,8 +35,12 @@ def marked_folder(out: Path, marker: str, command: str) -> Iterator[Path]:
     place = out.resolve()
     with _aside(place, lambda: _require_marked(place, marker, command)) as folder:
         yield folder
-        head = f"Written by `{command}`, which replaces these files, and no folder that holds others:"
-        (folder / marker).write_text("\n".join([head, *sorted(_files(folder)), ""]), encoding="utf-8")
+        head = (
+            f"Written by `{command}`, which replaces these files, and no folder that holds others:"
+        )
+        (folder / marker).write_text(
+            "\n".join([head, *sorted(_files(folder)), ""]), encoding="utf-8"
+        )
 
 
 @contextmanager
@@ -66,7 +70,9 @@ def require_room(out: Path, owns: Callable[[Path], bool], *, replace: bool) -> N
         )
     foreign = [path.name for path in paths if not path.is_file() or not owns(path)]
     if foreign:
-        raise UsageError(f"{out} holds {foreign[0]!r}, which this build did not make: not even --force removes it")
+        raise UsageError(
+            f"{out} holds {foreign[0]!r}, which this build did not make: not even --force removes it"
+        )
 
 
 def _require_marked(out: Path, marker: str, command: str) -> None:
@@ -74,10 +80,16 @@ def _require_marked(out: Path, marker: str, command: str) -> None:
         return
     if not out.is_dir():
         raise UsageError(f"{out} is a file, not a folder. Give another --out")
-    listed = {marker, *(out / marker).read_text(encoding="utf-8").splitlines()[1:]} if (out / marker).is_file() else set[str]()
+    listed = (
+        {marker, *(out / marker).read_text(encoding="utf-8").splitlines()[1:]}
+        if (out / marker).is_file()
+        else set[str]()
+    )
     foreign = next((name for name in _files(out) if name not in listed), None)
     if foreign is not None:
-        raise UsageError(f"{out} holds {foreign!r}, which `{command}` did not write. Give another --out, or move it away")
+        raise UsageError(
+            f"{out} holds {foreign!r}, which `{command}` did not write. Give another --out, or move it away"
+        )
 
 
 def _files(folder: Path) -> Iterator[str]:

@@ -48,7 +48,9 @@ def wanted_episodes(spec: RunSpec, dialogs: Iterable[Dialog]) -> tuple[WantedEpi
 class _Heads:
     """How the episodes of each file ended, by path, inode and time of the file."""
 
-    of_file: dict[tuple[Path, int, int], pa.Table] = field(default_factory=dict[tuple[Path, int, int], pa.Table])
+    of_file: dict[tuple[Path, int, int], pa.Table] = field(
+        default_factory=dict[tuple[Path, int, int], pa.Table]
+    )
 
 
 _heads: WeakValueDictionary[tuple[str, str, str], _Heads] = WeakValueDictionary()
@@ -69,13 +71,20 @@ class EpisodeFiles:
         """Finished episodes among the given ones -> the run that paid for each."""
         rows = pa.concat_tables([_NO_HEADS, *listing_again(self._look).values()])
         is_final = pc.not_equal(rows["stop_reason"], StopReason.INFRA.value)
-        final = rows.filter(pc.and_(is_final, pc.is_in(rows["episode_id"], value_set=_text_array(among))))
+        final = rows.filter(
+            pc.and_(is_final, pc.is_in(rows["episode_id"], value_set=_text_array(among)))
+        )
         return dict(zip(final["episode_id"].to_pylist(), final["run_id"].to_pylist(), strict=True))
 
     def existing(self, wanted: Iterable[str]) -> set[str]:
         """Ids among the given ones that exist, finished or not."""
         ids = set(wanted)
-        return {name for head in listing_again(self._look).values() for name in head["episode_id"].to_pylist() if name in ids}
+        return {
+            name
+            for head in listing_again(self._look).values()
+            for name in head["episode_id"].to_pylist()
+            if name in ids
+        }
 
     def rows(self, wanted: Iterable[str]) -> pa.Table:
         """As `episode_rows`."""
@@ -87,7 +96,9 @@ class EpisodeFiles:
         for part in self._lake.parts("episodes", **self._keys):
             found = part.stat()
             key = (part, found.st_ino, found.st_mtime_ns)
-            known[key] = before[key] if key in before else self._lake.read_arrow("episodes", [part], _HEAD)
+            known[key] = (
+                before[key] if key in before else self._lake.read_arrow("episodes", [part], _HEAD)
+            )
             before[key] = known[key]
         self._heads.of_file = known
         return {part: head for (part, *_), head in known.items()}
@@ -127,15 +138,26 @@ def _chosen_places(heads: Sequence[pa.Table], ids: pa.Array) -> list[tuple[int, 
     found = pc.indices_nonzero(pc.is_in(everything["episode_id"], value_set=ids))
     best: dict[str, tuple[bool, int, str, int]] = {}
     for at, row in zip(found.to_pylist(), everything.take(found).to_pylist(), strict=True):
-        rank = (row["stop_reason"] == StopReason.INFRA.value, -row["attempt"], row["finished_at"], at)
+        rank = (
+            row["stop_reason"] == StopReason.INFRA.value,
+            -row["attempt"],
+            row["finished_at"],
+            at,
+        )
         best[row["episode_id"]] = min(rank, best.get(row["episode_id"], rank))
     places = sorted(at for *_, at in best.values())
-    return [(number, at - starts[number]) for at in places for number in (bisect_right(starts, at) - 1,)]
+    return [
+        (number, at - starts[number]) for at in places for number in (bisect_right(starts, at) - 1,)
+    ]
 
 
-def read_episodes(lake: Lake, benchmark: str, model: str, wanted: Iterable[str]) -> dict[str, Episode]:
+def read_episodes(
+    lake: Lake, benchmark: str, model: str, wanted: Iterable[str]
+) -> dict[str, Episode]:
     """The wanted episodes that exist, by id."""
-    return {e.episode_id: e for e in from_arrow(episode_rows(lake, benchmark, model, wanted), Episode)}
+    return {
+        e.episode_id: e for e in from_arrow(episode_rows(lake, benchmark, model, wanted), Episode)
+    }
 
 
 def unfinished(
@@ -155,5 +177,7 @@ def unfinished(
             longest = max(candidates, key=lambda c: (c.attempt, len(c.steps)))
             ended = stored[wanted.episode_id].attempt if wanted.episode_id in stored else 0
             answers = tuple(answer for c in candidates for answer in c.answers if answer[0] > ended)
-            known[wanted.episode_id] = Unfinished(max(c.attempt for c in candidates), longest.steps, answers)
+            known[wanted.episode_id] = Unfinished(
+                max(c.attempt for c in candidates), longest.steps, answers
+            )
     return known

@@ -85,7 +85,9 @@ class Calls(Generic[T]):
         remembers: whether the process holds in memory what it was answered itself.
     """
 
-    def __init__(self, folder: Path, form: Form[T], *, fsync: bool = False, remembers: bool = True) -> None:
+    def __init__(
+        self, folder: Path, form: Form[T], *, fsync: bool = False, remembers: bool = True
+    ) -> None:
         self._form, self._remembers = form, remembers
         self._segment = open_segment(folder, form.what, fsync=fsync)
         self._reader = SegmentReader(folder)
@@ -122,13 +124,19 @@ class Calls(Generic[T]):
 
     def put(self, answers: Mapping[str, T], **about: object) -> None:
         """Keep answers, in one write. Raises: as `find`."""
-        self._segment.write(*({"key": key, **about, **self._form.dump(answer)} for key, answer in answers.items()))
+        self._segment.write(
+            *({"key": key, **about, **self._form.dump(answer)} for key, answer in answers.items())
+        )
         if self._remembers:
             self.own |= answers
 
     def refresh(self) -> None:
         """Read what other processes have written since, and drop what lies in removed segments."""
-        there = [path for path in self._reader.segments() if not (self._remembers and self._segment.wrote(path))]
+        there = [
+            path
+            for path in self._reader.segments()
+            if not (self._remembers and self._segment.wrote(path))
+        ]
         for path, row in self._reader.new_rows(there):
             answers = self._form.read(row)
             self._rows.setdefault(path, {}).update(answers)

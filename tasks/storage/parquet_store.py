@@ -110,7 +110,9 @@ class Lake:
             temporary.unlink(missing_ok=True)
         return target
 
-    def read_arrow(self, table: str, parts: Sequence[Path], columns: Sequence[str] | None = None) -> pa.Table:
+    def read_arrow(
+        self, table: str, parts: Sequence[Path], columns: Sequence[str] | None = None
+    ) -> pa.Table:
         """Rows of some parts, in their order.
 
         Raises:
@@ -137,7 +139,9 @@ class Lake:
 
     def read(self, table: str, kind: type[M], /, **keys: str) -> list[M]:
         """Rows of a partition as models of that kind."""
-        return from_arrow(listing_again(lambda: self.read_arrow(table, self.parts(table, **keys))), kind)
+        return from_arrow(
+            listing_again(lambda: self.read_arrow(table, self.parts(table, **keys))), kind
+        )
 
     def read_part(self, table: str, kind: type[M], part: Path) -> list[M]:
         """Rows of one part as models of that kind."""
@@ -159,7 +163,9 @@ class Lake:
             return
         keep = {f"part-{name}.parquet" for name in names}
         for path in folder.iterdir():
-            if path.name.startswith(_TEMPORARY) or (path.suffix == ".parquet" and path.name not in keep):
+            if path.name.startswith(_TEMPORARY) or (
+                path.suffix == ".parquet" and path.name not in keep
+            ):
                 path.unlink(missing_ok=True)
 
     def remove_leftovers(self, table: str, **keys: str) -> None:
@@ -182,5 +188,10 @@ def _write(rows: pa.Table, where: Any) -> None:
     is_large = rows.num_rows >= _FEW_ROWS
     compression = "zstd" if is_large else "lz4"
     pq.write_table(
-        rows, where, compression=compression, use_dictionary=is_large, write_statistics=is_large, write_page_checksum=True
+        rows,
+        where,
+        compression=compression,
+        use_dictionary=is_large,
+        write_statistics=is_large,
+        write_page_checksum=True,
     )

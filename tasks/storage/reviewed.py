@@ -22,7 +22,9 @@ class Reviewed:
     scales: Scales | None = None
 
 
-def note_reviewed(folder: Path, benchmark: str, ids: Collection[str], scales: Scales | None = None) -> None:
+def note_reviewed(
+    folder: Path, benchmark: str, ids: Collection[str], scales: Scales | None = None
+) -> None:
     """Write down which ids a build's review sheet has; those of its earlier sheets stay known.
 
     Args:
@@ -34,7 +36,10 @@ def note_reviewed(folder: Path, benchmark: str, ids: Collection[str], scales: Sc
         said: dict[str, Any] = {"benchmark": benchmark, "ids": sorted({*known, *ids})}
         if scales:
             said["scales"] = {
-                rubric: {name: {"ends": scale.ends, "words": scale.words} for name, scale in dimensions.items()}
+                rubric: {
+                    name: {"ends": scale.ends, "words": scale.words}
+                    for name, scale in dimensions.items()
+                }
                 for rubric, dimensions in scales.items()
             }
         replace_file(folder / _FILE, json.dumps(said, indent=1).encode())
@@ -42,13 +47,20 @@ def note_reviewed(folder: Path, benchmark: str, ids: Collection[str], scales: Sc
 
 def reviewed(home: Home) -> Mapping[str, Reviewed]:
     """Return the things on review sheets by their ids."""
-    return {name: thing for path in sorted(home.builds.glob(f"*/{_FILE}")) for name, thing in _things(path).items()}
+    return {
+        name: thing
+        for path in sorted(home.builds.glob(f"*/{_FILE}"))
+        for name, thing in _things(path).items()
+    }
 
 
 def _things(path: Path) -> dict[str, Reviewed]:
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         said = json.loads(path.read_text(encoding="utf-8"))
-        scales = {rubric: dict(_scales(dimensions)) for rubric, dimensions in said.get("scales", {}).items()} or None
+        scales = {
+            rubric: dict(_scales(dimensions))
+            for rubric, dimensions in said.get("scales", {}).items()
+        } or None
         return dict.fromkeys(map(str, said["ids"]), Reviewed(str(said["benchmark"]), scales))
     return {}
 

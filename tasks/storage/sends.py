@@ -27,7 +27,9 @@ class SendLog:
             OSError: no right to write.
             ServerUnavailable: the store takes no segments.
         """
-        self._segment.write({"is_repeated": send.is_repeated, "is_paid": send.is_paid, "is_embedder": is_embedder})
+        self._segment.write(
+            {"is_repeated": send.is_repeated, "is_paid": send.is_paid, "is_embedder": is_embedder}
+        )
 
     def count_embedder(self, send: Send) -> None:
         """Write one send to the run's embedder. Raises: as `count`."""

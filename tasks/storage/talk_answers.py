@@ -76,7 +76,9 @@ class TalkAnswers:
         if isinstance(self._folder, ObjectPath):
             return None
         self._folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self._folder / f"{content_id(talk)}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(
+            self._folder / f"{content_id(talk)}.lock", os.O_RDWR | os.O_CREAT, 0o644
+        )
         try:
             while True:
                 try:

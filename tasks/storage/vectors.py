@@ -47,7 +47,9 @@ class Vectors:
         """Texts that were sent to the embedder."""
         self._held: dict[str, Vector] = {}
         """Read from the lake."""
-        self._calls = Calls(lake.folder(TABLE, embedder=self._name), vector_form(), fsync=lake.fsync)
+        self._calls = Calls(
+            lake.folder(TABLE, embedder=self._name), vector_form(), fsync=lake.fsync
+        )
         """Answers that are in no part yet."""
         self._near = ChainMap(self._held, self._calls.own, self._calls.others)
         """All that needs no look into a part."""
@@ -67,8 +69,16 @@ class Vectors:
         digests = {text_digest(text): text for text in texts if text.strip()}
         wanted = {digest: text for digest, text in digests.items() if digest not in self._refused}
         found = self._kept(wanted)
-        self._begin({digest: text for digest, text in wanted.items() if digest not in found and digest not in self._under_way})
-        awaited = dict.fromkeys(self._under_way[digest] for digest in wanted if digest in self._under_way)
+        self._begin(
+            {
+                digest: text
+                for digest, text in wanted.items()
+                if digest not in found and digest not in self._under_way
+            }
+        )
+        awaited = dict.fromkeys(
+            self._under_way[digest] for digest in wanted if digest in self._under_way
+        )
         # All of them are waited for, also after a fault: what is under way is paid, and has to be kept.
         for new in await asyncio.gather(*map(asyncio.shield, awaited), return_exceptions=True):
             if isinstance(new, BaseException):
@@ -89,7 +99,10 @@ class Vectors:
             self._under_way |= dict.fromkeys(some, tasks[-1])
 
     async def _ask(
-        self, texts: Mapping[str, str], before: "asyncio.Task[dict[str, Vector]] | None", faults: list[Exception]
+        self,
+        texts: Mapping[str, str],
+        before: "asyncio.Task[dict[str, Vector]] | None",
+        faults: list[Exception],
     ) -> "dict[str, Vector]":
         try:
             if before is not None:
@@ -97,7 +110,11 @@ class Vectors:
             if faults:
                 raise faults[0]
             vectors = await self._embedder.embed(tuple(texts.values()))
-            new = {digest: vector for digest, vector in zip(texts, vectors, strict=True) if vector is not None}
+            new = {
+                digest: vector
+                for digest, vector in zip(texts, vectors, strict=True)
+                if vector is not None
+            }
             self._refused |= texts.keys() - new.keys()
             self._check_length(new)
             if new:
@@ -123,7 +140,9 @@ class Vectors:
 
     def _write_part(self, vectors: "Mapping[str, Vector]") -> None:
         if vectors:
-            part = self._lake.write_arrow(TABLE, _rows(self._name, vectors), content_id(list(vectors)), embedder=self._name)
+            part = self._lake.write_arrow(
+                TABLE, _rows(self._name, vectors), content_id(list(vectors)), embedder=self._name
+            )
             self._part_of |= dict.fromkeys(vectors, part)
             self._seen.add(part)
 
@@ -132,7 +151,13 @@ class Vectors:
         try:
             self.keep()
             for left in self._calls.take_abandoned():
-                self._write_part({digest: vector for digest, vector in left.items() if digest not in self._part_of})
+                self._write_part(
+                    {
+                        digest: vector
+                        for digest, vector in left.items()
+                        if digest not in self._part_of
+                    }
+                )
             self._remove_abandoned()
         finally:
             await self._embedder.aclose()
@@ -147,7 +172,11 @@ class Vectors:
         for part, digests in parts.items():
             rows = self._lake.read_arrow(TABLE, [part])
             names = rows["text_digest"].to_pylist()
-            self._held |= {name: vector for name, vector in zip(names, _vectors(rows), strict=True) if name in digests}
+            self._held |= {
+                name: vector
+                for name, vector in zip(names, _vectors(rows), strict=True)
+                if name in digests
+            }
         found = {digest: self._near[digest] for digest in wanted if digest in self._near}
         if len(self._held) > _MOST_HELD:
             self._held.clear()
@@ -158,7 +187,9 @@ class Vectors:
         self._calls.refresh()
         for part in listing_again(lambda: self._lake.parts(TABLE, embedder=self._name)):
             if part not in self._seen:
-                for digest in self._lake.read_arrow(TABLE, [part], ["text_digest"])["text_digest"].to_pylist():
+                for digest in self._lake.read_arrow(TABLE, [part], ["text_digest"])[
+                    "text_digest"
+                ].to_pylist():
                     self._part_of.setdefault(digest, part)
                 self._seen.add(part)
 
@@ -166,7 +197,11 @@ class Vectors:
         """Raise ModelUnavailable where a vector has another length than those before it."""
         if self._dim is None:
             first = next(iter(self._part_of.values()), None)
-            before = _vectors(self._lake.read_arrow(TABLE, [first]).slice(0, 1)) if first else list(new.values())
+            before = (
+                _vectors(self._lake.read_arrow(TABLE, [first]).slice(0, 1))
+                if first
+                else list(new.values())
+            )
             self._dim = len(before[0]) if before else None
         others = {len(vector) for vector in new.values()} - {self._dim}
         if others:
@@ -193,7 +228,13 @@ def vector_form() -> "Form[Vector]":
         return np.frombuffer(base64.b64decode(text), dtype=np.float32)
 
     def load_old(row: Mapping[str, Any]) -> "Mapping[str, Vector]":
-        return dict(zip(row["digests"], numbers(row["vectors"]).reshape(len(row["digests"]), -1), strict=True))
+        return dict(
+            zip(
+                row["digests"],
+                numbers(row["vectors"]).reshape(len(row["digests"]), -1),
+                strict=True,
+            )
+        )
 
     return Form(
         "vectors of texts",
@@ -210,11 +251,19 @@ def _rows(embedder: str, vectors: "Mapping[str, Vector]") -> pa.Table:
     schema = TABLES[TABLE].schema
     matrix = np.stack(list(vectors.values()))
     ends = pa.array(np.arange(0, matrix.size + 1, matrix.shape[1], dtype=np.int32))
-    lists = pa.ListArray.from_arrays(ends, pa.array(matrix.ravel()), type=schema.field("vector").type)
-    return pa.Table.from_arrays([pa.array([embedder] * len(vectors)), pa.array(list(vectors)), lists], schema=schema)
+    lists = pa.ListArray.from_arrays(
+        ends, pa.array(matrix.ravel()), type=schema.field("vector").type
+    )
+    return pa.Table.from_arrays(
+        [pa.array([embedder] * len(vectors)), pa.array(list(vectors)), lists], schema=schema
+    )
 
 
 def _vectors(rows: pa.Table) -> "list[Vector]":
     column = rows["vector"].combine_chunks()
     lengths = column.value_lengths()
-    return list(column.flatten().to_numpy().reshape(len(rows), lengths[0].as_py())) if len(rows) else []
+    return (
+        list(column.flatten().to_numpy().reshape(len(rows), lengths[0].as_py()))
+        if len(rows)
+        else []
+    )

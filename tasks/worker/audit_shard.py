@@ -34,13 +34,27 @@ def audit_shard(shard: AuditShard) -> AuditResult:
     worker = this_worker()
     worker.start_reporting()
     run = worker.run(context)
-    hold = take_shard(context.place.tries(context.run_id) / context.invocation, shard.name, over=True)
+    hold = take_shard(
+        context.place.tries(context.run_id) / context.invocation, shard.name, over=True
+    )
     with ThreadPoolExecutor(context.programs) as threads:
-        audits = list(threads.map(partial(_audit_counted, run, sandbox_of(context.spec)), shard.items))
-    rows = [row for item, audited in zip(shard.items, audits, strict=True) for row in audit_rows(context, item, audited)]
+        audits = list(
+            threads.map(partial(_audit_counted, run, sandbox_of(context.spec)), shard.items)
+        )
+    rows = [
+        row
+        for item, audited in zip(shard.items, audits, strict=True)
+        for row in audit_rows(context, item, audited)
+    ]
     hold.check()
-    keys = {"benchmark": context.spec.benchmark, "model": context.spec.label, "run_id": context.run_id}
-    Lake(context.place.lake, fsync=context.fsync).write_part("forgery_audit", rows, shard.name, **keys)
+    keys = {
+        "benchmark": context.spec.benchmark,
+        "model": context.spec.label,
+        "run_id": context.run_id,
+    }
+    Lake(context.place.lake, fsync=context.fsync).write_part(
+        "forgery_audit", rows, shard.name, **keys
+    )
     return AuditResult(shard.name, len(shard.items), sum(audited.n_runs for audited in audits))
 
 
@@ -55,14 +69,20 @@ def _audit(context: RunContext, sandbox: Sandbox, test: TestRun, seed: str) -> A
     """Audit one program. A fault of the sandbox convicts nobody, and withholds no run."""
     place, limits = sandbox_in(sandbox, test.image), test.limits or context.spec.limits
     if place is None or test.code is None:
-        return Audited(outcome=AuditOutcome.NO_DECOY, detail="no sandbox for its image, or no answer")
+        return Audited(
+            outcome=AuditOutcome.NO_DECOY, detail="no sandbox for its image, or no answer"
+        )
     try:
         if test.repository is not None:
             trees, open_place = patch_places(context, place, limits)
             with held_repository(context, test.repository) as held:
-                return audit_patch(open_place, trees, PatchProgram(test.code, held), test.reference, limits, seed)
+                return audit_patch(
+                    open_place, trees, PatchProgram(test.code, held), test.reference, limits, seed
+                )
         program = placed_program(context, test, test.code)
-        reference = None if test.reference is None else placed_program(context, test, test.reference)
+        reference = (
+            None if test.reference is None else placed_program(context, test, test.reference)
+        )
         is_thorough = context.spec.audit == "all"
         return audit_program(place, program, reference, limits, seed, asks_other_inputs=is_thorough)
     except (SandboxUnavailable, Unscorable) as fault:
@@ -72,7 +92,10 @@ def _audit(context: RunContext, sandbox: Sandbox, test: TestRun, seed: str) -> A
 def audit_rows(context: RunContext, item: AuditItem, audited: Audited) -> list[ForgeryAudit]:
     """Return a row for each verdict id of a program. The first row has the audit's runs and seconds."""
     once = {one.verdict_id: one for one in item.passes}
-    return [_row(context, one, audited, is_first=number == 0) for number, one in enumerate(once.values())]
+    return [
+        _row(context, one, audited, is_first=number == 0)
+        for number, one in enumerate(once.values())
+    ]
 
 
 def _row(context: RunContext, one: Pass, audited: Audited, *, is_first: bool) -> ForgeryAudit:
@@ -105,4 +128,8 @@ def _outcome_of(one: Pass, audited: Audited) -> AuditOutcome:
         return audited.outcome
     if not set(one.cases).isdisjoint(audited.forged_cases):
         return AuditOutcome.FORGED
-    return AuditOutcome.EARNED if set(one.cases).isdisjoint(audited.suspected_cases) else AuditOutcome.SUSPECTED
+    return (
+        AuditOutcome.EARNED
+        if set(one.cases).isdisjoint(audited.suspected_cases)
+        else AuditOutcome.SUSPECTED
+    )

@@ -62,7 +62,11 @@ class CallFile:
     def write_queues(self) -> None:
         """Append the state of each seat's requests, where it is another than at the last call."""
         with self._lock:
-            changed = [(key, one) for key, one in self._queues.items() if (one.open, one.in_flight) != one.written]
+            changed = [
+                (key, one)
+                for key, one in self._queues.items()
+                if (one.open, one.in_flight) != one.written
+            ]
             for _, one in changed:
                 one.written = one.open, one.in_flight
         for (run_id, seat), one in changed:
@@ -98,7 +102,9 @@ class CallLog:
         """This process's segment."""
         with _files_lock:
             if self.folder not in _files:
-                for gone in [name for name in _files if not Path(name).is_dir()]:  # an earlier invocation's
+                for gone in [
+                    name for name in _files if not Path(name).is_dir()
+                ]:  # an earlier invocation's
                     _files.pop(gone).close()
                 _files[self.folder] = CallFile(Path(self.folder))
             return _files[self.folder]

@@ -44,7 +44,9 @@ def converse_shard(shard: ConverseShard) -> ConverseResult:
     worker = this_worker()
     worker.start_reporting()
     folder = shard.context.place.tries(shard.context.run_id) / shard.context.invocation
-    hold = take_shard(folder, _name(shard, ((job.episode_id, job.attempt) for job in shard.episodes)))
+    hold = take_shard(
+        folder, _name(shard, ((job.episode_id, job.attempt) for job in shard.episodes))
+    )
     played = worker.do(_play_all(worker.run(shard.context), shard, hold))
     hold.check()
     run = worker.run(shard.context)
@@ -52,20 +54,34 @@ def converse_shard(shard: ConverseShard) -> ConverseResult:
     for outcome in played:
         if isinstance(outcome, BaseException) and not isinstance(outcome, BudgetSpent):
             raise outcome
-    return replace(result, n_cut=sum(isinstance(outcome, BudgetSpent) for outcome in played), profiles=run.profiles())
+    return replace(
+        result,
+        n_cut=sum(isinstance(outcome, BudgetSpent) for outcome in played),
+        profiles=run.profiles(),
+    )
 
 
-async def _play_all(run: RunState, shard: ConverseShard, hold: HeldShard) -> "list[_Ended | BaseException]":
+async def _play_all(
+    run: RunState, shard: ConverseShard, hold: HeldShard
+) -> "list[_Ended | BaseException]":
     async def when_there_is_room(job: EpisodeJob) -> _Ended:
         async with run.images.ready(job.problem) as ready, run.gate:
             with run.knowing(ready.problem):
-                return await _play(run, shard.context, replace(job, problem=ready.problem), hold, ready.fault)
+                return await _play(
+                    run, shard.context, replace(job, problem=ready.problem), hold, ready.fault
+                )
 
-    return await asyncio.gather(*(when_there_is_room(job) for job in shard.episodes), return_exceptions=True)
+    return await asyncio.gather(
+        *(when_there_is_room(job) for job in shard.episodes), return_exceptions=True
+    )
 
 
 async def _play(
-    run: RunState, context: RunContext, job: EpisodeJob, hold: HeldShard, fault: InfraError | None = None
+    run: RunState,
+    context: RunContext,
+    job: EpisodeJob,
+    hold: HeldShard,
+    fault: InfraError | None = None,
 ) -> "_Ended":
     journal = run.journal
     hold.glance()
@@ -87,7 +103,10 @@ async def _play(
     free: list[Step] = []
     n_kept = len(job.steps)
     paid = PaidAnswers(
-        job.answers, lambda answers: journaled(lambda: journal.append_answers(job.episode_id, job.attempt, answers, hold))
+        job.answers,
+        lambda answers: journaled(
+            lambda: journal.append_answers(job.episode_id, job.attempt, answers, hold)
+        ),
     )
 
     def keep(step: Step) -> None:
@@ -116,12 +135,19 @@ async def _play(
 
     started = utc_now()
     before = context_of(Lake(context.place.lake), job.dialog)
-    opening = Transcript(job.problem, job.dialog, job.sample, job.seed, turn=1, steps=job.steps, context=before)
+    opening = Transcript(
+        job.problem, job.dialog, job.sample, job.seed, turn=1, steps=job.steps, context=before
+    )
     programs = BookReader(lambda: run.programs, paid.keep)
     if fault is None:
         ending = await _play_with_agent(run, context, opening, programs, paid, keep)
     else:
-        ending = Ending(opening.steps, StopReason.INFRA, str(fault), isinstance(fault, ImageFault) and fault.permanent)
+        ending = Ending(
+            opening.steps,
+            StopReason.INFRA,
+            str(fault),
+            isinstance(fault, ImageFault) and fault.permanent,
+        )
     is_fault = ending.stop_reason is StopReason.INFRA
     run.count(STAGE, episodes=int(not is_fault), faults=int(is_fault))
     return _Ended(job, ending, _episode(context, job, ending, started), programs.n_run)
@@ -152,17 +178,27 @@ async def _play_with_agent(
     if (fault := opening.dialog.environment_fault) is not None:
         return Ending((), StopReason.ENVIRONMENT_MISSING, fault)
     if opening.dialog.is_sourceless:
-        return Ending((), StopReason.NOT_ASKED, "what its programs run in is not there, or is of another release")
+        return Ending(
+            (),
+            StopReason.NOT_ASKED,
+            "what its programs run in is not there, or is of another release",
+        )
     spec = context.spec
-    subject = RememberingModel(run.model(spec.subject, context.subject, context.subject_concurrency, SUBJECT), paid)
+    subject = RememberingModel(
+        run.model(spec.subject, context.subject, context.subject_concurrency, SUBJECT), paid
+    )
     try:
         async with _begun(run, spec, subject, opening) as make_seat:
-            return await play_dialogue(opening, _cast(run, context, opening, programs, paid, subject, make_seat), keep)
+            return await play_dialogue(
+                opening, _cast(run, context, opening, programs, paid, subject, make_seat), keep
+            )
     except InfraError as fault:
         return Ending(opening.steps, StopReason.INFRA, str(fault))
 
 
-def _begun(run: RunState, spec: RunSpec, subject: ChatModel, opening: Transcript) -> AbstractAsyncContextManager[MakeSeat | None]:
+def _begun(
+    run: RunState, spec: RunSpec, subject: ChatModel, opening: Transcript
+) -> AbstractAsyncContextManager[MakeSeat | None]:
     """The run's agent at the beginning of a dialogue; nobody where a chat model sits there itself."""
     if spec.agent is None:
         return nullcontext()
@@ -194,7 +230,9 @@ def _cast(
     spec, benchmark = context.spec, BENCHMARKS.load(context.spec.benchmark)
     simulator: ChatModel | None = None
     if spec.simulator is not None and context.simulator is not None:
-        opened = run.model(spec.simulator, context.simulator, context.simulator_concurrency, SIMULATOR)
+        opened = run.model(
+            spec.simulator, context.simulator, context.simulator_concurrency, SIMULATOR
+        )
         simulator = RememberingModel(opened, paid)
     request = CastRequest(
         setting=spec.setting,
@@ -247,7 +285,10 @@ class _Ended:
     @property
     def n_calls(self) -> int:
         """Requests that this attempt sent."""
-        return sum(step.n_calls for step in self.ending.steps[len(self.job.steps) :]) + self.ending.failed_calls
+        return (
+            sum(step.n_calls for step in self.ending.steps[len(self.job.steps) :])
+            + self.ending.failed_calls
+        )
 
 
 def _write(shard: ConverseShard, played: list[_Ended]) -> ConverseResult:
@@ -264,7 +305,9 @@ def _write(shard: ConverseShard, played: list[_Ended]) -> ConverseResult:
         n_infra=len(faults),
         model_calls=sum(p.n_calls for p in played),
         n_run=sum(p.n_run for p in played),
-        finished=tuple(p.job.episode_id for p in played if p.ending.stop_reason is not StopReason.INFRA),
+        finished=tuple(
+            p.job.episode_id for p in played if p.ending.stop_reason is not StopReason.INFRA
+        ),
         error=faults[0].error if faults else None,
         permanent=bool(faults) and all(fault.permanent for fault in faults),
     )

@@ -17,7 +17,14 @@ from schemas.episode import Episode, StopReason
 from schemas.errors import SandboxUnavailable, Unscorable
 from schemas.problem import RepoSnapshot
 from schemas.run import Limits, RunSpec
-from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict, TestVerdict, verdict_id
+from schemas.verdict import (
+    CaseVerdict,
+    FailureReason,
+    Outcome,
+    ProgramVerdict,
+    TestVerdict,
+    verdict_id,
+)
 from tasks.benchmarks.contract import TestRun
 from tasks.dialogue.programs import Place
 from tasks.storage.files.environments import Environments
@@ -86,7 +93,11 @@ def _place_of(test: TestRun) -> str:
 
 
 def decide(
-    context: RunContext, sandbox: Sandbox, item: ExecuteItem, answer: Answer, known: Mapping[str, TestVerdict]
+    context: RunContext,
+    sandbox: Sandbox,
+    item: ExecuteItem,
+    answer: Answer,
+    known: Mapping[str, TestVerdict],
 ) -> tuple[list[TestVerdict], int, int]:
     """Return each verdict that is due on the answer, how many programs had to be run for them, and in how many sandbox runs.
 
@@ -104,7 +115,8 @@ def decide(
     for n in pending:
         results[n] = ran[id(answer.due[n].test)]
     verdicts = [
-        _verdict(context, item.episode, due, key, result) for due, key, result in zip(answer.due, ids, results, strict=True)
+        _verdict(context, item.episode, due, key, result)
+        for due, key, result in zip(answer.due, ids, results, strict=True)
     ]
     return verdicts, len(pending), n_runs
 
@@ -114,14 +126,28 @@ Result = ProgramVerdict | SandboxUnavailable | Unscorable
 
 
 def _verdict(
-    context: RunContext, episode: Episode, due: DueVerdict, key: str | None, result: Result | TestVerdict | None
+    context: RunContext,
+    episode: Episode,
+    due: DueVerdict,
+    key: str | None,
+    result: Result | TestVerdict | None,
 ) -> TestVerdict:
     if result is None:
         decided = _without_answer(episode, context.spec.refused)
     elif isinstance(result, Unscorable):
-        decided = {"outcome": Outcome.UNSCORED, "detail": str(result), "reason": FailureReason(result.reason)}
-    elif isinstance(result, SandboxUnavailable) and str(result).startswith(f"{FailureReason.IMAGE_MISSING}:"):
-        decided = {"outcome": Outcome.INFRA, "detail": str(result), "reason": FailureReason.IMAGE_MISSING}
+        decided = {
+            "outcome": Outcome.UNSCORED,
+            "detail": str(result),
+            "reason": FailureReason(result.reason),
+        }
+    elif isinstance(result, SandboxUnavailable) and str(result).startswith(
+        f"{FailureReason.IMAGE_MISSING}:"
+    ):
+        decided = {
+            "outcome": Outcome.INFRA,
+            "detail": str(result),
+            "reason": FailureReason.IMAGE_MISSING,
+        }
     elif isinstance(result, SandboxUnavailable):
         decided = {"outcome": Outcome.INFRA, "detail": str(result)}
     elif isinstance(result, TestVerdict):
@@ -145,7 +171,9 @@ def _verdict(
 
 def _without_answer(episode: Episode, refused: str) -> dict[str, Any]:
     outcome = Outcome.INFRA if episode.stop_reason is StopReason.INFRA else Outcome.ERROR
-    if outcome is Outcome.INFRA and (episode.error or "").startswith(f"{FailureReason.IMAGE_MISSING}:"):
+    if outcome is Outcome.INFRA and (episode.error or "").startswith(
+        f"{FailureReason.IMAGE_MISSING}:"
+    ):
         return {"outcome": outcome, "detail": episode.error, "reason": FailureReason.IMAGE_MISSING}
     if episode.stop_reason is StopReason.REFUSED and refused == "failed":
         return {"outcome": Outcome.FAILED, "detail": episode.error, "reason": FailureReason.REFUSED}
@@ -154,11 +182,18 @@ def _without_answer(episode: Episode, refused: str) -> dict[str, Any]:
 
 def _reports_of(episode: Episode) -> dict[str, ProgramVerdict]:
     """Return reports of programs run within the dialogue, by id; timeouts too, since later messages built on them."""
-    ran = (report for step in episode.steps for report in (step.program, *step.programs) if report is not None)
+    ran = (
+        report
+        for step in episode.steps
+        for report in (step.program, *step.programs)
+        if report is not None
+    )
     return {report.verdict_id: report for report in ran}
 
 
-def _run(context: RunContext, sandbox: Sandbox, pending: Sequence[TestRun], limits: Limits) -> tuple[dict[int, Result], int]:
+def _run(
+    context: RunContext, sandbox: Sandbox, pending: Sequence[TestRun], limits: Limits
+) -> tuple[dict[int, Result], int]:
     """Run each program once, whatever the number of instructions that it decides. Results are by the test's `id`."""
     by_image: dict[str, dict[int, TestRun]] = {}
     for test in pending:
@@ -168,7 +203,10 @@ def _run(context: RunContext, sandbox: Sandbox, pending: Sequence[TestRun], limi
     for image, tests in by_image.items():
         place = sandbox_in(sandbox, image)
         if place is None:
-            results |= dict.fromkeys(tests, Unscorable(f"its tests run in the image {image}, which needs the sandbox docker"))
+            results |= dict.fromkeys(
+                tests,
+                Unscorable(f"its tests run in the image {image}, which needs the sandbox docker"),
+            )
         else:
             reports, n = _run_in(context, place, tuple(tests.values()), limits)
             results |= reports
@@ -178,10 +216,18 @@ def _run(context: RunContext, sandbox: Sandbox, pending: Sequence[TestRun], limi
 
 def sandbox_in(sandbox: Sandbox, image: str) -> Sandbox | None:
     """Return the sandbox that runs programs in an image (empty: in its own place); None where it runs no images."""
-    return sandbox if not image else sandbox.of_image(image) if isinstance(sandbox, ImageSandbox) else None
+    return (
+        sandbox
+        if not image
+        else sandbox.of_image(image)
+        if isinstance(sandbox, ImageSandbox)
+        else None
+    )
 
 
-def _run_in(context: RunContext, sandbox: Sandbox, tests: Sequence[TestRun], limits: Limits) -> tuple[dict[int, Result], int]:
+def _run_in(
+    context: RunContext, sandbox: Sandbox, tests: Sequence[TestRun], limits: Limits
+) -> tuple[dict[int, Result], int]:
     """Return the result of each program of one place, by its `id`, and the number of runs."""
     found: dict[int, Result] = {}
     programs: dict[int, TestProgram] = {}
@@ -200,7 +246,9 @@ def _run_in(context: RunContext, sandbox: Sandbox, tests: Sequence[TestRun], lim
     return found, n_runs + n_patches
 
 
-def _run_patch(context: RunContext, sandbox: Sandbox, test: TestRun, repository: RepoSnapshot, limits: Limits) -> Result:
+def _run_patch(
+    context: RunContext, sandbox: Sandbox, test: TestRun, repository: RepoSnapshot, limits: Limits
+) -> Result:
     """Grade a patch in a place of its own."""
     trees, open_place = patch_places(context, sandbox, limits)
     try:
@@ -210,7 +258,9 @@ def _run_patch(context: RunContext, sandbox: Sandbox, test: TestRun, repository:
         return fault
 
 
-def patch_places(context: RunContext, sandbox: Sandbox, limits: Limits) -> tuple[TreeStore, OpenPlace]:
+def patch_places(
+    context: RunContext, sandbox: Sandbox, limits: Limits
+) -> tuple[TreeStore, OpenPlace]:
     """Return the trees that patches are for, and what opens a fresh workspace in one of them."""
     trees = TreeStore(context.place.trees)
     environments = Environments(context.place.environments)
@@ -218,7 +268,9 @@ def patch_places(context: RunContext, sandbox: Sandbox, limits: Limits) -> tuple
     def open_place(tree: str, environment: str) -> AbstractContextManager[Workspace]:
         packages = "" if image_of(environment) else environment
         shown = environments.shown(packages) if packages else {}
-        return open_workspace(workspaces_of(sandbox), trees, tree, limits=limits, with_state=False, shown=shown)
+        return open_workspace(
+            workspaces_of(sandbox), trees, tree, limits=limits, with_state=False, shown=shown
+        )
 
     return trees, open_place
 
@@ -238,11 +290,19 @@ def _of_cases(report: ProgramVerdict, names: tuple[str, ...]) -> dict[str, Any]:
     """Return a verdict's fields, by those cases alone where some are named. A name without a case is a test that did not run."""
     by_name = {case.name: case for case in report.cases}
     absent = CaseVerdict(name="", outcome=Outcome.FAILED, detail="no test of this name was run")
-    cases = [by_name.get(name, absent.model_copy(update={"name": name})) for name in names] or report.cases
+    cases = [
+        by_name.get(name, absent.model_copy(update={"name": name})) for name in names
+    ] or report.cases
     missed = [case for case in cases if case.outcome is not Outcome.PASSED]
     fields = {name: getattr(report, name) for name in ("outcome", "detail", "reason", "duration_s")}
     if names and report.reason is None:
-        worst = next((case for case in missed if case.outcome is Outcome.TIMEOUT), missed[0] if missed else None)
+        worst = next(
+            (case for case in missed if case.outcome is Outcome.TIMEOUT),
+            missed[0] if missed else None,
+        )
         fields["outcome"] = Outcome.PASSED if worst is None else worst.outcome
         fields["detail"] = "" if worst is None else f"{worst.name}\n{worst.detail}"
-    return fields | {"n_cases": len(cases) or None, "n_passed": len(cases) - len(missed) if cases else None}
+    return fields | {
+        "n_cases": len(cases) or None,
+        "n_passed": len(cases) - len(missed) if cases else None,
+    }

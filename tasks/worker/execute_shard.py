@@ -12,7 +12,14 @@ from tasks.storage.journaling.tries import take_shard
 from tasks.storage.parquet_store import Lake
 from tasks.worker.deciding import Answer, answers_of, decide, id_of
 from tasks.worker.images import settle_image
-from tasks.worker.jobs import INFRA_SUFFIX, ExecuteItem, ExecuteResult, ExecuteShard, RunContext, is_infra
+from tasks.worker.jobs import (
+    INFRA_SUFFIX,
+    ExecuteItem,
+    ExecuteResult,
+    ExecuteShard,
+    RunContext,
+    is_infra,
+)
 from tasks.worker.process import RunState, this_worker
 from tasks.worker.program_book import LASTING, sandbox_of
 
@@ -47,9 +54,14 @@ def execute_shard(shard: ExecuteShard) -> ExecuteResult:
                 verdicts += found
                 n_run += n
                 known |= {v.verdict_id: v for v in found if v.verdict_id and v.outcome in LASTING}
-            amounts = {"programs": sum(len(answer.due) for answer in answers), "runs": sum(n for _, _, n in decided)}
+            amounts = {
+                "programs": sum(len(answer.due) for answer in answers),
+                "runs": sum(n for _, _, n in decided),
+            }
             run.count(STAGE, episodes=1, answers=len(answers), **amounts)
-            if not any(verdict.outcome is Outcome.INFRA for found, _, _ in decided for verdict in found):
+            if not any(
+                verdict.outcome is Outcome.INFRA for found, _, _ in decided for verdict in found
+            ):
                 settle_image(shard.context, item.problem, item.episode)
     hold.check()
     return _write(shard, verdicts, n_run)
@@ -61,17 +73,29 @@ def test_runs(context: RunContext, item: ExecuteItem) -> tuple[TestRun, ...]:
         return ()
     benchmark = BENCHMARKS.load(context.spec.benchmark)
     options = benchmark.options_of(context.spec)
-    return tuple(benchmark.programs.test_runs(problem=item.problem, dialog=item.dialog, episode=item.episode, options=options))
+    return tuple(
+        benchmark.programs.test_runs(
+            problem=item.problem, dialog=item.dialog, episode=item.episode, options=options
+        )
+    )
 
 
 def due_verdicts(context: RunContext, item: ExecuteItem) -> list[tuple[int, str, str | None]]:
     """Turn, instruction and id of each verdict that an episode must have; no id where there is no answer."""
     tests = test_runs(context, item)
-    return [(test.turn, name, id_of(context, test, cases)) for test in tests for name, cases in test.rows]
+    return [
+        (test.turn, name, id_of(context, test, cases))
+        for test in tests
+        for name, cases in test.rows
+    ]
 
 
 def _decide(
-    run: RunState, sandbox: Sandbox, item: ExecuteItem, known: Mapping[str, TestVerdict], answer: Answer
+    run: RunState,
+    sandbox: Sandbox,
+    item: ExecuteItem,
+    known: Mapping[str, TestVerdict],
+    answer: Answer,
 ) -> tuple[list[TestVerdict], int, int]:
     with run.program_slots:
         return decide(run.context, sandbox, item, answer, known)
@@ -82,5 +106,14 @@ def _write(shard: ExecuteShard, verdicts: list[TestVerdict], n_run: int) -> Exec
     faults = [v for v in verdicts if is_infra(v) and v.verdict_id is not None]
     name = shard.name + (INFRA_SUFFIX if faults else "")
     lake = Lake(shard.context.place.lake, fsync=shard.context.fsync)
-    lake.write_part("test_verdicts", verdicts, name, benchmark=spec.benchmark, model=spec.label, run_id=shard.context.run_id)
-    return ExecuteResult(name, len(shard.items), n_run, len(faults), faults[0].detail if faults else None)
+    lake.write_part(
+        "test_verdicts",
+        verdicts,
+        name,
+        benchmark=spec.benchmark,
+        model=spec.label,
+        run_id=shard.context.run_id,
+    )
+    return ExecuteResult(
+        name, len(shard.items), n_run, len(faults), faults[0].detail if faults else None
+    )

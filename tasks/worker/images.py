@@ -104,7 +104,9 @@ class RunImages:
                 return is_cancelled.is_set() or self._is_closed.is_set()
 
             try:
-                return stack.enter_context(held_repository(self._context, repository, report.add, is_over))
+                return stack.enter_context(
+                    held_repository(self._context, repository, report.add, is_over)
+                )
             finally:
                 report.end()
 

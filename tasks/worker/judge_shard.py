@@ -38,7 +38,9 @@ class JudgeState:
 
     def __init__(self, context: JudgeContext, count: Callable[..., None]) -> None:
         self.context, self.count = context, count
-        self.judgements = Calls(judgement_folder(context), JUDGEMENTS, fsync=context.fsync, remembers=False)
+        self.judgements = Calls(
+            judgement_folder(context), JUDGEMENTS, fsync=context.fsync, remembers=False
+        )
         self.sends = SendLog(context.place.sends(context.run_id))
         self._models: dict[tuple[str, str], ChatModel] = {}
         self._opened: dict[str, ChatModel] = {}
@@ -46,7 +48,9 @@ class JudgeState:
     def rubric(self, name: str) -> Rubric:
         """The benchmark's rubric of that name."""
         judging = BENCHMARKS.load(self.context.benchmark).judging
-        assert judging is not None, f"{self.context.benchmark} has no rubrics, and was asked for judgements"
+        assert judging is not None, (
+            f"{self.context.benchmark} has no rubrics, and was asked for judgements"
+        )
         return replace(judging.rubrics[name], is_reworded=name in self.context.reworded)
 
     def model(self, rubric: str, seat: str) -> ChatModel:
@@ -69,7 +73,9 @@ class JudgeState:
     def profiles(self) -> tuple[tuple[str, EndpointProfile], ...]:
         """Return (`judge RUBRIC`, what is known of its endpoint) of the judges that were asked."""
         found = ((rubric, profile_of(model)) for rubric, model in tuple(self._opened.items()))
-        return tuple((f"judge {rubric}", profile) for rubric, profile in found if profile is not None)
+        return tuple(
+            (f"judge {rubric}", profile) for rubric, profile in found if profile is not None
+        )
 
     async def close(self) -> None:
         """Close models and segment."""
@@ -100,9 +106,15 @@ def judge_shard(shard: JudgeShard) -> JudgeResult:
     worker.start_reporting()
     key = state_key(shard.context.run_id)
     state = worker.held(key, lambda count: JudgeState(shard.context, count))
-    known = set() if _is_first(shard) else read_calls(judgement_folder(shard.context), JUDGEMENTS).keys()
+    known = (
+        set()
+        if _is_first(shard)
+        else read_calls(judgement_folder(shard.context), JUDGEMENTS).keys()
+    )
     seat = DRIFT if shard.name.startswith(DRIFT_SHARD) else JUDGE
-    result = worker.do(_judge_all(state, [job for job in shard.jobs if job.judgement_id not in known], seat))
+    result = worker.do(
+        _judge_all(state, [job for job in shard.jobs if job.judgement_id not in known], seat)
+    )
     state.judgements.flush()
     return result
 
@@ -111,7 +123,9 @@ def _is_first(shard: JudgeShard) -> bool:
     """Whether no worker began it before. Dask gives a dead worker's shard to another one, which knows nothing of its answers."""
     folder = judgement_folder(shard.context)
     mark = folder / f"{shard.name}.begun"
-    if isinstance(mark, ObjectPath):  # Dask gives a shard to a second worker once the first has died, not beside it
+    if isinstance(
+        mark, ObjectPath
+    ):  # Dask gives a shard to a second worker once the first has died, not beside it
         is_first = not mark.exists()
         mark.write_bytes(b"")
         return is_first
@@ -131,7 +145,8 @@ async def _judge_all(state: JudgeState, jobs: list[JudgeJob], seat: str) -> Judg
         n_infra=len(faults),
         model_calls=sum(outcome for outcome in outcomes if isinstance(outcome, int)) + sum(lost),
         error=str(faults[0]) if faults else None,
-        permanent=bool(faults) and all(isinstance(fault, ModelUnavailable) and fault.permanent for fault in faults),
+        permanent=bool(faults)
+        and all(isinstance(fault, ModelUnavailable) and fault.permanent for fault in faults),
         n_cut=sum(isinstance(outcome, BudgetSpent) for outcome in outcomes),
         profiles=state.profiles(),
     )
@@ -155,7 +170,8 @@ async def _judge(state: JudgeState, job: JudgeJob, seat: str) -> int | InfraErro
         if state.context.purse:
             state.context.purse.check()
         judgement = await state.judgements.find(
-            job.judgement_id, lambda: ask_judge(state.model(job.rubric, seat), rubric, request, job.judgement_id)
+            job.judgement_id,
+            lambda: ask_judge(state.model(job.rubric, seat), rubric, request, job.judgement_id),
         )
     except BudgetSpent as spent:
         return spent

@@ -20,7 +20,11 @@ class PaidAnswers:
         write: keeps answers by their keys.
     """
 
-    def __init__(self, known: Iterable[tuple[str, Completion]], write: Callable[[Mapping[str, Completion]], None]) -> None:
+    def __init__(
+        self,
+        known: Iterable[tuple[str, Completion]],
+        write: Callable[[Mapping[str, Completion]], None],
+    ) -> None:
         self._known: dict[str, deque[Completion]] = defaultdict(deque)
         for key, answer in known:
             self._known[key].append(answer)
@@ -46,7 +50,9 @@ class PaidAnswers:
             OSError: it could not be written.
         """
         if self._waiting:
-            self._write({answer_key(label, request): answer for label, request, answer in self._waiting})
+            self._write(
+                {answer_key(label, request): answer for label, request, answer in self._waiting}
+            )
             self.forget()
 
     def forget(self) -> None:
@@ -85,8 +91,12 @@ def answer_key(label: str, request: ChatRequest) -> str:
     beyond = {
         "call_index": request.call_index,
         "tools": [[tool.name, tool.description, dict(tool.parameters)] for tool in request.tools],
-        "calls": [[n, message.calls] for n, message in enumerate(request.messages) if message.calls],
-        "call_ids": [[n, message.call_id] for n, message in enumerate(request.messages) if message.call_id],
+        "calls": [
+            [n, message.calls] for n, message in enumerate(request.messages) if message.calls
+        ],
+        "call_ids": [
+            [n, message.call_id] for n, message in enumerate(request.messages) if message.call_id
+        ],
         "answer_schema": request.answer_schema,
     }
     kept = {name: value for name, value in beyond.items() if value}

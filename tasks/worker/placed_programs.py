@@ -47,11 +47,15 @@ def _files(resources: Resources, tree: Tree, packages: str) -> Mapping[str, byte
     try:
         return tree_files(folder, TreeDigests(tree.digest, tree.packages), packages)
     except OSError as fault:
-        raise SandboxUnavailable(f"the tree {folder} cannot be read: {fault}. Mend that, and begin the command again") from fault
+        raise SandboxUnavailable(
+            f"the tree {folder} cannot be read: {fault}. Mend that, and begin the command again"
+        ) from fault
 
 
 def _absent(tree: Tree, said: str) -> SandboxUnavailable | Unscorable:
     """A tree that the plan found is away for a moment: a fault of the machine, which says nothing of an answer."""
     if tree.digest == MISSING:
         return Unscorable(said, FailureReason.SOURCE_MISSING)
-    return SandboxUnavailable(f"{said}. It was there when the run was planned: bring it back, and begin the command again")
+    return SandboxUnavailable(
+        f"{said}. It was there when the run was planned: bring it back, and begin the command again"
+    )

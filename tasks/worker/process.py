@@ -52,7 +52,9 @@ _REPORT_EVERY_S = 0.5
 class RunState:
     """What one run holds open in this process. All but `program_slots` and `count` is for the process's loop alone."""
 
-    def __init__(self, context: RunContext, reports: ReportCache, count: Callable[..., None]) -> None:
+    def __init__(
+        self, context: RunContext, reports: ReportCache, count: Callable[..., None]
+    ) -> None:
         self.context = context
         self.gate = asyncio.Semaphore(context.concurrency)
         """Bounds the episodes under way. Begun episodes go before new ones."""
@@ -66,7 +68,9 @@ class RunState:
     @cached_property
     def journal(self) -> JournalWriter:
         """Where this process writes what the run's models say."""
-        return JournalWriter(self.context.place.journal(self.context.run_id), fsync=self.context.fsync)
+        return JournalWriter(
+            self.context.place.journal(self.context.run_id), fsync=self.context.fsync
+        )
 
     @cached_property
     def sends(self) -> SendLog:
@@ -93,27 +97,36 @@ class RunState:
         if access is None:
             return None
         lake = Lake(self.context.place.lake, fsync=self.context.fsync)
-        embedder, purse = open_embedder(access.identity, lambda: access, on_send=self.sends.count_embedder), self.context.purse
+        embedder, purse = (
+            open_embedder(access.identity, lambda: access, on_send=self.sends.count_embedder),
+            self.context.purse,
+        )
         return Vectors(lake, MeteredEmbedder(embedder, purse) if purse else embedder)
 
     @cached_property
     def talk_answers(self) -> TalkAnswers:
         """The answers that memories of talks are built of, for the run's agent and model."""
-        return TalkAnswers(self.context.place.talk_answers(self.context.spec), fsync=self.context.fsync)
+        return TalkAnswers(
+            self.context.place.talk_answers(self.context.spec), fsync=self.context.fsync
+        )
 
     @cached_property
     def workspaces(self) -> RunWorkspaces:
         """Opens workspaces for the run's dialogues, for all of its shards in this process."""
         place = self.context.place
         environments = Environments(place.environments)
-        return RunWorkspaces(self.context.spec.sandbox, TreeStore(place.trees), self.context.programs, environments)
+        return RunWorkspaces(
+            self.context.spec.sandbox, TreeStore(place.trees), self.context.programs, environments
+        )
 
     @cached_property
     def images(self) -> RunImages:
         """Images of the run's episodes, for all of its shards in this process."""
         return RunImages(self.context, self._count)
 
-    def model(self, identity: ModelIdentity, endpoint: ModelEndpoint, concurrency: int, seat: str) -> ChatModel:
+    def model(
+        self, identity: ModelIdentity, endpoint: ModelEndpoint, concurrency: int, seat: str
+    ) -> ChatModel:
         """The open model of a seat, made at first use. It asks at most `concurrency` requests of its endpoint at once."""
         from tasks.language.opening import open_model
 
@@ -123,7 +136,9 @@ class RunState:
                 identity,
                 endpoint,
                 concurrency=concurrency,
-                gold=lambda problem_id, turn: benchmark.play.gold_answer(problem=self._problems[problem_id][0], turn=turn),
+                gold=lambda problem_id, turn: benchmark.play.gold_answer(
+                    problem=self._problems[problem_id][0], turn=turn
+                ),
                 check_served_model=self.context.check_served_model,
                 timeout_s=self.context.timeout_s,
                 patience_s=self.context.patience_s,
@@ -141,7 +156,11 @@ class RunState:
         found: list[tuple[str, EndpointProfile]] = []
         for (identity, _), model in tuple(self._opened.items()):
             if (profile := profile_of(model)) is not None:
-                found += [(role, profile) for role in ("subject", "simulator") if getattr(spec, role) == identity]
+                found += [
+                    (role, profile)
+                    for role in ("subject", "simulator")
+                    if getattr(spec, role) == identity
+                ]
         return tuple(found)
 
     @contextmanager
@@ -175,7 +194,9 @@ class RunState:
             await model.aclose()
         if vars(self).get("vectors") is not None:
             await vars(self)["vectors"].aclose()
-        for name in {"programs", "images", "workspaces", "journal", "sends", "talk_answers"} & vars(self).keys():
+        for name in {"programs", "images", "workspaces", "journal", "sends", "talk_answers"} & vars(
+            self
+        ).keys():
             getattr(self, name).close()
 
 
@@ -195,7 +216,9 @@ class Worker:
             if self._loop is None:
                 collector.look_less_often()
                 self._loop = _new_loop()
-                threading.Thread(target=self._loop.run_forever, name="parley-loop", daemon=True).start()
+                threading.Thread(
+                    target=self._loop.run_forever, name="parley-loop", daemon=True
+                ).start()
         future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
         return future.result()
 
@@ -227,7 +250,9 @@ class Worker:
             worker = get_worker()
             with self._lock:
                 if getattr(self, "_reporter", None) is None:
-                    self._reporter = threading.Thread(target=self._report, args=(worker,), name="parley-progress", daemon=True)
+                    self._reporter = threading.Thread(
+                        target=self._report, args=(worker,), name="parley-progress", daemon=True
+                    )
                     self._reporter.start()
 
     def _report(self, dask_worker: Any) -> None:
@@ -235,7 +260,9 @@ class Worker:
         while not pause.wait(_REPORT_EVERY_S):
             call_log.write_queues()
             for progress in self.take_progress():
-                dask_worker.loop.add_callback(dask_worker.log_event, PROGRESS_TOPIC, dict(progress.__dict__))
+                dask_worker.loop.add_callback(
+                    dask_worker.log_event, PROGRESS_TOPIC, dict(progress.__dict__)
+                )
 
     def take_progress(self) -> list[Progress]:
         """The counts since the last call."""

@@ -69,7 +69,12 @@ class ReportCache:
 
 
 def _size(report: ProgramVerdict) -> int:
-    texts = (report.detail, report.compile_error, report.module_error, *(case.detail for case in report.cases))
+    texts = (
+        report.detail,
+        report.compile_error,
+        report.module_error,
+        *(case.detail for case in report.cases),
+    )
     return 500 + sum(len(text) for text in texts if text is not None) + 200 * len(report.cases)
 
 
@@ -86,7 +91,9 @@ class ProgramFacts:
     @classmethod
     def of_run(cls, context: RunContext) -> Self:
         """Return those of a run."""
-        return cls(context.spec.runner_version, context.environment, context.spec.limits, context.resources)
+        return cls(
+            context.spec.runner_version, context.environment, context.spec.limits, context.resources
+        )
 
     def limits_of(self, program: WantedProgram) -> Limits:
         """Return the bounds that a program runs under."""
@@ -127,11 +134,18 @@ class ProgramBook:
         slots: threading.Semaphore | None = None,
         count: Callable[[], None] = lambda: None,
     ) -> None:
-        self._facts, self._sandbox, self._find_verdict, self._count = facts, sandbox, find_verdict, count
+        self._facts, self._sandbox, self._find_verdict, self._count = (
+            facts,
+            sandbox,
+            find_verdict,
+            count,
+        )
         self._slots: AbstractContextManager[object] = slots or nullcontext()
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="parley-program")
 
-    async def find(self, program: WantedProgram, begun: Callable[[], None] = lambda: None) -> ProgramVerdict:
+    async def find(
+        self, program: WantedProgram, begun: Callable[[], None] = lambda: None
+    ) -> ProgramVerdict:
         """Return the tests' report on the code. A program in flight or known is not run again.
 
         Args:
@@ -146,7 +160,9 @@ class ProgramBook:
 
         async def run() -> ProgramVerdict:
             begun()
-            report = await asyncio.get_running_loop().run_in_executor(self._threads, self._run, program)
+            report = await asyncio.get_running_loop().run_in_executor(
+                self._threads, self._run, program
+            )
             self._count()
             return report.model_copy(update={"verdict_id": key})
 
@@ -154,7 +170,9 @@ class ProgramBook:
 
     def _run(self, program: WantedProgram) -> ProgramVerdict:
         facts = self._facts
-        placed = program_in_place(facts.resources, program.kind, program.code, program.tests, program.place)
+        placed = program_in_place(
+            facts.resources, program.kind, program.code, program.tests, program.place
+        )
         with self._slots:
             return run_tests(self._sandbox, placed, facts.limits_of(program), LONGEST_CASE_DETAIL)
 
@@ -173,7 +191,9 @@ class BookReader:
     """Is called before each program."""
     n_run: int = field(default=0, init=False)
 
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: Place | None = None) -> ProgramVerdict:
+    async def run(
+        self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: Place | None = None
+    ) -> ProgramVerdict:
         """See `ProgramBook.find`."""
         self.before()
         return await self.open_book().find(WantedProgram(kind, code, tests, place), self._count)

@@ -72,9 +72,16 @@ class Purse:
         elif answer.n_calls:
             shown = sum(len(message.content) for message in request.messages)
             written = len(answer.content) + len(answer.reasoning)  # vendors bill thoughts as output
-            self._count(identity, answer.n_calls, (answer.input_tokens, answer.output_tokens), (shown, written))
+            self._count(
+                identity,
+                answer.n_calls,
+                (answer.input_tokens, answer.output_tokens),
+                (shown, written),
+            )
 
-    def charge_texts(self, identity: EmbedderIdentity, texts: Sequence[str], tokens: int | None) -> None:
+    def charge_texts(
+        self, identity: EmbedderIdentity, texts: Sequence[str], tokens: int | None
+    ) -> None:
         """Count texts that were embedded."""
         self._count(identity, 1, (tokens, 0), (sum(map(len, texts)), 0), of_dialogue=False)
 

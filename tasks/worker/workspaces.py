@@ -31,7 +31,13 @@ class RunWorkspaces:
         environments: the home's, where nothing is said.
     """
 
-    def __init__(self, sandbox: str, trees: TreeStore, commands: int, environments: Environments | None = None) -> None:
+    def __init__(
+        self,
+        sandbox: str,
+        trees: TreeStore,
+        commands: int,
+        environments: Environments | None = None,
+    ) -> None:
         self._sandbox_name, self._trees, self._commands = sandbox, trees, commands
         self._environments = environments or Environments(find_home().environments)
         self._of_images: dict[tuple[str, str], str] = {}
@@ -55,7 +61,13 @@ class RunWorkspaces:
             packages = environment if environment and not image_of(environment) else ""
             shown = self._environments.shown(packages) if packages else {}
             manager = open_workspace(
-                self._sandbox(image), self._trees, found, place=place, limits=limits, with_state=with_state, shown=shown
+                self._sandbox(image),
+                self._trees,
+                found,
+                place=place,
+                limits=limits,
+                with_state=with_state,
+                shown=shown,
             )
             return stack.enter_context(manager)
 
@@ -89,7 +101,9 @@ class RunWorkspaces:
         if (image, place) not in self._of_images:
             with tempfile.TemporaryDirectory(prefix="parley-image-") as folder:
                 DockerSandbox(image=image).copy_folder(place, Path(folder))
-                self._of_images[image, place] = self._trees.keep(Path(folder), bounds=_OF_IMAGE).digest
+                self._of_images[image, place] = self._trees.keep(
+                    Path(folder), bounds=_OF_IMAGE
+                ).digest
         return self._of_images[image, place]
 
     def close(self) -> None:
@@ -107,7 +121,9 @@ class OpenWorkspace:
     async def shell(self, command: str, limits: Limits | None = None) -> Done:
         return await self.run(self._workspace.shell(command), limits)
 
-    async def run(self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b"") -> Done:
+    async def run(
+        self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b""
+    ) -> Done:
         def done() -> Done:
             return self._workspace.run_and_snapshot(argv, limits, stdin=stdin)
 
@@ -123,7 +139,9 @@ class OpenWorkspace:
         return await _to_its_end(self._files, self._workspace.snapshot)
 
 
-async def _to_its_end(threads: Executor, work: Callable[[], T], end: Callable[[], None] = lambda: None) -> T:
+async def _to_its_end(
+    threads: Executor, work: Callable[[], T], end: Callable[[], None] = lambda: None
+) -> T:
     """Do the work on a thread. A caller that is cancelled calls `end` and waits: the folder stays as long as the work."""
     under_way = threads.submit(work)
     ended = asyncio.wrap_future(under_way)

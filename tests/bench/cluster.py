@@ -31,7 +31,15 @@ N_PLAYED = N_RUNS // 5
 LATENCY_S, CONCURRENCY = 1.0, 256
 N_AHEAD = 8
 """Shards that wait in each worker (DECISIONS 65)."""
-STAGES = ("stage", "converse", "execute", "score", "check dialogs", "check episodes", "check scores")
+STAGES = (
+    "stage",
+    "converse",
+    "execute",
+    "score",
+    "check dialogs",
+    "check episodes",
+    "check scores",
+)
 """Prefect tasks of a run whose metrics no judge reads."""
 STATES = 3
 """Events of a Prefect task run or flow run: pending, running, completed."""
@@ -117,7 +125,9 @@ class _Simulation:
             return
         driver = self.n_begun % len(self.driver_free)
         self.n_begun += 1
-        hands = [len(range(worker, N_DIALOGUES, self.n_workers)) for worker in range(self.n_workers)]
+        hands = [
+            len(range(worker, N_DIALOGUES, self.n_workers)) for worker in range(self.n_workers)
+        ]
         waiting = [deque(_shards(n, self.size)) for n in hands]
         empty = [deque[int]() for _ in hands]
         run = _Run(waiting, empty, [0] * self.n_workers, sum(map(len, waiting)))
@@ -128,7 +138,9 @@ class _Simulation:
                 for _ in range(SHARDS_IN_FLIGHT + N_AHEAD):
                     self.send(run, driver, worker)
 
-        self.drive(driver, self.costs.driver_dialogue * N_DIALOGUES / 2, send_all)  # half before, half with the results
+        self.drive(
+            driver, self.costs.driver_dialogue * N_DIALOGUES / 2, send_all
+        )  # half before, half with the results
 
     def send(self, run: _Run, driver: int, worker: int) -> None:
         if run.waiting[worker]:
@@ -164,7 +176,9 @@ class _Simulation:
             if run.n_open == 0:
                 self.begin_run()
 
-        self.drive(driver, self.costs.driver_shard / 2 + size * self.costs.driver_dialogue / 2, received)
+        self.drive(
+            driver, self.costs.driver_shard / 2 + size * self.costs.driver_dialogue / 2, received
+        )
 
 
 def _shards(n: int, size: int) -> list[int]:
@@ -172,7 +186,9 @@ def _shards(n: int, size: int) -> list[int]:
     return [n // n_shards + (number < n % n_shards) for number in range(n_shards)] if n else []
 
 
-def simulate(n_workers: int, costs: Costs | None = None, runs_at_once: int = RUNS_AT_ONCE, n_drivers: int = 1) -> Night:
+def simulate(
+    n_workers: int, costs: Costs | None = None, runs_at_once: int = RUNS_AT_ONCE, n_drivers: int = 1
+) -> Night:
     """Play the night on `n_workers` processes, driven by `n_drivers` processes that share its runs."""
     simulation = _Simulation(n_workers, costs or Costs(), runs_at_once, n_drivers)
     simulation.play()
@@ -194,8 +210,16 @@ def bytes_of_a_dialogue() -> float:
     """Mean size of a dialogue's part of a shard, over CodeIF's sample."""
     with TemporaryDirectory() as folder:
         benchmark = BenchmarkRequest(name="codeif.static", dataset_version="sample")
-        plan = plan_run(EvaluationRequest(benchmark=benchmark, model=ModelRequest(spec="control:gold")), Home(Path(folder)))
-        jobs = [EpisodeJob(w.episode_id, plan.problems[w.dialog.problem_id], w.dialog, w.sample, w.seed, 1) for w in plan.wanted]
+        plan = plan_run(
+            EvaluationRequest(benchmark=benchmark, model=ModelRequest(spec="control:gold")),
+            Home(Path(folder)),
+        )
+        jobs = [
+            EpisodeJob(
+                w.episode_id, plan.problems[w.dialog.problem_id], w.dialog, w.sample, w.seed, 1
+            )
+            for w in plan.wanted
+        ]
         return sum(len(pickle.dumps(job)) for job in jobs) / len(jobs)
 
 
@@ -206,14 +230,18 @@ def scheduler_messages(n_shards: int = 200, n_bytes: int = 100_000) -> tuple[flo
     make_cluster: Any = distributed.LocalCluster
     seen: Counter[str] = Counter()
     with (
-        make_cluster(n_workers=1, threads_per_worker=8, dashboard_address=None, processes=False) as cluster,
+        make_cluster(
+            n_workers=1, threads_per_worker=8, dashboard_address=None, processes=False
+        ) as cluster,
         distributed.Client(cluster) as client,
     ):
         client.submit(len, b"").result()
         scheduler: Any = cluster.scheduler
         send_all = scheduler.send_all
 
-        def counted_send(client_msgs: dict[str, list[Any]], worker_msgs: dict[str, list[Any]]) -> None:
+        def counted_send(
+            client_msgs: dict[str, list[Any]], worker_msgs: dict[str, list[Any]]
+        ) -> None:
             for messages in (*client_msgs.values(), *worker_msgs.values()):
                 seen.update(f"sent {message['op']}" for message in messages)
             send_all(client_msgs, worker_msgs)
@@ -240,7 +268,9 @@ def scheduler_messages(n_shards: int = 200, n_bytes: int = 100_000) -> tuple[flo
 
 def _print_nights(title: str, nights: Sequence[Night]) -> None:
     print(f"\n{title}\n")
-    print("| workers | wall | share of the ideal | driver busy | workers busy | dialogues a shard | shards | shards/s |")
+    print(
+        "| workers | wall | share of the ideal | driver busy | workers busy | dialogues a shard | shards | shards/s |"
+    )
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for n in nights:
         print(
@@ -258,11 +288,21 @@ def main() -> None:
     nights = [simulate(n) for n in sizes]
     _print_nights("As it is", nights)
     light = replace(Costs(), driver_dialogue=0.0, driver_shard=0.0016)
-    _print_nights("Workers check and score what they play; the driver gets ids", [simulate(n, light) for n in sizes])
-    _print_nights("Eight drivers, each with 16 runs at once", [simulate(n, runs_at_once=128, n_drivers=8) for n in sizes])
+    _print_nights(
+        "Workers check and score what they play; the driver gets ids",
+        [simulate(n, light) for n in sizes],
+    )
+    _print_nights(
+        "Eight drivers, each with 16 runs at once",
+        [simulate(n, runs_at_once=128, n_drivers=8) for n in sizes],
+    )
     dialogue, (messages, kinds) = bytes_of_a_dialogue(), scheduler_messages()
-    print(f"\nA dialogue of CodeIF's sample: {dialogue:,.0f} bytes. Messages a shard: {messages:.1f} ({dict(kinds)})\n")
-    print("| workers | bytes a shard | scheduler messages/s, of them heartbeats | Prefect events | artifact updates/s |")
+    print(
+        f"\nA dialogue of CodeIF's sample: {dialogue:,.0f} bytes. Messages a shard: {messages:.1f} ({dict(kinds)})\n"
+    )
+    print(
+        "| workers | bytes a shard | scheduler messages/s, of them heartbeats | Prefect events | artifact updates/s |"
+    )
     print("| --- | --- | --- | --- | --- |")
     events = N_RUNS * STATES * (len(STAGES) + 1)
     for night in nights:
@@ -270,7 +310,9 @@ def main() -> None:
         a_second = messages * night.n_shards / night.wall_s + beats
         updates = RUNS_AT_ONCE / ARTIFACT_EVERY_S
         size = f"{dialogue * night.shard_size:,.0f}"
-        print(f"| {night.n_workers} | {size} | {a_second:.0f}, {beats:.0f} | {events:,} | {updates:.1f} |")
+        print(
+            f"| {night.n_workers} | {size} | {a_second:.0f}, {beats:.0f} | {events:,} | {updates:.1f} |"
+        )
 
 
 if __name__ == "__main__":

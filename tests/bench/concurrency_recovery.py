@@ -50,7 +50,10 @@ class Row:
 async def watch(server: ModelServer, load: Load) -> list[Row]:
     """Keep the concurrency's worth of requests waiting through all three phases; a row every 0.25 s."""
     model = OpenAIModel(
-        IDENTITY, ModelEndpoint(base_url=server.base_url), policy=CallPolicy(concurrency=load.concurrency), environ={}
+        IDENTITY,
+        ModelEndpoint(base_url=server.base_url),
+        policy=CallPolicy(concurrency=load.concurrency),
+        environ={},
     )
     numbers = itertools.count()
     await _ask(model, next(numbers))  # imports and first connection, before the clock starts
@@ -70,7 +73,9 @@ async def _ask_on(model: OpenAIModel, numbers: Iterator[int]) -> None:
 
 
 async def _ask(model: OpenAIModel, number: int) -> None:
-    await model.complete(ChatRequest((Message(Role.USER, f"q{number}"),), Sampling(), 0, "p/1", 1, 0))
+    await model.complete(
+        ChatRequest((Message(Role.USER, f"q{number}"),), Sampling(), 0, "p/1", 1, 0)
+    )
 
 
 async def _rows(server: ModelServer, model: OpenAIModel, load: Load) -> AsyncIterator[Row]:
@@ -115,7 +120,10 @@ def text_of(rows: list[Row], load: Load) -> str:
     served = sum(row.answers for row in busy) / (len(busy) * ROW_S)
     limits = sorted(row.limit for row in busy)
     after = [row for row in rows if row.at_s > load.free_s + load.busy_s + ROW_S]
-    back_s = next((row.at_s - load.free_s - load.busy_s for row in after if row.limit >= load.concurrency), None)
+    back_s = next(
+        (row.at_s - load.free_s - load.busy_s for row in after if row.limit >= load.concurrency),
+        None,
+    )
     lines += [
         f"busy, after its first second: {served / ideal:.0%} of what the capacity of {load.capacity} allows,"
         f" limit {limits[0]} to {limits[-1]} (median {limits[len(limits) // 2]}),"
@@ -127,7 +135,9 @@ def text_of(rows: list[Row], load: Load) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--concurrency", type=int, default=Load.concurrency)
     parser.add_argument("--capacity", type=int, default=Load.capacity)
     parser.add_argument("--latency-s", type=float, default=Load.latency_s)

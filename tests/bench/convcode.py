@@ -77,20 +77,57 @@ def replay(asked: Asked) -> None:
     )
     per_s = programs_per_s(_candidates(size.n_sampled, pandas=False), on(_zygote()))
     with tempfile.TemporaryDirectory() as folder:
-        data, plugin = write_tasks(Path(folder) / "data", size.n_tasks, size.n_turns), write_plugin(Path(folder) / "plugin")
+        data, plugin = (
+            write_tasks(Path(folder) / "data", size.n_tasks, size.n_turns),
+            write_plugin(Path(folder) / "plugin"),
+        )
         said = Path(folder) / "answer"
         said.write_text(answer(MARK))
-        print(f"  {'':26} {'share':>6} {'window s':>9} {'wall s':>7} {'CPU s':>7} {'peak MB':>8}", flush=True)
+        print(
+            f"  {'':26} {'share':>6} {'window s':>9} {'wall s':>7} {'CPU s':>7} {'peak MB':>8}",
+            flush=True,
+        )
         for sandbox in ("instant", "zygote"):
             with latency_server(asked.latency_s, 0.0, 2 * LIMIT_S, answer=said) as server:
-                ran = _night(asked, data, Path(tempfile.mkdtemp(dir=folder)), plugin, server.base_url, sandbox)
+                ran = _night(
+                    asked,
+                    data,
+                    Path(tempfile.mkdtemp(dir=folder)),
+                    plugin,
+                    server.base_url,
+                    sandbox,
+                )
                 _report(asked, sandbox, ran, server.stats(), per_s)
 
 
-def _night(asked: Asked, data: Path, home: Path, plugin: Path, base_url: str, sandbox: str) -> Watched:
-    command = [sys.executable, "-m", "tests.bench.one_night", "--benchmark", f"convcode.static[{SETTING.name}]"]
-    command += ["--data", str(data), "--dataset-version", "bigcodebench", "--sandbox", sandbox, "--base-url", base_url]
-    command += ["--in-flight", str(asked.in_flight), "--workers", str(asked.workers), "--began", str(time.monotonic())]
+def _night(
+    asked: Asked, data: Path, home: Path, plugin: Path, base_url: str, sandbox: str
+) -> Watched:
+    command = [
+        sys.executable,
+        "-m",
+        "tests.bench.one_night",
+        "--benchmark",
+        f"convcode.static[{SETTING.name}]",
+    ]
+    command += [
+        "--data",
+        str(data),
+        "--dataset-version",
+        "bigcodebench",
+        "--sandbox",
+        sandbox,
+        "--base-url",
+        base_url,
+    ]
+    command += [
+        "--in-flight",
+        str(asked.in_flight),
+        "--workers",
+        str(asked.workers),
+        "--began",
+        str(time.monotonic()),
+    ]
     return watch(command, environment({"PARLEY_HOME": str(home)}, plugin), LIMIT_S)
 
 
@@ -104,7 +141,9 @@ def _report(asked: Asked, sandbox: str, ran: Watched, stats: dict[str, Any], per
         flush=True,
     )
     if (stats["requests"], stats["repeated"]) != (n, 0):
-        print(f"    {stats['requests']} requests for {n} turns, {stats['repeated']} of them repeated")
+        print(
+            f"    {stats['requests']} requests for {n} turns, {stats['repeated']} of them repeated"
+        )
     if night["status"] != "finished" or night["owed"]:
         print(f"    the night is {night['status']}: {night['reason']}")
     stages = {stage["stage"]: stage for stage in night["stages"]}
@@ -113,10 +152,19 @@ def _report(asked: Asked, sandbox: str, ran: Watched, stats: dict[str, Any], per
         return
     both_s = stats["window_s"] + stages["execute"]["wall_s"]
     floor_s = max(asked.ideal_s, n / per_s)
-    print(f"    programs decided while answers were still asked for: {night['programs_ahead']} of {n}")
-    print(f"    this machine alone with these programs does {per_s:.0f} a second: {n} take it {n / per_s:.1f} s")
-    print(f"    from first request to last verdict {both_s:.1f} s; the larger of ideal and programs alone is {floor_s:.1f} s,")
-    print(f"    {floor_s / both_s:.2f} of it; one after the other they would be {asked.ideal_s + n / per_s:.1f} s", flush=True)
+    print(
+        f"    programs decided while answers were still asked for: {night['programs_ahead']} of {n}"
+    )
+    print(
+        f"    this machine alone with these programs does {per_s:.0f} a second: {n} take it {n / per_s:.1f} s"
+    )
+    print(
+        f"    from first request to last verdict {both_s:.1f} s; the larger of ideal and programs alone is {floor_s:.1f} s,"
+    )
+    print(
+        f"    {floor_s / both_s:.2f} of it; one after the other they would be {asked.ideal_s + n / per_s:.1f} s",
+        flush=True,
+    )
 
 
 def live_night(asked: Asked) -> None:
@@ -157,7 +205,11 @@ def on(sandbox: Sandbox) -> Callable[[Candidate], None]:
     def run(candidate: Candidate) -> None:
         found = run_program(sandbox, "unittest", candidate[0], (candidate[1],), LIMITS)
         outcomes = [case.outcome for case in found.cases]
-        if found.module_error is not None or outcomes.count(Outcome.PASSED) != 2 or found.outcome is not Outcome.FAILED:
+        if (
+            found.module_error is not None
+            or outcomes.count(Outcome.PASSED) != 2
+            or found.outcome is not Outcome.FAILED
+        ):
             raise RuntimeError(f"{sandbox.name}: {found.outcome}, {outcomes}: {found.detail}")
 
     return run
@@ -187,8 +239,12 @@ def programs_per_s(candidates: list[Candidate], run: Callable[[Candidate], None]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--small", action="store_true", help="a tenth of it; start and end weigh more")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--small", action="store_true", help="a tenth of it; start and end weigh more"
+    )
     parser.add_argument("--only", choices=("replay", "live"), help="half of it")
     parser.add_argument("--in-flight", type=int, default=256)
     parser.add_argument("--workers", type=int, default=2)

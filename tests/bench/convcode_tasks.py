@@ -68,7 +68,11 @@ def _divisor(task: int) -> int:
 
 def unsolved(answer: object, *, pandas: bool = False) -> str:
     """A program that solves no task; no two of different `answer` are alike."""
-    return PANDAS + "\n\n" + UNSOLVED_PANDAS.format(answer=answer) if pandas else STDLIB + "\n\n" + UNSOLVED.format(answer=answer)
+    return (
+        PANDAS + "\n\n" + UNSOLVED_PANDAS.format(answer=answer)
+        if pandas
+        else STDLIB + "\n\n" + UNSOLVED.format(answer=answer)
+    )
 
 
 def answer(mark: str) -> str:
@@ -80,10 +84,14 @@ def write_tasks(folder: Path, n_tasks: int, n_turns: int) -> Path:
     """Tasks, and logs of a reference that solved none of them in `n_turns` turns, the one without feedback among them."""
     logs = folder / "logs"
     logs.mkdir(parents=True)
-    (folder / "bigcodebench.jsonl").write_text("".join(json.dumps(_task(n)) + "\n" for n in range(n_tasks)))
+    (folder / "bigcodebench.jsonl").write_text(
+        "".join(json.dumps(_task(n)) + "\n" for n in range(n_tasks))
+    )
     for turn in range(n_turns):
         log = logs / LogName("reference", SETTING, "simulator", 1).at(turn).file
-        log.write_text("".join(json.dumps(_logged(n, turn, n_turns - 1)) + "\n" for n in range(n_tasks)))
+        log.write_text(
+            "".join(json.dumps(_logged(n, turn, n_turns - 1)) + "\n" for n in range(n_tasks))
+        )
         failed = {_name(n): [{"task_id": _name(n), "status": "fail"}] for n in range(n_tasks)}
         eval_file(log).write_text(json.dumps({"date": "2026-01-01 00:00", "eval": failed}))
     return folder

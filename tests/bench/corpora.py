@@ -35,6 +35,10 @@ def _read(path: str) -> list[Reference] | None:
     with gzip.open(file, "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     return [
-        Reference(row["task_id"], row["prompt"] + row["canonical_solution"], (row["test"], f"check({row['entry_point']})"))
+        Reference(
+            row["task_id"],
+            row["prompt"] + row["canonical_solution"],
+            (row["test"], f"check({row['entry_point']})"),
+        )
         for row in rows
     ]

@@ -60,7 +60,9 @@ def checkpoints(home: Home, program: str, n_wide: int, seed: int, scale: float) 
     drawn.shuffle(widths)
     for number, width in enumerate(widths):
         environment = {"TAKES_S": str(scale * drawn.uniform(*LOAD_S[width]))}
-        serve = VllmSettings(devices="auto", tensor_parallel=width, command=program, environment=environment)
+        serve = VllmSettings(
+            devices="auto", tensor_parallel=width, command=program, environment=environment
+        )
         model = ModelRequest(spec=f"vllm:bench/step-{number}", revision="1", serve=serve)
         benchmark = BenchmarkRequest(name="codeif.static", dataset_version="sample")
         plan = plan_run(EvaluationRequest(model=model, benchmark=benchmark), home)
@@ -71,13 +73,17 @@ def checkpoints(home: Home, program: str, n_wide: int, seed: int, scale: float) 
 def main() -> None:
     """Play a night and print what its devices did."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--wide", type=int, default=6, help="checkpoints of 16 that need four devices")
+    parser.add_argument(
+        "--wide", type=int, default=6, help="checkpoints of 16 that need four devices"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--scale", type=float, default=0.1, help="share of the real times to wait")
     asked = parser.parse_args()
     os.environ["PARLEY_DEVICES"] = ",".join(DEVICES)
     with tempfile.TemporaryDirectory() as folder, Night(Home(Path(folder)), workers=1) as night:
-        runs = checkpoints(night.home, vllm_program.install(Path(folder)), asked.wide, asked.seed, asked.scale)
+        runs = checkpoints(
+            night.home, vllm_program.install(Path(folder)), asked.wide, asked.seed, asked.scale
+        )
         night.servers.expect(run.plan for run in runs)
         threads = [threading.Thread(target=run.go, args=(night, asked.scale)) for run in runs]
         began_s = time.monotonic()
@@ -87,10 +93,16 @@ def main() -> None:
             thread.join()
         night.servers.end()
     last_s = max(run.played_s for run in runs) - began_s
-    loading = sum(run.width * (run.up_s - run.devices_since_s) for run in runs) / (len(DEVICES) * last_s)
+    loading = sum(run.width * (run.up_s - run.devices_since_s) for run in runs) / (
+        len(DEVICES) * last_s
+    )
     playing = sum(run.width * (run.played_s - run.up_s) for run in runs) / (len(DEVICES) * last_s)
-    print(f"16 checkpoints, {asked.wide} of them over four devices: {last_s:.1f} s until the last dialogue ended")
-    print(f"share of {len(DEVICES)} devices' time: {loading + playing:.3f} (loading {loading:.3f}, playing {playing:.3f})")
+    print(
+        f"16 checkpoints, {asked.wide} of them over four devices: {last_s:.1f} s until the last dialogue ended"
+    )
+    print(
+        f"share of {len(DEVICES)} devices' time: {loading + playing:.3f} (loading {loading:.3f}, playing {playing:.3f})"
+    )
 
 
 if __name__ == "__main__":

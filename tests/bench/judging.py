@@ -29,7 +29,11 @@ BENCHMARK: Benchmark = replace(
     JUDGED,
     about=replace(JUDGED.about, name=NAME),
     data=replace(DIALOGUES.data, versions=("sample",), default_version="sample"),
-    settings={"rate": Setting(name="rate", help="every answer is rated", rubrics=(CLEAR.name,), runs_programs=False)},
+    settings={
+        "rate": Setting(
+            name="rate", help="every answer is rated", rubrics=(CLEAR.name,), runs_programs=False
+        )
+    },
     judging=Judging({CLEAR.name: replace(CLEAR, drift=())}, judge_runs),
     scores=replace(JUDGED.scores, due=None),
 )
@@ -37,7 +41,9 @@ BENCHMARK: Benchmark = replace(
 
 def main() -> None:
     """Print the share, seconds and processor time."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--judgements", type=int, default=12_000)
     parser.add_argument("--in-flight", type=int, default=256)
     parser.add_argument("--workers", type=int, default=2)
@@ -52,21 +58,56 @@ def main() -> None:
                 ("1", "beside dialogues that are played as fast as can be"),
                 ("2", "of dialogues that are there"),
             ):
-                said = ("run", f"{NAME}.rate", "--data", folder / "turns.json", "--model", "control:gold")
-                judge = ("--judge", f"openai:mock@{server.base_url}", "--judge-revision", revision, "--json")
+                said = (
+                    "run",
+                    f"{NAME}.rate",
+                    "--data",
+                    folder / "turns.json",
+                    "--model",
+                    "control:gold",
+                )
+                judge = (
+                    "--judge",
+                    f"openai:mock@{server.base_url}",
+                    "--judge-revision",
+                    revision,
+                    "--json",
+                )
                 size = ("--concurrency", asked.in_flight, "--workers", asked.workers)
-                command = [sys.executable, "-P", "-m", "flows.cli", *map(str, (*said, *judge, *size))]
-                ran = watch(command, environment({"PARLEY_HOME": str(folder / "home")}, folder / "plugin"), LIMIT_S)
-                _tell(what, server.stats(), json.loads(ran.out)["judgements_asked"], asked.in_flight, ran)
+                command = [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "flows.cli",
+                    *map(str, (*said, *judge, *size)),
+                ]
+                ran = watch(
+                    command,
+                    environment({"PARLEY_HOME": str(folder / "home")}, folder / "plugin"),
+                    LIMIT_S,
+                )
+                _tell(
+                    what,
+                    server.stats(),
+                    json.loads(ran.out)["judgements_asked"],
+                    asked.in_flight,
+                    ran,
+                )
                 server.reset()
 
 
 def _tell(what: str, stats: Mapping[str, Any], n: int, in_flight: int, ran: Watched) -> None:
     ideal_s = math.ceil(n / in_flight) * LATENCY_S
     share = ideal_s / stats["window_s"]
-    print(f"{n} judgements {what}: {stats['repeated']} repeated, {stats['max_in_flight']} in flight at most")
-    print(f"  share {share:.2f} (aim {AIM}): window {stats['window_s']:.1f} s, ideal {ideal_s:.1f} s")
-    print(f"  whole command {ran.wall_s:.1f} s, processor {1000 * ran.cpu_s / n:.2f} ms a judgement; peak {ran.peak_mb:.0f} MB")
+    print(
+        f"{n} judgements {what}: {stats['repeated']} repeated, {stats['max_in_flight']} in flight at most"
+    )
+    print(
+        f"  share {share:.2f} (aim {AIM}): window {stats['window_s']:.1f} s, ideal {ideal_s:.1f} s"
+    )
+    print(
+        f"  whole command {ran.wall_s:.1f} s, processor {1000 * ran.cpu_s / n:.2f} ms a judgement; peak {ran.peak_mb:.0f} MB"
+    )
 
 
 if __name__ == "__main__":

@@ -39,7 +39,11 @@ class Load:
 
     def stats(self) -> dict[str, Any]:
         """Counts; seconds of the window from first request to last answer; seconds of latency promised in all."""
-        window = self.last_s - self.first_s if self.first_s is not None and self.last_s is not None else None
+        window = (
+            self.last_s - self.first_s
+            if self.first_s is not None and self.last_s is not None
+            else None
+        )
         return {
             "requests": self.requests,
             "answered": self.answered,
@@ -135,7 +139,15 @@ class Connection(asyncio.Protocol):
             "finish_reason": "stop",
             "message": {"role": "assistant", "content": self.text.replace(MARK, f"{digest:x}")},
         }
-        self.send({"id": "chatcmpl", "object": "chat.completion", "model": self.name, "choices": [choice], "usage": usage})
+        self.send(
+            {
+                "id": "chatcmpl",
+                "object": "chat.completion",
+                "model": self.name,
+                "choices": [choice],
+                "usage": usage,
+            }
+        )
 
     def send(self, answer: dict[str, Any], status: int = 200) -> None:
         if self.transport is None:
@@ -148,18 +160,33 @@ class Connection(asyncio.Protocol):
 async def _serve(latency: Latency, text: str, name: str, max_seconds: float) -> None:
     load = Load()
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Connection(load, latency, text, name), "127.0.0.1", 0, backlog=4096)
-    print(json.dumps({"base_url": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"}), flush=True)
+    server = await loop.create_server(
+        lambda: Connection(load, latency, text, name), "127.0.0.1", 0, backlog=4096
+    )
+    print(
+        json.dumps({"base_url": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"}),
+        flush=True,
+    )
     async with server:
         await asyncio.sleep(max_seconds)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--latency-s", type=float, default=0.2, help="mean seconds of an answer")
-    parser.add_argument("--sigma", type=float, default=0.0, help="of the log-normal; 0 is a fixed latency")
-    parser.add_argument("--max-seconds", type=float, default=600.0, help="it stops by itself after this long")
-    parser.add_argument("--answer", type=Path, help=f"a file with the text of every answer; {MARK} in it is put another word for")
+    parser.add_argument(
+        "--sigma", type=float, default=0.0, help="of the log-normal; 0 is a fixed latency"
+    )
+    parser.add_argument(
+        "--max-seconds", type=float, default=600.0, help="it stops by itself after this long"
+    )
+    parser.add_argument(
+        "--answer",
+        type=Path,
+        help=f"a file with the text of every answer; {MARK} in it is put another word for",
+    )
     parser.add_argument("--name", default="mock", help="of the model")
     asked = parser.parse_args()
     text = asked.answer.read_text() if asked.answer else ANSWER

@@ -61,17 +61,29 @@ def endpoints(load: Load) -> Iterator[Sequence[Server]]:
 def requests(load: Load, servers: Sequence[Server], folder: Path, workers: int) -> Path:
     """What the night is asked for, as a file."""
     if load.tested:
-        benchmark: dict[str, Any] = {"name": "codeif.static", "data": str(write_tasks(folder / "tasks", load.n_dialogs, TURNS))}
+        benchmark: dict[str, Any] = {
+            "name": "codeif.static",
+            "data": str(write_tasks(folder / "tasks", load.n_dialogs, TURNS)),
+        }
         benchmark["dataset_version"] = "current"
     else:
         data = folder / "turns.json"
         write_mixed(data, load.n_dialogs, TURNS, TURNS)
         benchmark = {"name": "talk.static", "data": str(data), "dataset_version": "current"}
     path = folder / "requests.json"
-    models = [{"spec": f"openai:mock-{n}@{server.base_url}", "revision": "bench"} for n, server in enumerate(servers)]
+    models = [
+        {"spec": f"openai:mock-{n}@{server.base_url}", "revision": "bench"}
+        for n, server in enumerate(servers)
+    ]
     settings = [benchmark | {"seed": 1000 * number} for number in range(load.n_settings)]
     asked = [
-        {"model": model, "benchmark": setting, "sandbox": "zygote", "concurrency": IN_FLIGHT, "workers": workers}
+        {
+            "model": model,
+            "benchmark": setting,
+            "sandbox": "zygote",
+            "concurrency": IN_FLIGHT,
+            "workers": workers,
+        }
         for setting in settings
         for model in models
     ]
@@ -79,17 +91,29 @@ def requests(load: Load, servers: Sequence[Server], folder: Path, workers: int) 
     return path
 
 
-def night(load: Load, servers: Sequence[Server], folder: Path, workers: int, at_once: int) -> tuple[Watched, float]:
+def night(
+    load: Load, servers: Sequence[Server], folder: Path, workers: int, at_once: int
+) -> tuple[Watched, float]:
     """A night in a home of its own: what it took, and seconds from the first request to the last answer."""
     for server in servers:
         server.reset()
     home, plugin = Path(tempfile.mkdtemp(dir=folder)), folder / "plugin"
-    command = [sys.executable, "-m", "tests.bench.pooled_night", str(requests(load, servers, folder, workers))]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.bench.pooled_night",
+        str(requests(load, servers, folder, workers)),
+    ]
     environ = environment({"PARLEY_HOME": str(home)}, plugin)
     ran = watch([*command, "--runs-at-once", str(at_once)], environ, LIMIT_S)
     stats = [server.stats() for server in servers]
-    if sum(one["requests"] for one in stats) != load.n_turns or max(one["max_in_flight"] for one in stats) > IN_FLIGHT:
-        print(f"  asked {[one['requests'] for one in stats]}, at most {[one['max_in_flight'] for one in stats]} in flight")
+    if (
+        sum(one["requests"] for one in stats) != load.n_turns
+        or max(one["max_in_flight"] for one in stats) > IN_FLIGHT
+    ):
+        print(
+            f"  asked {[one['requests'] for one in stats]}, at most {[one['max_in_flight'] for one in stats]} in flight"
+        )
     return ran, max(one["last_s"] for one in stats) - min(one["first_s"] for one in stats)
 
 
@@ -104,7 +128,9 @@ def compare(load: Load, workers: int, ways: Sequence[tuple[str, int]]) -> None:
             f" dialogues of {TURNS} turns, {kind}, {LATENCY_S:g} s, {IN_FLIGHT} in flight an endpoint, {workers} workers",
             flush=True,
         )
-        print(f"{'':32} {'share':>6} {'window s':>9} {'ideal s':>8} {'wall s':>7} {'CPU ms/turn':>12} {'peak MB':>8}")
+        print(
+            f"{'':32} {'share':>6} {'window s':>9} {'ideal s':>8} {'wall s':>7} {'CPU ms/turn':>12} {'peak MB':>8}"
+        )
         for way, at_once in ways:
             ran, window_s = night(load, servers, folder, workers, at_once)
             cpu, share = 1000 * ran.cpu_s / load.n_turns, load.ideal_s / window_s
@@ -126,12 +152,21 @@ def _tell(said: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     names = [load.name for load in LOADS]
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(names)}; without one, all (10 minutes)")
+    parser.add_argument(
+        "parts",
+        nargs="*",
+        metavar="PART",
+        help=f"any of {', '.join(names)}; without one, all (10 minutes)",
+    )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--dialogues", type=int, default=300, help="of each setting")
-    parser.add_argument("--pooled", action="store_true", help="leave out the night whose runs go one after another")
+    parser.add_argument(
+        "--pooled", action="store_true", help="leave out the night whose runs go one after another"
+    )
     asked = parser.parse_args()
     if unknown := sorted(set(asked.parts) - set(names)):
         parser.error(f"unknown part {unknown[0]!r}; there are {', '.join(names)}")

@@ -58,7 +58,10 @@ class TimedBoard(Board):
     def stages(self) -> list[dict[str, Any]]:
         """Name, seconds and processor seconds of each stage, in order; the last mark ends the last of them."""
         following = zip(self.marks, self.marks[1:], strict=False)
-        return [{"stage": name, "wall_s": end - at, "cpu_s": used - before} for (name, at, before), (_, end, used) in following]
+        return [
+            {"stage": name, "wall_s": end - at, "cpu_s": used - before}
+            for (name, at, before), (_, end, used) in following
+        ]
 
 
 def main() -> None:
@@ -70,9 +73,16 @@ def main() -> None:
     parser.add_argument("--base-url", required=True)
     parser.add_argument("--in-flight", type=int, default=256)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--began", type=float, required=True, help="time.monotonic() of whoever started this process")
     parser.add_argument(
-        "--apart", action="store_true", help="no programs beside dialogues: the processor time of each can be told"
+        "--began",
+        type=float,
+        required=True,
+        help="time.monotonic() of whoever started this process",
+    )
+    parser.add_argument(
+        "--apart",
+        action="store_true",
+        help="no programs beside dialogues: the processor time of each can be told",
     )
     asked = parser.parse_args()
     if asked.apart:
@@ -86,7 +96,9 @@ def main() -> None:
 
     request = EvaluationRequest(
         model=ModelRequest(spec=f"openai:mock@{asked.base_url}", revision="bench"),
-        benchmark=BenchmarkRequest(name=asked.benchmark, data=str(asked.data), dataset_version=asked.dataset_version),
+        benchmark=BenchmarkRequest(
+            name=asked.benchmark, data=str(asked.data), dataset_version=asked.dataset_version
+        ),
         sandbox=asked.sandbox,
         concurrency=asked.in_flight,
         workers=asked.workers,

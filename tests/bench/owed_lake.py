@@ -46,7 +46,9 @@ class OwedLake:
                 "error": None,
                 "started_at": "2026-01-01T00:00:00.000+00:00",
                 "finished_at": "2026-01-01T00:01:00.000+00:00",
-                "steps": pa.ListArray.from_arrays(pa.array(np.zeros(n + 1, np.int32)), pa.array([], kind.value_type), type=kind),
+                "steps": pa.ListArray.from_arrays(
+                    pa.array(np.zeros(n + 1, np.int32)), pa.array([], kind.value_type), type=kind
+                ),
             }
             write_bulk(lake, "episodes", keys | columns, **keys)
 
@@ -54,7 +56,9 @@ class OwedLake:
 def owed_seconds(home: Path) -> dict[str, float]:
     """Seconds to find which of a night's episodes, and which of all, are finished; half a night and all but one are."""
     lake = Lake(home / "lake")
-    ids = lake.read_arrow("episodes", lake.parts("episodes"), ["episode_id"])["episode_id"].to_pylist()
+    ids = lake.read_arrow("episodes", lake.parts("episodes"), ["episode_id"])[
+        "episode_id"
+    ].to_pylist()
     unknown = [f"{number:032x}" for number in range(NIGHT // 2)]
     wanted = {
         "a_night": [*ids[:: max(1, len(ids) // (NIGHT // 2))][: NIGHT // 2], *unknown],

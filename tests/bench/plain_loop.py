@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 
-async def _dialogue(session: Any, url: str, texts: list[str], gate: asyncio.Semaphore, log: TextIO) -> None:
+async def _dialogue(
+    session: Any, url: str, texts: list[str], gate: asyncio.Semaphore, log: TextIO
+) -> None:
     async with gate:
         messages: list[dict[str, str]] = []
         for text in texts:
@@ -32,8 +34,15 @@ async def _main(base_url: str, dialogues: Path, in_flight: int, out: Path) -> No
     with dialogues.open() as lines, out.open("w") as log:
         work = [json.loads(line) for line in lines]
         connector = aiohttp.TCPConnector(limit=0)
-        async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(600)) as session:
-            await asyncio.gather(*(_dialogue(session, f"{base_url}/chat/completions", texts, gate, log) for texts in work))
+        async with aiohttp.ClientSession(
+            connector=connector, timeout=aiohttp.ClientTimeout(600)
+        ) as session:
+            await asyncio.gather(
+                *(
+                    _dialogue(session, f"{base_url}/chat/completions", texts, gate, log)
+                    for texts in work
+                )
+            )
     print(json.dumps({"wall_s": time.monotonic() - started, "cpu_s": time.process_time() - cpu}))
 
 

@@ -18,12 +18,18 @@ def main() -> None:
     from tasks.planning.request import EvaluationRequest
     from tasks.storage.home import find_home
 
-    requests = [EvaluationRequest.model_validate(one) for one in json.loads(asked.requests.read_text())]
+    requests = [
+        EvaluationRequest.model_validate(one) for one in json.loads(asked.requests.read_text())
+    ]
     board, began = Board(), time.monotonic()
-    outcome = run_night(find_home(environ=os.environ), requests, board, runs_at_once=asked.runs_at_once)
+    outcome = run_night(
+        find_home(environ=os.environ), requests, board, runs_at_once=asked.runs_at_once
+    )
     spent: dict[str, list[str]] = {}
     for one in board.times(outcome.night_id):
-        spent.setdefault(f"{one.title} {one.run_id[:4]}", []).append(f"{one.stage} {one.seconds:.1f}")
+        spent.setdefault(f"{one.title} {one.run_id[:4]}", []).append(
+            f"{one.stage} {one.seconds:.1f}"
+        )
     statuses = [[report.status, report.reason, report.owed] for report in outcome.reports]
     print(json.dumps({"statuses": statuses, "night_s": time.monotonic() - began, "spent": spent}))
 

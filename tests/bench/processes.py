@@ -45,13 +45,30 @@ class Server:
 
 @contextmanager
 def latency_server(
-    latency_s: float, sigma: float, max_seconds: float, *, answer: Path | None = None, name: str = "mock"
+    latency_s: float,
+    sigma: float,
+    max_seconds: float,
+    *,
+    answer: Path | None = None,
+    name: str = "mock",
 ) -> Iterator[Server]:
     """A server of its own process for the time of the block; what it says stands in the file `answer`, if one is given."""
-    command = [sys.executable, "-m", "tests.bench.latency_server", "--latency-s", str(latency_s), "--sigma", str(sigma)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.bench.latency_server",
+        "--latency-s",
+        str(latency_s),
+        "--sigma",
+        str(sigma),
+    ]
     command += ["--name", name, *([] if answer is None else ["--answer", str(answer)])]
     process = subprocess.Popen(
-        [*command, "--max-seconds", str(max_seconds)], cwd=ROOT, stdout=subprocess.PIPE, text=True, env=environment()
+        [*command, "--max-seconds", str(max_seconds)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(),
     )
     try:
         assert process.stdout is not None
@@ -67,7 +84,9 @@ def environment(extra: Mapping[str, str] | None = None, *first: Path) -> dict[st
     return {**os.environ, "PYTHONPATH": path, **(extra or {})}
 
 
-def watch(command: Sequence[str], environ: Mapping[str, str], limit_s: float, cwd: Path = ROOT) -> Watched:
+def watch(
+    command: Sequence[str], environ: Mapping[str, str], limit_s: float, cwd: Path = ROOT
+) -> Watched:
     """Run a client to its end.
 
     Raises:
@@ -76,7 +95,9 @@ def watch(command: Sequence[str], environ: Mapping[str, str], limit_s: float, cw
     used: dict[int, float] = {}
     peak, started = 0.0, time.monotonic()
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        process = subprocess.Popen(list(command), env=dict(environ), stdout=out, stderr=err, cwd=cwd)
+        process = subprocess.Popen(
+            list(command), env=dict(environ), stdout=out, stderr=err, cwd=cwd
+        )
         tree = psutil.Process(process.pid)
         while process.poll() is None:
             if time.monotonic() - started > limit_s:
@@ -88,7 +109,9 @@ def watch(command: Sequence[str], environ: Mapping[str, str], limit_s: float, cw
             file.seek(0)
         said, complaint = out.read(), err.read()
     if process.returncode:
-        raise RuntimeError(f"{' '.join(command)[:120]} ended with {process.returncode} after {wall_s:.0f} s: {complaint[-800:]}")
+        raise RuntimeError(
+            f"{' '.join(command)[:120]} ended with {process.returncode} after {wall_s:.0f} s: {complaint[-800:]}"
+        )
     return Watched(wall_s, sum(used.values()), peak, said)
 
 

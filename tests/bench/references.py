@@ -19,7 +19,13 @@ from pathlib import Path
 from sandbox import registry
 from sandbox.host.slots import slot_count
 from sandbox.interface import Sandbox
-from sandbox.judging.runners.programs import CheckProgram, JavaProgram, JavaScriptProgram, TestProgram, UnittestProgram
+from sandbox.judging.runners.programs import (
+    CheckProgram,
+    JavaProgram,
+    JavaScriptProgram,
+    TestProgram,
+    UnittestProgram,
+)
 from sandbox.judging.runners.run import run_tests
 from schemas.run import Limits
 from schemas.verdict import Outcome
@@ -52,14 +58,27 @@ def reference_programs(name: str) -> Iterator[tuple[str, TestProgram]]:
     if name in CONVCODE:
         version = name.removeprefix("convcode-")
         for problem in stage(SAMPLE if version == "sample" else DATA, version).problems:
-            yield problem.problem_id, UnittestProgram(code=problem.reference_code, test=problem.instructions[0].suite.tests[0])
+            yield (
+                problem.problem_id,
+                UnittestProgram(
+                    code=problem.reference_code, test=problem.instructions[0].suite.tests[0]
+                ),
+            )
         return
     path = DATA / SETS[name]
-    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
+    with (
+        gzip.open(path, "rt", encoding="utf-8")
+        if path.suffix == ".gz"
+        else path.open(encoding="utf-8") as lines
+    ):
         for row in map(json.loads, lines):
             if not row.get("canonical_solution"):
                 continue
-            parts = {"prompt": row["prompt"], "completion": row["canonical_solution"], "test": row["test"]}
+            parts = {
+                "prompt": row["prompt"],
+                "completion": row["canonical_solution"],
+                "test": row["test"],
+            }
             if name == "mbjp":
                 yield row["task_id"], JavaProgram(**parts)
             elif name == "mbjsp":
@@ -71,16 +90,26 @@ def reference_programs(name: str) -> Iterator[tuple[str, TestProgram]]:
 def not_passed(sandbox: Sandbox, programs: list[tuple[str, TestProgram]]) -> dict[str, str]:
     """Task id -> detail of each program that does not pass all its tests, as many at once as there are slots."""
     with ThreadPoolExecutor(slot_count()) as threads:
-        verdicts = threads.map(partial(run_tests, sandbox, limits=LIMITS), (program for _, program in programs))
+        verdicts = threads.map(
+            partial(run_tests, sandbox, limits=LIMITS), (program for _, program in programs)
+        )
         pairs = zip(programs, verdicts, strict=True)
-        return {task: f"{found.outcome}: {found.detail}" for (task, _), found in pairs if found.outcome is not Outcome.PASSED}
+        return {
+            task: f"{found.outcome}: {found.detail}"
+            for (task, _), found in pairs
+            if found.outcome is not Outcome.PASSED
+        }
 
 
 def main() -> None:
     """Print one line for each set, and the tasks that did not pass."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument(
-        "sets", nargs="*", default=["humaneval", "mbpp", *CONVCODE], metavar="SET", help=", ".join((*SETS, *CONVCODE))
+        "sets",
+        nargs="*",
+        default=["humaneval", "mbpp", *CONVCODE],
+        metavar="SET",
+        help=", ".join((*SETS, *CONVCODE)),
     )
     options.add_argument("--sandbox", default="bubblewrap")
     options.add_argument("--limit", type=int, help="only the first N of each set")
@@ -92,7 +121,9 @@ def main() -> None:
         begun = time.monotonic()
         wrong = not_passed(sandbox, programs)
         took = time.monotonic() - begun
-        print(f"{name}: {len(programs) - len(wrong)} of {len(programs)} pass, {took:.1f} s, {len(programs) / took:.1f} a second")
+        print(
+            f"{name}: {len(programs) - len(wrong)} of {len(programs)} pass, {took:.1f} s, {len(programs) / took:.1f} a second"
+        )
         for task, detail in wrong.items():
             print(f"  {task}: {' / '.join(detail.splitlines()[-2:])[:200]}")
 

@@ -87,12 +87,22 @@ def fresh(load: Load) -> Callable[[], None]:
 
 
 def _succeed(command: list[str], variables: dict[str, str] | None = None) -> None:
-    subprocess.run(command, env=variables, check=True, stdin=subprocess.DEVNULL, capture_output=True)
+    subprocess.run(
+        command, env=variables, check=True, stdin=subprocess.DEVNULL, capture_output=True
+    )
 
 
 def fork_speed(load: Load, seconds: float) -> Speed:
     """Of `unisolated_fork`, in a process that has nothing loaded but what the program needs."""
-    command = [sys.executable, "-m", "tests.bench.unisolated_fork", "--seconds", str(seconds), "--preload", *load.preload]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.bench.unisolated_fork",
+        "--seconds",
+        str(seconds),
+        "--preload",
+        *load.preload,
+    ]
     done = subprocess.run(
         [*command, "--program", load.program],
         cwd=ROOT,
@@ -111,7 +121,11 @@ def daemon() -> Iterator[None]:
         if reason is None:
             address = stack.enter_context(started_daemon())
             stack.enter_context(
-                patch.dict(os.environ, DOCKER_HOST=address, **{IMAGE_VARIABLE: import_image(client(address, 2).api)})
+                patch.dict(
+                    os.environ,
+                    DOCKER_HOST=address,
+                    **{IMAGE_VARIABLE: import_image(client(address, 2).api)},
+                )
             )
         yield
 
@@ -120,9 +134,23 @@ def daemon() -> Iterator[None]:
 def container() -> Iterator[str | None]:
     """A warm container of the image that Parley uses, without network; None where no daemon or image is there."""
     image = os.environ.get(IMAGE_VARIABLE)
-    command = ["docker", "run", "--detach", "--rm", "--network", "none", image or "", "sleep", "3600"]
+    command = [
+        "docker",
+        "run",
+        "--detach",
+        "--rm",
+        "--network",
+        "none",
+        image or "",
+        "sleep",
+        "3600",
+    ]
     try:
-        name = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip() if image else None
+        name = (
+            subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+            if image
+            else None
+        )
     except (OSError, subprocess.CalledProcessError):
         name = None
     try:
@@ -132,7 +160,9 @@ def container() -> Iterator[str | None]:
             subprocess.run(["docker", "kill", name], check=False, capture_output=True)
 
 
-def contestants(load: Load, stack: ExitStack) -> Iterator[tuple[str, Callable[[float], Speed] | str]]:
+def contestants(
+    load: Load, stack: ExitStack
+) -> Iterator[tuple[str, Callable[[float], Speed] | str]]:
     """Each one's name with how its speed is measured for so many seconds, or with why it does not run here."""
     yield FRESH, partial(speed, fresh(load))
     yield FORK, partial(fork_speed, load)
@@ -144,7 +174,9 @@ def contestants(load: Load, stack: ExitStack) -> Iterator[tuple[str, Callable[[f
         yield "docker exec", _unless_it_fails(partial(_succeed, command))
     for backend in (*(n for n in SANDBOXES.built_in if n != ZYGOTE), ZYGOTE):
         try:
-            sandbox = registry.load(backend, **({"preload": load.preload} if backend == ZYGOTE else {}))
+            sandbox = registry.load(
+                backend, **({"preload": load.preload} if backend == ZYGOTE else {})
+            )
             sandbox.check()
         except ParleyError as error:
             yield backend, str(error)
@@ -163,7 +195,10 @@ def _unless_it_fails(run: Callable[[], None]) -> Callable[[float], Speed] | str:
 
 def compare(load: Load, seconds: float) -> dict[str, Speed]:
     """One table. Everybody's turn comes several times, so that a load that comes and goes hits all."""
-    print(f"\n{load.name}: runs/s with {AT_ONCE} at once, and ms of one alone (medians of {ROUNDS} rounds)", flush=True)
+    print(
+        f"\n{load.name}: runs/s with {AT_ONCE} at once, and ms of one alone (medians of {ROUNDS} rounds)",
+        flush=True,
+    )
     with ExitStack() as stack:
         measures: dict[str, Callable[[float], Speed]] = {}
         for name, measure in contestants(load, stack):
@@ -171,9 +206,17 @@ def compare(load: Load, seconds: float) -> dict[str, Speed]:
                 print(f"  {name:32} skipped: {measure[:150]}", flush=True)
             else:
                 measures[name] = measure
-        rounds = [{name: measure(seconds / ROUNDS) for name, measure in measures.items()} for _ in range(ROUNDS)]
+        rounds = [
+            {name: measure(seconds / ROUNDS) for name, measure in measures.items()}
+            for _ in range(ROUNDS)
+        ]
     found = {
-        name: Speed(*(statistics.median(getattr(one[name], figure) for one in rounds) for figure in ("per_s", "alone_ms")))
+        name: Speed(
+            *(
+                statistics.median(getattr(one[name], figure) for one in rounds)
+                for figure in ("per_s", "alone_ms")
+            )
+        )
         for name in measures
     }
     for name, said in found.items():
@@ -188,7 +231,10 @@ def judge(found: dict[str, dict[str, Speed]]) -> None:
             if ZYGOTE in speeds and name != ZYGOTE:
                 ratio = speeds[ZYGOTE].per_s / other.per_s
                 aims = [aim for wanted, rival, aim in AIMS if (wanted, rival) == (load, name)]
-                said = "".join(f"   aim {aim:g}: {'reached' if ratio >= aim else 'NOT reached'}" for aim in aims)
+                said = "".join(
+                    f"   aim {aim:g}: {'reached' if ratio >= aim else 'NOT reached'}"
+                    for aim in aims
+                )
                 print(f"  {load}: zygote does {ratio:6.2f} x the runs of {name}{said}")
 
 
@@ -217,8 +263,13 @@ def whole_corpus(name: str, tasks: list[corpora.Reference], sandbox: Sandbox) ->
         run_function_tests(sandbox, "pass", ("pass",), LIMITS)
         started = time.perf_counter()
         rows = list(threads.map(decide, tasks))
-        Lake(Path(folder)).write_part("test_verdicts", rows, "all", benchmark=name.lower(), model="reference", run_id="bench")
-        took, passed = time.perf_counter() - started, sum(row.outcome is Outcome.PASSED for row in rows)
+        Lake(Path(folder)).write_part(
+            "test_verdicts", rows, "all", benchmark=name.lower(), model="reference", run_id="bench"
+        )
+        took, passed = (
+            time.perf_counter() - started,
+            sum(row.outcome is Outcome.PASSED for row in rows),
+        )
     aim = CORPUS_AIMS_S[name]
     verdict = "reached" if took <= aim else "NOT reached"
     print(
@@ -228,8 +279,12 @@ def whole_corpus(name: str, tasks: list[corpora.Reference], sandbox: Sandbox) ->
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=9.0, help="of each measurement, its rounds together")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=9.0, help="of each measurement, its rounds together"
+    )
     parser.add_argument("--only", choices=("speed", "corpora"), help="half of it")
     arguments = parser.parse_args()
     if arguments.only != "corpora":

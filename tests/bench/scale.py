@@ -31,12 +31,27 @@ def measure(n_dialogues: int, workers: int) -> str:
     with tempfile.TemporaryDirectory() as place, tempfile.TemporaryFile("w+") as err:
         data = Path(place) / "turns.json"
         write_mixed(data, n_dialogues, TURNS, TURNS)
-        command = [sys.executable, "-P", "-m", "flows.cli", "run", "talk.static", "--data", str(data), "--model", "control:gold"]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "flows.cli",
+            "run",
+            "talk.static",
+            "--data",
+            str(data),
+            "--model",
+            "control:gold",
+        ]
         command += ["--workers", str(workers), "--json"]
-        environ = environment({"PARLEY_HOME": f"{place}/home"}, write_plugin(Path(place) / "plugin"))
+        environ = environment(
+            {"PARLEY_HOME": f"{place}/home"}, write_plugin(Path(place) / "plugin")
+        )
         used: dict[int, float] = {}
         started = time.monotonic()
-        process = subprocess.Popen(command, env=environ, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=err)
+        process = subprocess.Popen(
+            command, env=environ, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=err
+        )
         driver, peaks = psutil.Process(process.pid), [0.0, 0.0]
         while process.poll() is None:
             with suppress(psutil.Error):  # a process ended between listing and reading
@@ -49,7 +64,9 @@ def measure(n_dialogues: int, workers: int) -> str:
         seconds = time.monotonic() - started
         if process.returncode:
             err.seek(0)
-            raise RuntimeError(f"{n_dialogues} dialogues ended with {process.returncode}: {err.read()[-800:]}")
+            raise RuntimeError(
+                f"{n_dialogues} dialogues ended with {process.returncode}: {err.read()[-800:]}"
+            )
     megabytes = " ".join(f"{peak / 2**20:>10.0f}" for peak in peaks)
     each_ms = [1000 * time_s / n_dialogues for time_s in (seconds, sum(used.values()))]
     return f"{n_dialogues:>9} {megabytes} {seconds:>8.1f} {each_ms[0]:>14.2f} {each_ms[1]:>14.2f}"
@@ -61,7 +78,9 @@ def _is_worker(process: psutil.Process) -> bool:
 
 def main() -> None:
     """Measure each size in turn."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("sizes", nargs="*", type=int, default=SIZES, help="numbers of dialogues")
     parser.add_argument("--workers", type=int, default=2)
     asked = parser.parse_args()

@@ -71,7 +71,10 @@ def lab_shares(case: LabCase, n_orders: int, seed: int = 0) -> LabShares:
 
 def wins_and_losses(n: int, difference: float, discordant: float) -> np.ndarray:
     """`n` differences of 1, -1 and 0 with this mean (rounded to whole problems), of which a share is not 0."""
-    wins, losses = round(n * (discordant + difference) / 2), round(n * (discordant - difference) / 2)
+    wins, losses = (
+        round(n * (discordant + difference) / 2),
+        round(n * (discordant - difference) / 2),
+    )
     return np.repeat([1.0, -1.0, 0.0], [wins, losses, n - wins - losses])
 
 
@@ -98,10 +101,15 @@ def published_pairs(seed: int = 0, batch: int = 1) -> Iterator[PublishedPair]:
     order = problem_order(next(iter(shares.values())), "codeif", seed)
     means = {model: sum(of_model.values()) for model, of_model in shares.items()}
     for model, baseline in combinations(sorted(shares, key=lambda name: (-means[name], name)), 2):
-        rows = [ScorePair(problem, "all turns", shares[model][problem], shares[baseline][problem]) for problem in order]
+        rows = [
+            ScorePair(problem, "all turns", shares[model][problem], shares[baseline][problem])
+            for problem in order
+        ]
         differences = np.array(list(paired_differences(rows).differences.values()))
         decision, n_asked = _decided(differences, batch)
-        yield PublishedPair(model, baseline, float(differences.mean()), decision, n_asked, differences.size)
+        yield PublishedPair(
+            model, baseline, float(differences.mean()), decision, n_asked, differences.size
+        )
 
 
 def passed_shares() -> Mapping[str, Mapping[str, float]]:
@@ -120,7 +128,9 @@ def _share(text: str) -> float:
 def _decided(differences: np.ndarray, batch: int) -> tuple[Decision, int]:
     n_total = differences.size
     for n in [*range(batch, n_total, batch), n_total]:
-        decision = decide(confidence_interval(differences[:n], n_total, ALPHA), MARGIN, n == n_total)
+        decision = decide(
+            confidence_interval(differences[:n], n_total, ALPHA), MARGIN, n == n_total
+        )
         if decision is not None:
             return decision, n
     raise AssertionError("the last problem decides")
@@ -152,11 +162,22 @@ def main() -> None:
     """Print both tables; an argument is the number of orders of each case (20)."""
     n_orders = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     _print_table(
-        ("N", "difference", "sign", "not worse than -3", "equivalent within 3", "lab (sign / not worse)"), _lab_rows(n_orders)
+        (
+            "N",
+            "difference",
+            "sign",
+            "not worse than -3",
+            "equivalent within 3",
+            "lab (sign / not worse)",
+        ),
+        _lab_rows(n_orders),
     )
     _print_table(
         ("model", "baseline", "difference", "decision", "asked of 50"),
-        ((p.model, p.baseline, f"{100 * p.difference:+.1f}", p.decision, p.n_asked) for p in published_pairs()),
+        (
+            (p.model, p.baseline, f"{100 * p.difference:+.1f}", p.decision, p.n_asked)
+            for p in published_pairs()
+        ),
     )
 
 

@@ -57,7 +57,9 @@ class Bench:
         begun = time.monotonic()
         limits = BENCHMARK.programs.limits
         with ExitStack() as stack:
-            opened = open_workspace(self._sandbox, self.trees, tree, limits=limits, with_state=False, shown=shown)
+            opened = open_workspace(
+                self._sandbox, self.trees, tree, limits=limits, with_state=False, shown=shown
+            )
             workspace = stack.enter_context(opened)
             self.opening_s.append(time.monotonic() - begun)
             yield workspace
@@ -65,12 +67,16 @@ class Bench:
     def graded_s(self, patch: str, repository: RepoSnapshot) -> float:
         """Seconds to grade a patch, from nothing to the verdict."""
         begun = time.monotonic()
-        run_patch(self.place, self.trees, PatchProgram(patch, repository), BENCHMARK.programs.limits)
+        run_patch(
+            self.place, self.trees, PatchProgram(patch, repository), BENCHMARK.programs.limits
+        )
         return time.monotonic() - begun
 
     def grading_s(self, problems: Sequence[Problem]) -> float:
         """Seconds of each grading, where gold and empty patches are graded as many at once as the host has slots."""
-        wanted = [(patch, one.repo) for one in problems if one.repo for patch in (one.reference_code, "")]
+        wanted = [
+            (patch, one.repo) for one in problems if one.repo for patch in (one.reference_code, "")
+        ]
         begun = time.monotonic()
         with ThreadPoolExecutor(slot_count()) as threads:
             list(threads.map(self.graded_s, *zip(*wanted, strict=True)))
@@ -79,8 +85,19 @@ class Bench:
     def alone_s(self, repository: RepoSnapshot) -> float:
         """Seconds of the test command alone."""
         python = f"{ENVIRONMENT_PLACE}/bin/python" if repository.environment else "{python}"
-        variables = [f"{name}={value}" for name, value in (*repository.variables, ("PYTHONPATH", "/testbed"))]
-        argv = ("/usr/bin/env", *variables, python, *repository.python_flags, "-m", "pytest", "-q", *repository.test_files)
+        variables = [
+            f"{name}={value}" for name, value in (*repository.variables, ("PYTHONPATH", "/testbed"))
+        ]
+        argv = (
+            "/usr/bin/env",
+            *variables,
+            python,
+            *repository.python_flags,
+            "-m",
+            "pytest",
+            "-q",
+            *repository.test_files,
+        )
         with self.place(repository.tested_tree, repository.environment) as workspace:
             begun = time.monotonic()
             workspace.run(argv)
@@ -94,7 +111,10 @@ def share_of_ideal(home: Home, staged: Staged, problem_id: str) -> float:
     """
     context = multiprocessing.get_context("fork")
     begun = time.monotonic()
-    workers = [context.Process(target=_play, args=(home, staged, problem_id, EPISODES // WORKERS)) for _ in range(WORKERS)]
+    workers = [
+        context.Process(target=_play, args=(home, staged, problem_id, EPISODES // WORKERS))
+        for _ in range(WORKERS)
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -105,13 +125,28 @@ def share_of_ideal(home: Home, staged: Staged, problem_id: str) -> float:
 
 
 def _play(home: Home, staged: Staged, problem_id: str, n_episodes: int) -> None:
-    commands = ("ls", "grep -rn import . | head -50", "git status --short | head", "echo x >> notes.txt; git diff | tail -3")
+    commands = (
+        "ls",
+        "grep -rn import . | head -50",
+        "git status --short | head",
+        "echo x >> notes.txt; git diff | tail -3",
+    )
     answers = [calls(("bash", {"command": commands[n % len(commands)]})) for n in range(STEPS - 1)]
 
     async def play() -> None:
         with closing(workspaces_in(home)) as shared:
-            play = Play(home, staged, problem_id, agent="autonomous", setting="first_query", workspaces=shared)
-            models = [Scripted([*answers, calls(("finish", {}))], latency_s=LATENCY_S) for _ in range(n_episodes)]
+            play = Play(
+                home,
+                staged,
+                problem_id,
+                agent="autonomous",
+                setting="first_query",
+                workspaces=shared,
+            )
+            models = [
+                Scripted([*answers, calls(("finish", {}))], latency_s=LATENCY_S)
+                for _ in range(n_episodes)
+            ]
             endings = await asyncio.gather(*(play.played(model) for model in models))
         assert {ending.stop_reason for ending in endings} == {StopReason.FINISHED}
 
@@ -124,7 +159,9 @@ def staged_in(home: Home) -> Staged:
     data = SHARED / "swebench_verified_mini" / "data.csv"
     if repository and data.is_file():
         pins = SHARED / "swebench_sphinx" / "environments.json"
-        return furnish(stage(data, "x"), data, {"repos": Path(repository), "environments": pins}, home)
+        return furnish(
+            stage(data, "x"), data, {"repos": Path(repository), "environments": pins}, home
+        )
     sample = Path(str(BENCHMARK.data.sample))
     return furnish(stage(sample, "sample"), sample, {}, home)
 
@@ -132,21 +169,35 @@ def staged_in(home: Home) -> Staged:
 def main() -> int:
     """Print the figures; 1 where an aim is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--instances", type=int, default=_INSTANCES, help="how many instances, from the first on")
-    parser.add_argument("--repeats", type=int, default=2, help="the least of so many times counts: what else runs here only adds")
+    parser.add_argument(
+        "--instances", type=int, default=_INSTANCES, help="how many instances, from the first on"
+    )
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        default=2,
+        help="the least of so many times counts: what else runs here only adds",
+    )
     asked = parser.parse_args()
     with ExitStack() as stack:
         kept = os.environ.get("PARLEY_SPHINX_HOME")
         home = Home(Path(kept or stack.enter_context(tempfile.TemporaryDirectory())))
         bench, alone, graded, can_run = Bench(home), 0.0, 0.0, list[Problem]()
         staged = staged_in(home)
-        wanted = [one for one in staged.problems if one.repo is not None and not one.repo.web_tests][: asked.instances]
+        wanted = [
+            one for one in staged.problems if one.repo is not None and not one.repo.web_tests
+        ][: asked.instances]
         for problem in wanted:
             assert problem.repo is not None
             try:
-                bench.alone_s(problem.repo)  # compiled modules and the disk's cache are there for both
+                bench.alone_s(
+                    problem.repo
+                )  # compiled modules and the disk's cache are there for both
                 found = [
-                    (bench.alone_s(problem.repo), bench.graded_s(problem.reference_code, problem.repo))
+                    (
+                        bench.alone_s(problem.repo),
+                        bench.graded_s(problem.reference_code, problem.repo),
+                    )
                     for _ in range(asked.repeats)
                 ]
                 times = min(alone_s for alone_s, _ in found), min(graded_s for _, graded_s in found)
@@ -161,8 +212,12 @@ def main() -> int:
     slowest, ratio = max(bench.opening_s), graded / alone
     print(f"opened in {slowest:.2f} s at most (aim {MOST_OPENING_S:g})")
     print(f"graded in {ratio:.2f} of the time of the tests alone (aim {MOST_RATIO:g})")
-    print(f"{2 * len(can_run)} gradings, {slot_count()} at once: {grading_s:.1f} s each (aim {MOST_GRADING_S:g})")
-    print(f"{EPISODES} agents of {STEPS} steps at once: {share:.2f} of the ideal (aim {LEAST_SHARE:g})")
+    print(
+        f"{2 * len(can_run)} gradings, {slot_count()} at once: {grading_s:.1f} s each (aim {MOST_GRADING_S:g})"
+    )
+    print(
+        f"{EPISODES} agents of {STEPS} steps at once: {share:.2f} of the ideal (aim {LEAST_SHARE:g})"
+    )
     print(f"load of the machine in the last minute: {os.getloadavg()[0]:.1f}")
     is_slow = slowest > MOST_OPENING_S or ratio > MOST_RATIO or grading_s > MOST_GRADING_S
     return int(is_slow or share < LEAST_SHARE)

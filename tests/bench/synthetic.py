@@ -56,7 +56,10 @@ def write_tasks(folder: Path, n_tasks: int, turns: int = 6) -> Path:
                 "test": ["assert solve([1, 2]) == 3"],
                 "code": "def solve(items):\n    return sum(items)",
                 "requirements": {
-                    name: {"requirement": ASK.format(task=task, turn=turn), "unit_test": [f"assert solve([{turn}]) == {turn}"]}
+                    name: {
+                        "requirement": ASK.format(task=task, turn=turn),
+                        "unit_test": [f"assert solve([{turn}]) == {turn}"],
+                    }
                     for turn, name in enumerate(names, 2)
                 },
                 "multi-turn": list(names),
@@ -74,7 +77,10 @@ def write_mixed(path: Path, n_dialogs: int, fewest: int = 2, most: int = 12, see
 
 def stage(source: Path, dataset_version: str) -> Staged:
     """Dialogues as `write_mixed` drew them."""
-    rows = [_row(task, n_turns, dataset_version) for task, n_turns in enumerate(json.loads(source.read_text()), 1)]
+    rows = [
+        _row(task, n_turns, dataset_version)
+        for task, n_turns in enumerate(json.loads(source.read_text()), 1)
+    ]
     return Staged(tuple(d for _, d in rows), tuple(p for p, _ in rows), (), len(rows))
 
 
@@ -83,19 +89,25 @@ def stage_talk(source: Path, dataset_version: str) -> Staged:
     staged = stage(source, dataset_version)
     named = {"benchmark": "talk"}
     dialogs = tuple(one.model_copy(update=named) for one in staged.dialogs)
-    return Staged(dialogs, tuple(one.model_copy(update=named) for one in staged.problems), (), staged.n_input)
+    return Staged(
+        dialogs, tuple(one.model_copy(update=named) for one in staged.problems), (), staged.n_input
+    )
 
 
 def score_talk(request: ScoreRequest) -> Sequence[Score]:
     """1 for each answer that is there."""
     return tuple(
         Score(
-            **one.episode.model_dump(include={"run_id", "benchmark", "model", "episode_id", "problem_id", "sample"}),
+            **one.episode.model_dump(
+                include={"run_id", "benchmark", "model", "episode_id", "problem_id", "sample"}
+            ),
             turn=turn,
             metric="pass_at_1",
             metric_version=1,
             value=None if one.episode.answer(turn) is None else 1.0,
-            unscored_reason=reason_of(one.episode, turn) if one.episode.answer(turn) is None else None,
+            unscored_reason=reason_of(one.episode, turn)
+            if one.episode.answer(turn) is None
+            else None,
         )
         for one in request.played
         for turn in one.dialog.generated_turns
@@ -113,7 +125,10 @@ def _row(task: int, n_turns: int, dataset_version: str) -> tuple[Problem, Dialog
         problem_id=f"task/{task}",
         level="L1",
         prompt=texts[0],
-        instructions=tuple(Instruction(instruction_id=n, text=t, suite=suite) for n, t in zip(names, texts, strict=True)),
+        instructions=tuple(
+            Instruction(instruction_id=n, text=t, suite=suite)
+            for n, t in zip(names, texts, strict=True)
+        ),
         reference_code="def solve(items):\n    return sum(items)",
         packages=(),
         source_file="turns.json",
@@ -172,9 +187,16 @@ class InstantSandbox:
         yield self
 
     def run(
-        self, argv: tuple[str, ...], *, files: Mapping[str, bytes] | None = None, stdin: bytes = b"", limits: Limits | None = None
+        self,
+        argv: tuple[str, ...],
+        *,
+        files: Mapping[str, bytes] | None = None,
+        stdin: bytes = b"",
+        limits: Limits | None = None,
     ) -> Completed:
         """A pass as the trusted runner reports it: what it is sent begins with the secret that makes a report believed."""
         secret = stdin[8 : 8 + int.from_bytes(stdin[:8], "big")]
         fields = (secret, b"end", b"passed", b"")
-        return Completed(exit_code=0, report=b"ready\n" + b"".join(len(f).to_bytes(8, "big") + f for f in fields))
+        return Completed(
+            exit_code=0, report=b"ready\n" + b"".join(len(f).to_bytes(8, "big") + f for f in fields)
+        )

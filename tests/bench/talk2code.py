@@ -46,22 +46,56 @@ def dialogues(n: int, in_flight: int, workers: int) -> None:
     ideal_s = n_requests / in_flight * LATENCY_S
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        (folder / "tasks.jsonl").write_text("".join(f"{json.dumps(task)}\n" for task in _tasks(n)), encoding="utf-8")
+        (folder / "tasks.jsonl").write_text(
+            "".join(f"{json.dumps(task)}\n" for task in _tasks(n)), encoding="utf-8"
+        )
         (folder / "reply.txt").write_text(REPLY)
         with latency_server(LATENCY_S, 0.0, 2 * LIMIT_S, answer=folder / "reply.txt") as server:
             model = f"openai:mock@{server.base_url}"
-            said = ("run", "talk2code.interactive", "--data", folder / "tasks.jsonl", "--model", model, "--simulator", model)
-            revisions = ("--revision", "1", "--simulator-revision", "1", "--option", f"turns={ROUNDS}", "--json")
+            said = (
+                "run",
+                "talk2code.interactive",
+                "--data",
+                folder / "tasks.jsonl",
+                "--model",
+                model,
+                "--simulator",
+                model,
+            )
+            revisions = (
+                "--revision",
+                "1",
+                "--simulator-revision",
+                "1",
+                "--option",
+                f"turns={ROUNDS}",
+                "--json",
+            )
             size = ("--concurrency", in_flight, "--workers", workers)
-            command = [sys.executable, "-P", "-m", "flows.cli", *map(str, (*said, *revisions, *size))]
+            command = [
+                sys.executable,
+                "-P",
+                "-m",
+                "flows.cli",
+                *map(str, (*said, *revisions, *size)),
+            ]
             ran = watch(command, environment({"PARLEY_HOME": str(folder / "home")}), LIMIT_S)
             stats, told = server.stats(), json.loads(ran.out.splitlines()[-1])
     share = ideal_s / stats["window_s"]
-    print(f"{n} interactive dialogues of {ROUNDS} rounds, {LATENCY_S:g} s latency, {in_flight} in flight, {workers} workers")
-    counts = f"{stats['requests']} requests for {n_requests}, {stats['max_in_flight']} in flight at most"
+    print(
+        f"{n} interactive dialogues of {ROUNDS} rounds, {LATENCY_S:g} s latency, {in_flight} in flight, {workers} workers"
+    )
+    counts = (
+        f"{stats['requests']} requests for {n_requests}, {stats['max_in_flight']} in flight at most"
+    )
     print(f"  {counts}; published: {told['published']}")
-    print(f"  share {share:.2f} (aim {AIM}): window {stats['window_s']:.1f} s, ideal {ideal_s:.1f} s")
-    print(f"  whole command {ran.wall_s:.1f} s; processor {1000 * ran.cpu_s / stats['requests']:.2f} ms a request", flush=True)
+    print(
+        f"  share {share:.2f} (aim {AIM}): window {stats['window_s']:.1f} s, ideal {ideal_s:.1f} s"
+    )
+    print(
+        f"  whole command {ran.wall_s:.1f} s; processor {1000 * ran.cpu_s / stats['requests']:.2f} ms a request",
+        flush=True,
+    )
 
 
 def _tasks(n: int) -> Iterator[dict[str, Any]]:
@@ -71,7 +105,11 @@ def _tasks(n: int) -> Iterator[dict[str, Any]]:
     users = task["dialogues"][:PERSONAS_A_TASK]
     for number in range(-(-n // PERSONAS_A_TASK)):
         left = n - number * PERSONAS_A_TASK
-        yield task | {"task_id": f"bench/{number:05}", "problem": f"{task['problem']} ({number})", "dialogues": users[:left]}
+        yield task | {
+            "task_id": f"bench/{number:05}",
+            "problem": f"{task['problem']} ({number})",
+            "dialogues": users[:left],
+        }
 
 
 def turns(n: int) -> None:
@@ -81,11 +119,18 @@ def turns(n: int) -> None:
         return
     chosen = parse_embedder("embedded:minilm")
     texts = _texts(n)
-    with tempfile.TemporaryDirectory() as place, embedding_server(chosen.identity, chosen.endpoint, Path(place)) as url:
-        access = EmbedderAccess(chosen.identity, ModelEndpoint(base_url=url), CallPolicy(concurrency=8))
+    with (
+        tempfile.TemporaryDirectory() as place,
+        embedding_server(chosen.identity, chosen.endpoint, Path(place)) as url,
+    ):
+        access = EmbedderAccess(
+            chosen.identity, ModelEndpoint(base_url=url), CallPolicy(concurrency=8)
+        )
 
         async def embed() -> int:
-            vectors = Vectors(Lake(Path(place) / "lake"), open_embedder(chosen.identity, lambda: access))
+            vectors = Vectors(
+                Lake(Path(place) / "lake"), open_embedder(chosen.identity, lambda: access)
+            )
             try:
                 return len(await vectors.find(texts))
             finally:
@@ -95,7 +140,9 @@ def turns(n: int) -> None:
         n_found = asyncio.run(embed())
         wall_s, cpu_s = time.monotonic() - began, _cpu_s() - used_s
     words = sum(len(text.split()) for text in texts) / n
-    print(f"{n_found} turns of {words:.0f} words embedded in {wall_s:.0f} s, {n / wall_s:.0f} a second")
+    print(
+        f"{n_found} turns of {words:.0f} words embedded in {wall_s:.0f} s, {n / wall_s:.0f} a second"
+    )
     print(f"  aim: {N_TURNS} in {EMBED_AIM_S:.0f} s; processor {1000 * cpu_s / n:.0f} ms a turn")
 
 
@@ -109,7 +156,12 @@ def _texts(n: int) -> tuple[str, ...]:
     """Replies of the sample with their sentences' words in another order: as long as they are, and all distinct."""
     with as_file(BENCHMARK.data.sample) as sample:
         dialogs = BENCHMARK.data.stage(sample, "sample").dialogs
-    replies = [turn.content or "" for dialog in dialogs for turn in dialog.turns if turn.role is Role.ASSISTANT]
+    replies = [
+        turn.content or ""
+        for dialog in dialogs
+        for turn in dialog.turns
+        if turn.role is Role.ASSISTANT
+    ]
     chance, found = random.Random(1), dict[str, None]()
     while len(found) < n:
         words = chance.choice(replies).split(" ")
@@ -120,9 +172,13 @@ def _texts(n: int) -> tuple[str, ...]:
 
 def main() -> None:
     """Measure both, or one of them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", choices=("dialogues", "turns"), help="half of it")
-    parser.add_argument("--small", action="store_true", help="a tenth of it; start and end weigh more")
+    parser.add_argument(
+        "--small", action="store_true", help="a tenth of it; start and end weigh more"
+    )
     parser.add_argument("--in-flight", type=int, default=256)
     parser.add_argument("--workers", type=int, default=2)
     asked = parser.parse_args()

@@ -21,8 +21,32 @@ from typing import Any
 from tests.bench.pace import speed
 
 LIMIT_S = 10.0
-_TAKEN_OUT = ("kill", "system", "putenv", "remove", "removedirs", "rmdir", "fchdir", "setuid", "fork", "forkpty", "killpg")
-_ALSO_TAKEN_OUT = ("rename", "renames", "truncate", "replace", "unlink", "fchmod", "fchown", "chmod", "chown", "chroot", "chdir")
+_TAKEN_OUT = (
+    "kill",
+    "system",
+    "putenv",
+    "remove",
+    "removedirs",
+    "rmdir",
+    "fchdir",
+    "setuid",
+    "fork",
+    "forkpty",
+    "killpg",
+)
+_ALSO_TAKEN_OUT = (
+    "rename",
+    "renames",
+    "truncate",
+    "replace",
+    "unlink",
+    "fchmod",
+    "fchown",
+    "chmod",
+    "chown",
+    "chroot",
+    "chdir",
+)
 
 
 class OutOfTime(Exception):

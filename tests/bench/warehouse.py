@@ -50,7 +50,11 @@ class Measured:
     limit: float | None = None
 
     def __str__(self) -> str:
-        said = "" if self.limit is None else f"{'ok' if self.value <= self.limit else 'TOO MUCH':>10} (at most {self.limit:g})"
+        said = (
+            ""
+            if self.limit is None
+            else f"{'ok' if self.value <= self.limit else 'TOO MUCH':>10} (at most {self.limit:g})"
+        )
         return f"  {self.what:<66}{self.value:>12,.3f} {self.unit:<6}{said}"
 
 
@@ -91,9 +95,12 @@ def marts_copied() -> Iterator[None]:
     import warehouse.publication.publish
     from warehouse.connect import identifier
 
-    def refresh(connection: Any, plan: Any, touched: Collection[str], _published: Collection[str]) -> None:
+    def refresh(
+        connection: Any, plan: Any, touched: Collection[str], _published: Collection[str]
+    ) -> None:
         connection.execute(
-            "create or replace temporary table touched_runs as select unnest(?::varchar[]) as run_id", [[*touched]]
+            "create or replace temporary table touched_runs as select unnest(?::varchar[]) as run_id",
+            [[*touched]],
         )
         connection.execute(
             "create or replace temporary table twins as select run_id, (select min(run_id) from leaderboard) as twin"
@@ -145,7 +152,9 @@ def query_task(home: str) -> dict[str, float]:
     """Median milliseconds of the two queries, each on a connection of its own."""
     from warehouse.connect import query
 
-    [(episode,)] = query(Path(home), "select episode_id from episodes order by hash(episode_id) limit 1")[1]
+    [(episode,)] = query(
+        Path(home), "select episode_id from episodes order by hash(episode_id) limit 1"
+    )[1]
 
     def leaderboard() -> int:
         return len(query(Path(home), LEADERBOARD)[1])
@@ -155,7 +164,11 @@ def query_task(home: str) -> dict[str, float]:
 
     assert leaderboard() > 0
     assert transcript() > 0
-    return {"leaderboard": _median_ms(leaderboard), "transcript": _median_ms(transcript), "peak_mb": _peak_mb()}
+    return {
+        "leaderboard": _median_ms(leaderboard),
+        "transcript": _median_ms(transcript),
+        "peak_mb": _peak_mb(),
+    }
 
 
 def owed_task(home: str) -> dict[str, float]:
@@ -182,7 +195,11 @@ def _median_ms(action: Callable[[], object]) -> float:
 
 def _peak_mb() -> float:
     """Of this process; `ru_maxrss` would also count what its parent held when it was started."""
-    [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
+    [line] = [
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmHWM")
+    ]
     return int(line.split()[1]) / 1000
 
 
@@ -196,11 +213,21 @@ def measure(folder: Path, dialogs: int, earlier: Sequence[int], n_owed: int) -> 
         seconds = median(one["seconds"] for one in published)
         peak = max(peak, *(one["peak_mb"] for one in published))
         first = first or seconds
-        yield Measured(f"publish a night of {growth.lake.turn_rows_a_night:,} turns onto {nights} earlier", seconds, "s")
+        yield Measured(
+            f"publish a night of {growth.lake.turn_rows_a_night:,} turns onto {nights} earlier",
+            seconds,
+            "s",
+        )
         if nights:
-            yield Measured(f"  as a multiple of the first, {nights} earlier", seconds / first, "x", 1.5)
+            yield Measured(
+                f"  as a multiple of the first, {nights} earlier", seconds / first, "x", 1.5
+            )
             alone = growth.publish_one(prepared=False)["seconds"]
-            yield Measured("  by `parley publish` outside a night, which has to copy the old file first", alone, "s")
+            yield Measured(
+                "  by `parley publish` outside a night, which has to copy the old file first",
+                alone,
+                "s",
+            )
             yield Measured("    as a multiple of the first", alone / first, "x")
     rows = growth.nights * growth.lake.turn_rows_a_night
     yield Measured("peak memory of these publications", peak, "MB")
@@ -209,26 +236,42 @@ def measure(folder: Path, dialogs: int, earlier: Sequence[int], n_owed: int) -> 
     yield Measured("a transcript by its episode's id", queries["transcript"], "ms", 100)
     yield Measured("peak memory of the queries", queries["peak_mb"], "MB")
     yield Measured("size of the lake", bytes_under([growth.home / "lake"]) / 1e6, "MB")
-    yield Measured("size of the warehouse", (growth.home / "warehouse.duckdb").stat().st_size / 1e6, "MB")
+    yield Measured(
+        "size of the warehouse", (growth.home / "warehouse.duckdb").stat().st_size / 1e6, "MB"
+    )
     shutil.rmtree(growth.home)
     OwedLake(folder / "owed").write(n_owed)
     owed = in_process("owed", folder / "owed")
     yield Measured(f"what a night owes among {n_owed:,} finished episodes", owed["a_night"], "s", 2)
-    yield Measured(f"what is owed of {n_owed:,} wanted among as many finished", owed["everything"], "s", 2)
+    yield Measured(
+        f"what is owed of {n_owed:,} wanted among as many finished", owed["everything"], "s", 2
+    )
     yield Measured("peak memory of finding it", owed["peak_mb"], "MB")
 
 
 def main() -> None:
     """Print the table; exit code 1 where a figure is above its limit."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.warehouse", description=__doc__)
-    parser.add_argument("--small", action="store_true", help="a look: a tenth of the size, 0, 2 and 10 earlier nights")
-    parser.add_argument("--folder", type=Path, help="where the data is made, and removed (5 GB; default: the system's)")
+    parser.add_argument(
+        "--small",
+        action="store_true",
+        help="a look: a tenth of the size, 0, 2 and 10 earlier nights",
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        help="where the data is made, and removed (5 GB; default: the system's)",
+    )
     parser.add_argument("--task", nargs=2, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.task:
         print(json.dumps(TASKS[asked.task[0]](asked.task[1])))
         return
-    size = (DIALOGS // 10, (0, 2, 10), OWED_EPISODES // 10) if asked.small else (DIALOGS, EARLIER, OWED_EPISODES)
+    size = (
+        (DIALOGS // 10, (0, 2, 10), OWED_EPISODES // 10)
+        if asked.small
+        else (DIALOGS, EARLIER, OWED_EPISODES)
+    )
     begun, missed = time.monotonic(), 0
     if asked.folder:
         asked.folder.mkdir(parents=True, exist_ok=True)

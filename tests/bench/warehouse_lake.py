@@ -94,7 +94,10 @@ class BenchLake:
                 dataset_version=DATASET,
                 dialog_id=problem,
                 problem_id=problem,
-                turns=tuple(Turn(turn=turn, role=Role.USER, content=f"step {turn}") for turn in range(1, TURNS + 1)),
+                turns=tuple(
+                    Turn(turn=turn, role=Role.USER, content=f"step {turn}")
+                    for turn in range(1, TURNS + 1)
+                ),
                 row_digest=digest,
             )
             for problem, digest in zip(self.problem_ids, self.digests, strict=True)
@@ -106,13 +109,21 @@ class BenchLake:
                 problem_id=problem,
                 level=f"L{1 + number % 2}",
                 prompt=f"Solve {problem}.",
-                instructions=(Instruction(instruction_id="base", text=problem, suite=TestSuite(tests=("assert f(1) == 1",))),),
+                instructions=(
+                    Instruction(
+                        instruction_id="base",
+                        text=problem,
+                        suite=TestSuite(tests=("assert f(1) == 1",)),
+                    ),
+                ),
                 reference_code="",
                 source_file="bench.jsonl",
                 source_line=number,
                 row_digest=digest,
             )
-            for number, (problem, digest) in enumerate(zip(self.problem_ids, self.digests, strict=True), start=1)
+            for number, (problem, digest) in enumerate(
+                zip(self.problem_ids, self.digests, strict=True), start=1
+            )
         ]
         self.lake.write_part("dialogs", dialogs, "all", **keys)
         self.lake.write_part("problems", problems, "all", **keys)
@@ -133,7 +144,9 @@ class BenchLake:
         return run_ids
 
     def _write_run(self, night: int, number: int) -> str:
-        subject = ModelIdentity(provider="openai", name=f"model-{number}", revision=f"night-{night}")
+        subject = ModelIdentity(
+            provider="openai", name=f"model-{number}", revision=f"night-{night}"
+        )
         spec = RunSpec(
             benchmark=BENCHMARK,
             benchmark_version="1",
@@ -156,7 +169,9 @@ class BenchLake:
         self._write_records(spec, night)
         return spec.run_id
 
-    def _episodes(self, spec: RunSpec, night: int, ids: pa.Array, draw: np.random.Generator) -> dict[str, Any]:
+    def _episodes(
+        self, spec: RunSpec, night: int, ids: pa.Array, draw: np.random.Generator
+    ) -> dict[str, Any]:
         n = self.dialogs * _ROW_SIZE
         answers = np.arange(n) % 2 == 1
         steps = {
@@ -174,7 +189,8 @@ class BenchLake:
         }
         kind = TABLES["episodes"].schema.field("steps").type
         struct = pa.StructArray.from_arrays(
-            [_column(steps.get(field.name), n, field.type) for field in kind.value_type], fields=list(kind.value_type)
+            [_column(steps.get(field.name), n, field.type) for field in kind.value_type],
+            fields=list(kind.value_type),
         )
         offsets = pa.array(np.arange(self.dialogs + 1, dtype=np.int32) * _ROW_SIZE)
         return {
@@ -197,7 +213,9 @@ class BenchLake:
     def _texts(self, answers: np.ndarray, draw: np.random.Generator) -> pa.Array:
         """A piece for a question, three for an answer."""
         n = len(answers)
-        first, second, third = (self.pieces.take(pa.array(draw.integers(0, _PIECES, n))) for _ in range(3))
+        first, second, third = (
+            self.pieces.take(pa.array(draw.integers(0, _PIECES, n))) for _ in range(3)
+        )
         longer = joined(first, second, third, "\n")
         return if_else(pa.array(answers), longer, first)
 
@@ -273,7 +291,9 @@ class BenchLake:
             model_calls=self.dialogs * TURNS,
             parley_version="bench",
         )
-        self.lake.write_part("runs", [record], "0", benchmark=BENCHMARK, model=subject.label, run_id=spec.run_id)
+        self.lake.write_part(
+            "runs", [record], "0", benchmark=BENCHMARK, model=subject.label, run_id=spec.run_id
+        )
 
 
 def random_ids(draw: np.random.Generator, n: int) -> pa.Array:
@@ -282,7 +302,9 @@ def random_ids(draw: np.random.Generator, n: int) -> pa.Array:
     return pa.array(digits.astype(str))
 
 
-def write_bulk(lake: Lake, table: str, columns: dict[str, Any], name: str = "bulk", **keys: str) -> Path:
+def write_bulk(
+    lake: Lake, table: str, columns: dict[str, Any], name: str = "bulk", **keys: str
+) -> Path:
     """One part of exactly the table's schema. A column is an array, a list, or one value for all rows."""
     schema = TABLES[table].schema
     n = next(len(value) for value in columns.values() if _is_many(value))
@@ -313,4 +335,9 @@ def _clock(night: int, hour: int) -> str:
 
 def bytes_under(paths: Sequence[Path], wanted: Callable[[Path], bool] = lambda _: True) -> int:
     """Size of all files below some folders."""
-    return sum(file.stat().st_size for path in paths for file in path.rglob("*") if file.is_file() and wanted(file))
+    return sum(
+        file.stat().st_size
+        for path in paths
+        for file in path.rglob("*")
+        if file.is_file() and wanted(file)
+    )

@@ -32,7 +32,13 @@ Between = Callable[[RunPlan], None]
 
 def request(model: str, **benchmark: Any) -> EvaluationRequest:
     """The bundled sample's first three dialogues, two samples of each."""
-    asked: dict[str, Any] = {"name": "codeif.static", "dataset_version": "sample", "limit": 3, "samples": 2, **benchmark}
+    asked: dict[str, Any] = {
+        "name": "codeif.static",
+        "dataset_version": "sample",
+        "limit": 3,
+        "samples": 2,
+        **benchmark,
+    }
     return EvaluationRequest(model=ModelRequest(spec=model), benchmark=BenchmarkRequest(**asked))
 
 
@@ -83,7 +89,9 @@ class _LocalNight(Night):
         self._threads.close()
 
 
-def _fan_out(client: Threads, function: Callable[[Any], Any], shards: Sequence[Any], on_result: Any, **_: Any) -> Any:
+def _fan_out(
+    client: Threads, function: Callable[[Any], Any], shards: Sequence[Any], on_result: Any, **_: Any
+) -> Any:
     results = client.map(function, shards)
     for result in results:
         on_result(result)
@@ -161,7 +169,9 @@ def between(changes: dict[str, Between]) -> Iterator[None]:
         yield
 
 
-def night(home: Path, *requests: EvaluationRequest, before_publication: Between | None = None) -> Told:
+def night(
+    home: Path, *requests: EvaluationRequest, before_publication: Between | None = None
+) -> Told:
     """Evaluate and publish as `flows.nightly` does: a run that fails does not keep the others from being published."""
     told, tonight = Told(), _LocalNight(Home(home))
     plans: list[RunPlan] = []
@@ -170,13 +180,19 @@ def night(home: Path, *requests: EvaluationRequest, before_publication: Between 
             try:
                 plan = plan_run(asked, tonight.home)
                 plans.append(plan)
-                told.reports.append(finished_report(plan) if plan.is_finished() else evaluation._evaluate(tonight, plan))
+                told.reports.append(
+                    finished_report(plan)
+                    if plan.is_finished()
+                    else evaluation._evaluate(tonight, plan)
+                )
             except ParleyError as error:
                 told.errors.append(error)
         if before_publication is not None:
             for plan in plans:
                 before_publication(plan)
-        told.published = publish_to_warehouse(tonight.home, [report.run_id for report in told.reports])
+        told.published = publish_to_warehouse(
+            tonight.home, [report.run_id for report in told.reports]
+        )
         told.reports = as_published(tonight.home, told.reports)
     except ParleyError as error:
         told.errors.append(error)

@@ -34,7 +34,9 @@ def write(part: Path, schema: pa.Schema, rows: Rows) -> None:
     try:
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), part, compression="zstd")
     except pa.ArrowInvalid:
-        nullable = pa.schema([pa.field(f.name, _nullable(f.type)) for f in schema], metadata=schema.metadata)
+        nullable = pa.schema(
+            [pa.field(f.name, _nullable(f.type)) for f in schema], metadata=schema.metadata
+        )
         pq.write_table(pa.Table.from_pylist(rows, schema=nullable), part, compression="zstd")
 
 
@@ -185,8 +187,14 @@ def bit_flipped(folder: Path, rng: random.Random) -> None:
     data = bytearray(part.read_bytes())
     with pq.ParquetFile(part) as file:
         columns = map(file.metadata.row_group(0).column, range(file.metadata.num_columns))
-        column = rng.choice([c for c in columns if c.total_compressed_size > 200])  # of less, the end may lie in a page's header
-    first = column.data_page_offset if column.dictionary_page_offset is None else column.dictionary_page_offset
+        column = rng.choice(
+            [c for c in columns if c.total_compressed_size > 200]
+        )  # of less, the end may lie in a page's header
+    first = (
+        column.data_page_offset
+        if column.dictionary_page_offset is None
+        else column.dictionary_page_offset
+    )
     data[first + column.total_compressed_size - 9] ^= 1 << rng.randrange(8)
     part.write_bytes(bytes(data))
 
@@ -196,7 +204,9 @@ def of_older_version(folder: Path, rng: random.Random) -> None:
     part = rng.choice(parts(folder))
     with pq.ParquetFile(part) as file:
         table = file.read()
-    pq.write_table(table.replace_schema_metadata({**(table.schema.metadata or {}), VERSION_KEY: b"0"}), part)
+    pq.write_table(
+        table.replace_schema_metadata({**(table.schema.metadata or {}), VERSION_KEY: b"0"}), part
+    )
 
 
 def of_table(other: str) -> Spoil:

@@ -26,7 +26,16 @@ from warehouse.connect import query
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap", "without_prefect")]
 VERSION = "current"
 CHECKED_AFTER = {"converse": "episodes", "execute": "test_verdicts", "score": "scores"}
-SHOWN = ("leaderboard", "codeif_turns", "costs", "scores", "test_verdicts", "turns", "episodes", "run_episodes")
+SHOWN = (
+    "leaderboard",
+    "codeif_turns",
+    "costs",
+    "scores",
+    "test_verdicts",
+    "turns",
+    "episodes",
+    "run_episodes",
+)
 """Where a withheld run has no row."""
 
 
@@ -39,11 +48,18 @@ SOUND = request("control:empty", dataset_version="sample", limit=1)
 
 
 @pytest.fixture(scope="module")
-def pattern(tmp_path_factory: pytest.TempPathFactory, without_prefect: None, bubblewrap: str) -> Path:
+def pattern(
+    tmp_path_factory: pytest.TempPathFactory, without_prefect: None, bubblewrap: str
+) -> Path:
     """A home with a staged dataset on which a small run has finished, and another run on other data; nothing is published."""
     home = Home(tmp_path_factory.mktemp("pattern") / "home")
     benchmark = BENCHMARKS.load("codeif")
-    write_staged(benchmark.data.stage(Path(str(benchmark.data.sample)), VERSION), "codeif", VERSION, Lake(home.lake))
+    write_staged(
+        benchmark.data.stage(Path(str(benchmark.data.sample)), VERSION),
+        "codeif",
+        VERSION,
+        Lake(home.lake),
+    )
     told = night(home.path, gold(), SOUND)
     assert [report.status for report in told.reports] == ["finished", "finished"], told.errors
     home.warehouse.unlink()
@@ -51,7 +67,11 @@ def pattern(tmp_path_factory: pytest.TempPathFactory, without_prefect: None, bub
 
 
 def spoil(case: Case, plan: RunPlan) -> None:
-    keys = plan.keys if case.table not in ("dialogs", "problems") else {"benchmark": "codeif", "dataset_version": VERSION}
+    keys = (
+        plan.keys
+        if case.table not in ("dialogs", "problems")
+        else {"benchmark": "codeif", "dataset_version": VERSION}
+    )
     case.spoil(plan.lake.folder(case.table, **keys), random.Random(case.seed))
 
 
@@ -69,7 +89,11 @@ def night_with(case: Case, home: Path) -> Told:
 
 def asked(case: Case) -> EvaluationRequest:
     """On a spoiled dataset a run that is new: what was published before it was spoiled stays."""
-    return request("control:gold", dataset_version=VERSION, limit=2, seed=7) if case.when == "staged" else gold()
+    return (
+        request("control:gold", dataset_version=VERSION, limit=2, seed=7)
+        if case.when == "staged"
+        else gold()
+    )
 
 
 def _of_gold(case: Case, plan: RunPlan) -> None:
@@ -80,8 +104,12 @@ def _of_gold(case: Case, plan: RunPlan) -> None:
 def failed_checks(home: Path, run_id: str) -> set[str]:
     """Blocking checks that failed, as the lake keeps them."""
     lake = Lake(Home(home).lake)
-    kept = lake.read_arrow("quality_checks", [p for p in lake.parts("quality_checks") if f"run={run_id}" in str(p)])
-    return {row["expectation"] for row in kept.to_pylist() if row["blocking"] and not row["success"]}
+    kept = lake.read_arrow(
+        "quality_checks", [p for p in lake.parts("quality_checks") if f"run={run_id}" in str(p)]
+    )
+    return {
+        row["expectation"] for row in kept.to_pylist() if row["blocking"] and not row["success"]
+    }
 
 
 def caught(told: Told, home: Path, run_id: str) -> str:
@@ -90,7 +118,9 @@ def caught(told: Told, home: Path, run_id: str) -> str:
     withheld = told.published.withheld if told.published else ()
     said += [one.reason for one in withheld if one.run_id == run_id]
     assert plan_run(SOUND, Home(home)).run_id not in {one.run_id for one in withheld}
-    stopped = any(report.run_id == run_id and report.status == "withheld" for report in told.reports)
+    stopped = any(
+        report.run_id == run_id and report.status == "withheld" for report in told.reports
+    )
     if stopped and run_id not in {one.run_id for one in withheld}:
         said += sorted(failed_checks(home, run_id))
     return "\n".join(said)
@@ -100,11 +130,15 @@ def drawn(cases: Sequence[Case]) -> Iterator[Any]:
     """All cases; but for one in four, drawn by the corpus's seed, they are `long`: each takes a night."""
     chosen = random.Random(os.environ["CORPUS_SEED"]).sample(range(len(cases)), -(-len(cases) // 4))
     for number, case in enumerate(cases):
-        yield pytest.param(case, id=case.name.replace(" ", "-"), marks=() if number in chosen else pytest.mark.long)
+        yield pytest.param(
+            case, id=case.name.replace(" ", "-"), marks=() if number in chosen else pytest.mark.long
+        )
 
 
 @pytest.mark.parametrize("case", list(drawn(CASES)))
-def test_a_corruption_is_caught_before_publication(case: Case, pattern: Path, tmp_path: Path) -> None:
+def test_a_corruption_is_caught_before_publication(
+    case: Case, pattern: Path, tmp_path: Path
+) -> None:
     home = Path(shutil.copytree(pattern, tmp_path / "home"))
     run_id = plan_run(asked(case), Home(home)).run_id
     told = night_with(case, home)
@@ -113,7 +147,9 @@ def test_a_corruption_is_caught_before_publication(case: Case, pattern: Path, tm
     union = " union all ".join(f"select '{table}' as shown, run_id from {table}" for table in SHOWN)
     shown = query(home, f"select distinct shown, run_id from ({union})")[1]
     assert [table for table, run in shown if run == run_id] == []
-    assert {table for table, run in shown if run == plan_run(SOUND, Home(home)).run_id} == set(SHOWN)
+    assert {table for table, run in shown if run == plan_run(SOUND, Home(home)).run_id} == set(
+        SHOWN
+    )
 
 
 def test_the_list_is_long_and_spoils_each_table_at_each_time() -> None:
@@ -121,7 +157,16 @@ def test_the_list_is_long_and_spoils_each_table_at_each_time() -> None:
     assert len({case.name for case in CASES}) == len(CASES)
     assert {case.table for case in STAGED} == {"dialogs", "problems"}
     spoiled = {case.table for case in CASES}
-    assert spoiled == {"dialogs", "problems", "episodes", "run_episodes", "test_verdicts", "scores", "quality_checks", "runs"}
+    assert spoiled == {
+        "dialogs",
+        "problems",
+        "episodes",
+        "run_episodes",
+        "test_verdicts",
+        "scores",
+        "quality_checks",
+        "runs",
+    }
 
 
 def test_nothing_is_found_in_what_is_right(pattern: Path, tmp_path: Path) -> None:
@@ -129,23 +174,34 @@ def test_nothing_is_found_in_what_is_right(pattern: Path, tmp_path: Path) -> Non
     told = night(home, gold(max_fault_share=0.02), SOUND)
     assert [report.status for report in told.reports] == ["finished", "finished"], told.errors
     assert told.published is not None
-    assert (told.published.withheld, told.published.warnings, told.published.n_runs_published) == ((), (), 2)
+    assert (told.published.withheld, told.published.warnings, told.published.n_runs_published) == (
+        (),
+        (),
+        2,
+    )
 
 
-def test_a_withheld_run_that_calls_itself_finished_is_withheld_all_the_same(pattern: Path, tmp_path: Path) -> None:
+def test_a_withheld_run_that_calls_itself_finished_is_withheld_all_the_same(
+    pattern: Path, tmp_path: Path
+) -> None:
     home = Path(shutil.copytree(pattern, tmp_path / "home"))
     case = next(case for case in CASES if case.name == "a verdict is missing")
 
     def forged(plan: RunPlan) -> None:
         record = plan.record()
         if record is not None and record.status == "withheld":
-            plan.lake.write_part("runs", [record.model_copy(update={"status": "finished"})], "0", **plan.keys)
+            plan.lake.write_part(
+                "runs", [record.model_copy(update={"status": "finished"})], "0", **plan.keys
+            )
 
     with between({"execute": lambda plan: _of_gold(case, plan)}):
         told = night(home, gold(max_fault_share=0.02), SOUND, before_publication=forged)
     assert told.published is not None
     [withheld] = told.published.withheld
-    assert "checks_passed: is recorded as finished, but 1 of its quality checks withhold it" in withheld.reason
+    assert (
+        "checks_passed: is recorded as finished, but 1 of its quality checks withhold it"
+        in withheld.reason
+    )
     assert "test_verdicts due_verdict_present" in withheld.reason
 
 
@@ -155,10 +211,15 @@ def test_a_run_that_is_mended_is_published_by_the_next_night(pattern: Path, tmp_
     told = night_with(case, home)
     assert [report.status for report in told.reports] == ["withheld", "finished"]
     assert "remove " in str(told.reports[0].reason)
-    for part in parts(plan_run(gold(), Home(home)).lake.folder("scores", **plan_run(gold(), Home(home)).keys)):
+    for part in parts(
+        plan_run(gold(), Home(home)).lake.folder("scores", **plan_run(gold(), Home(home)).keys)
+    ):
         part.unlink()
     told = night(home, gold(), SOUND)
-    assert [(report.status, report.model_calls) for report in told.reports] == [("finished", 0), ("finished", 0)]
+    assert [(report.status, report.model_calls) for report in told.reports] == [
+        ("finished", 0),
+        ("finished", 0),
+    ]
     assert told.published is not None
     assert told.published.n_runs_published == 2
 
@@ -166,7 +227,8 @@ def test_a_run_that_is_mended_is_published_by_the_next_night(pattern: Path, tmp_
 def write_answers(home: Path, path: Path, answer: str) -> None:
     """A recording of every turn that the sample's first dialogue asks for."""
     lines = [
-        f'{{"problem_id": "{problem}", "turn": {turn}, "sample": 0, "content": "{answer}"}}' for problem, turn in turns(home)
+        f'{{"problem_id": "{problem}", "turn": {turn}, "sample": 0, "content": "{answer}"}}'
+        for problem, turn in turns(home)
     ]
     path.write_text("\n".join(lines) + "\n")
 
@@ -178,7 +240,12 @@ def recorded(home: Path, path: Path, answer: str) -> EvaluationRequest:
 
 def turns(home: Path) -> list[tuple[str, int]]:
     plan = plan_run(SOUND, Home(home))
-    return [(w.dialog.problem_id, n) for w in plan.wanted if w.sample == 0 for n in range(1, len(w.dialog.instruction_ids) + 1)]
+    return [
+        (w.dialog.problem_id, n)
+        for w in plan.wanted
+        if w.sample == 0
+        for n in range(1, len(w.dialog.instruction_ids) + 1)
+    ]
 
 
 def test_answers_that_are_exchanged_while_a_run_is_under_way_are_refused(tmp_path: Path) -> None:

@@ -87,7 +87,9 @@ class Round:
         return bool(self.mismatches or self.leftovers)
 
     def __str__(self) -> str:
-        kills = ", ".join(f"{victim} {moment}" for victim, moment in zip(self.victims, self.moments, strict=True))
+        kills = ", ".join(
+            f"{victim} {moment}" for victim, moment in zip(self.victims, self.moments, strict=True)
+        )
         faults = "; ".join((*self.mismatches, *self.leftovers))
         said = f"FAILED: {faults}" if faults else "equal"
         what = f"{kills or 'too late, nothing killed'}; {self.extra_calls} calls repeated"
@@ -115,20 +117,29 @@ def play(number: int, seed: int, counter: Counter, uninterrupted: Tables, pace: 
             done.mismatches.append(str(fault).strip()[-1500:])
         done.extra_calls = counter.calls() - TURNS
         if counter.calls() > night.allowed:
-            done.mismatches.append(f"{counter.calls()} calls; {TURNS} turns and what was in flight are {night.allowed}")
+            done.mismatches.append(
+                f"{counter.calls()} calls; {TURNS} turns and what was in flight are {night.allowed}"
+            )
         done.leftovers = leftovers(night.home, night.temporary, night.pids())
     done.seconds = time.monotonic() - begun
     return done
 
 
-def _interrupt(night: Night, victim: Victim, moment: Moment, chance: random.Random, done: Round) -> None:
+def _interrupt(
+    night: Night, victim: Victim, moment: Moment, chance: random.Random, done: Round
+) -> None:
     """Begin the night and kill one of its processes at a moment; one that has no such process then loses another."""
     with night.started() as process:
         if not _reached(moment, night, process):
             return
         deadline = time.monotonic() + BWRAP_WAIT_S
         prey, found = _prey(night, process, victim, chance)
-        while victim == "bwrap" and found != victim and process.poll() is None and time.monotonic() < deadline:
+        while (
+            victim == "bwrap"
+            and found != victim
+            and process.poll() is None
+            and time.monotonic() < deadline
+        ):
             prey, found = _prey(night, process, victim, chance)
         victim = found
         try:
@@ -158,7 +169,9 @@ def _reached(moment: Moment, night: Night, process: "subprocess.Popen[str]") -> 
     return True
 
 
-def _prey(night: Night, process: "subprocess.Popen[str]", victim: Victim, chance: random.Random) -> tuple[psutil.Process, Victim]:
+def _prey(
+    night: Night, process: "subprocess.Popen[str]", victim: Victim, chance: random.Random
+) -> tuple[psutil.Process, Victim]:
     family = night.family()
     if victim == "server":
         record = read_record(night.home / "prefect")
@@ -166,7 +179,11 @@ def _prey(night: Night, process: "subprocess.Popen[str]", victim: Victim, chance
     else:
         marks = {"worker": "spawn_main", "bwrap": "bwrap", "driver": "flows.cli"}
         found = [p for p in family if any(marks[victim] in part for part in _command_line(p))]
-    return (chance.choice(found), victim) if found and victim != "driver" else (psutil.Process(process.pid), "driver")
+    return (
+        (chance.choice(found), victim)
+        if found and victim != "driver"
+        else (psutil.Process(process.pid), "driver")
+    )
 
 
 def _command_line(process: psutil.Process) -> list[str]:
@@ -208,29 +225,49 @@ def _uninterrupted(counter: Counter) -> tuple[Tables, Pace]:
 
 def summary(rounds: Sequence[Round]) -> str:
     """The closing table, a row for each victim."""
-    lines = [f"{'victim':10}{'kills':>7}{'mismatches':>12}{'extra calls':>13}{'leftovers':>11}{'seconds':>9}"]
+    lines = [
+        f"{'victim':10}{'kills':>7}{'mismatches':>12}{'extra calls':>13}{'leftovers':>11}{'seconds':>9}"
+    ]
     for victim in (*VICTIMS, "all"):
         of = [r for r in rounds if victim in (*r.victims, "all")]
         kills = sum(victim in (name, "all") for r in rounds for name in r.victims)
-        counts = (kills, sum(bool(r.mismatches) for r in of), sum(r.extra_calls for r in of), sum(bool(r.leftovers) for r in of))
-        lines.append(f"{victim:10}{counts[0]:7}{counts[1]:12}{counts[2]:13}{counts[3]:11}{sum(r.seconds for r in of):9.0f}")
-    return "\n".join(lines) + "\n(mismatches, calls, leftovers and seconds of a round count for each of its victims)"
+        counts = (
+            kills,
+            sum(bool(r.mismatches) for r in of),
+            sum(r.extra_calls for r in of),
+            sum(bool(r.leftovers) for r in of),
+        )
+        lines.append(
+            f"{victim:10}{counts[0]:7}{counts[1]:12}{counts[2]:13}{counts[3]:11}{sum(r.seconds for r in of):9.0f}"
+        )
+    return (
+        "\n".join(lines)
+        + "\n(mismatches, calls, leftovers and seconds of a round count for each of its victims)"
+    )
 
 
 def main() -> int:
     """Exit status 1 where a round failed."""
-    parser = argparse.ArgumentParser(prog="python -m tests.crash", description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.crash", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, help="this round alone, as it was")
-    parser.add_argument("--max-seconds", type=float, default=5400.0, help="no further round is begun after this long")
+    parser.add_argument(
+        "--max-seconds",
+        type=float,
+        default=5400.0,
+        help="no further round is begun after this long",
+    )
     asked = parser.parse_args()
     rounds: list[Round] = []
     begun = time.monotonic()
     with adopting_orphans(), counting_server(max_seconds=asked.max_seconds + 900) as counter:
         uninterrupted, pace = _uninterrupted(counter)
         print(
-            f"an uninterrupted night: {pace.head_s:.0f} s before the first answer, {pace.tail_s:.0f} s after the last", flush=True
+            f"an uninterrupted night: {pace.head_s:.0f} s before the first answer, {pace.tail_s:.0f} s after the last",
+            flush=True,
         )
         try:
             for number in range(asked.rounds) if asked.only is None else [asked.only]:

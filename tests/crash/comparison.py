@@ -11,11 +11,15 @@ from sandbox.host.abandoned import start_time
 from sandbox.host.memory_cgroup import _writable_parent
 from warehouse.connect import connect, identifier
 
-TIMES = frozenset({"started_at", "finished_at", "checked_at", "first_seen", "latency_s", "duration_s"})
+TIMES = frozenset(
+    {"started_at", "finished_at", "checked_at", "first_seen", "latency_s", "duration_s"}
+)
 """Clocks and how long things took."""
 ATTEMPTS = frozenset({"attempt", "part"})
 """An episode that a kill ended is taken up as a further attempt, and a part's name is made of episodes and attempts."""
-INVOCATION = frozenset({"night_id", "model_calls", "state_digest", "state", "work", "endpoints", "profiles"})
+INVOCATION = frozenset(
+    {"night_id", "model_calls", "state_digest", "state", "work", "endpoints", "profiles"}
+)
 """Of the latest invocation: which it was, what it did, paid and found out of endpoints, names and sizes of the parts it found."""
 MAY_DIFFER = TIMES | ATTEMPTS | INVOCATION
 SKIPPED = frozenset({"nights", "night_work", "stage_times", "failed_runs", "_loaded_parts"})
@@ -37,9 +41,13 @@ def tables(home: Path) -> Tables:
         ]
         found: dict[str, tuple[str, ...]] = {}
         for name in sorted(set(names) - SKIPPED):
-            columns = [row[0] for row in connection.execute(f"describe {identifier(name)}").fetchall()]
+            columns = [
+                row[0] for row in connection.execute(f"describe {identifier(name)}").fetchall()
+            ]
             kept = ", ".join(identifier(column) for column in columns if column not in MAY_DIFFER)
-            rows = connection.execute(f"select to_json(t)::varchar as line from (select {kept} from {identifier(name)}) as t")
+            rows = connection.execute(
+                f"select to_json(t)::varchar as line from (select {kept} from {identifier(name)}) as t"
+            )
             found[name] = tuple(sorted(line for (line,) in rows.fetchall()))
         return found
     finally:
@@ -64,13 +72,21 @@ def leftovers(home: Path, temporary: Path, pids: set[int]) -> list[str]:
         temporary: the processes' TMPDIR.
         pids: of all processes that there were.
     """
-    files = [p for p in home.rglob("*") if p.name.startswith(".writing-") or ".next" in p.name or p.suffix == ".part"]
+    files = [
+        p
+        for p in home.rglob("*")
+        if p.name.startswith(".writing-") or ".next" in p.name or p.suffix == ".part"
+    ]
     files += [p for p in (home / "journal").rglob("*") if p.is_file()]
     files += [p for p in (home / "dask").rglob("*") if p.is_file() and p.suffix != ".lock"]
     slots = temporary / f"parley-slots-{os.geteuid()}"
     files += [p for p in temporary.iterdir() if p != slots]
     locks = [p for p in (*home.rglob("*.lock"), *slots.glob("slot-*")) if _is_held(p)]
-    return [f"file {p}" for p in files] + [f"held lock {p}" for p in locks] + [f"cgroup {p}" for p in _cgroups(pids)]
+    return (
+        [f"file {p}" for p in files]
+        + [f"held lock {p}" for p in locks]
+        + [f"cgroup {p}" for p in _cgroups(pids)]
+    )
 
 
 def _is_held(path: Path) -> bool:
@@ -89,7 +105,11 @@ def _cgroups(pids: set[int]) -> list[Path]:
     if place is None:
         return []
     made = [(folder, *folder.name.split("-")[1:3]) for folder in place[0].glob("parley-*")]
-    return [folder for folder, pid, start in made if pid.isdigit() and int(pid) in pids and start_time(int(pid)) != start]
+    return [
+        folder
+        for folder, pid, start in made
+        if pid.isdigit() and int(pid) in pids and start_time(int(pid)) != start
+    ]
 
 
 def memory_of(process: psutil.Process) -> int:

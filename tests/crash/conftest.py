@@ -27,7 +27,9 @@ def with_earlier_nights(home: Path) -> None:
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory, server_url: str) -> Tables:
     """The tables of a night that ran from its beginning to its end."""
     with adopting_orphans(), counting_server(max_seconds=600) as counter:
-        night = Night(tmp_path_factory.mktemp("uninterrupted"), counter, {"PREFECT_API_URL": server_url})
+        night = Night(
+            tmp_path_factory.mktemp("uninterrupted"), counter, {"PREFECT_API_URL": server_url}
+        )
         with_earlier_nights(night.home)
         line = night.run().line()
         assert (line["episodes"], line["model_calls"], counter.calls()) == (60, TURNS, TURNS)

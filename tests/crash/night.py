@@ -98,7 +98,11 @@ class Counter:
     def under_way(self, start: float, end: float) -> int:
         """How many requests were open in a time span (monotonic seconds), each counted once."""
         before = [n for at, n in self.changes if at <= start][-1]
-        return before + sum(n > earlier for (_, earlier), (at, n) in itertools.pairwise(self.changes) if start < at <= end)
+        return before + sum(
+            n > earlier
+            for (_, earlier), (at, n) in itertools.pairwise(self.changes)
+            if start < at <= end
+        )
 
     def calls(self) -> int:
         return sum(self.server.prompts.values())
@@ -131,7 +135,9 @@ class Night:
         environ: further variables, for example PREFECT_API_URL of a standing server.
     """
 
-    def __init__(self, folder: Path, counter: Counter, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, counter: Counter, environ: Mapping[str, str] | None = None
+    ) -> None:
         self.folder, self.counter, self.home = folder, counter, folder / "home"
         self.temporary = folder / "tmp"
         self.temporary.mkdir(parents=True)
@@ -139,25 +145,43 @@ class Night:
         self.happened: list[Happened] = []
         self.allowed = TURNS
         """Calls that may have been made: each turn once, and what was in flight at each kill."""
-        self.environ = {**(environ or {}), "PARLEY_HOME": str(self.home), "TMPDIR": str(self.temporary)}
+        self.environ = {
+            **(environ or {}),
+            "PARLEY_HOME": str(self.home),
+            "TMPDIR": str(self.temporary),
+        }
         """Of the next invocation, besides this process's own."""
         self._strangers = {p.pid for p in psutil.Process().children(recursive=True)}
         write_plugin(folder / "plugin")
 
     def arguments(self) -> tuple[str, ...]:
         model = f"openai:mock@{self.counter.server.base_url}"
-        return ("run", "crash.six", "--model", model, "--revision", "1", "--concurrency", str(CONCURRENCY), "--json")
+        return (
+            "run",
+            "crash.six",
+            "--model",
+            model,
+            "--revision",
+            "1",
+            "--concurrency",
+            str(CONCURRENCY),
+            "--json",
+        )
 
     def _plan_folder(self) -> Path:
         return self.folder / f"plan-{self.n_invocations}"
 
     @contextmanager
-    def started(self, kills: Sequence[Kill] = (), arguments: Sequence[str] = ()) -> Iterator["subprocess.Popen[str]"]:
+    def started(
+        self, kills: Sequence[Kill] = (), arguments: Sequence[str] = ()
+    ) -> Iterator["subprocess.Popen[str]"]:
         """The command as a process, with a plan of kills; ended with the block, whatever was left of it."""
         self.n_invocations += 1
         plan = self._plan_folder()
         plan.mkdir()
-        (plan / "plan.json").write_text(json.dumps([asdict(kill) for kill in kills]), encoding="utf-8")
+        (plan / "plan.json").write_text(
+            json.dumps([asdict(kill) for kill in kills]), encoding="utf-8"
+        )
         path = os.pathsep.join(map(str, (INJECTED, self.folder / "plugin", ROOT)))
         with open(self.folder / "out.txt", "w") as out, open(self.folder / "err.txt", "w") as err:
             process = subprocess.Popen(
@@ -166,7 +190,12 @@ class Night:
                 stdout=out,
                 stderr=err,
                 text=True,
-                env={**os.environ, **self.environ, "PYTHONPATH": path, "PARLEY_CRASH_PLAN": str(plan)},
+                env={
+                    **os.environ,
+                    **self.environ,
+                    "PYTHONPATH": path,
+                    "PARLEY_CRASH_PLAN": str(plan),
+                },
                 cwd=self.folder,
                 start_new_session=True,
             )
@@ -186,20 +215,33 @@ class Night:
             process.wait(INVOCATION_LIMIT_S)
             return self.ended(process, begun, kills)
 
-    def ended(self, process: "subprocess.Popen[str]", begun: float, kills: Sequence[Kill] = ()) -> Ended:
+    def ended(
+        self, process: "subprocess.Popen[str]", begun: float, kills: Sequence[Kill] = ()
+    ) -> Ended:
         """What an ended invocation said; checks its kills and that no process is left."""
         left = self.wait_until_alone(END_LIMIT_S)
         gone_at = time.monotonic()
         # A bwrap that loses its parent in the first milliseconds is ended by the next command.
         left = [process for process in left if not kills or process.name() != "bwrap"]
         assert not left, f"left behind: {[p.cmdline() for p in left]}"
-        done = Ended(process.returncode, self._said("out.txt"), self._said("err.txt"), gone_at - begun)
+        done = Ended(
+            process.returncode, self._said("out.txt"), self._said("err.txt"), gone_at - begun
+        )
         marks = sorted(self._plan_folder().glob("[0-9]*.json"))
         said = [json.loads(mark.read_text(encoding="utf-8")) for mark in marks]
-        happened = [Happened(Kill(s["point"], s["victim"], s["nth"], tuple(s["signals"])), s["pid"], s["at"]) for s in said]
-        assert [h.kill for h in happened] == list(kills), f"kills that happened: {happened}; it said: {done}"
+        happened = [
+            Happened(
+                Kill(s["point"], s["victim"], s["nth"], tuple(s["signals"])), s["pid"], s["at"]
+            )
+            for s in said
+        ]
+        assert [h.kill for h in happened] == list(kills), (
+            f"kills that happened: {happened}; it said: {done}"
+        )
         for one in happened:
-            self.count(one, gone_at if one.kill.victim in ("driver", "group", "timeout") else one.at + 0.05)
+            self.count(
+                one, gone_at if one.kill.victim in ("driver", "group", "timeout") else one.at + 0.05
+            )
         return done
 
     def count(self, kill: Happened, until: float) -> None:
@@ -217,7 +259,11 @@ class Night:
 
     def family(self) -> list[psutil.Process]:
         """Living processes of the night, orphans included."""
-        return [p for p in _children() if p.pid not in self._strangers and p.status() != psutil.STATUS_ZOMBIE]
+        return [
+            p
+            for p in _children()
+            if p.pid not in self._strangers and p.status() != psutil.STATUS_ZOMBIE
+        ]
 
     def wait_until_alone(self, limit_s: float) -> list[psutil.Process]:
         """Who of the night's processes still lives after at most `limit_s`; reaps those that were orphaned and have ended."""
@@ -225,7 +271,10 @@ class Night:
         while True:
             for process in _children():
                 with suppress(psutil.NoSuchProcess, ChildProcessError):
-                    if process.pid not in self._strangers and process.status() == psutil.STATUS_ZOMBIE:
+                    if (
+                        process.pid not in self._strangers
+                        and process.status() == psutil.STATUS_ZOMBIE
+                    ):
                         os.waitpid(process.pid, os.WNOHANG)
             living = _still(self.family)
             if not living or time.monotonic() > deadline:
@@ -253,8 +302,12 @@ def write_plugin(
     agents = "[parley.agents]\n{} = {}\n".format(*agent) if agent else ""
     info = folder / f"parley_{name}-1.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: parley-{name}\nVersion: 1\n", encoding="ascii")
-    (info / "entry_points.txt").write_text(f"[parley.benchmarks]\n{name} = {benchmark}\n{agents}", encoding="ascii")
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: parley-{name}\nVersion: 1\n", encoding="ascii"
+    )
+    (info / "entry_points.txt").write_text(
+        f"[parley.benchmarks]\n{name} = {benchmark}\n{agents}", encoding="ascii"
+    )
 
 
 def kill_now(process: psutil.Process, victim: Victim) -> Happened:

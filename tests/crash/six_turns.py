@@ -11,7 +11,18 @@ from schemas.problem import Instruction, Problem, TestSuite
 from schemas.run import Limits
 from schemas.score import Score, UnscoredReason
 from schemas.verdict import Outcome
-from tasks.benchmarks.contract import About, Benchmark, Data, Due, Programs, ScoreRequest, Scores, Setting, Staged, TestRun
+from tasks.benchmarks.contract import (
+    About,
+    Benchmark,
+    Data,
+    Due,
+    Programs,
+    ScoreRequest,
+    Scores,
+    Setting,
+    Staged,
+    TestRun,
+)
 from tasks.language.code_block import first_python_block
 
 N_DIALOGS, N_TURNS = 60, 6
@@ -23,14 +34,21 @@ _FAILING = 4
 
 def stage(source: Path, dataset_version: str) -> Staged:
     """The same dialogues whatever lies at `source`."""
-    problems, dialogs = zip(*(_row(number, dataset_version) for number in range(N_DIALOGS)), strict=True)
+    problems, dialogs = zip(
+        *(_row(number, dataset_version) for number in range(N_DIALOGS)), strict=True
+    )
     return Staged(dialogs, problems, (), n_input=N_DIALOGS)
 
 
 def _row(number: int, version: str) -> tuple[Problem, Dialog]:
     name = f"problem/{number:02}"
-    texts = tuple(f"Problem {number}, round {turn}: write solve()." for turn in range(1, N_TURNS + 1))
-    tests = (f"assert solve().startswith('turn {N_TURNS} of ')", f"assert {number} % {_FAILING} != 0")
+    texts = tuple(
+        f"Problem {number}, round {turn}: write solve()." for turn in range(1, N_TURNS + 1)
+    )
+    tests = (
+        f"assert solve().startswith('turn {N_TURNS} of ')",
+        f"assert {number} % {_FAILING} != 0",
+    )
     digest = content_id([name, texts, tests])
     problem = Problem(
         benchmark=NAME,
@@ -67,7 +85,9 @@ def _instruction(turn: int) -> str:
     return "base" if turn == 1 else f"round {turn}"
 
 
-def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]) -> Sequence[TestRun]:
+def test_runs(
+    problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]
+) -> Sequence[TestRun]:
     """The last answer, with the last round's tests."""
     answer = episode.answer(N_TURNS)
     code = None if answer is None else first_python_block(answer)

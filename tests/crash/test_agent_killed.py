@@ -15,7 +15,9 @@ from tests.tasks.dialogue.agents.outside_scripts import needs
 from warehouse.connect import query
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
-COMMAND = 'cd /testbed/ledger; export LAST={number}; echo "$LAST" >> steps.txt; cat steps.txt | wc -l'
+COMMAND = (
+    'cd /testbed/ledger; export LAST={number}; echo "$LAST" >> steps.txt; cat steps.txt | wc -l'
+)
 FINISH = ("finish", json.dumps({"message": "Counted."}))
 SUBMIT = ("bash", json.dumps({"command": "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"}))
 ASK = ("message_user", json.dumps({"message": "How far shall I count?"}))
@@ -24,7 +26,9 @@ SIMULATED = {"You play a person who uses": REPLY, "A person reports a software p
 """Beginning of a prompt of the simulated user -> its answer."""
 
 
-def counting(n_steps: int, end: tuple[str, str] = FINISH, asks_at: int = 0) -> Callable[[Messages], str | Reply]:
+def counting(
+    n_steps: int, end: tuple[str, str] = FINISH, asks_at: int = 0
+) -> Callable[[Messages], str | Reply]:
     """Step n writes the n-th line of a file and says how many there are; the last step ends the work, one may ask the user."""
 
     def count_on(messages: Messages) -> str | Reply:
@@ -49,9 +53,14 @@ def run_of(counter: Counter, agent: str, setting: str) -> tuple[str, ...]:
 
 def lines_added(night: Night) -> list[str]:
     """Return the lines that the published patch adds."""
-    patches = query(night.home, "select content from steps where kind = 'artifact' and content like 'diff --git%'")[1]
+    patches = query(
+        night.home,
+        "select content from steps where kind = 'artifact' and content like 'diff --git%'",
+    )[1]
     ((patch,),) = patches
-    return [row[1:] for row in patch.splitlines() if row.startswith("+") and not row.startswith("+++")]
+    return [
+        row[1:] for row in patch.splitlines() if row.startswith("+") and not row.startswith("+++")
+    ]
 
 
 def counts(night: Night) -> list[int]:
@@ -72,7 +81,9 @@ def test_a_killed_agent_goes_on_at_the_next_step(tmp_path: Path, server_url: str
     assert (line["status"], line["owed"], line["n_unscored"]) == ("finished", 0, 0)
     assert before == killed_at
     assert counter.calls() == n_steps, "no answer was asked for twice"
-    assert counts(night) == list(range(1, n_steps)), "each command found the lines of those before it, once each"
+    assert counts(night) == list(range(1, n_steps)), (
+        "each command found the lines of those before it, once each"
+    )
     assert lines_added(night) == [str(n) for n in range(1, n_steps)]
     scores = dict(query(night.home, "select metric, value from scores")[1])
     assert (scores["agent_steps"], scores["resolved"]) == (n_steps, 0.0)
@@ -94,7 +105,9 @@ def test_a_killed_agent_of_another_project_goes_on_after_its_users_reply(
         night = Night(tmp_path, counter, {"PREFECT_API_URL": server_url})
         run = run_of(counter, agent, "full")
         assert night.run([Kill("between turns", "driver", killed_at)], run).code == -9
-        assert asks_at + len(SIMULATED) < counter.calls() < n_steps + len(SIMULATED), "killed between reply and end"
+        assert asks_at + len(SIMULATED) < counter.calls() < n_steps + len(SIMULATED), (
+            "killed between reply and end"
+        )
         line = night.run(arguments=run).line()
     assert (line["status"], line["owed"], line["n_unscored"]) == ("finished", 0, 0)
     assert counter.calls() == n_steps + len(SIMULATED), "no answer was asked for twice"
@@ -102,5 +115,8 @@ def test_a_killed_agent_of_another_project_goes_on_after_its_users_reply(
     counted = [n for n in range(1, n_steps) if n != asks_at]
     assert counts(night) == list(range(1, len(counted) + 1)), "no command ran twice"
     assert lines_added(night) == list(map(str, counted))
-    said = query(night.home, "select content from steps where kind = 'message' and role = 'user' order by turn")[1]
+    said = query(
+        night.home,
+        "select content from steps where kind = 'message' and role = 'user' order by turn",
+    )[1]
     assert [content for (content,) in said][1:] == [REPLY]

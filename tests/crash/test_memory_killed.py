@@ -17,7 +17,9 @@ ABOUT_TALK = "len(list_filter(labels, lambda one : one.key = 'of_talk')) > 0"
 
 
 @pytest.mark.parametrize("agent", ["hipporag", "a-mem"])
-def test_what_is_remembered_is_made_anew_from_the_kept_steps(agent: str, tmp_path: Path, server_url: str) -> None:
+def test_what_is_remembered_is_made_anew_from_the_kept_steps(
+    agent: str, tmp_path: Path, server_url: str
+) -> None:
     said: dict[str, object] = {}
     calls: dict[str, int] = {}
     with embedding_server(dim=16) as embedder:
@@ -26,15 +28,44 @@ def test_what_is_remembered_is_made_anew_from_the_kept_steps(agent: str, tmp_pat
                 counter.server.answer = lambda messages: reply(messages[-1]["content"])
                 night = Night(tmp_path / name, counter, {"PREFECT_API_URL": server_url})
                 model = f"openai:mock@{counter.server.base_url}"
-                run = ("run", "unidial.locomo", "--dataset-version", "sample", "--model", model, "--revision", "1")
-                vectors = ("--embedder", f"openai:mock-embedder@{embedder.base_url}", "--embedder-revision", "1")
-                run = (*run, "--agent", agent, *vectors, "--concurrency", str(AT_ONCE), "--workers", "1", "--json")
+                run = (
+                    "run",
+                    "unidial.locomo",
+                    "--dataset-version",
+                    "sample",
+                    "--model",
+                    model,
+                    "--revision",
+                    "1",
+                )
+                vectors = (
+                    "--embedder",
+                    f"openai:mock-embedder@{embedder.base_url}",
+                    "--embedder-revision",
+                    "1",
+                )
+                run = (
+                    *run,
+                    "--agent",
+                    agent,
+                    *vectors,
+                    "--concurrency",
+                    str(AT_ONCE),
+                    "--workers",
+                    "1",
+                    "--json",
+                )
                 if kills:
                     assert night.run(kills, run).code == -9
                 line = night.run(arguments=run).line()
             assert (line["status"], line["owed"], line["n_unscored"]) == ("finished", 0, 0)
             about_talk = [row[1:] for row in query(night.home, SAID.format(ABOUT_TALK))[1]]
-            said[name] = sorted(about_talk), query(night.home, SAID.format(f"not ({ABOUT_TALK})"))[1]
+            said[name] = (
+                sorted(about_talk),
+                query(night.home, SAID.format(f"not ({ABOUT_TALK})"))[1],
+            )
             calls[name] = counter.calls()
     assert said["killed"] == said["whole"]
-    assert calls["whole"] <= calls["killed"] <= calls["whole"] + AT_ONCE, "what was in flight may be asked again"
+    assert calls["whole"] <= calls["killed"] <= calls["whole"] + AT_ONCE, (
+        "what was in flight may be asked again"
+    )

@@ -16,7 +16,12 @@ from tests.crash.conftest import with_earlier_nights
 from tests.crash.night import TURNS, Kill, Night, counting_server
 from warehouse.connect import query
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(1200), pytest.mark.usefixtures("bubblewrap")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.long,
+    pytest.mark.timeout(1200),
+    pytest.mark.usefixtures("bubblewrap"),
+]
 
 
 @pytest.fixture
@@ -42,18 +47,27 @@ EXECUTE = (
 PUBLISH = ("scores written", "warehouse copied", "before warehouse rename")
 
 
-def test_a_night_killed_at_every_named_point_equals_one_that_was_not(night: Night, uninterrupted: Tables) -> None:
+def test_a_night_killed_at_every_named_point_equals_one_that_was_not(
+    night: Night, uninterrupted: Tables
+) -> None:
     standing = night.environ.pop("PREFECT_API_URL")
     assert night.run(CONVERSE).code == -9, "with a server of its own, which is killed, too"
     night.environ["PREFECT_API_URL"] = standing
     assert night.run(EXECUTE).code == -9
     for point in PUBLISH:
         assert night.run([Kill(point, "driver")]).code == -9
-        assert query(night.home, "select count(*) from runs where benchmark = 'crash'")[1] == [(0,)], "nothing is half published"
+        assert query(night.home, "select count(*) from runs where benchmark = 'crash'")[1] == [
+            (0,)
+        ], "nothing is half published"
     assert night.run([Kill("after warehouse rename", "driver")]).code == -9
     assert differences(tables(night.home), uninterrupted) == []
     line = night.run().line()
-    assert (line["episodes"], line["owed"], line["model_calls"], line["status"]) == (60, 0, 0, "finished")
+    assert (line["episodes"], line["owed"], line["model_calls"], line["status"]) == (
+        60,
+        0,
+        0,
+        "finished",
+    )
     assert differences(tables(night.home), uninterrupted) == []
     assert TURNS <= night.counter.calls() <= night.allowed
     assert leftovers(night.home, night.temporary, night.pids()) == []
@@ -76,7 +90,9 @@ STOPS = (
 )
 
 
-def test_a_night_that_is_asked_to_stop_ends_soon_and_goes_on(night: Night, uninterrupted: Tables) -> None:
+def test_a_night_that_is_asked_to_stop_ends_soon_and_goes_on(
+    night: Night, uninterrupted: Tables
+) -> None:
     standing = night.environ.pop("PREFECT_API_URL")
     stop(night, Kill("after server rename", "driver", signals=TERM))
     night.environ["PREFECT_API_URL"] = standing
@@ -92,6 +108,8 @@ def stop(night: Night, kill: Kill) -> None:
     """A night that is stopped as a container or `timeout` stops it: in time, with what to type, and without a process left."""
     ended = night.run([kill], (*night.arguments(), "--workers", "1"))
     assert time.monotonic() - night.happened[-1].at < END_LIMIT_S + 2, kill
-    assert ended.code == (TERMINATED if signal.SIGTERM in kill.signals else INTERRUPTED), f"{kill}: {ended}"
+    assert ended.code == (TERMINATED if signal.SIGTERM in kill.signals else INTERRUPTED), (
+        f"{kill}: {ended}"
+    )
     assert ended.err.count("go on with: parley run crash.six") == 1, f"{kill}: {ended}"
     assert not any(word in ended.err for word in ("Traceback", "leaked")), f"{kill}: {ended}"

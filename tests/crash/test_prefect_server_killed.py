@@ -22,7 +22,9 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_a_killed_server_is_back_on_its_port_with_what_it_knew_and_a_stopped_one_is_not(home: Path) -> None:
+def test_a_killed_server_is_back_on_its_port_with_what_it_knew_and_a_stopped_one_is_not(
+    home: Path,
+) -> None:
     from prefect import flow
     from prefect.client.orchestration import SyncPrefectClient, get_client
 
@@ -42,7 +44,10 @@ def test_a_killed_server_is_back_on_its_port_with_what_it_knew_and_a_stopped_one
         with get_client(sync_client=True) as client:
             assert isinstance(client, SyncPrefectClient)
             runs = client.request("POST", "/flow_runs/filter", json={}).json()
-            assert sorted(run["name"] for run in runs) == ["before and after 1", "before and after 2"]
+            assert sorted(run["name"] for run in runs) == [
+                "before and after 1",
+                "before and after 2",
+            ]
         process = psutil.Process(again.pid)
         assert stop_server(home, force=True), "on purpose, this time"
         time.sleep(1.2)  # two looks of the watch, which misses nothing

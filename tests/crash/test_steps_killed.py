@@ -27,7 +27,9 @@ REQUESTS, CALLS = N_TURNS * REQUESTS_A_TURN, N_TURNS * CALLS_A_TURN
 
 
 @pytest.mark.parametrize(
-    ("answers", "flags"), [(take_notes, ()), (take_notes_as_text, ("--tools-as-text",))], ids=["native-tools", "tools-as-text"]
+    ("answers", "flags"),
+    [(take_notes, ()), (take_notes_as_text, ("--tools-as-text",))],
+    ids=["native-tools", "tools-as-text"],
 )
 def test_a_turn_of_many_steps_goes_on_where_it_was_killed(
     tmp_path: Path, server_url: str, answers: Callable[[Messages], Reply], flags: tuple[str, ...]
@@ -37,10 +39,33 @@ def test_a_turn_of_many_steps_goes_on_where_it_was_killed(
         counter.server.answer = answers
         night = Night(tmp_path, counter, {"PREFECT_API_URL": server_url, LOG: str(log)})
         module = "tests.tasks.benchmarks.noting"
-        write_plugin(tmp_path / "plugin", "noting", f"{module}:BENCHMARK", agent=("notes", f"{module}:AGENT"))
+        write_plugin(
+            tmp_path / "plugin", "noting", f"{module}:BENCHMARK", agent=("notes", f"{module}:AGENT")
+        )
         model = f"openai:mock@{counter.server.base_url}"
-        run = ("run", "noting.talk", "--dataset-version", "sample", "--model", model, "--revision", "1")
-        run = (*run, "--agent", "notes", "--agent-option", "style=loud", "--concurrency", "2", "--workers", "1", *flags, "--json")
+        run = (
+            "run",
+            "noting.talk",
+            "--dataset-version",
+            "sample",
+            "--model",
+            model,
+            "--revision",
+            "1",
+        )
+        run = (
+            *run,
+            "--agent",
+            "notes",
+            "--agent-option",
+            "style=loud",
+            "--concurrency",
+            "2",
+            "--workers",
+            "1",
+            *flags,
+            "--json",
+        )
         assert night.run([Kill("between turns", "driver", 2 * REQUESTS_A_TURN + 6)], run).code == -9
         line = night.run(arguments=run).line()
         again = night.run(arguments=(*run, "--resume", line["run_id"])).line()
@@ -63,9 +88,15 @@ def check_tables(home: Path) -> None:
         "tool_call": REQUESTS - N_TURNS,
         "observation": CALLS,
     }
-    said = query(home, "select problem_id, turn, content from turns where role = 'assistant' order by all")[1]
-    assert said == [(name, n, expected(name, n)) for name in ("d0", "d1") for n in range(1, N_ROUNDS + 1)]
-    assert query(home, "select model, calls, n_turns from costs")[1] == [("openai:mock+notes", REQUESTS, N_TURNS)]
+    said = query(
+        home, "select problem_id, turn, content from turns where role = 'assistant' order by all"
+    )[1]
+    assert said == [
+        (name, n, expected(name, n)) for name in ("d0", "d1") for n in range(1, N_ROUNDS + 1)
+    ]
+    assert query(home, "select model, calls, n_turns from costs")[1] == [
+        ("openai:mock+notes", REQUESTS, N_TURNS)
+    ]
     [(episode,)] = query(home, "select episode_id from episodes where problem_id = 'd1'")[1]
     shown = transcript_text(Home.at(home), episode)
     assert '→ write_note (call_0): {"note": "d1.1.0"}' in shown

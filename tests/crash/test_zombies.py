@@ -68,7 +68,9 @@ def counter() -> Iterator[Counter]:
 
 
 @pytest.fixture
-def plan(home: Path, tmp_path: Path, counter: Counter, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunPlan]:
+def plan(
+    home: Path, tmp_path: Path, counter: Counter, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[RunPlan]:
     write_plugin(tmp_path / "plugin")
     monkeypatch.syspath_prepend(tmp_path / "plugin")
     request = EvaluationRequest(
@@ -81,7 +83,9 @@ def plan(home: Path, tmp_path: Path, counter: Counter, monkeypatch: pytest.Monke
 
 
 @contextmanager
-def stopped(shard: Any, folder: Path, begun: Callable[[], bool] = lambda: False) -> Iterator["subprocess.Popen[str]"]:
+def stopped(
+    shard: Any, folder: Path, begun: Callable[[], bool] = lambda: False
+) -> Iterator["subprocess.Popen[str]"]:
     """A worker process that plays the shard until `begun` says so, and is stopped there; at a program it stops by itself."""
     (folder / "shard").write_bytes(pickle.dumps(shard))
     zombie = subprocess.Popen(
@@ -123,7 +127,10 @@ def come_back(zombie: "subprocess.Popen[str]") -> str:
 def contents(folder: Path) -> dict[str, str]:
     """Every file below a folder, by the digest of its content."""
     files = (path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+    }
 
 
 def play(plan: RunPlan, context: RunContext, name: str) -> None:
@@ -144,7 +151,9 @@ def n_journaled(plan: RunPlan) -> int:
     return sum(step.role is Role.ASSISTANT for known in unfinished for step in known.steps)
 
 
-def test_a_worker_that_comes_back_to_a_dialogue_changes_nothing(plan: RunPlan, counter: Counter, tmp_path: Path) -> None:
+def test_a_worker_that_comes_back_to_a_dialogue_changes_nothing(
+    plan: RunPlan, counter: Counter, tmp_path: Path
+) -> None:
     context = replace(context_for(plan, workers=1, cores=1), concurrency=48)
     tries, journal = plan.home.tries(plan.run_id), plan.home.journal(plan.run_id)
     with shard_try(tries, "night-0"):
@@ -154,7 +163,10 @@ def test_a_worker_that_comes_back_to_a_dialogue_changes_nothing(plan: RunPlan, c
             counter.server.holds_after = None
             assert max(len(known.steps) for known in read_journal(journal, ids(plan)).values()) >= 2
             play(plan, context, "night-1")
-            lake, rows = contents(plan.lake.root), episode_rows(plan.lake, "crash", plan.keys["model"], ids(plan))
+            lake, rows = (
+                contents(plan.lake.root),
+                episode_rows(plan.lake, "crash", plan.keys["model"], ids(plan)),
+            )
             calls = counter.calls()
             assert come_back(zombie) == "ShardTaken"
     assert contents(plan.lake.root) == lake
@@ -164,7 +176,9 @@ def test_a_worker_that_comes_back_to_a_dialogue_changes_nothing(plan: RunPlan, c
     assert not plan.owed()
 
 
-def test_a_worker_that_comes_back_to_a_program_does_not_replace_its_verdict(plan: RunPlan, tmp_path: Path) -> None:
+def test_a_worker_that_comes_back_to_a_program_does_not_replace_its_verdict(
+    plan: RunPlan, tmp_path: Path
+) -> None:
     context = replace(context_for(plan, workers=1, cores=1), concurrency=48)
     play(plan, context, "night-0")
     episodes = read_episodes(plan.lake, "crash", plan.keys["model"], ids(plan))
@@ -195,10 +209,21 @@ def test_a_second_end_of_an_episode_changes_neither_lake_nor_warehouse(tmp_path:
     publish(tmp_path)
     run = lake.alpha_2
     ids = [run.episode_id(problem, sample) for problem in ("P1", "P2", "P3") for sample in (0, 1)]
-    rows, shown = episode_rows(Lake(tmp_path / "lake"), "codeif", run.subject.label, ids), tables(tmp_path)
-    finished = next(row for row in from_arrow(rows, Episode) if row.stop_reason is StopReason.FINISHED and row.attempt == 2)
-    for n, (attempt, later) in enumerate(((1, "2025-01-01T00:00:00Z"), (2, "2027-01-01T00:00:00Z"))):
-        steps = tuple(step.model_copy(update={"content": "from a zombie"}) for step in finished.steps)
+    rows, shown = (
+        episode_rows(Lake(tmp_path / "lake"), "codeif", run.subject.label, ids),
+        tables(tmp_path),
+    )
+    finished = next(
+        row
+        for row in from_arrow(rows, Episode)
+        if row.stop_reason is StopReason.FINISHED and row.attempt == 2
+    )
+    for n, (attempt, later) in enumerate(
+        ((1, "2025-01-01T00:00:00Z"), (2, "2027-01-01T00:00:00Z"))
+    ):
+        steps = tuple(
+            step.model_copy(update={"content": "from a zombie"}) for step in finished.steps
+        )
         row = finished.model_copy(update={"attempt": attempt, "finished_at": later, "steps": steps})
         run.write("episodes", [row], f"0-zombie-{n}")
         run.write("episodes", [row], f"z-zombie-{n}")

@@ -29,7 +29,12 @@ from tasks.storage.home import Home
 from tests.fixtures.model_server import ModelServer
 
 METRICS_OF_EACH_TURN = 4
-QUICK: dict[str, Any] = {"max_tries": 3, "backoff_s": 0.01, "max_backoff_s": 0.02, "max_retry_after_s": 0.1}
+QUICK: dict[str, Any] = {
+    "max_tries": 3,
+    "backoff_s": 0.01,
+    "max_backoff_s": 0.02,
+    "max_retry_after_s": 0.1,
+}
 
 
 @contextmanager
@@ -37,7 +42,13 @@ def local_client() -> Iterator[Any]:
     """A Dask client whose one worker is this process."""
     from distributed import Client
 
-    with Client(processes=False, n_workers=1, threads_per_worker=8, dashboard_address=None, set_as_default=False) as client:
+    with Client(
+        processes=False,
+        n_workers=1,
+        threads_per_worker=8,
+        dashboard_address=None,
+        set_as_default=False,
+    ) as client:
         yield client
 
 
@@ -67,11 +78,17 @@ class Night:
     home: Path
     seed: int
 
-    def play(self, server: ModelServer, *, limit: int = 2, timeout_s: float = 20.0, concurrency: int = 4) -> PlayedNight:
+    def play(
+        self, server: ModelServer, *, limit: int = 2, timeout_s: float = 20.0, concurrency: int = 4
+    ) -> PlayedNight:
         """Converse, execute and score what is owed."""
         request = EvaluationRequest(
-            model=ModelRequest(spec=f"openai:mock@{server.base_url}", timeout_s=timeout_s, revision="r1"),
-            benchmark=BenchmarkRequest(name="codeif.static", dataset_version="sample", limit=limit, seed=self.seed),
+            model=ModelRequest(
+                spec=f"openai:mock@{server.base_url}", timeout_s=timeout_s, revision="r1"
+            ),
+            benchmark=BenchmarkRequest(
+                name="codeif.static", dataset_version="sample", limit=limit, seed=self.seed
+            ),
             sandbox="none",
             concurrency=concurrency,
             workers=1,
@@ -91,18 +108,37 @@ def assert_nothing_is_dropped_or_made_zero(played: PlayedNight) -> None:
     plan = played.plan
     wanted = {w.episode_id for w in plan.wanted}
     assert {e.episode_id for e in played.episodes} == wanted
-    assert {row.episode_id for row in plan.lake.read("run_episodes", RunEpisode, **plan.keys)} == wanted
+    assert {
+        row.episode_id for row in plan.lake.read("run_episodes", RunEpisode, **plan.keys)
+    } == wanted
     due = sum(
-        1 if name == FUNCTIONALITY_EXTENSION else METRICS_OF_EACH_TURN for w in plan.wanted for name in w.dialog.instruction_ids
+        1 if name == FUNCTIONALITY_EXTENSION else METRICS_OF_EACH_TURN
+        for w in plan.wanted
+        for name in w.dialog.instruction_ids
     )
     n = sum(s.value is not None for s in played.scores)
-    n_unscored = sum(s.unscored_reason is not None and s.unscored_reason.is_fault for s in played.scores)
-    n_not_applicable = sum(s.unscored_reason is not None and not s.unscored_reason.is_fault for s in played.scores)
+    n_unscored = sum(
+        s.unscored_reason is not None and s.unscored_reason.is_fault for s in played.scores
+    )
+    n_not_applicable = sum(
+        s.unscored_reason is not None and not s.unscored_reason.is_fault for s in played.scores
+    )
     assert n + n_unscored + n_not_applicable == due == len(played.scores)
-    decided = {(v.episode_id, v.turn) for v in played.verdicts if v.outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT)}
-    answered = {(e.episode_id, s.turn) for e in played.episodes for s in e.steps if s.role.value == "assistant"}
+    decided = {
+        (v.episode_id, v.turn)
+        for v in played.verdicts
+        if v.outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT)
+    }
+    answered = {
+        (e.episode_id, s.turn)
+        for e in played.episodes
+        for s in e.steps
+        if s.role.value == "assistant"
+    }
     refused = {e.episode_id for e in played.episodes if e.stop_reason is StopReason.REFUSED}
-    assert {one for one in decided if one[0] not in refused} == {one for one in answered if one[0] not in refused}
+    assert {one for one in decided if one[0] not in refused} == {
+        one for one in answered if one[0] not in refused
+    }
     for s in played.scores:
         if (s.episode_id, s.turn) not in answered and s.episode_id not in refused:
             assert s.value is None, s

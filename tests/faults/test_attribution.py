@@ -19,7 +19,18 @@ from tests.faults.nights import (
 from tests.fixtures.misbehaviour import FILTERED, MISBEHAVIOUR, TRUNCATED
 from tests.fixtures.model_server import Reply, model_server
 
-SERVER_S = ("429", "429 with Retry-After", "500", "503", "hang", "drip", "reset", "truncated body", "not JSON", "empty choices")
+SERVER_S = (
+    "429",
+    "429 with Retry-After",
+    "500",
+    "503",
+    "hang",
+    "drip",
+    "reset",
+    "truncated body",
+    "not JSON",
+    "empty choices",
+)
 """Faults of the server that another try mends."""
 pytestmark = pytest.mark.slow
 
@@ -50,11 +61,15 @@ def test_a_fault_of_the_server_is_asked_again_and_leaves_no_trace(night: Night, 
     assert played.requests >= 2 + sum(len(e.steps) // 2 for e in played.episodes)
     assert_calls_are_counted(played)
     assert_nothing_is_dropped_or_made_zero(played)
-    assert not [s for s in played.scores if s.unscored_reason is not None and s.unscored_reason.is_fault]
+    assert not [
+        s for s in played.scores if s.unscored_reason is not None and s.unscored_reason.is_fault
+    ]
 
 
 @pytest.mark.parametrize("name", ["429", "500", "reset", "not JSON"])
-def test_a_fault_that_stays_is_infra_owed_again_and_withholds_the_run(night: Night, name: str) -> None:
+def test_a_fault_that_stays_is_infra_owed_again_and_withholds_the_run(
+    night: Night, name: str
+) -> None:
     """One conversation is never answered; all others are. The next command pays for what is owed alone."""
     cursed: list[str] = []
 
@@ -92,7 +107,9 @@ def test_a_fault_that_stays_is_infra_owed_again_and_withholds_the_run(night: Nig
         (FILTERED, "content filter"),
     ],
 )
-def test_a_refused_conversation_is_the_model_s_failure_with_its_own_reason(night: Night, reply: Reply, said: str) -> None:
+def test_a_refused_conversation_is_the_model_s_failure_with_its_own_reason(
+    night: Night, reply: Reply, said: str
+) -> None:
     """The second answer of the first episode: it is not infra, not asked again, not an empty program that scores 0."""
     with model_server([Reply(), reply]) as server:
         played = night.play(server, limit=2, concurrency=1)
@@ -107,7 +124,9 @@ def test_a_refused_conversation_is_the_model_s_failure_with_its_own_reason(night
     assert_calls_are_counted(played)
     assert_nothing_is_dropped_or_made_zero(played)
     without = [v for v in played.verdicts if v.episode_id == refused.episode_id and v.turn > 1]
-    assert {(v.outcome, v.detail) for v in without} == {(Outcome.ERROR if too_long else Outcome.FAILED, refused.error)}
+    assert {(v.outcome, v.detail) for v in without} == {
+        (Outcome.ERROR if too_long else Outcome.FAILED, refused.error)
+    }
     missing = [s for s in played.scores if s.episode_id == refused.episode_id and s.turn > 1]
     if too_long:
         assert {s.unscored_reason for s in missing} == {UnscoredReason.CONTEXT_LENGTH}
@@ -116,7 +135,9 @@ def test_a_refused_conversation_is_the_model_s_failure_with_its_own_reason(night
     assert played.withheld_because is None
 
 
-@pytest.mark.parametrize("reply", [TRUNCATED, Reply(content=TRUNCATED.content, finish_reason="content_filter")])
+@pytest.mark.parametrize(
+    "reply", [TRUNCATED, Reply(content=TRUNCATED.content, finish_reason="content_filter")]
+)
 def test_a_cut_answer_is_judged_as_it_is_and_counted(night: Night, reply: Reply) -> None:
     from tasks.planning.reporting.report import tally
 
@@ -136,7 +157,9 @@ def test_without_usage_tokens_are_unknown_and_nothing_else_changes(night: Night)
     with model_server(choose=lambda *_: MISBEHAVIOUR["no usage"]) as server:
         played = night.play(server)
     assert stops(played) == {StopReason.FINISHED: 2}
-    assert {(s.input_tokens, s.output_tokens) for e in played.episodes for s in e.steps} == {(None, None)}
+    assert {(s.input_tokens, s.output_tokens) for e in played.episodes for s in e.steps} == {
+        (None, None)
+    }
     assert played.withheld_because is None
 
 

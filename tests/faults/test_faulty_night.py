@@ -21,7 +21,11 @@ SAMPLES = 4
 SEED = 129
 """Draws every misbehaviour at least once in the sample's 32 dialogues, and no other model at the very first answer."""
 REFUSALS = (MISBEHAVIOUR["context length"], MISBEHAVIOUR["content filter"])
-SERVER_S = [reply for reply in MISBEHAVIOUR.values() if reply not in (*REFUSALS, TRUNCATED, MISBEHAVIOUR["no usage"])]
+SERVER_S = [
+    reply
+    for reply in MISBEHAVIOUR.values()
+    if reply not in (*REFUSALS, TRUNCATED, MISBEHAVIOUR["no usage"])
+]
 
 
 def due() -> Counter[str]:
@@ -68,7 +72,17 @@ def test_a_night_of_one_percent_of_each_fault(standing_home: Path) -> None:
         return given[-1]
 
     with model_server(choose=kept) as server:
-        run = (*SAMPLE, "--model", f"openai:mock@{server.base_url}", "--revision", "1", "--samples", SAMPLES, "--sandbox", "none")
+        run = (
+            *SAMPLE,
+            "--model",
+            f"openai:mock@{server.base_url}",
+            "--revision",
+            "1",
+            "--samples",
+            SAMPLES,
+            "--sandbox",
+            "none",
+        )
         run = (*run, "--timeout-s", "3", "--concurrency", "16", "--json")
         done = parley(standing_home, *run)
         n_requests = len(server.bodies)
@@ -79,7 +93,12 @@ def test_a_night_of_one_percent_of_each_fault(standing_home: Path) -> None:
 
         line = json.loads(done.out)
         assert done.code == 0, done.err
-        assert (line["episodes"], line["owed"], line["n_infra"], line["published"]) == (8 * SAMPLES, 0, 0, True)
+        assert (line["episodes"], line["owed"], line["n_infra"], line["published"]) == (
+            8 * SAMPLES,
+            0,
+            0,
+            True,
+        )
         assert line["model_calls"] == n_requests
         n_filtered = sum(reply == MISBEHAVIOUR["content filter"] for reply in given)
         (record,) = rows(standing_home, "SELECT status, n_refused, n_truncated FROM runs")
@@ -90,9 +109,18 @@ def test_a_night_of_one_percent_of_each_fault(standing_home: Path) -> None:
     assert again.code == 0, again.err
     assert_denominators_add_up(standing_home)
     assert_answers_are_the_model_s(standing_home, n_cut)
-    stops = {r["stop_reason"]: r["n"] for r in rows(standing_home, "SELECT stop_reason, count(*) n FROM episodes GROUP BY ALL")}
-    assert stops == {"finished": 8 * SAMPLES - n_refused, "refused": n_filtered, "subject_error": n_refused - n_filtered}
-    unscored = rows(standing_home, "SELECT DISTINCT unscored_reason r FROM scores WHERE value IS NULL")
+    stops = {
+        r["stop_reason"]: r["n"]
+        for r in rows(standing_home, "SELECT stop_reason, count(*) n FROM episodes GROUP BY ALL")
+    }
+    assert stops == {
+        "finished": 8 * SAMPLES - n_refused,
+        "refused": n_filtered,
+        "subject_error": n_refused - n_filtered,
+    }
+    unscored = rows(
+        standing_home, "SELECT DISTINCT unscored_reason r FROM scores WHERE value IS NULL"
+    )
     assert {row["r"] for row in unscored} <= {"context_length", "nothing_to_forget", "refused"}
 
 

@@ -39,20 +39,27 @@ class Restartable:
         await asyncio.to_thread(self.stack.close)
 
     async def start(self) -> None:
-        self.server = await asyncio.to_thread(self.stack.enter_context, model_server(port=self.port, latency_s=0.05))
+        self.server = await asyncio.to_thread(
+            self.stack.enter_context, model_server(port=self.port, latency_s=0.05)
+        )
 
 
 @asynccontextmanager
 async def restartable() -> AsyncIterator[Restartable]:
     with socket.socket() as place, ExitStack() as stack:
         place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        place.bind(("127.0.0.1", 0))  # and never listens: nobody else is given the port while the server is down
+        place.bind(
+            ("127.0.0.1", 0)
+        )  # and never listens: nobody else is given the port while the server is down
         port = place.getsockname()[1]
         yield Restartable(stack, stack.enter_context(model_server(port=port, latency_s=0.05)), port)
 
 
 async def dialogue(model: OpenAIModel, number: int) -> list[Completion]:
-    return [await model.complete(ask(f"dialogue {number} round {turn}", turn=turn)) for turn in range(1, ROUNDS + 1)]
+    return [
+        await model.complete(ask(f"dialogue {number} round {turn}", turn=turn))
+        for turn in range(1, ROUNDS + 1)
+    ]
 
 
 async def until_down(model: OpenAIModel, more_probes: int = 0) -> None:
@@ -65,7 +72,9 @@ async def until_down(model: OpenAIModel, more_probes: int = 0) -> None:
 
 
 @pytest.mark.slow
-def test_a_restart_of_the_server_loses_nothing_and_costs_few_calls(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_restart_of_the_server_loses_nothing_and_costs_few_calls(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def scenario() -> tuple[list[Completion], int]:
         async with restartable() as there:
             model = model_on(there.server, policy=POLICY)
@@ -88,7 +97,9 @@ def test_a_restart_of_the_server_loses_nothing_and_costs_few_calls(caplog: pytes
     ]
     in_vain = sum(answer.n_calls for answer in answers) - len(answers)
     assert in_vain <= 4 * DIALOGUES, f"{in_vain} calls for finding out and for the probes"
-    assert answered <= DIALOGUES * ROUNDS + IN_FLIGHT, "answers that were cut off are all that was asked twice"
+    assert answered <= DIALOGUES * ROUNDS + IN_FLIGHT, (
+        "answers that were cut off are all that was asked twice"
+    )
     assert sum("does not answer since" in message for message in caplog.messages) == 1
     assert sum("answers again after" in message for message in caplog.messages) == 1
 
@@ -112,7 +123,9 @@ def test_while_it_is_down_only_probes_reach_it(name: str) -> None:
 
     with model_server(choose=lambda *_: MISBEHAVIOUR[name]) as server:
         probes, answers = asyncio.run(asyncio.wait_for(scenario(server), 60))
-    assert probes <= 4 + IN_FLIGHT, "besides the probes, those that were under way when it was noticed"
+    assert probes <= 4 + IN_FLIGHT, (
+        "besides the probes, those that were under way when it was noticed"
+    )
     assert len({answer.content for answer in answers}) == 64
 
 
@@ -128,7 +141,9 @@ def test_when_patience_ends_all_fail_at_once_as_the_endpoint_s_fault() -> None:
 
     async def scenario(server: ModelServer) -> list[Completion | BaseException]:
         model = model_on(server, policy=policy)
-        outcomes = await asyncio.gather(*(model.complete(ask(f"q{n}")) for n in range(200)), return_exceptions=True)
+        outcomes = await asyncio.gather(
+            *(model.complete(ask(f"q{n}")) for n in range(200)), return_exceptions=True
+        )
         assert model.pool().limit._n_out == 0
         server.choose = None
         model.pool().watch.answered()  # as a probe of a later minute would find
@@ -142,5 +157,9 @@ def test_when_patience_ends_all_fail_at_once_as_the_endpoint_s_fault() -> None:
     faults = [outcome for outcome in outcomes if isinstance(outcome, ModelUnavailable)]
     assert len(faults) == len(outcomes) == 200
     assert not any(fault.permanent for fault in faults)
-    assert all("no answer since" in str(fault) and server.base_url in str(fault) for fault in faults)
-    assert sum(fault.n_calls for fault in faults) == calls < 5 * 200, "fifty tries each without the watch"
+    assert all(
+        "no answer since" in str(fault) and server.base_url in str(fault) for fault in faults
+    )
+    assert sum(fault.n_calls for fault in faults) == calls < 5 * 200, (
+        "fifty tries each without the watch"
+    )

@@ -35,7 +35,10 @@ class Driver:
 
 @contextmanager
 def driver(
-    program: str, *arguments: object, environ: Mapping[str, str] | None = None, cwd: Path | None = None
+    program: str,
+    *arguments: object,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
 ) -> Iterator[Driver]:
     """Run a Python program in a session of its own; it is killed with the block."""
     process = subprocess.Popen(
@@ -71,7 +74,9 @@ def _lives(process: psutil.Process) -> bool:
     return False
 
 
-def wait_until_gone(processes: list[psutil.Process], limit_s: float = END_LIMIT_S) -> list[psutil.Process]:
+def wait_until_gone(
+    processes: list[psutil.Process], limit_s: float = END_LIMIT_S
+) -> list[psutil.Process]:
     """Who is still there after at most `limit_s`."""
     deadline = time.monotonic() + limit_s
     while living(processes) and time.monotonic() < deadline:

@@ -19,7 +19,9 @@ from tests.flows.drivers import ROOT
 LIMIT_S = 600
 SAMPLE = ("run", "codeif.static", "--dataset-version", "sample", "--workers", "1")
 """One worker process: to start two is a good part of so small a run. Nights of crash, faults and configurations have two."""
-STREAMS = tuple(open(number, "w", encoding="utf-8", buffering=1, closefd=False) for number in (1, 2))  # noqa: SIM115  (open as long as the process)
+STREAMS = tuple(
+    open(number, "w", encoding="utf-8", buffering=1, closefd=False) for number in (1, 2)
+)  # noqa: SIM115  (open as long as the process)
 """What a command in this process prints on. They stay open, since its loggers keep them."""
 
 
@@ -56,7 +58,12 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-P", "-m", "flows.cli", *map(str, arguments)]
 
 
-def parley(home: Path, *arguments: object, environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> Done:
+def parley(
+    home: Path,
+    *arguments: object,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Done:
     """Run it to its end in this process: the same entry point, arguments, variables, folder, exit code and output.
 
     Its workers and sandboxes are processes as always. Tests of its start, its imports, signals and time use `parley_process`.
@@ -66,7 +73,10 @@ def parley(home: Path, *arguments: object, environ: Mapping[str, str] | None = N
     from warehouse.checks import warm
 
     warm()  # once for all commands of this process, each of which would start a process for it
-    with _in_place_of_a_process(arguments, environment(home, environ), cwd or home.parent), _printing_into_files() as files:
+    with (
+        _in_place_of_a_process(arguments, environment(home, environ), cwd or home.parent),
+        _printing_into_files() as files,
+    ):
         with pytest.raises(SystemExit) as ending:
             main()
         close_idle()  # as the end of a process would
@@ -75,7 +85,9 @@ def parley(home: Path, *arguments: object, environ: Mapping[str, str] | None = N
 
 
 @contextmanager
-def _in_place_of_a_process(arguments: tuple[object, ...], environ: Mapping[str, str], cwd: Path) -> Iterator[None]:
+def _in_place_of_a_process(
+    arguments: tuple[object, ...], environ: Mapping[str, str], cwd: Path
+) -> Iterator[None]:
     before = dict(os.environ)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["parley", *map(str, arguments)])
@@ -137,7 +149,9 @@ def _checked(done: Done) -> Done:
 
 
 @contextmanager
-def started(home: Path, *arguments: object, environ: Mapping[str, str] | None = None) -> Iterator["subprocess.Popen[str]"]:
+def started(
+    home: Path, *arguments: object, environ: Mapping[str, str] | None = None
+) -> Iterator["subprocess.Popen[str]"]:
     """The command as a process; killed with the block if it still runs."""
     process = subprocess.Popen(
         command(*arguments),

@@ -33,7 +33,9 @@ def answer(messages: list[dict[str, Any]]) -> str:
     topic, number = said.split("question on ")[1].split(",")[0], said.split("number ")[1][0]
     result = 0 if (topic, number) == ("shout", "1") else 1
     code = f"def f():\n    return {result}  # {topic} {number}"
-    return json.dumps({"question": f"=cmd|{topic} {number}", "test": "assert f() == 1", "code": code})
+    return json.dumps(
+        {"question": f"=cmd|{topic} {number}", "test": "assert f() == 1", "code": code}
+    )
 
 
 @pytest.fixture
@@ -73,7 +75,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 def wait_until_held(server: ModelServer, driver: Any) -> None:
     """Until the server has answered what it may, and holds as many requests as there may be."""
     deadline = time.monotonic() + 120
-    while (server.answered < (server.holds_after or 0) or not server.in_flight) and time.monotonic() < deadline:
+    while (
+        server.answered < (server.holds_after or 0) or not server.in_flight
+    ) and time.monotonic() < deadline:
         assert driver.poll() is None, driver.communicate()
         time.sleep(0.05)
 
@@ -94,7 +98,10 @@ def test_a_killed_build_asks_nothing_twice_and_makes_the_files_of_an_unkilled_on
 ) -> None:
     out, whole = tmp_path / "made", tmp_path / "whole"
     dry = build(served_home, server, out, environ, "--dry-run").json()
-    assert [(call["role"], call["estimated"]) for call in dry["calls"]] == [("judge", PAIRS), ("model", PAIRS)]
+    assert [(call["role"], call["estimated"]) for call in dry["calls"]] == [
+        ("judge", PAIRS),
+        ("model", PAIRS),
+    ]
     assert (server.bodies, out.exists(), (served_home / "builds").exists()) == ([], False, False)
 
     server.holds_after = 5
@@ -104,10 +111,15 @@ def test_a_killed_build_asks_nothing_twice_and_makes_the_files_of_an_unkilled_on
 
     first = build(served_home, server, out, environ)
     assert first.code == 0, first.err
-    assert (in_flight, server.max_in_flight) == (2, 2), "both roles share their endpoint's concurrency"
+    assert (in_flight, server.max_in_flight) == (2, 2), (
+        "both roles share their endpoint's concurrency"
+    )
     asked, reused, run, known = counts(first)
     assert (asked + reused, reused, run + known) == (CALLS, 5, PAIRS)
-    assert (len(server.bodies), sum(server.prompts.values()) - len(server.prompts)) == (CALLS + in_flight, in_flight)
+    assert (len(server.bodies), sum(server.prompts.values()) - len(server.prompts)) == (
+        CALLS + in_flight,
+        in_flight,
+    )
     made = contents(out)
     assert sorted(made) == ["build.json", "review.csv", FILE]
     assert len(stage(out, "made").problems) == PAIRS - 1
@@ -133,7 +145,11 @@ def test_a_cap_stops_it_resumable_and_what_was_answered_is_not_asked_for_again(
 ) -> None:
     out = tmp_path / "out"
     stopped = build(served_home, server, out, environ, "--budget", "tokens=1")
-    assert (stopped.code, "the cap tokens=1 is met" in stopped.err, "go on with: parley build" in stopped.err) == (4, True, True)
+    assert (
+        stopped.code,
+        "the cap tokens=1 is met" in stopped.err,
+        "go on with: parley build" in stopped.err,
+    ) == (4, True, True)
     asked = len(server.bodies)
     assert 0 < asked < CALLS
     done = build(served_home, server, out, environ, "--budget", "tokens=1000000,hours=1")
@@ -155,7 +171,11 @@ def test_a_signal_ends_it_in_time_and_a_dead_endpoint_says_how_to_go_on(
 
     server.choose = lambda name, before: Reply(status=401, code="invalid_api_key")
     dead = build(served_home, server, out, environ)
-    assert (dead.code, f"go on with: parley build {WHAT}" in dead.err, out.exists()) == (1, True, False), dead.err
+    assert (dead.code, f"go on with: parley build {WHAT}" in dead.err, out.exists()) == (
+        1,
+        True,
+        False,
+    ), dead.err
 
     server.choose = None
     done = build(served_home, server, out, environ)

@@ -20,7 +20,9 @@ from warehouse.connect import query
 
 pytestmark = [
     *(pytest.mark.slow, pytest.mark.long, pytest.mark.usefixtures("bubblewrap")),
-    pytest.mark.skipif(not all(map(shutil.which, ("javac", "java", "node"))), reason="needs a JDK and node"),
+    pytest.mark.skipif(
+        not all(map(shutil.which, ("javac", "java", "node"))), reason="needs a JDK and node"
+    ),
 ]
 STATEMENT = "Return four times the given whole number; negative numbers give zero, products beyond hundred give exactly hundred."
 OCTO = STATEMENT.replace("four", "eight").replace("hundred", "thousand")
@@ -34,9 +36,15 @@ PROGRAMS = WITH_REFERENCE + 1
 SCORES = "SELECT metric, min(value), max(value), count(value) FROM scores GROUP BY metric ORDER BY metric"
 
 
-def row(number: int, language: str, prompt: str, test: str, solution: str | None = None) -> dict[str, Any]:
+def row(
+    number: int, language: str, prompt: str, test: str, solution: str | None = None
+) -> dict[str, Any]:
     name = f"HumanEval{'' if language == 'python' else f'_{language}'}/{number}"
-    about = {"entry_point": "quad" if number == 7 else "octo", "language": language, "canonical_solution": solution}
+    about = {
+        "entry_point": "quad" if number == 7 else "octo",
+        "language": language,
+        "canonical_solution": solution,
+    }
     return {"task_id": name, "prompt": prompt, "test": test, **about}
 
 
@@ -49,7 +57,10 @@ def java(number: int, name: str, statement: str) -> dict[str, Any]:
     main = "    public static void main(String[] args) throws Exception {\n"
     test = f"\nclass Main {{\n{main}" + "\n".join(cases) + "\n\n}\n}\n"
     return row(
-        number, "java", f"class {name} {{\n    /* {statement} */\n    public static Integer {name.lower()}(Integer n) {{\n", test
+        number,
+        "java",
+        f"class {name} {{\n    /* {statement} */\n    public static Integer {name.lower()}(Integer n) {{\n",
+        test,
     )
 
 
@@ -83,15 +94,40 @@ def data(tmp_path: Path) -> Path:
     """The rows, with a persona beside them."""
     folder = tmp_path / "tasks"
     (folder / "personas").mkdir(parents=True)
-    (folder / "HumanEval.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in ROWS), encoding="utf-8")
-    bundled = (ROOT / "tasks/benchmarks/talk2code/personas/non_cs_student.yaml").read_text(encoding="utf-8")
-    (folder / "personas" / "nurse.yaml").write_text(bundled.replace("studies a subject", "nurses people"), encoding="utf-8")
+    (folder / "HumanEval.jsonl").write_text(
+        "".join(f"{json.dumps(row)}\n" for row in ROWS), encoding="utf-8"
+    )
+    bundled = (ROOT / "tasks/benchmarks/talk2code/personas/non_cs_student.yaml").read_text(
+        encoding="utf-8"
+    )
+    (folder / "personas" / "nurse.yaml").write_text(
+        bundled.replace("studies a subject", "nurses people"), encoding="utf-8"
+    )
     return folder
 
 
 def arguments(server: ModelServer, data: Path, out: Path, *more: str) -> tuple[str, ...]:
-    asked = ("--model", f"openai:mock@{server.base_url}", "--revision", "1", "--concurrency", "2", "--patience-s", "2")
-    return ("build", "talk2code-dialogues", "--data", str(data), *asked, "--out", str(out), "--json", *more)
+    asked = (
+        "--model",
+        f"openai:mock@{server.base_url}",
+        "--revision",
+        "1",
+        "--concurrency",
+        "2",
+        "--patience-s",
+        "2",
+    )
+    return (
+        "build",
+        "talk2code-dialogues",
+        "--data",
+        str(data),
+        *asked,
+        "--out",
+        str(out),
+        "--json",
+        *more,
+    )
 
 
 def build(home: Path, *arguments: str) -> Done:
@@ -124,12 +160,27 @@ def test_a_killed_build_pays_nothing_twice_and_its_dialogues_are_run_and_rated(
 
 def check_files(made: dict[str, bytes]) -> None:
     """Which dialogues are kept, what was rejected and why, and what experts get."""
-    assert sorted(made) == ["build.json", "dialogues.jsonl", "nurse.persona.yaml", "rejected.json", "review.csv"]
+    assert sorted(made) == [
+        "build.json",
+        "dialogues.jsonl",
+        "nurse.persona.yaml",
+        "rejected.json",
+        "review.csv",
+    ]
     rows = [json.loads(line) for line in made["dialogues.jsonl"].splitlines()]
     assert Counter(row["language"] for row in rows) == {"python": 2, "java": 1, "javascript": 1}
-    users = ["non_cs_student", "nurse", "product_manager", "cs_student", "hobbyist", "software_engineer"]
+    users = [
+        "non_cs_student",
+        "nurse",
+        "product_manager",
+        "cs_student",
+        "hobbyist",
+        "software_engineer",
+    ]
     assert all([dialogue["persona"] for dialogue in row["dialogues"]] == users for row in rows)
-    assert all(row["reference"] in row["dialogues"][0]["turns"][-1]["assistant"] + "\n" for row in rows)
+    assert all(
+        row["reference"] in row["dialogues"][0]["turns"][-1]["assistant"] + "\n" for row in rows
+    )
     rejected = json.loads(made["rejected.json"])
     assert Counter((row["persona"], row["reason"], row["n_answers"]) for row in rejected) == {
         ("senior_developer", "full_opening", 3): WITH_REFERENCE,
@@ -145,20 +196,33 @@ def check_run(home: Path, out: Path) -> None:
     ran = parley(home, "run", "talk2code.direct", "--data", out, "--model", "control:gold")
     assert ran.code == 0, ran.err
     n = WITH_REFERENCE * KEPT_OF_THEM
-    assert query(home, SCORES)[1] == [("success_rate", 1.0, 1.0, n), ("test_case_pass_rate", 1.0, 1.0, n)]
+    assert query(home, SCORES)[1] == [
+        ("success_rate", 1.0, 1.0, n),
+        ("test_case_pass_rate", 1.0, 1.0, n),
+    ]
 
 
 def check_ratings(home: Path, out: Path) -> None:
     """Two experts fill in the sheet and agree on three of four. By chance 1/2 x 3/4 + 1/2 x 1/4 = 1/2 are alike: kappa 1/2."""
-    header, *rows = csv.reader((out / "review.csv").read_text(encoding="utf-8").splitlines(keepends=True))
+    header, *rows = csv.reader(
+        (out / "review.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    )
     for rater, said in (("ann", ("yes", "yes", "no", "no")), ("ben", ("yes", "yes", "yes", "no"))):
         path = home.parent / f"{rater}.csv"
         with path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(header)
             for row, accepted in zip(rows, said, strict=False):
-                filled = dict(zip(header, row, strict=True)) | {"rater": rater, "value:accept": accepted}
+                filled = dict(zip(header, row, strict=True)) | {
+                    "rater": rater,
+                    "value:accept": accepted,
+                }
                 writer.writerow(filled.values())
         assert parley(home, "import", "ratings", path, "--json").json()["kept"] == len(said)
     (found,) = parley(home, "agreement", "--rubric", "talk2code.review", "--json").json()
-    assert (found["first"], found["second"], found["n"], found["kappa"]) == ("ann", "ben", 4, pytest.approx(0.5))
+    assert (found["first"], found["second"], found["n"], found["kappa"]) == (
+        "ann",
+        "ben",
+        4,
+        pytest.approx(0.5),
+    )

@@ -27,7 +27,9 @@ def answer(messages: list[dict[str, Any]]) -> str:
         return json.dumps({"strategy": "kinds", "demand": "Say which.", "verifiable": True})
     if "must also meet all" in said:
         return f"```python\n{BOTH}\n```"
-    return ANSWERS[next(name for name in ANSWERS if f'of the kind "{name}"' in said)][len(messages) // 2]
+    return ANSWERS[next(name for name in ANSWERS if f'of the kind "{name}"' in said)][
+        len(messages) // 2
+    ]
 
 
 @pytest.fixture
@@ -42,9 +44,25 @@ def embedder() -> Iterator[EmbeddingServer]:
         yield found
 
 
-def asked(data: Path, out: Path, server: ModelServer, embedder: EmbeddingServer, *more: str) -> tuple[str, ...]:
-    models = ("--model", f"openai:mock@{server.base_url}", "--embedder", f"openai:{MODEL}@{embedder.base_url}")
-    pinned = ("--revision", "1", "--data", str(data), "--dataset-version", "construction", "--option", "selected=2")
+def asked(
+    data: Path, out: Path, server: ModelServer, embedder: EmbeddingServer, *more: str
+) -> tuple[str, ...]:
+    models = (
+        "--model",
+        f"openai:mock@{server.base_url}",
+        "--embedder",
+        f"openai:{MODEL}@{embedder.base_url}",
+    )
+    pinned = (
+        "--revision",
+        "1",
+        "--data",
+        str(data),
+        "--dataset-version",
+        "construction",
+        "--option",
+        "selected=2",
+    )
     return ("build", "codeif-tasks", *models, *pinned, "--out", str(out), "--json", *more)
 
 
@@ -66,7 +84,9 @@ def test_two_annotators_rate_a_build_and_their_kappa_is_told_for_instruction_and
         *("L_1_part_1.jsonl", "build.json", "rejected.json", "review.csv", "strategies.json"),
     ]
 
-    header, *rows = csv.reader((out / "review.csv").read_text(encoding="utf-8").splitlines(keepends=True))
+    header, *rows = csv.reader(
+        (out / "review.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    )
     assert len(rows) == len(ANN)
     for rater, marks in (("ann", ANN), ("ben", BEN)):
         with (tmp_path / f"{rater}.csv").open("w", encoding="utf-8", newline="") as file:
@@ -77,10 +97,15 @@ def test_two_annotators_rate_a_build_and_their_kappa_is_told_for_instruction_and
                 writer.writerow((dict(zip(header, row, strict=True)) | filled).values())
         told = parley(home, "import", "ratings", tmp_path / f"{rater}.csv", "--json").json()
         assert (told["kept"], told["quarantined"]) == (2 * len(marks), 0)
-    found = {row["dimension"]: row for row in parley(home, "agreement", "--rubric", "codeif.review", "--json").json()}
+    found = {
+        row["dimension"]: row
+        for row in parley(home, "agreement", "--rubric", "codeif.review", "--json").json()
+    }
     # Of the instruction 4 of 5 are alike, by chance 3/5 x 4/5 + 2/5 x 1/5 = 14/25: kappa (4/5 - 14/25) / (1 - 14/25) = 6/11.
     # Of all 9 of 10 are alike, by chance 27/50: kappa (9/10 - 27/50) / (1 - 27/50) = 18/23.
-    assert {name: (row["first"], row["second"], row["n"], row["kappa"]) for name, row in found.items()} == {
+    assert {
+        name: (row["first"], row["second"], row["n"], row["kappa"]) for name, row in found.items()
+    } == {
         "instruction": ("ann", "ben", 5, pytest.approx(6 / 11)),
         "test": ("ann", "ben", 5, pytest.approx(1)),
         "all dimensions": ("ann", "ben", 10, pytest.approx(18 / 23)),

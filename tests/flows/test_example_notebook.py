@@ -24,7 +24,11 @@ def run_as_a_kernel_does(source: str, names: dict[str, Any]) -> Any:
     tree = ast.parse(source)
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, str(NOTEBOOK), "exec"), names)
-    return None if last is None else eval(compile(ast.Expression(last.value), str(NOTEBOOK), "eval"), names)
+    return (
+        None
+        if last is None
+        else eval(compile(ast.Expression(last.value), str(NOTEBOOK), "eval"), names)
+    )
 
 
 def test_it_holds_no_outputs() -> None:

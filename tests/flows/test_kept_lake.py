@@ -81,7 +81,10 @@ def test_every_episode_id_stands_and_none_is_owed(migrated: Home) -> None:
     seen = 0
     for record in records(migrated):
         plan = plan_run(request_of(record), migrated)
-        members = {row.episode_id for row in plan.lake.read("run_episodes", RunEpisode, **kept_keys(record))}
+        members = {
+            row.episode_id
+            for row in plan.lake.read("run_episodes", RunEpisode, **kept_keys(record))
+        }
         wanted = {one.episode_id for one in plan.wanted}
         assert members <= wanted, record.setting
         assert {one.episode_id for one in plan.owed()} == wanted - members, record.setting
@@ -90,15 +93,21 @@ def test_every_episode_id_stands_and_none_is_owed(migrated: Home) -> None:
 
 
 def test_its_tables_are_published_after_a_migration(migrated: Home) -> None:
-    _, rows = query(migrated.path, "SELECT model, setting, metric, mean, n FROM leaderboard ORDER BY ALL")
+    _, rows = query(
+        migrated.path, "SELECT model, setting, metric, mean, n FROM leaderboard ORDER BY ALL"
+    )
     gold = {(row[1], row[2]): row[3] for row in rows if row[0] == "control:gold"}
-    assert gold["codeif.static", "instruction_accuracy"] == gold["convcode.live[none]", "mrr"] == 1.0
+    assert (
+        gold["codeif.static", "instruction_accuracy"] == gold["convcode.live[none]", "mrr"] == 1.0
+    )
     assert len({row[0] for row in rows}) == 2
 
 
 def as_many(request: EvaluationRequest, problems: int) -> EvaluationRequest:
     """Of so many problems, as that night was: the samples have more today."""
-    return request.model_copy(update={"benchmark": request.benchmark.model_copy(update={"limit": problems})})
+    return request.model_copy(
+        update={"benchmark": request.benchmark.model_copy(update={"limit": problems})}
+    )
 
 
 @pytest.mark.long
@@ -108,6 +117,8 @@ def test_a_run_of_before_is_made_again_without_a_call(migrated: Home) -> None:
     spoken = [request for request in requests if request.model.spec.startswith("openai:")]
     assert len(spoken) == 4
     outcome = run_night(migrated, spoken, Board())
-    assert [(report.status, report.model_calls, report.owed) for report in outcome.reports] == [("finished", 0, 0)] * len(spoken)
+    assert [(report.status, report.model_calls, report.owed) for report in outcome.reports] == [
+        ("finished", 0, 0)
+    ] * len(spoken)
     _, rows = query(migrated.path, "SELECT DISTINCT run_id FROM leaderboard")
     assert {report.run_id for report in outcome.reports} <= {run_id for (run_id,) in rows}

@@ -20,7 +20,9 @@ CELL = re.compile(r"^```python\n(from flows\.notebook.*?)^```", re.MULTILINE | r
 def test_the_notebook_of_the_page_stages_evaluates_and_queries(
     standing_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [cell] = CELL.findall((ROOT / "flows" / "text" / "topics" / "notebooks.md").read_text(encoding="utf-8"))
+    [cell] = CELL.findall(
+        (ROOT / "flows" / "text" / "topics" / "notebooks.md").read_text(encoding="utf-8")
+    )
     assert sum(bool(line.strip()) for line in cell.splitlines()) == 10
     monkeypatch.setenv("PARLEY_HOME", str(standing_home))
     monkeypatch.chdir(tmp_path)
@@ -45,7 +47,9 @@ def test_the_notebook_of_the_page_stages_evaluates_and_queries(
         ({"workers": 0}, "workers = 0"),
     ],
 )
-def test_a_request_that_cannot_be_read_is_refused_in_one_line(home: Path, asked: dict[str, Any], said: str) -> None:
+def test_a_request_that_cannot_be_read_is_refused_in_one_line(
+    home: Path, asked: dict[str, Any], said: str
+) -> None:
     with pytest.raises(UsageError) as refused:
         evaluate("unidial.locomo", model="control:gold", **asked)
     assert said in str(refused.value)

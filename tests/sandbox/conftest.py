@@ -56,9 +56,13 @@ def docker_image(docker_daemon: str | None) -> tuple[str | None, str]:
 
 
 @pytest.fixture(scope="session")
-def docker(docker_image: tuple[str | None, str], tmp_path_factory: pytest.TempPathFactory) -> DockerSandbox:
+def docker(
+    docker_image: tuple[str | None, str], tmp_path_factory: pytest.TempPathFactory
+) -> DockerSandbox:
     """A sandbox of that image."""
     daemon, image = docker_image
-    sandbox = DockerSandbox(image=image, base_url=daemon, slot_directory=tmp_path_factory.mktemp("slots"))
+    sandbox = DockerSandbox(
+        image=image, base_url=daemon, slot_directory=tmp_path_factory.mktemp("slots")
+    )
     sandbox.check()  # a daemon that runs a container must run ours
     return sandbox

@@ -25,4 +25,7 @@ def held(file_name: str) -> dict[str, str]:
 
 def _sections(file_name: str) -> dict[str, str]:
     _, *sections = (Path(__file__).parent / file_name).read_text().split("\n### ")
-    return {section.partition("\n")[0]: section.partition("\n")[2].strip("\n") + "\n" for section in sections}
+    return {
+        section.partition("\n")[0]: section.partition("\n")[2].strip("\n") + "\n"
+        for section in sections
+    }

@@ -8,9 +8,22 @@ import pytest
 from sandbox import registry
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.calibration import factor
-from sandbox.calibration.factor import Calibration, calibration_of, find, keep, machine_name, needed_factor, widened
+from sandbox.calibration.factor import (
+    Calibration,
+    calibration_of,
+    find,
+    keep,
+    machine_name,
+    needed_factor,
+    widened,
+)
 from sandbox.calibration.measuring import Measured, measure
-from sandbox.calibration.references import Reference, bundled_references, known_faults, read_references
+from sandbox.calibration.references import (
+    Reference,
+    bundled_references,
+    known_faults,
+    read_references,
+)
 from sandbox.interface import Sandbox
 from schemas.errors import ConfigError, SandboxUnavailable, SourceUnreadable
 from schemas.run import Limits
@@ -42,7 +55,9 @@ def calibration(machine: str, sandbox: str, by: int) -> Calibration:
 
 
 @pytest.mark.slow
-def test_bundled_references_pass_and_the_slow_one_is_found(bubblewrap: BubblewrapSandbox, tmp_path: Path) -> None:
+def test_bundled_references_pass_and_the_slow_one_is_found(
+    bubblewrap: BubblewrapSandbox, tmp_path: Path
+) -> None:
     found = measure(BubblewrapSandbox(slot_directory=tmp_path), bundled_references())
     assert (found.n_passed, found.n_known_faults, found.failed) == (found.n_references, 0, ())
     assert found.slowest == "own/primes_below"
@@ -57,13 +72,17 @@ def test_all_of_humanevals_references_pass(fast: Sandbox, shared_data: Path) -> 
 
 
 @pytest.mark.slow
-def test_of_mbpps_references_those_fail_whose_data_is_at_fault(fast: Sandbox, shared_data: Path) -> None:
+def test_of_mbpps_references_those_fail_whose_data_is_at_fault(
+    fast: Sandbox, shared_data: Path
+) -> None:
     """Every tenth, and all that are known to fail: the whole takes half a minute with bubblewrap."""
     everything = read_references(shared_data / "mbpp")
     assert len(everything) == 974
     faulty = [r for r in everything if r.task_id in known_faults()]
     assert len(faulty) == 15
-    sampled = [r for n, r in enumerate(everything) if n % 10 == 0 and r.task_id not in known_faults()]
+    sampled = [
+        r for n, r in enumerate(everything) if n % 10 == 0 and r.task_id not in known_faults()
+    ]
     found = measure(fast, [*faulty, *sampled])
     assert (found.n_passed, found.n_known_faults, found.failed) == (len(sampled), 15, ())
 
@@ -79,12 +98,16 @@ def test_a_reference_that_fails_is_named(bubblewrap: BubblewrapSandbox) -> None:
     ("slowest_cpu_s", "expected"),
     [(0.0, 1), (1.85, 1), (2.0, 1), (2.01, 2), (4.0, 2), (4.1, 4), (7.9, 4), (30.0, 16)],
 )
-def test_the_factor_is_a_power_of_two_that_leaves_half_as_much_again(slowest_cpu_s: float, expected: int) -> None:
+def test_the_factor_is_a_power_of_two_that_leaves_half_as_much_again(
+    slowest_cpu_s: float, expected: int
+) -> None:
     """The usual limit is 3 s: what takes 2 s has half as much again."""
     assert needed_factor(slowest_cpu_s) == expected
 
 
-def test_limits_are_widened_on_the_machine_and_in_the_sandbox_that_were_measured(tmp_path: Path) -> None:
+def test_limits_are_widened_on_the_machine_and_in_the_sandbox_that_were_measured(
+    tmp_path: Path,
+) -> None:
     limits = Limits(cpu_s=3.0, wall_s=20.0, memory_mb=512)
     assert widened(limits, tmp_path, "bubblewrap") is limits
     keep(calibration(machine_name(), "bubblewrap", 4), tmp_path)
@@ -100,9 +123,16 @@ def test_an_ordinary_machine_changes_no_limit(tmp_path: Path) -> None:
 
 
 def test_a_new_calibration_replaces_the_old_one_of_its_machine_and_sandbox(tmp_path: Path) -> None:
-    for machine, sandbox, by in (("m", "zygote", 2), (machine_name(), "zygote", 2), (machine_name(), "zygote", 4)):
+    for machine, sandbox, by in (
+        ("m", "zygote", 2),
+        (machine_name(), "zygote", 2),
+        (machine_name(), "zygote", 4),
+    ):
         path = keep(calibration(machine, sandbox, by), tmp_path)
-    assert [(c["machine"], c["factor"]) for c in json.loads(path.read_text())] == [("m", 2), (machine_name(), 4)]
+    assert [(c["machine"], c["factor"]) for c in json.loads(path.read_text())] == [
+        ("m", 2),
+        (machine_name(), 4),
+    ]
     found = find(tmp_path, "zygote")
     assert found is not None
     assert found.factor == 4
@@ -137,7 +167,9 @@ def test_references_are_found_and_foreign_rows_left_out(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "x.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     (tmp_path / "y.jsonl").write_text("[1]\n")
-    assert read_references(tmp_path) == (Reference("a", "def f():\n    return 1\n", ("def check(c): 0", "check(f)")),)
+    assert read_references(tmp_path) == (
+        Reference("a", "def f():\n    return 1\n", ("def check(c): 0", "check(f)")),
+    )
     with pytest.raises(SourceUnreadable, match="no reference solutions"):
         read_references(tmp_path / "y.jsonl")
     (tmp_path / "in" / "z.jsonl").write_text("{")

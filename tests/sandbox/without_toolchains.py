@@ -36,7 +36,12 @@ class _Session:
         self._real = real
 
     def run(
-        self, argv: tuple[str, ...], *, files: Mapping[str, bytes] | None = None, stdin: bytes = b"", limits: Limits | None = None
+        self,
+        argv: tuple[str, ...],
+        *,
+        files: Mapping[str, bytes] | None = None,
+        stdin: bytes = b"",
+        limits: Limits | None = None,
     ) -> Completed:
         """See `sandbox.interface.Session`."""
         hidden = tuple(f"/nowhere/{item}" if item in HIDDEN else item for item in argv)

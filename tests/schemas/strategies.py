@@ -37,13 +37,19 @@ def _floats(metadata: list[Any]) -> st.SearchStrategy[float]:
 def values(annotation: Any, metadata: list[Any]) -> st.SearchStrategy[Any]:
     """Every value that a field of this annotation and these bounds takes."""
     if get_origin(annotation) in (Union, types.UnionType):
-        return st.one_of(*(st.none() if a is type(None) else values(a, metadata) for a in get_args(annotation)))
+        return st.one_of(
+            *(st.none() if a is type(None) else values(a, metadata) for a in get_args(annotation))
+        )
     if get_origin(annotation) is Literal:
         return st.sampled_from(get_args(annotation))
     if get_origin(annotation) is tuple:
         inner = get_args(annotation)
         if len(inner) == 2 and inner[1] is Ellipsis:
-            return st.lists(values(inner[0], []), min_size=_bound(metadata, MinLen, "min_length") or 0, max_size=3).map(tuple)
+            return st.lists(
+                values(inner[0], []),
+                min_size=_bound(metadata, MinLen, "min_length") or 0,
+                max_size=3,
+            ).map(tuple)
         return st.tuples(*(values(a, []) for a in inner))
     if annotation is Float32:
         return st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -66,7 +72,10 @@ def values(annotation: Any, metadata: list[Any]) -> st.SearchStrategy[Any]:
 def models(model: type[BaseModel]) -> st.SearchStrategy[Any]:
     """Every value of a model."""
     if model not in MODELS:
-        fields = {name: values(info.annotation, info.metadata) for name, info in model.model_fields.items()}
+        fields = {
+            name: values(info.annotation, info.metadata)
+            for name, info in model.model_fields.items()
+        }
         MODELS[model] = st.builds(model, **fields) if model is not Score else _scores(fields)
     return MODELS[model]
 
@@ -74,14 +83,20 @@ def models(model: type[BaseModel]) -> st.SearchStrategy[Any]:
 def _scores(fields: dict[str, Any]) -> st.SearchStrategy[Score]:
     floats = st.floats(allow_nan=False)
     scored = st.builds(Score, **fields | {"value": floats, "unscored_reason": st.none()})
-    return scored | st.builds(Score, **fields | {"value": st.none(), "unscored_reason": st.sampled_from(UnscoredReason)})
+    return scored | st.builds(
+        Score, **fields | {"value": st.none(), "unscored_reason": st.sampled_from(UnscoredReason)}
+    )
 
 
 Path = tuple[str, ...]
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    kinds = [a for a in (get_args(annotation) or (annotation,)) if isinstance(a, type) and issubclass(a, BaseModel)]
+    kinds = [
+        a
+        for a in (get_args(annotation) or (annotation,))
+        if isinstance(a, type) and issubclass(a, BaseModel)
+    ]
     return kinds[0] if kinds and get_origin(annotation) is not tuple else None
 
 

@@ -20,8 +20,18 @@ from schemas.run import RunSpec
 from tests.schemas.strategies import TEXT, models
 
 ROOT = Path(__file__).resolve().parents[2]
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT
-PLAIN = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4), max_leaves=12)
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT
+)
+PLAIN = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=12,
+)
 
 
 def reordered(value: Any, order: random.Random, *, tuples: bool) -> Any:
@@ -46,7 +56,9 @@ def typed(value: Any) -> Any:
 
 
 @given(value=PLAIN, order=st.randoms(use_true_random=False), tuples=st.booleans())
-def test_key_order_and_kind_of_sequence_do_not_matter(value: Any, order: random.Random, tuples: bool):
+def test_key_order_and_kind_of_sequence_do_not_matter(
+    value: Any, order: random.Random, tuples: bool
+):
     assert content_id(reordered(value, order, tuples=tuples)) == content_id(value)
 
 
@@ -102,7 +114,9 @@ class Painted(Frozen):
 
 
 def test_models_and_enums_are_their_plain_content():
-    assert content_id(Painted(colour=Colour.RED, times=(1,))) == content_id({"times": [1], "colour": "red"})
+    assert content_id(Painted(colour=Colour.RED, times=(1,))) == content_id(
+        {"times": [1], "colour": "red"}
+    )
 
 
 @pytest.mark.parametrize(
@@ -148,10 +162,18 @@ for line in sys.stdin:
 
 @pytest.mark.slow
 @settings(max_examples=3)
-@given(specs=st.lists(models(RunSpec), min_size=8, max_size=8), plain=st.lists(PLAIN, min_size=8, max_size=8))
+@given(
+    specs=st.lists(models(RunSpec), min_size=8, max_size=8),
+    plain=st.lists(PLAIN, min_size=8, max_size=8),
+)
 @pytest.mark.parametrize("hash_seed", ["0", "4242", "random"])
-def test_another_process_with_another_hash_seed_gives_the_same_ids(hash_seed: str, specs: list[RunSpec], plain: list[Any]):
-    jobs = [json.dumps({"spec": spec.model_dump_json(), "plain": value}) for spec, value in zip(specs, plain, strict=True)]
+def test_another_process_with_another_hash_seed_gives_the_same_ids(
+    hash_seed: str, specs: list[RunSpec], plain: list[Any]
+):
+    jobs = [
+        json.dumps({"spec": spec.model_dump_json(), "plain": value})
+        for spec, value in zip(specs, plain, strict=True)
+    ]
     there = subprocess.run(
         [sys.executable, "-c", ELSEWHERE],
         input="\n".join(jobs),
@@ -162,7 +184,10 @@ def test_another_process_with_another_hash_seed_gives_the_same_ids(hash_seed: st
         timeout=60,
         check=True,
     )
-    here = [f"{content_id(value)} {spec.run_id} {spec.episode_id('row', 0)}" for spec, value in zip(specs, plain, strict=True)]
+    here = [
+        f"{content_id(value)} {spec.run_id} {spec.episode_id('row', 0)}"
+        for spec, value in zip(specs, plain, strict=True)
+    ]
     assert there.stdout.splitlines() == here
 
 

@@ -19,13 +19,22 @@ def test_two_texts_are_cut_around_their_first_difference() -> None:
     before = "zygote in bubblewrap 0.8.0, unittest.mock (no version), numpy 1.26.4, pandas 2.1.0, and what is the same in both"
     after = before.replace("1.26.4", "2.0.1")
     shown = plain_difference(before, after, 40)
-    assert shown == ("…sion), numpy 1.26.4, pandas 2.1.0, and…", "…sion), numpy 2.0.1, pandas 2.1.0, and …")
+    assert shown == (
+        "…sion), numpy 1.26.4, pandas 2.1.0, and…",
+        "…sion), numpy 2.0.1, pandas 2.1.0, and …",
+    )
 
 
 def test_texts_that_fit_and_differences_at_an_end_are_cut_no_more_than_they_must_be() -> None:
     assert plain_difference("a", "b" * 60) == ("a", "b" * 60)
-    assert plain_difference("x" + "a" * 20, "y" + "a" * 20, 10) == ("x" + "a" * 8 + "…", "y" + "a" * 8 + "…")
-    assert plain_difference("a" * 20 + "x", "a" * 20 + "y", 10) == ("…" + "a" * 8 + "x", "…" + "a" * 8 + "y")
+    assert plain_difference("x" + "a" * 20, "y" + "a" * 20, 10) == (
+        "x" + "a" * 8 + "…",
+        "y" + "a" * 8 + "…",
+    )
+    assert plain_difference("a" * 20 + "x", "a" * 20 + "y", 10) == (
+        "…" + "a" * 8 + "x",
+        "…" + "a" * 8 + "y",
+    )
     assert plain_difference("a" * 20, "a" * 21, 10) == ("…" + "a" * 8, "…" + "a" * 9)
 
 
@@ -33,7 +42,9 @@ def test_texts_that_fit_and_differences_at_an_end_are_cut_no_more_than_they_must
 def test_what_differs_is_shown(same: str, one: str, other: str, width: int) -> None:
     shown = plain_difference(same + one, same + other, width)
     assert all(text.isprintable() and len(text) <= width for text in shown)
-    assert (shown[0] == shown[1]) == (plain_line(same + one, 10**6) == plain_line(same + other, 10**6))
+    assert (shown[0] == shown[1]) == (
+        plain_line(same + one, 10**6) == plain_line(same + other, 10**6)
+    )
 
 
 def test_terminal_commands_and_hidden_directions_are_taken_out() -> None:

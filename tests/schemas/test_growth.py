@@ -9,7 +9,13 @@ from schemas.run import Limits, ModelIdentity, RunSpec, Sampling
 
 SUBJECT = ModelIdentity(provider="control", name="gold")
 SPEC = RunSpec(
-    benchmark="b", benchmark_version="1", setting="s", dataset_version="v", dataset_digest="d", subject=SUBJECT, sandbox="zygote"
+    benchmark="b",
+    benchmark_version="1",
+    setting="s",
+    dataset_version="v",
+    dataset_digest="d",
+    subject=SUBJECT,
+    sandbox="zygote",
 )
 FIRST = (
     (

@@ -9,7 +9,13 @@ from pydantic import ValidationError
 from schemas import errors
 from schemas.dialog import Dialog, Role, Turn
 from schemas.episode import Episode, Step, StopReason
-from schemas.feedback import FEEDBACK_SETTINGS, NO_FEEDBACK, ExecutionFeedback, FeedbackSetting, VerbalFeedback
+from schemas.feedback import (
+    FEEDBACK_SETTINGS,
+    NO_FEEDBACK,
+    ExecutionFeedback,
+    FeedbackSetting,
+    VerbalFeedback,
+)
 from schemas.problem import Problem
 from schemas.run import ModelIdentity
 from schemas.score import Score, UnscoredReason
@@ -85,15 +91,38 @@ def test_the_warehouse_knows_the_same_faults():
     connection = duckdb.connect(":memory:")
     connection.execute(macro)
     for reason in UnscoredReason:
-        assert connection.execute("select is_fault(?)", [reason.value]).fetchone() == (reason.is_fault,)
+        assert connection.execute("select is_fault(?)", [reason.value]).fetchone() == (
+            reason.is_fault,
+        )
     assert connection.execute("select is_fault(null)").fetchone() == (False,)
 
 
 def episode(stop: StopReason) -> Episode:
-    names = {"episode_id", "run_id", "benchmark", "model", "setting", "dataset_version", "problem_id", "dialog_id", "row_digest"}
-    steps = (Step(turn=1, role=Role.USER, content="q"), Step(turn=1, role=Role.ASSISTANT, content="a"))
+    names = {
+        "episode_id",
+        "run_id",
+        "benchmark",
+        "model",
+        "setting",
+        "dataset_version",
+        "problem_id",
+        "dialog_id",
+        "row_digest",
+    }
+    steps = (
+        Step(turn=1, role=Role.USER, content="q"),
+        Step(turn=1, role=Role.ASSISTANT, content="a"),
+    )
     times = {"started_at": "2026-01-01T00:00:00+00:00", "finished_at": "2026-01-01T00:00:00+00:00"}
-    return Episode(**dict.fromkeys(names, "x"), **times, sample=0, seed=0, attempt=1, stop_reason=stop, steps=steps)
+    return Episode(
+        **dict.fromkeys(names, "x"),
+        **times,
+        sample=0,
+        seed=0,
+        attempt=1,
+        stop_reason=stop,
+        steps=steps,
+    )
 
 
 def test_an_episode_is_owed_again_after_infra_only():
@@ -101,22 +130,40 @@ def test_an_episode_is_owed_again_after_infra_only():
 
 
 def test_an_answer_is_the_assistants_of_that_turn():
-    assert (episode(StopReason.FINISHED).answer(1), episode(StopReason.FINISHED).answer(2)) == ("a", None)
+    assert (episode(StopReason.FINISHED).answer(1), episode(StopReason.FINISHED).answer(2)) == (
+        "a",
+        None,
+    )
 
 
 def test_a_dialogs_instructions_are_those_of_its_user_turns():
-    turns = (Turn(turn=1, role=Role.USER, instruction_id="base"), Turn(turn=1, role=Role.ASSISTANT), Turn(turn=2, role=Role.USER))
-    dialog = Dialog(benchmark="b", dataset_version="v", dialog_id="d", problem_id="p", turns=turns, row_digest="0")
+    turns = (
+        Turn(turn=1, role=Role.USER, instruction_id="base"),
+        Turn(turn=1, role=Role.ASSISTANT),
+        Turn(turn=2, role=Role.USER),
+    )
+    dialog = Dialog(
+        benchmark="b",
+        dataset_version="v",
+        dialog_id="d",
+        problem_id="p",
+        turns=turns,
+        row_digest="0",
+    )
     assert dialog.instruction_ids == ("base", "")
 
 
 def test_a_problem_names_the_instruction_it_lacks():
     with pytest.raises(KeyError, match="function/1 has no instruction 'docs'"):
-        Problem.instruction(Problem.model_construct(problem_id="function/1", instructions=()), "docs")
+        Problem.instruction(
+            Problem.model_construct(problem_id="function/1", instructions=()), "docs"
+        )
 
 
 EVERY_ERROR = [
-    errors.UnknownName("benchmark", "codeifs", ("codeif", "convcode"), "See `parley list benchmarks`"),
+    errors.UnknownName(
+        "benchmark", "codeifs", ("codeif", "convcode"), "See `parley list benchmarks`"
+    ),
     errors.ModelUnavailable("no such model", permanent=True),
     errors.ModelUnavailable("too busy"),
     *(
@@ -132,7 +179,12 @@ EVERY_ERROR = [
 @pytest.mark.parametrize("error", EVERY_ERROR, ids=lambda error: type(error).__name__)
 def test_errors_keep_message_and_facts_on_their_way_between_processes(error: errors.ParleyError):
     back = pickle.loads(pickle.dumps(error))
-    assert (type(back), str(back), vars(back), back.exit_code) == (type(error), str(error), vars(error), error.exit_code)
+    assert (type(back), str(back), vars(back), back.exit_code) == (
+        type(error),
+        str(error),
+        vars(error),
+        error.exit_code,
+    )
 
 
 def test_an_unknown_name_says_what_is_known_and_what_to_do():
@@ -149,7 +201,11 @@ def test_exit_codes_are_those_of_the_contract():
         "SourceUnreadable",
         "SchemaMismatch",
     }
-    assert {name for name, code in codes.items() if code == 1} >= {"ParleyError", "InfraError", "AnswerMissing"}
+    assert {name for name, code in codes.items() if code == 1} >= {
+        "ParleyError",
+        "InfraError",
+        "AnswerMissing",
+    }
 
 
 def test_settings_are_values():

@@ -14,12 +14,22 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry[object
     info = tmp_path / "shapes-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shapes\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[parley.shapes]\ncircle = math:tau\nsquare = no_such_module:SQUARE\n")
+    (info / "entry_points.txt").write_text(
+        "[parley.shapes]\ncircle = math:tau\nsquare = no_such_module:SQUARE\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
-    return Registry("shape", "parley.shapes", {"square": "math:pi"}, lambda: {"line": lambda: 1}, "See `parley list`")
+    return Registry(
+        "shape",
+        "parley.shapes",
+        {"square": "math:pi"},
+        lambda: {"line": lambda: 1},
+        "See `parley list`",
+    )
 
 
-def test_ours_come_before_others_and_nothing_is_imported_for_names(registry: Registry[object]) -> None:
+def test_ours_come_before_others_and_nothing_is_imported_for_names(
+    registry: Registry[object],
+) -> None:
     import math
 
     assert registry.names() == ("circle", "line", "square")
@@ -36,7 +46,12 @@ def test_an_unknown_name_is_refused_with_the_nearest(registry: Registry[object])
 
 @pytest.mark.parametrize(
     ("name", "near"),
-    [("Code-IF", "codeif"), ("chain of thought", "chain_of_thought"), ("lab/chain-of-thougt", "chain_of_thought"), ("zzz", None)],
+    [
+        ("Code-IF", "codeif"),
+        ("chain of thought", "chain_of_thought"),
+        ("lab/chain-of-thougt", "chain_of_thought"),
+        ("zzz", None),
+    ],
 )
 def test_a_name_is_near_whatever_its_case_and_dashes(name: str, near: str | None) -> None:
     assert near_name(name, ("codeif", "chain_of_thought")) == near

@@ -63,11 +63,21 @@ def test_rows_of_a_slice_are_those_rows(table: Table, data: st.DataObject):
     assert from_arrow(to_arrow(table.name, rows).slice(1, 2), table.model) == rows[1:3]
 
 
-@given(text=st.text(st.characters(categories=["Cs"]) | st.characters(codec="utf-8"), min_size=1, max_size=8))
+@given(
+    text=st.text(
+        st.characters(categories=["Cs"]) | st.characters(codec="utf-8"), min_size=1, max_size=8
+    )
+)
 def test_text_that_utf8_cannot_hold_is_replaced_and_the_rest_is_kept(text: str):
     turn = Turn(turn=1, role=Role.USER, content=text, labels=(("k", text),))
     dialog = Dialog(
-        benchmark="b", dataset_version="v", dialog_id=text, problem_id="p", turns=(turn,), row_digest="0", labels=((text, ""),)
+        benchmark="b",
+        dataset_version="v",
+        dialog_id=text,
+        problem_id="p",
+        turns=(turn,),
+        row_digest="0",
+        labels=((text, ""),),
     )
     clean = "".join("?" if "\ud800" <= c <= "\udfff" else c for c in text)
     (back,) = from_arrow(to_arrow("dialogs", [dialog]), Dialog)
@@ -80,7 +90,9 @@ def test_text_that_utf8_cannot_hold_is_replaced_and_the_rest_is_kept(text: str):
 
 
 def test_rows_of_another_model_are_refused():
-    row = QuarantinedRow(benchmark="b", dataset_version="v", source_file="f", source_line=0, reason="r", detail="d")
+    row = QuarantinedRow(
+        benchmark="b", dataset_version="v", source_file="f", source_line=0, reason="r", detail="d"
+    )
     with pytest.raises(TypeError, match="table dialogs holds Dialog rows, not QuarantinedRow"):
         to_arrow("dialogs", [row])
 
@@ -90,15 +102,24 @@ def test_a_file_of_another_version_is_refused_with_both_versions_and_a_remedy():
     with pytest.raises(SchemaMismatch) as refused:
         check_version("scores", schema, "lake/part-0.parquet")
     message = str(refused.value)
-    for part in ("lake/part-0.parquet", "999", f"version {TABLES['scores'].version}", "newer Parley"):
+    for part in (
+        "lake/part-0.parquet",
+        "999",
+        f"version {TABLES['scores'].version}",
+        "newer Parley",
+    ):
         assert part in message
     assert isinstance(refused.value, UsageError)
 
 
-@pytest.mark.parametrize("metadata", [None, {}, {NAME_KEY: b"scores"}, {NAME_KEY: b"episodes", VERSION_KEY: b"1"}])
+@pytest.mark.parametrize(
+    "metadata", [None, {}, {NAME_KEY: b"scores"}, {NAME_KEY: b"episodes", VERSION_KEY: b"1"}]
+)
 def test_a_file_that_is_not_that_table_is_refused(metadata: dict[bytes, bytes] | None):
     with pytest.raises(SchemaMismatch):
-        check_version("scores", TABLES["scores"].schema.with_metadata(metadata), "lake/part-0.parquet")
+        check_version(
+            "scores", TABLES["scores"].schema.with_metadata(metadata), "lake/part-0.parquet"
+        )
 
 
 @tables

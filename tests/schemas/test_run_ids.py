@@ -9,11 +9,21 @@ from pydantic import BaseModel
 
 from schemas.embedding import EmbedderIdentity
 from schemas.problem import SuiteKind
-from schemas.run import AgentIdentity, Limits, ModelEndpoint, ModelIdentity, RunSpec, Sampling, judgement_id
+from schemas.run import (
+    AgentIdentity,
+    Limits,
+    ModelEndpoint,
+    ModelIdentity,
+    RunSpec,
+    Sampling,
+    judgement_id,
+)
 from schemas.verdict import verdict_id
 from tests.schemas.strategies import TEXT, Path, changed, leaves, models
 
-few = settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+few = settings(
+    max_examples=15, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
 
 
 def under(name: str, model: type[BaseModel]) -> set[Path]:
@@ -67,13 +77,19 @@ NAMED = {"profile"}
 def test_addresses_keys_and_sizes_are_no_part_of_a_run():
     names = {name for path in leaves(RunSpec) for name in path}
     assert not names & (
-        (set(ModelEndpoint.model_fields) - NAMED) | {"limit", "concurrency", "shard_size", "url", "port", "api_key", "resume"}
+        (set(ModelEndpoint.model_fields) - NAMED)
+        | {"limit", "concurrency", "shard_size", "url", "port", "api_key", "resume"}
     )
     assert ModelEndpoint not in _models_inside(RunSpec)
 
 
 def _models_inside(model: type[BaseModel]) -> set[type]:
-    kinds = {a for f in model.model_fields.values() for a in (get_args(f.annotation) or (f.annotation,)) if isinstance(a, type)}
+    kinds = {
+        a
+        for f in model.model_fields.values()
+        for a in (get_args(f.annotation) or (f.annotation,))
+        if isinstance(a, type)
+    }
     inner = {kind for kind in kinds if issubclass(kind, BaseModel)}
     return inner.union(*(_models_inside(kind) for kind in inner))
 
@@ -102,28 +118,45 @@ def _kind(name: str) -> type[BaseModel]:
 
 
 @pytest.mark.parametrize(
-    ("name", "in_episode"), [("simulator", True), ("judge", False), ("embedder", False), ("embedder_in_play", True)]
+    ("name", "in_episode"),
+    [("simulator", True), ("judge", False), ("embedder", False), ("embedder_in_play", True)],
 )
 @few
 @given(data=st.data(), spec=models(RunSpec))
-def test_having_none_of_a_model_is_another_run(name: str, in_episode: bool, data: st.DataObject, spec: RunSpec):
-    with_it, without = spec.model_copy(update={name: data.draw(models(_kind(name)))}), spec.model_copy(update={name: None})
+def test_having_none_of_a_model_is_another_run(
+    name: str, in_episode: bool, data: st.DataObject, spec: RunSpec
+):
+    with_it, without = (
+        spec.model_copy(update={name: data.draw(models(_kind(name)))}),
+        spec.model_copy(update={name: None}),
+    )
     assert with_it.run_id != without.run_id
     assert (with_it.episode_id("row", 0) != without.episode_id("row", 0)) == in_episode
 
 
 @pytest.mark.slow
-@given(spec=models(RunSpec), rows=st.tuples(TEXT, TEXT), samples=st.tuples(st.integers(0, 99), st.integers(0, 99)))
-def test_rows_and_samples_are_told_apart(spec: RunSpec, rows: tuple[str, str], samples: tuple[int, int]):
+@given(
+    spec=models(RunSpec),
+    rows=st.tuples(TEXT, TEXT),
+    samples=st.tuples(st.integers(0, 99), st.integers(0, 99)),
+)
+def test_rows_and_samples_are_told_apart(
+    spec: RunSpec, rows: tuple[str, str], samples: tuple[int, int]
+):
     ids = [spec.episode_id(row, sample) for row, sample in zip(rows, samples, strict=True)]
     assert (ids[0] == ids[1]) == ((rows[0], samples[0]) == (rows[1], samples[1]))
 
 
 @pytest.mark.slow
 @given(spec=models(RunSpec), sample=st.integers(0, 99), shift=st.integers(1, 99))
-def test_a_shifted_seed_does_not_stand_in_for_another_sample(spec: RunSpec, sample: int, shift: int):
+def test_a_shifted_seed_does_not_stand_in_for_another_sample(
+    spec: RunSpec, sample: int, shift: int
+):
     shifted = spec.model_copy(update={"seed": spec.seed - shift})
-    assert shifted.episode_ingredients("row", sample + shift)["seed"] == spec.episode_ingredients("row", sample)["seed"]
+    assert (
+        shifted.episode_ingredients("row", sample + shift)["seed"]
+        == spec.episode_ingredients("row", sample)["seed"]
+    )
     assert shifted.episode_id("row", sample + shift) != spec.episode_id("row", sample)
 
 
@@ -135,7 +168,13 @@ def test_two_runs_have_one_id_exactly_where_they_are_equal(a: RunSpec, b: RunSpe
 
 
 def verdict_parts(**changes: Any) -> dict[str, Any]:
-    return {"code": "x = 1", "tests": ("assert x",), "runner_version": 1, "environment": "e", "limits": Limits()} | changes
+    return {
+        "code": "x = 1",
+        "tests": ("assert x",),
+        "runner_version": 1,
+        "environment": "e",
+        "limits": Limits(),
+    } | changes
 
 
 @pytest.mark.parametrize("path", sorted(leaves(Limits)), ids=".".join)
@@ -161,14 +200,21 @@ PARTS = st.fixed_dictionaries(
 
 @pytest.mark.slow
 @given(data=st.data(), parts=PARTS)
-@pytest.mark.parametrize("name", ["code", "tests", "runner_version", "environment", "limits", "kind"])
+@pytest.mark.parametrize(
+    "name", ["code", "tests", "runner_version", "environment", "limits", "kind"]
+)
 def test_each_ingredient_changes_a_verdict(name: str, data: st.DataObject, parts: dict[str, Any]):
-    other = parts | {name: data.draw(PARTS.map(lambda p: p[name]).filter(lambda v: v != parts[name]))}
+    other = parts | {
+        name: data.draw(PARTS.map(lambda p: p[name]).filter(lambda v: v != parts[name]))
+    }
     assert verdict_id(**other) != verdict_id(**parts)
 
 
 def test_a_verdict_is_by_tests_in_their_order_and_not_by_their_text_joined():
-    ids = {verdict_id(**verdict_parts(tests=tests)) for tests in (("a", "b"), ("b", "a"), ("ab",), ("a\nb",), ("a", "b", ""))}
+    ids = {
+        verdict_id(**verdict_parts(tests=tests))
+        for tests in (("a", "b"), ("b", "a"), ("ab",), ("a\nb",), ("a", "b", ""))
+    }
     assert len(ids) == 5
 
 
@@ -182,8 +228,14 @@ def test_a_verdict_is_by_tests_in_their_order_and_not_by_their_text_joined():
 )
 @few
 @given(data=st.data())
-def test_each_ingredient_changes_a_judgement(part: str, model: type[BaseModel], path: Path, data: st.DataObject):
-    parts = {"prompt": data.draw(TEXT), "judge": data.draw(models(ModelIdentity)), "sampling": data.draw(models(Sampling))}
+def test_each_ingredient_changes_a_judgement(
+    part: str, model: type[BaseModel], path: Path, data: st.DataObject
+):
+    parts = {
+        "prompt": data.draw(TEXT),
+        "judge": data.draw(models(ModelIdentity)),
+        "sampling": data.draw(models(Sampling)),
+    }
     other = parts | {part: data.draw(changed(model, parts[part], path))}
     assert judgement_id(**other) != judgement_id(**parts)
 

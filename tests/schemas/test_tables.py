@@ -53,13 +53,17 @@ def digest(table: Table) -> str:
 def test_columns_are_those_of_the_pinned_version():
     now = {table.name: (table.version, digest(table)) for table in TABLES.values()}
     silent = [
-        name for name, (version, _) in now.items() if name in PINNED and version == PINNED[name][0] and now[name] != PINNED[name]
+        name
+        for name, (version, _) in now.items()
+        if name in PINNED and version == PINNED[name][0] and now[name] != PINNED[name]
     ]
     assert not silent, (
         f"the columns of {', '.join(silent)} changed under the same version: files written before could not be read."
         " Raise the version in schemas/lake/tables.py"
     )
-    lines = "\n".join(f'    "{name}": ({version}, "{found}"),' for name, (version, found) in now.items())
+    lines = "\n".join(
+        f'    "{name}": ({version}, "{found}"),' for name, (version, found) in now.items()
+    )
     assert now == PINNED, f"versions were raised: put these lines into PINNED\n{lines}"
 
 
@@ -70,17 +74,25 @@ def test_a_changed_column_changes_the_digest():
     class Optional(TABLES["models"].model):
         revision: str | None
 
-    digests = {digest(Table("models", model, 1, ())) for model in (TABLES["models"].model, Longer, Optional)}
+    digests = {
+        digest(Table("models", model, 1, ()))
+        for model in (TABLES["models"].model, Longer, Optional)
+    }
     assert len(digests) == 3
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 def test_a_schema_names_its_table_and_version_and_its_folders_are_columns(table: Table):
-    assert table.schema.metadata == {NAME_KEY: table.name.encode(), VERSION_KEY: str(table.version).encode()}
+    assert table.schema.metadata == {
+        NAME_KEY: table.name.encode(),
+        VERSION_KEY: str(table.version).encode(),
+    }
     assert set(table.partition_by) <= set(table.schema.names)
 
 
-@pytest.mark.parametrize("annotation", [list[str], dict[str, int], str | int, set[str], bytes, tuple[str, str, str]])
+@pytest.mark.parametrize(
+    "annotation", [list[str], dict[str, int], str | int, set[str], bytes, tuple[str, str, str]]
+)
 def test_what_has_no_column_type_is_refused(annotation: object):
     with pytest.raises((TypeError, ValueError)):
         arrow_type(annotation)

@@ -15,7 +15,9 @@ from warehouse.connect import connect, identifier
 
 def in_files(home: Path, text: str) -> list[Path]:
     """Files that hold the text as it is."""
-    return [path for path in home.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+    return [
+        path for path in home.rglob("*") if path.is_file() and text.encode() in path.read_bytes()
+    ]
 
 
 def in_parquet(home: Path, text: str) -> list[str]:
@@ -24,7 +26,9 @@ def in_parquet(home: Path, text: str) -> list[str]:
     for path in (home / "lake").rglob("*.parquet"):
         with pq.ParquetFile(path) as file:
             data = file.read()
-        found += [f"{path} {name}" for name in data.column_names if text in str(data[name].to_pylist())]
+        found += [
+            f"{path} {name}" for name in data.column_names if text in str(data[name].to_pylist())
+        ]
     return found
 
 
@@ -35,15 +39,25 @@ def in_warehouse(home: Path, text: str) -> list[str]:
             "select table_name from information_schema.tables where table_catalog = 'warehouse'"
         ).fetchall()
         assert len(tables) > 20
-        return [name for (name,) in tables if text in str(warehouse.execute(f"from {identifier(name)}").fetchall())]
+        return [
+            name
+            for (name,) in tables
+            if text in str(warehouse.execute(f"from {identifier(name)}").fetchall())
+        ]
 
 
 def in_sqlite(database: Path, text: str) -> list[str]:
     """Tables of a database, whatever its log still holds included."""
     with closing(sqlite3.connect(database)) as connection:
-        tables = connection.execute("select name from sqlite_master where type = 'table'").fetchall()
+        tables = connection.execute(
+            "select name from sqlite_master where type = 'table'"
+        ).fetchall()
         assert len(tables) > 10
-        return [name for (name,) in tables if text in str(connection.execute(f"select * from {identifier(name)}").fetchall())]
+        return [
+            name
+            for (name,) in tables
+            if text in str(connection.execute(f"select * from {identifier(name)}").fetchall())
+        ]
 
 
 class Watch:
@@ -70,7 +84,11 @@ class Watch:
         while not self._ended.wait(0.1) and self._process.poll() is None:
             self.n_looks += 1
             for line, environment in self._processes():
-                named = (entry.partition(b"=")[0].decode() for entry in environment.split(b"\0") if self._text in entry)
+                named = (
+                    entry.partition(b"=")[0].decode()
+                    for entry in environment.split(b"\0")
+                    if self._text in entry
+                )
                 self.seen.add((line, tuple(sorted(named))))
 
     def _processes(self) -> Iterator[tuple[str, bytes]]:
@@ -83,7 +101,10 @@ class Watch:
             folder = Path(f"/proc/{child.pid}")
             try:
                 yield (
-                    (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"),
+                    (folder / "cmdline")
+                    .read_bytes()
+                    .replace(b"\0", b" ")
+                    .decode("utf-8", "replace"),
                     (folder / "environ").read_bytes(),
                 )
             except OSError:  # it has ended meanwhile

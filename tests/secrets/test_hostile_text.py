@@ -87,18 +87,35 @@ def hostile_data() -> Staged:
     benchmark = BENCHMARKS.load("codeif")
     staged = benchmark.data.stage(Path(str(benchmark.data.sample)), "current")
     problems, dialogs = [], []
-    for number, (problem, dialog) in enumerate(zip(staged.problems[:2], staged.dialogs[:2], strict=True)):
+    for number, (problem, dialog) in enumerate(
+        zip(staged.problems[:2], staged.dialogs[:2], strict=True)
+    ):
         name = f"{number} {HOSTILE}" if number else TEXTS["long"]
-        told = tuple(i.model_copy(update={"text": f"{i.text} {HOSTILE}"}) for i in problem.instructions)
-        changes = {"problem_id": name, "level": HOSTILE, "prompt": HOSTILE, "instructions": told, "source_file": HOSTILE}
+        told = tuple(
+            i.model_copy(update={"text": f"{i.text} {HOSTILE}"}) for i in problem.instructions
+        )
+        changes = {
+            "problem_id": name,
+            "level": HOSTILE,
+            "prompt": HOSTILE,
+            "instructions": told,
+            "source_file": HOSTILE,
+        }
         problems.append(problem.model_copy(update=changes))
-        turns = tuple(t.model_copy(update={"content": t.content and f"{t.content} {HOSTILE}"}) for t in dialog.turns)
-        dialogs.append(dialog.model_copy(update={"problem_id": name, "dialog_id": name, "turns": turns}))
+        turns = tuple(
+            t.model_copy(update={"content": t.content and f"{t.content} {HOSTILE}"})
+            for t in dialog.turns
+        )
+        dialogs.append(
+            dialog.model_copy(update={"problem_id": name, "dialog_id": name, "turns": turns})
+        )
     return Staged(tuple(dialogs), tuple(problems), (), 2)
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory, without_prefect: None, bubblewrap: str) -> PlayedRun:
+def played(
+    tmp_path_factory: pytest.TempPathFactory, without_prefect: None, bubblewrap: str
+) -> PlayedRun:
     """A night on that dataset with answers of that kind, and one that a check stops at a value of that kind."""
     folder = tmp_path_factory.mktemp("hostile")
     home = Home(folder / "home")
@@ -115,7 +132,12 @@ def played(tmp_path_factory: pytest.TempPathFactory, without_prefect: None, bubb
     told = night(home.path, asked)
     assert [r.status for r in told.reports] == ["finished"], told.errors
     record_night(home, "20260101T000000-hostile", "2026-01-01T00:00:00Z", told.reports)
-    spoiled = asked.model_copy(update={"max_fault_share": 0.5, "model": asked.model.model_copy(update={"temperature": 0.5})})
+    spoiled = asked.model_copy(
+        update={
+            "max_fault_share": 0.5,
+            "model": asked.model.model_copy(update={"temperature": 0.5}),
+        }
+    )
     return PlayedRun(home, plan_run(asked, home), told.reports, _withheld(home, spoiled))
 
 
@@ -138,13 +160,17 @@ def test_it_got_there(played: PlayedRun) -> None:
     rows = query(played.home.path, "select distinct problem_id from scores")[1]
     assert len(rows) == 2
     assert any("DROP TABLE runs" in name and "\x1b]0;EVIL" in name for (name,) in rows)
-    details = query(played.home.path, "select detail from test_verdicts where contains(detail, 'alert(1)')")[1]
+    details = query(
+        played.home.path, "select detail from test_verdicts where contains(detail, 'alert(1)')"
+    )[1]
     assert details
 
 
 def test_what_is_published_is_what_was_said(played: PlayedRun) -> None:
     said = query(played.home.path, "select distinct content from turns where role = 'assistant'")[1]
-    assert said == [(f"{HOSTILE}\n{PROGRAM}".encode("utf-16", "surrogatepass").decode("utf-16", "replace"),)]
+    assert said == [
+        (f"{HOSTILE}\n{PROGRAM}".encode("utf-16", "surrogatepass").decode("utf-16", "replace"),)
+    ]
     assert query(played.home.path, "select count(*) > 0 from runs")[1] == [(True,)]
 
 
@@ -155,7 +181,15 @@ def test_the_terminal_shows_it_tame(
     for what in cli_read.Listing:
         cli_read.list_things(what)
     cli_read.list_things(cli_read.Listing.MODELS, first=True)
-    for table in ("turns", "test_verdicts", "problems", "episodes", "leaderboard", "quality_checks", "runs"):
+    for table in (
+        "turns",
+        "test_verdicts",
+        "problems",
+        "episodes",
+        "leaderboard",
+        "quality_checks",
+        "runs",
+    ):
         cli_read.sql(f"select * from {table} limit 20")
     show_night(played.home, None, json_output=False)
     print_results(played.home, played.reports)
@@ -168,7 +202,9 @@ def test_the_terminal_shows_it_tame(
     assert len(err.splitlines()) == 1
 
 
-def test_json_is_ascii(played: PlayedRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_is_ascii(
+    played: PlayedRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PARLEY_HOME", str(played.home.path))
     cli_read.sql("select * from turns", json_output=True)
     cli_read.list_things(cli_read.Listing.EPISODES, json_output=True)
@@ -184,23 +220,38 @@ def test_a_transcript_is_tame_and_keeps_its_lines(played: PlayedRun) -> None:
         text = transcript_text(played.home, wanted.episode_id)
         assert_tame(text)
         assert "raise RuntimeError(" in text
-        assert len(re.findall(r"^── step \d+ · turn \d+ · (?:user|assistant)", text, re.MULTILINE)) == 2 * len(
-            wanted.dialog.instruction_ids
-        )
+        assert len(
+            re.findall(r"^── step \d+ · turn \d+ · (?:user|assistant)", text, re.MULTILINE)
+        ) == 2 * len(wanted.dialog.instruction_ids)
 
 
 def test_markdown_stays_one_table(played: PlayedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[dict[str, Any]] = []
     for name in ("create_markdown_artifact", "create_link_artifact"):
-        monkeypatch.setattr(f"prefect.artifacts.{name}", lambda *a, **k: made.append({"values": a, **k}))
+        monkeypatch.setattr(
+            f"prefect.artifacts.{name}", lambda *a, **k: made.append({"values": a, **k})
+        )
     run_ids = [report.run_id for report in played.reports]
     results = result_markdown(played.home, run_ids)
     assert NAME[:7] in results
     assert_one_table(results)
     assert_one_table(work_markdown(works(played.reports)))
     names = ("setting", "model", "against", "other_model", "metric", "event")
-    numbers = ("other_mean", "mean", "difference", "ci_low", "q_value", "mde", "n_problems", "judge_n")
-    compared = dict.fromkeys(names, HOSTILE) | dict.fromkeys(numbers) | {"run_id": "a", "other_run_id": "b"}
+    numbers = (
+        "other_mean",
+        "mean",
+        "difference",
+        "ci_low",
+        "q_value",
+        "mde",
+        "n_problems",
+        "judge_n",
+    )
+    compared = (
+        dict.fromkeys(names, HOSTILE)
+        | dict.fromkeys(numbers)
+        | {"run_id": "a", "other_run_id": "b"}
+    )
     artifacts.show_results("20261101T020000", results, [compared], played.home, played.reports)
     assert len(made) == 3
     assert all(re.fullmatch(r"[a-z0-9-]+", artifact["key"]) for artifact in made)
@@ -222,7 +273,14 @@ def test_pages_show_it_and_run_nothing(played: PlayedRun) -> None:
     pages = [Page(path) for path in played.home.docs.rglob("*.html")]
     assert any("alert(1)" in page.text for page in pages)
     for page in pages:
-        assert {tag for tag, _ in page.tags} & {"script", "img", "iframe", "link", "object", "b"} == set()
+        assert {tag for tag, _ in page.tags} & {
+            "script",
+            "img",
+            "iframe",
+            "link",
+            "object",
+            "b",
+        } == set()
         assert [name for _, attrs in page.tags for name in attrs if name.startswith("on")] == []
         assert_tame(page.text.replace("\r", ""))
 

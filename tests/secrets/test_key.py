@@ -18,7 +18,11 @@ from warehouse.connect import query
 
 MARK = "parley-sentinel"
 KEY = f"sk-{MARK}-7f3a9c"
-ENVIRON = {"PARLEY_TEST_KEY": KEY, "OPENAI_API_KEY": f"sk-{MARK}-openai", "UNRELATED_SERVICE_TOKEN": f"{MARK}-unrelated"}
+ENVIRON = {
+    "PARLEY_TEST_KEY": KEY,
+    "OPENAI_API_KEY": f"sk-{MARK}-openai",
+    "UNRELATED_SERVICE_TOKEN": f"{MARK}-unrelated",
+}
 LOOK = """
 import os
 mark = "parley-" + "sentinel"
@@ -88,7 +92,9 @@ def run_night(home: Path) -> Night:
             process.kill()
             watch.stop()
         model = ("--model", f"openai:mock@{server.base_url}", "--key-env", "PARLEY_TEST_KEY")
-        refused = parley(home, *SAMPLE, *model, environ=ENVIRON | {"PARLEY_TEST_KEY": f"sk-{MARK}-wrong"})
+        refused = parley(
+            home, *SAMPLE, *model, environ=ENVIRON | {"PARLEY_TEST_KEY": f"sk-{MARK}-wrong"}
+        )
     assert refused.code == 1
     return Night(home, said, process.returncode, watch, journal, refused.out + refused.err)
 
@@ -103,7 +109,10 @@ pytestmark = pytest.mark.slow
 
 def test_the_night_was_played_with_the_key(played: Night) -> None:
     assert played.code == 0, played.said
-    answers = query(played.home, "select starts_with(content, 'Your key is [key].') from turns where role = 'assistant'")[1]
+    answers = query(
+        played.home,
+        "select starts_with(content, 'Your key is [key].') from turns where role = 'assistant'",
+    )[1]
     assert len(answers) > 4
     assert set(answers) == {(True,)}
 
@@ -131,20 +140,33 @@ def test_the_journal_of_a_run_under_way_does_not_hold_it(played: Night) -> None:
     assert MARK not in played.journal
 
 
-def test_no_process_is_told_it_by_an_argument_and_those_that_need_none_have_no_key(played: Night) -> None:
+def test_no_process_is_told_it_by_an_argument_and_those_that_need_none_have_no_key(
+    played: Night,
+) -> None:
     assert played.watch.n_looks > 5
     lines = {line for line, _ in played.watch.seen}
     assert [line for line in lines if MARK in line] == []
-    for program, may_hold in (("server_process", set()), ("bwrap", set()), ("multiprocessing", {"PARLEY_TEST_KEY"})):
+    for program, may_hold in (
+        ("server_process", set()),
+        ("bwrap", set()),
+        ("multiprocessing", {"PARLEY_TEST_KEY"}),
+    ):
         named = [set(names) for line, names in played.watch.seen if program in line]
         assert named, f"no process of {program} was seen"
         assert all(names <= may_hold for names in named), (program, named)
 
 
 def test_a_program_in_the_sandbox_finds_none(played: Night) -> None:
-    details = {d for (d,) in query(played.home, "select distinct detail from test_verdicts where outcome = 'failed'")[1]}
+    details = {
+        d
+        for (d,) in query(
+            played.home, "select distinct detail from test_verdicts where outcome = 'failed'"
+        )[1]
+    }
     assert details
-    found = [re.search(r"(\d+) places, init: (\w+), found: (\[.*?\])", detail) for detail in details]
+    found = [
+        re.search(r"(\d+) places, init: (\w+), found: (\[.*?\])", detail) for detail in details
+    ]
     assert all(match and int(match[1]) >= 3 and match[3] == "[]" for match in found), details
 
 
@@ -156,7 +178,9 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize("text", CONFIGS.values(), ids=CONFIGS)
-def test_a_key_written_into_a_configuration_is_refused_and_not_repeated(text: str, tmp_path: Path) -> None:
+def test_a_key_written_into_a_configuration_is_refused_and_not_repeated(
+    text: str, tmp_path: Path
+) -> None:
     config = tmp_path / "night.yaml"
     config.write_text(text)
     with pytest.raises(ConfigError) as refused:
@@ -175,6 +199,10 @@ def test_a_key_written_into_a_configuration_is_refused_and_not_repeated(text: st
         ("openai:m", "MY_KEY", ("MY_KEY",)),
     ],
 )
-def test_workers_are_given_the_keys_of_their_models_only(spec: str, key_env: str | None, names: tuple[str, ...]) -> None:
-    asked = EvaluationRequest(model=ModelRequest(spec=spec, key_env=key_env), benchmark=BenchmarkRequest(name="codeif"))
+def test_workers_are_given_the_keys_of_their_models_only(
+    spec: str, key_env: str | None, names: tuple[str, ...]
+) -> None:
+    asked = EvaluationRequest(
+        model=ModelRequest(spec=spec, key_env=key_env), benchmark=BenchmarkRequest(name="codeif")
+    )
     assert key_names([asked]) == names

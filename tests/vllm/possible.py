@@ -14,7 +14,9 @@ from transformers import AutoTokenizer
 
 def common(a: list[int], b: list[int]) -> int:
     """Length of the longest beginning that both have."""
-    return next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    return next(
+        (at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
+    )
 
 
 def main() -> None:
@@ -30,7 +32,12 @@ def main() -> None:
             if len(dialogue) < 2 * turn + 2:
                 continue
             prompt, whole = (
-                tokenizer.apply_chat_template(dialogue[:end], tokenize=True, return_dict=False, add_generation_prompt=is_prompt)
+                tokenizer.apply_chat_template(
+                    dialogue[:end],
+                    tokenize=True,
+                    return_dict=False,
+                    add_generation_prompt=is_prompt,
+                )
                 for end, is_prompt in ((2 * turn + 1, True), (2 * turn + 2, False))
             )
             tokens, requests = tokens + len(prompt), requests + 1
@@ -38,7 +45,9 @@ def main() -> None:
             found, in_blocks = found + most, in_blocks + most // block * block
             computed.append(whole)
         seen += computed
-    print(json.dumps({"requests": requests, "tokens": tokens, "found": found, "in_blocks": in_blocks}))
+    print(
+        json.dumps({"requests": requests, "tokens": tokens, "found": found, "in_blocks": in_blocks})
+    )
 
 
 if __name__ == "__main__":

@@ -30,7 +30,9 @@ def name_it_vllm() -> None:
     (target / "RECORD").unlink(missing_ok=True)
     text = (target / "METADATA").read_text(encoding="utf-8")
     text = re.sub(r"^Name: .*$", "Name: vllm", text, count=1, flags=re.MULTILINE)
-    text = re.sub(r"^Version: .*$", f"Version: {installed.version}+cpu", text, count=1, flags=re.MULTILINE)
+    text = re.sub(
+        r"^Version: .*$", f"Version: {installed.version}+cpu", text, count=1, flags=re.MULTILINE
+    )
     (target / "METADATA").write_text(text, encoding="utf-8")
 
 
@@ -39,9 +41,13 @@ def convert(weights: Path, folder: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    model = AutoModelForCausalLM.from_pretrained(weights.parent, gguf_file=weights.name, dtype=torch.float32)
+    model = AutoModelForCausalLM.from_pretrained(
+        weights.parent, gguf_file=weights.name, dtype=torch.float32
+    )
     tokenizer = AutoTokenizer.from_pretrained(weights.parent, gguf_file=weights.name)
-    del model.config.quantization_config  # the loader has de-quantized them; it would refuse to save otherwise
+    del (
+        model.config.quantization_config
+    )  # the loader has de-quantized them; it would refuse to save otherwise
     model.hf_quantizer, model.is_quantized = None, False
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

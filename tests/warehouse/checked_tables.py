@@ -40,7 +40,10 @@ def _problem(name: str, line: int) -> Problem:
         level="L1",
         prompt="Write f.",
         instructions=tuple(
-            Instruction(instruction_id=i, text=f"Do {i}.", suite=TestSuite(tests=("assert f() == 1",))) for i in INSTRUCTIONS
+            Instruction(
+                instruction_id=i, text=f"Do {i}.", suite=TestSuite(tests=("assert f() == 1",))
+            )
+            for i in INSTRUCTIONS
         ),
         reference_code="def f(): return 1",
         source_file="data.jsonl",
@@ -52,7 +55,14 @@ def _problem(name: str, line: int) -> Problem:
 def _dialog(name: str) -> Dialog:
     turns = []
     for number, instruction in enumerate(INSTRUCTIONS, start=1):
-        turns.append(Turn(turn=number, role=Role.USER, content=f"Do {instruction}.", instruction_id=instruction))
+        turns.append(
+            Turn(
+                turn=number,
+                role=Role.USER,
+                content=f"Do {instruction}.",
+                instruction_id=instruction,
+            )
+        )
         turns.append(Turn(turn=number, role=Role.ASSISTANT))
     return Dialog(
         benchmark=BENCHMARK,
@@ -160,7 +170,12 @@ def _score(name: str, turn: int, metric: str, value: float | None) -> Score:
 
 
 RUBRICS = (("clear", "clarity"), ("clear", "tone"))
-JUDGED = tuple((name, turn, rubric, dimension) for name in PROBLEMS for turn in (1, 2) for rubric, dimension in RUBRICS)
+JUDGED = tuple(
+    (name, turn, rubric, dimension)
+    for name in PROBLEMS
+    for turn in (1, 2)
+    for rubric, dimension in RUBRICS
+)
 
 
 def _judgement(name: str, turn: int, rubric: str, dimension: str) -> JudgeVerdict:
@@ -184,7 +199,11 @@ def _judgement(name: str, turn: int, rubric: str, dimension: str) -> JudgeVerdic
     )
 
 
-DUE = tuple((name, turn, i) for name in PROBLEMS for turn, i in ((1, "base"), (2, "base"), (2, "annotations")))
+DUE = tuple(
+    (name, turn, i)
+    for name in PROBLEMS
+    for turn, i in ((1, "base"), (2, "base"), (2, "annotations"))
+)
 
 
 def _unanswered(name: str, turn: int) -> bool:
@@ -197,12 +216,19 @@ AUDITED = tuple(place for place in DUE if not _unanswered(*place[:2]))
 def valid_tables() -> dict[str, pa.Table]:
     """Every checked table of the run."""
     return {
-        "problems": to_arrow("problems", [_problem(name, line) for line, name in enumerate(PROBLEMS, start=1)]),
+        "problems": to_arrow(
+            "problems", [_problem(name, line) for line, name in enumerate(PROBLEMS, start=1)]
+        ),
         "dialogs": to_arrow("dialogs", [_dialog(name) for name in PROBLEMS]),
-        "episodes": to_arrow("episodes", [_episode(PROBLEMS[0], answered=2), _episode(PROBLEMS[1], answered=1)]),
+        "episodes": to_arrow(
+            "episodes", [_episode(PROBLEMS[0], answered=2), _episode(PROBLEMS[1], answered=1)]
+        ),
         "test_verdicts": to_arrow(
             "test_verdicts",
-            [_verdict(n, t, i, Outcome.ERROR if _unanswered(n, t) else Outcome.PASSED) for n, t, i in DUE],
+            [
+                _verdict(n, t, i, Outcome.ERROR if _unanswered(n, t) else Outcome.PASSED)
+                for n, t, i in DUE
+            ],
         ),
         "forgery_audit": to_arrow("forgery_audit", [_audit(*place) for place in AUDITED]),
         "judge_verdicts": to_arrow("judge_verdicts", [_judgement(*place) for place in JUDGED]),
@@ -233,7 +259,12 @@ def full_context(**changes: Any) -> CheckContext:
         context_turns={CONTEXT: 2},
         wanted_episodes=frozenset(episodes),
         episode_facts={
-            episode_id(name): {"setting": "static", "problem_id": name, "row_digest": digest(name), "sample": 0}
+            episode_id(name): {
+                "setting": "static",
+                "problem_id": name,
+                "row_digest": digest(name),
+                "sample": 0,
+            }
             for name in PROBLEMS
         },
         contained_episodes={episode_id(name): (name, 0) for name in PROBLEMS},
@@ -241,11 +272,15 @@ def full_context(**changes: Any) -> CheckContext:
         dialog_rounds={digest(name): 2 for name in PROBLEMS},
         episode_rounds=dict.fromkeys(episodes, 2),
         expected_verdicts=frozenset((episode_id(name), turn, i) for name, turn, i in DUE),
-        expected_audits={(episode_id(name), turn, i): content_id([name, turn, i]) for name, turn, i in AUDITED},
+        expected_audits={
+            (episode_id(name), turn, i): content_id([name, turn, i]) for name, turn, i in AUDITED
+        },
         wall_limit_s=20.0,
         judges={"clear": "openai:judge"},
         judgement_ranges={("clear", "clarity"): (1.0, 5.0)},
-        expected_judgements=frozenset((episode_id(name), turn, rubric, about) for name, turn, rubric, about in JUDGED),
+        expected_judgements=frozenset(
+            (episode_id(name), turn, rubric, about) for name, turn, rubric, about in JUDGED
+        ),
         fault_limit=0.3,
         metric_ranges={"accuracy": (0.0, 1.0), "all_held": (0.0, 1.0)},
         due_scores=dict.fromkeys(episodes, frozenset(product((1, 2), ("accuracy", "all_held")))),
@@ -271,7 +306,10 @@ def with_tools(*changes: tuple[int, str, Any]):
         said = rows[0]["steps"]
         calls = [{"call_id": name, "name": "read", "arguments": "{}"} for name in ("a", "b")]
         asked = said[1] | {"kind": "tool_call", "calls": calls}
-        seen = [said[0] | {"role": "tool", "kind": "observation", "call_id": name} for name in ("a", "b")]
+        seen = [
+            said[0] | {"role": "tool", "kind": "observation", "call_id": name}
+            for name in ("a", "b")
+        ]
         steps = [said[0], asked, *seen, *said[1:]]
         for place, field, value in changes:
             steps[place] = steps[place] | {field: value}

@@ -25,7 +25,9 @@ def lake_pattern(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def published_pattern(lake_pattern: Path, codeif_marts: Marts, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def published_pattern(
+    lake_pattern: Path, codeif_marts: Marts, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     home = tmp_path_factory.mktemp("published") / "home"
     shutil.copytree(lake_pattern, home)
     publish(home, marts=codeif_marts)

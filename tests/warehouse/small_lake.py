@@ -63,10 +63,24 @@ class SmallLake:
     def gamma(self) -> Run:
         return Run(self.home, GAMMA, samples=1)
 
-    def write_dataset(self, name: str = "d" * 32, problems: Mapping[str, str] = DIGESTS, level: str | None = None) -> None:
+    def write_dataset(
+        self, name: str = "d" * 32, problems: Mapping[str, str] = DIGESTS, level: str | None = None
+    ) -> None:
         keys = {"benchmark": "codeif", "dataset_version": DATASET}
-        write_part(self.home, "problems", [_problem(p, digest, level) for p, digest in problems.items()], name, **keys)
-        write_part(self.home, "dialogs", [_dialog(p, digest) for p, digest in problems.items()], name, **keys)
+        write_part(
+            self.home,
+            "problems",
+            [_problem(p, digest, level) for p, digest in problems.items()],
+            name,
+            **keys,
+        )
+        write_part(
+            self.home,
+            "dialogs",
+            [_dialog(p, digest) for p, digest in problems.items()],
+            name,
+            **keys,
+        )
         quarantined = QuarantinedRow(
             benchmark="codeif",
             dataset_version=DATASET,
@@ -77,7 +91,9 @@ class SmallLake:
         )
         write_part(self.home, "quarantine", [quarantined], name, **keys)
 
-    def write_model(self, identity: ModelIdentity, price_in: float | None, price_out: float | None) -> None:
+    def write_model(
+        self, identity: ModelIdentity, price_in: float | None, price_out: float | None
+    ) -> None:
         record = ModelRecord(
             model=identity.label,
             provider=identity.provider,
@@ -91,7 +107,11 @@ class SmallLake:
         write_part(self.home, "models", [record], content_id(identity), model=identity.label)
 
     def write_models(self, alpha_input: float | None = 2.0) -> None:
-        for identity, price_in, price_out in ((ALPHA, alpha_input, 10.0), (BETA, None, None), (GAMMA, 1.0, 1.0)):
+        for identity, price_in, price_out in (
+            (ALPHA, alpha_input, 10.0),
+            (BETA, None, None),
+            (GAMMA, 1.0, 1.0),
+        ):
             self.write_model(identity, price_in, price_out)
 
     def write_night(self, runs: Sequence[Run]) -> None:
@@ -109,7 +129,11 @@ class SmallLake:
         run = self.alpha_2
         run.write_record(n_unscored=5)
         run.write_contained((problem, sample) for problem in INSTRUCTIONS for sample in (0, 1))
-        run.write("episodes", [run.episode("P1", 0, stop=StopReason.INFRA, n_turns=1), run.episode("P1", 1)], "shard-1")
+        run.write(
+            "episodes",
+            [run.episode("P1", 0, stop=StopReason.INFRA, n_turns=1), run.episode("P1", 1)],
+            "shard-1",
+        )
         run.write("episodes", [run.episode("P1", 0, attempt=2), run.episode("P2", 0)], "shard-2")
         run.write(
             "episodes",
@@ -134,7 +158,9 @@ class SmallLake:
 
     def write_simple(self, run: Run, status: Status = "finished") -> None:
         """A run of which every base answer passes."""
-        values: dict[tuple[str, int, int], dict[str, Value]] = {(p, 0, 1): {IA: 1} for p in INSTRUCTIONS}
+        values: dict[tuple[str, int, int], dict[str, Value]] = {
+            (p, 0, 1): {IA: 1} for p in INSTRUCTIONS
+        }
         run.write_record(status)
         run.write_contained((problem, 0) for problem in INSTRUCTIONS)
         run.write("episodes", [run.episode(problem, 0) for problem in INSTRUCTIONS])
@@ -161,7 +187,9 @@ def _problem(problem: str, digest: str, level: str | None) -> Problem:
         level=level or LEVELS[problem],
         prompt=f"Solve {problem}.",
         instructions=tuple(
-            Instruction(instruction_id=name, text=name, suite=TestSuite(tests=("assert f(1) == 1",)))
+            Instruction(
+                instruction_id=name, text=name, suite=TestSuite(tests=("assert f(1) == 1",))
+            )
             for name in INSTRUCTIONS[problem]
         ),
         reference_code="def f(x):\n    return x\n",
@@ -178,7 +206,13 @@ def _dialog(problem: str, digest: str) -> Dialog:
         dialog_id=problem,
         problem_id=problem,
         turns=tuple(
-            Turn(turn=turn, role=Role.USER, content=name, instruction_id=name, labels=(("kind", "code"),))
+            Turn(
+                turn=turn,
+                role=Role.USER,
+                content=name,
+                instruction_id=name,
+                labels=(("kind", "code"),),
+            )
             for turn, name in enumerate(INSTRUCTIONS[problem], start=1)
         ),
         row_digest=digest,

@@ -36,7 +36,11 @@ LEVELS = {"P1": "L1", "P2": "L1", "P3": "L2"}
 DIGESTS = {problem: content_id(problem) for problem in INSTRUCTIONS}
 
 Value = float | UnscoredReason
-INFRA, NO_ANSWER, NOTHING = UnscoredReason.INFRA, UnscoredReason.NO_ANSWER, UnscoredReason.NOTHING_TO_FORGET
+INFRA, NO_ANSWER, NOTHING = (
+    UnscoredReason.INFRA,
+    UnscoredReason.NO_ANSWER,
+    UnscoredReason.NOTHING_TO_FORGET,
+)
 
 ALPHA_VALUES: dict[tuple[str, int, int], dict[str, Value]] = {
     ("P1", 0, 1): {IA: 1, STRICT: 1, FRACTION: 1},
@@ -156,7 +160,9 @@ class Run:
         ]
         self.write("run_episodes", rows, "all")
 
-    def score(self, problem: str, sample: int, turn: int, metric: str, value: Value, version: int = 1) -> Score:
+    def score(
+        self, problem: str, sample: int, turn: int, metric: str, value: Value, version: int = 1
+    ) -> Score:
         missing = isinstance(value, UnscoredReason)
         return Score(
             run_id=self.run_id,
@@ -174,9 +180,15 @@ class Run:
         )
 
     def scores(self, values: Mapping[tuple[str, int, int], Mapping[str, Value]]) -> list[Score]:
-        return [self.score(*place, metric, value) for place, by_metric in values.items() for metric, value in by_metric.items()]
+        return [
+            self.score(*place, metric, value)
+            for place, by_metric in values.items()
+            for metric, value in by_metric.items()
+        ]
 
-    def verdicts(self, values: Mapping[tuple[str, int, int], Mapping[str, Value]]) -> list[TestVerdict]:
+    def verdicts(
+        self, values: Mapping[tuple[str, int, int], Mapping[str, Value]]
+    ) -> list[TestVerdict]:
         return [
             TestVerdict(
                 run_id=self.run_id,
@@ -196,12 +208,25 @@ class Run:
         ]
 
     def episode(
-        self, problem: str, sample: int, *, attempt: int = 1, stop: StopReason = StopReason.FINISHED, n_turns: int | None = None
+        self,
+        problem: str,
+        sample: int,
+        *,
+        attempt: int = 1,
+        stop: StopReason = StopReason.FINISHED,
+        n_turns: int | None = None,
     ) -> Episode:
         steps: list[Step] = []
         for turn, instruction in enumerate(INSTRUCTIONS[problem][:n_turns], start=1):
             feedback = Feedback(execution=f"{problem} fails") if turn == 2 else None
-            steps.append(Step(turn=turn, role=Role.USER, content=f"{problem}: {instruction}", feedback=feedback))
+            steps.append(
+                Step(
+                    turn=turn,
+                    role=Role.USER,
+                    content=f"{problem}: {instruction}",
+                    feedback=feedback,
+                )
+            )
             steps.append(
                 Step(
                     turn=turn,
@@ -211,7 +236,9 @@ class Run:
                     output_tokens=10 if self.priced else None,
                     latency_s=0.5,
                     finish_reason="stop",
-                    n_calls=(3 if (problem, sample, turn) == ("P1", 0, 1) else 1) if self.priced else 0,
+                    n_calls=(3 if (problem, sample, turn) == ("P1", 0, 1) else 1)
+                    if self.priced
+                    else 0,
                 )
             )
         return Episode(

@@ -21,7 +21,12 @@ BEN = {("P1", 1): 1.0, ("P1", 2): 2.0, ("P2", 1): 2.0, ("P2", 2): 2.0}
 JUDGE = {("P1", 1): 1.0, ("P1", 2): 2.0, ("P2", 1): 2.0, ("P2", 2): 2.0, ("P3", 2): 1.0}
 
 
-def rate(lake: SmallLake, rater: str, given: Mapping[tuple[str, int], float | str], dimension: str = "clarity") -> None:
+def rate(
+    lake: SmallLake,
+    rater: str,
+    given: Mapping[tuple[str, int], float | str],
+    dimension: str = "clarity",
+) -> None:
     rows = [
         Rating(
             rater=rater,
@@ -91,7 +96,12 @@ def test_an_undefined_kappa_is_null_with_its_reason(lake: SmallLake) -> None:
     rate(lake, "ann", {("P1", 1): "warm", ("P2", 1): "warm"}, "tone")
     rate(lake, "ben", {("P1", 1): "warm", ("P2", 1): "warm"}, "tone")
     (row,) = rows(lake).values()
-    assert (row["n"], row["share_equal"], row["kappa"], row["kappa_undefined_because"]) == (2, 1.0, None, ONE_CATEGORY)
+    assert (row["n"], row["share_equal"], row["kappa"], row["kappa_undefined_because"]) == (
+        2,
+        1.0,
+        None,
+        ONE_CATEGORY,
+    )
     assert (row["weighted_kappa"], row["weighted_undefined_because"]) == (None, WORDS)
 
 
@@ -119,13 +129,17 @@ def test_the_consensus_is_a_mark_that_someone_gave() -> None:
     assert consensus(words) == {("e", 1): "cold"}
 
 
-def ratings(draw: random.Random, raters: int, things: int, dimensions: Sequence[str]) -> dict[str, dict[str, dict[Thing, Mark]]]:
+def ratings(
+    draw: random.Random, raters: int, things: int, dimensions: Sequence[str]
+) -> dict[str, dict[str, dict[Thing, Mark]]]:
     """dimension -> rater -> marks from 1 to 5 of most things, near each other."""
     truth = {(dimension, n): draw.randint(1, 5) for dimension in dimensions for n in range(things)}
     return {
         dimension: {
             f"r{rater}": {
-                (f"e{n // 2}", n % 2): float(min(5, max(1, truth[dimension, n] + draw.choice((-1, 0, 0, 0, 1)))))
+                (f"e{n // 2}", n % 2): float(
+                    min(5, max(1, truth[dimension, n] + draw.choice((-1, 0, 0, 0, 1))))
+                )
                 for n in range(things)
                 if draw.random() < 0.9
             }
@@ -139,10 +153,16 @@ def ratings(draw: random.Random, raters: int, things: int, dimensions: Sequence[
 def test_the_pooled_kappa_is_that_of_all_ratings_laid_end_to_end(seed: int) -> None:
     """About 400 kappas in all, plain and weighted."""
     draw = random.Random(seed)
-    n_raters, dimensions = draw.randint(2, 3 + (seed % 4 == 0)), [f"d{n}" for n in range(draw.randint(1, 6))]
+    n_raters, dimensions = (
+        draw.randint(2, 3 + (seed % 4 == 0)),
+        [f"d{n}" for n in range(draw.randint(1, 6))],
+    )
     people = ratings(draw, n_raters, draw.randint(4, 12), dimensions)
     judges = ratings(draw, 1, 30, dimensions)
-    found = {(row[2], row[3], row[4]): row for row in pooled_rows("x", *(_by_rubric(one) for one in (people, judges)))}
+    found = {
+        (row[2], row[3], row[4]): row
+        for row in pooled_rows("x", *(_by_rubric(one) for one in (people, judges)))
+    }
     if len(dimensions) == 1 and n_raters == 2:
         assert found == {}
         return
@@ -169,7 +189,9 @@ def test_the_pooled_kappa_is_that_of_all_ratings_laid_end_to_end(seed: int) -> N
         row = found[key]
         assert (row[1], row[5]) == (POOLED, len(pairs))
         assert row[9] == pytest.approx(cohen_kappa_score(first, second), abs=1e-12)
-        assert row[13] == pytest.approx(cohen_kappa_score(first, second, labels=[1, 2, 3, 4, 5], weights="quadratic"), abs=1e-12)
+        assert row[13] == pytest.approx(
+            cohen_kappa_score(first, second, labels=[1, 2, 3, 4, 5], weights="quadratic"), abs=1e-12
+        )
 
 
 def _by_rubric(

@@ -6,8 +6,23 @@ from typing import Any
 
 import pytest
 
-from tests.warehouse.checked_tables import PROBLEMS, Rows, corrupted, full_context, valid_tables, with_tools
-from tests.warehouse.spoiled_rows import answer_all, drop_first, put, put_everywhere, put_in, repeat_first, swap
+from tests.warehouse.checked_tables import (
+    PROBLEMS,
+    Rows,
+    corrupted,
+    full_context,
+    valid_tables,
+    with_tools,
+)
+from tests.warehouse.spoiled_rows import (
+    answer_all,
+    drop_first,
+    put,
+    put_everywhere,
+    put_in,
+    repeat_first,
+    swap,
+)
 from warehouse.checks import SUITES, CheckContext, blocking_failures, check_table, validation
 
 OTHER = "f" * 32
@@ -90,7 +105,11 @@ BLOCKING = [
     ("problems", "base_instruction_first", swap("instructions", 0, 1)),
     ("problems", "instruction_ids_unique", put_in("instructions", 1, "instruction_id", "base")),
     ("problems", "tests_not_empty", put_in("instructions", 1, "suite", {"tests": []})),
-    ("problems", "tests_not_empty", put_in("instructions", 0, "suite", {"tests": ["assert True", " "]})),
+    (
+        "problems",
+        "tests_not_empty",
+        put_in("instructions", 0, "suite", {"tests": ["assert True", " "]}),
+    ),
     ("problems", "prompt_not_blank", put("prompt", "\t")),
     ("problems", "input_rows_accounted_for", drop_first),
     ("episodes", "episodes_took_place", list.clear),
@@ -117,7 +136,11 @@ BLOCKING = [
     ("episodes", "steps_before_their_message", with_tools((1, "role", "user"))),
     ("episodes", "observation_of_a_call", with_tools((2, "call_id", "c"))),
     ("episodes", "observation_of_a_call", with_tools((3, "call_id", "a"))),
-    ("episodes", "calls_observed", with_tools((3, "kind", "artifact"), (3, "call_id", None), (3, "role", "assistant"))),
+    (
+        "episodes",
+        "calls_observed",
+        with_tools((3, "kind", "artifact"), (3, "call_id", None), (3, "role", "assistant")),
+    ),
     ("episodes", "counts_not_negative", put_in("steps", 1, "output_tokens", -7)),
     ("episodes", "counts_not_negative", put_in("steps", 1, "latency_s", -0.1)),
     ("episodes", "counts_not_negative", put_in("steps", 1, "latency_s", math.nan)),
@@ -161,7 +184,11 @@ BLOCKING = [
     ("forgery_audit", "audit_expected", put("instruction_id", "nobody asked")),
     ("forgery_audit", "audit_expected", put("verdict_id", OTHER)),
     ("forgery_audit", "outcome_has_ground", put_everywhere(outcome="forged", is_sound=False)),
-    ("forgery_audit", "outcome_has_ground", put_everywhere(outcome="suspected", is_sound=False, n_decoys=0)),
+    (
+        "forgery_audit",
+        "outcome_has_ground",
+        put_everywhere(outcome="suspected", is_sound=False, n_decoys=0),
+    ),
     ("forgery_audit", "drawn_pass_audited", drop_first),
     ("judge_verdicts", "episode_id_present", put("episode_id", None)),
     ("judge_verdicts", "judgement_id_present", put("judgement_id", None)),
@@ -178,7 +205,11 @@ BLOCKING = [
     ("judge_verdicts", "judge_of_rubric", put("judge", "openai:another")),
     ("judge_verdicts", "judgement_expected", put("dimension", "length")),
     ("judge_verdicts", "due_judgement_present", drop_first),
-    ("judge_verdicts", "not_all_missing", put_everywhere(value=None, label=None, unscored_reason="judge_unparsable")),
+    (
+        "judge_verdicts",
+        "not_all_missing",
+        put_everywhere(value=None, label=None, unscored_reason="judge_unparsable"),
+    ),
     ("scores", "scores_present", list.clear),
     ("scores", "episode_id_present", put("episode_id", None)),
     ("scores", "metric_present", put("metric", None)),
@@ -228,8 +259,12 @@ def names(cases: list[Any]) -> list[str]:
 def test_valid_tables_pass_every_rule(table: str):
     checks = check_table(table, valid_tables()[table], full_context())
     assert [c.expectation for c in checks if not c.success] == []
-    assert [c.expectation for c in checks] == [rule.name for frame in SUITES[table].frames for rule in frame.rules]
-    assert {(c.run_id, c.table_name, c.checked_at) for c in checks} == {(full_context().run_id, table, full_context().checked_at)}
+    assert [c.expectation for c in checks] == [
+        rule.name for frame in SUITES[table].frames for rule in frame.rules
+    ]
+    assert {(c.run_id, c.table_name, c.checked_at) for c in checks} == {
+        (full_context().run_id, table, full_context().checked_at)
+    }
 
 
 @pytest.mark.slow
@@ -252,33 +287,63 @@ def test_a_doubtful_table_is_warned_of_and_not_blocked(table: str, rule: str, sp
 
 def test_every_rule_has_a_corruption_that_it_catches():
     covered = {(table, rule) for table, rule, _ in BLOCKING + WARNINGS}
-    assert {(table, rule.name) for table, suite in SUITES.items() for f in suite.frames for rule in f.rules} == covered
+    assert {
+        (table, rule.name)
+        for table, suite in SUITES.items()
+        for f in suite.frames
+        for rule in f.rules
+    } == covered
 
 
 def test_blocking_and_warning_rules_are_what_the_lists_above_say():
-    blocking = {(t, r.name) for t, suite in SUITES.items() for f in suite.frames for r in f.rules if r.blocking}
+    blocking = {
+        (t, r.name)
+        for t, suite in SUITES.items()
+        for f in suite.frames
+        for r in f.rules
+        if r.blocking
+    }
     assert blocking == {(table, rule) for table, rule, _ in BLOCKING}
 
 
 @pytest.mark.parametrize("table", SUITES)
 def test_a_rule_is_left_out_where_its_fact_is_unknown(table: str):
     known = full_context()
-    bare = CheckContext(run_id=known.run_id, benchmark=known.benchmark, model=known.model, checked_at=known.checked_at)
+    bare = CheckContext(
+        run_id=known.run_id,
+        benchmark=known.benchmark,
+        model=known.model,
+        checked_at=known.checked_at,
+    )
     asked = {c.expectation for c in check_table(table, valid_tables()[table], bare)}
-    assert asked == {rule.name for frame in SUITES[table].frames for rule in frame.rules if rule.needs is None}
+    assert asked == {
+        rule.name for frame in SUITES[table].frames for rule in frame.rules if rule.needs is None
+    }
 
 
 @pytest.mark.parametrize("table", ["dialogs", "problems"])
-def test_a_datasets_rows_are_judged_once_for_all_runs_on_it(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_datasets_rows_are_judged_once_for_all_runs_on_it(
+    table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     judged: list[str] = []
     judge = validation.validate
-    monkeypatch.setattr(validation, "validate", lambda suite, *given: judged.append(suite.table) or judge(suite, *given))
+    monkeypatch.setattr(
+        validation,
+        "validate",
+        lambda suite, *given: judged.append(suite.table) or judge(suite, *given),
+    )
     data, context = valid_tables()[table], replace(full_context(), n_quarantined=7)
     first = check_table(table, data, context)
-    again = check_table(table, data.slice(0), replace(context, run_id=OTHER, model="other", checked_at="2026-01-02T00:00:00Z"))
+    again = check_table(
+        table,
+        data.slice(0),
+        replace(context, run_id=OTHER, model="other", checked_at="2026-01-02T00:00:00Z"),
+    )
     assert judged == [table]
     assert [check.success for check in again] == [check.success for check in first]
-    assert {(check.run_id, check.model, check.checked_at) for check in again} == {(OTHER, "other", "2026-01-02T00:00:00Z")}
+    assert {(check.run_id, check.model, check.checked_at) for check in again} == {
+        (OTHER, "other", "2026-01-02T00:00:00Z")
+    }
     fewer = check_table(table, data.slice(1), context)
     assert judged == [table, table], "other rows"
     assert blocking_failures(fewer)

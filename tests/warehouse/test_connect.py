@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 def test_no_warehouse_names_the_command_that_makes_it(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"there is no warehouse at .*warehouse\.duckdb.*`parley run`"):
+    with pytest.raises(
+        UsageError, match=r"there is no warehouse at .*warehouse\.duckdb.*`parley run`"
+    ):
         query(tmp_path, "select 1")
 
 
@@ -30,7 +32,9 @@ def test_a_damaged_file_names_the_remedy(tmp_path: Path) -> None:
         query(tmp_path, "select 1")
 
 
-def replaced_while_opened(monkeypatch: pytest.MonkeyPatch, home: Path, times: int, *, fails: bool) -> None:
+def replaced_while_opened(
+    monkeypatch: pytest.MonkeyPatch, home: Path, times: int, *, fails: bool
+) -> None:
     """The next openings meet a publication: what they opened is a file no more, or of no use."""
     opened, left = warehouse.connect._attached, iter(range(times))  # pyright: ignore[reportPrivateUsage]  (the step that a publication is to meet)
 
@@ -58,10 +62,14 @@ def test_a_file_that_is_replaced_while_it_is_opened_is_opened_again(
 
 
 @pytest.mark.slow
-def test_a_file_that_is_replaced_without_end_is_named(published: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_replaced_without_end_is_named(
+    published: SmallLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     replaced_while_opened(monkeypatch, published.home, 3, fails=False)
     monkeypatch.setattr(warehouse.connect, "_OPENINGS", 3)
-    with pytest.raises(ParleyError, match=r"warehouse\.duckdb was replaced 3 times while it was opened"):
+    with pytest.raises(
+        ParleyError, match=r"warehouse\.duckdb was replaced 3 times while it was opened"
+    ):
         query(published.home, "select 1")
 
 
@@ -93,7 +101,9 @@ def test_a_home_with_quotes_in_its_path_is_read(tmp_path: Path) -> None:
         "selec 1",
     ],
 )
-def test_sql_cannot_write_or_leave_the_warehouse(published: SmallLake, tmp_path: Path, sql: str) -> None:
+def test_sql_cannot_write_or_leave_the_warehouse(
+    published: SmallLake, tmp_path: Path, sql: str
+) -> None:
     file = tmp_path / "secret.csv"
     file.write_text("a,b\n1,2\n")
     before = sorted(path.name for path in tmp_path.rglob("*"))
@@ -112,7 +122,9 @@ def test_sql_sees_no_python_variable(published: SmallLake) -> None:
 
 
 @pytest.mark.slow
-def test_a_new_connection_sees_the_new_file_while_an_old_one_stays_open(published: SmallLake) -> None:
+def test_a_new_connection_sees_the_new_file_while_an_old_one_stays_open(
+    published: SmallLake,
+) -> None:
     old = connect(published.home)
     try:
         published.write_simple(published.gamma)
@@ -128,7 +140,11 @@ def test_a_new_connection_sees_the_new_file_while_an_old_one_stays_open(publishe
 def test_threads_read_at_once(published: SmallLake) -> None:
     found: list[int] = []
     threads = [
-        threading.Thread(target=lambda: found.append(query(published.home, "select count(*) from turns")[1][0][0]))
+        threading.Thread(
+            target=lambda: found.append(
+                query(published.home, "select count(*) from turns")[1][0][0]
+            )
+        )
         for _ in range(6)
     ]
     for thread in threads:
@@ -140,8 +156,12 @@ def test_threads_read_at_once(published: SmallLake) -> None:
 
 
 def test_the_result_table_is_in_the_order_asked_for(published: SmallLake) -> None:
-    columns, rows = named_query(published.home, "result_table", run_ids=[published.beta.run_id, published.alpha_2.run_id])
-    assert [dict(zip(columns, row, strict=True))["model"] for row in rows] == ["recorded:beta"] + ["openai:alpha"] * 4
+    columns, rows = named_query(
+        published.home, "result_table", run_ids=[published.beta.run_id, published.alpha_2.run_id]
+    )
+    assert [dict(zip(columns, row, strict=True))["model"] for row in rows] == ["recorded:beta"] + [
+        "openai:alpha"
+    ] * 4
 
 
 def test_an_unknown_query_lists_what_there_is(published: SmallLake) -> None:
@@ -163,7 +183,10 @@ def test_shown_runs_are_the_finished_ones_as_published(published: SmallLake) -> 
     published.write_simple(published.gamma)
     assert shown_runs(published.home) == before
     publish(published.home)
-    after = before | {published.beta.run_id: "2026-01-09T00:00:00Z", published.gamma.run_id: "2026-01-02T00:10:00Z"}
+    after = before | {
+        published.beta.run_id: "2026-01-09T00:00:00Z",
+        published.gamma.run_id: "2026-01-02T00:10:00Z",
+    }
     assert shown_runs(published.home) == after
 
 
@@ -179,10 +202,16 @@ def test_a_warehouse_that_cannot_be_read_shows_no_runs(tmp_path: Path) -> None:
 def test_digest_depends_on_rows_and_not_on_their_order(published: SmallLake) -> None:
     connection = duckdb.connect(":memory:")
     try:
-        connection.execute("create table a as select * from (values (1, null), (2, 'null')) as t(x, y)")
+        connection.execute(
+            "create table a as select * from (values (1, null), (2, 'null')) as t(x, y)"
+        )
         connection.execute("create table b as select * from a order by x desc")
         connection.execute("create table c as select x, coalesce(y, 'null') as y from a")
-        assert table_digest(connection, "a") == table_digest(connection, "b") != table_digest(connection, "c")
+        assert (
+            table_digest(connection, "a")
+            == table_digest(connection, "b")
+            != table_digest(connection, "c")
+        )
     finally:
         connection.close()
 

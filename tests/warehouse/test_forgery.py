@@ -58,7 +58,19 @@ def test_the_mart_counts_passes_and_their_audits(audited: SmallLake) -> None:
     sql = f"select benchmark, setting, model, {columns} from forgery where run_id = $run"
     found = binomtest(1, 3).proportion_ci(0.95, method="exact")
     assert query(audited.home, sql, {"run": audited.alpha_1.run_id})[1] == [
-        *[("codeif", "codeif.static", "openai:alpha", 4, 3, 1, 1, pytest.approx(1 / 3), *map(pytest.approx, found))]
+        *[
+            (
+                "codeif",
+                "codeif.static",
+                "openai:alpha",
+                4,
+                3,
+                1,
+                1,
+                pytest.approx(1 / 3),
+                *map(pytest.approx, found),
+            )
+        ]
     ]
 
 
@@ -71,7 +83,14 @@ def test_a_convicted_pass_is_failed_and_its_plain_outcome_stays(audited: SmallLa
     columns = "problem_id, turn, outcome, reason, plain_outcome, detail"
     sql = f"select {columns} from test_verdicts where run_id = $run and plain_outcome = 'passed' order by problem_id, turn"
     assert query(audited.home, sql, {"run": audited.alpha_1.run_id})[1] == [
-        ("P1", 1, "failed", "forged", "passed", "forged: the tests also pass with assert f(1) == 2"),
+        (
+            "P1",
+            1,
+            "failed",
+            "forged",
+            "passed",
+            "forged: the tests also pass with assert f(1) == 2",
+        ),
         ("P1", 3, "passed", None, "passed", ""),
         ("P3", 1, "passed", None, "passed", ""),
         ("P3", 2, "passed", None, "passed", ""),
@@ -95,7 +114,11 @@ def test_an_audit_of_no_pass_withholds_the_run(lake: SmallLake) -> None:
     run = lake.alpha_1
     run.write("forgery_audit", [audit(run, "P1", 2, AuditOutcome.FORGED)])
     publish(lake.home)
-    [(status, reason)] = query(lake.home, "select status, withheld_reason from runs where run_id = $run", {"run": run.run_id})[1]
+    [(status, reason)] = query(
+        lake.home,
+        "select status, withheld_reason from runs where run_id = $run",
+        {"run": run.run_id},
+    )[1]
     assert status == "withheld"
     assert "audited_passes: 1 audited passes are none of its test verdicts" in reason
 

@@ -38,7 +38,9 @@ def differing_from_rebuild(home: Path, scratch: Path, marts: Marts) -> list[str]
         (scratch / "lake").symlink_to(home / "lake")
     publish(scratch, marts=marts, rebuild=True)
     ours, theirs = contents(home), contents(scratch)
-    return sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
+    return sorted(
+        name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)
+    )
 
 
 def test_an_up_to_date_file_is_left_alone(published: SmallLake, codeif_marts: Marts) -> None:
@@ -80,7 +82,11 @@ def test_every_step_of_a_lakes_life_equals_a_rebuild(tmp_path: Path, codeif_mart
         alpha.write("episodes", [alpha.episode("P1", 0, attempt=3)], "shard-9")
 
     def scores_are_made_anew() -> None:
-        (tmp_path / "home/lake/scores/benchmark=codeif/model=openai%3Aalpha" / f"run={alpha.run_id}/part-1.parquet").unlink()
+        (
+            tmp_path
+            / "home/lake/scores/benchmark=codeif/model=openai%3Aalpha"
+            / f"run={alpha.run_id}/part-1.parquet"
+        ).unlink()
         alpha.write("scores", [alpha.score("P1", 0, 1, IA, 0.25, version=2)], "2")
         alpha.write_record(finished_at="2026-01-07T00:00:00Z")
 
@@ -111,18 +117,24 @@ def test_every_step_of_a_lakes_life_equals_a_rebuild(tmp_path: Path, codeif_mart
         report = publish(lake.home, marts=codeif_marts)
         assert report.replaced, step.__name__
         assert report.rebuilt_because is None
-        assert differing_from_rebuild(lake.home, tmp_path / "scratch", codeif_marts) == [], step.__name__
+        assert differing_from_rebuild(lake.home, tmp_path / "scratch", codeif_marts) == [], (
+            step.__name__
+        )
 
 
 @pytest.mark.slow
-def test_an_incremental_publication_reads_no_parquet_of_old_runs(published: SmallLake, codeif_marts: Marts) -> None:
+def test_an_incremental_publication_reads_no_parquet_of_old_runs(
+    published: SmallLake, codeif_marts: Marts
+) -> None:
     for part in (published.home / "lake").rglob("*.parquet"):
         found = part.stat()
         part.write_bytes(b"x" * found.st_size)
         os.utime(part, ns=(found.st_atime_ns, found.st_mtime_ns))
     published.write_simple(published.gamma)
     report = publish(published.home, marts=codeif_marts)
-    assert report.n_files == len(list((published.home / "lake").rglob(f"run={published.gamma.run_id}/*.parquet")))
+    assert report.n_files == len(
+        list((published.home / "lake").rglob(f"run={published.gamma.run_id}/*.parquet"))
+    )
     assert report.n_runs_loaded == 1
     assert rows(published.home, "select count(distinct run_id) from leaderboard") == [(4,)]
 
@@ -137,7 +149,9 @@ def test_only_the_named_runs_are_brought_up_to_date(published: SmallLake) -> Non
     assert rows(published.home, "select count(distinct run_id) from leaderboard") == [(3,)]
 
 
-def test_a_rewritten_models_part_of_equal_content_touches_no_run(published: SmallLake, codeif_marts: Marts) -> None:
+def test_a_rewritten_models_part_of_equal_content_touches_no_run(
+    published: SmallLake, codeif_marts: Marts
+) -> None:
     published.write_models()
     assert publish(published.home, marts=codeif_marts).n_runs_loaded == 0
 
@@ -176,7 +190,9 @@ def test_a_damaged_file_is_made_anew(published: SmallLake, damage: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_with_a_torn_part_is_withheld_and_comes_back_when_it_is_mended(published: SmallLake, codeif_marts: Marts) -> None:
+def test_a_run_with_a_torn_part_is_withheld_and_comes_back_when_it_is_mended(
+    published: SmallLake, codeif_marts: Marts
+) -> None:
     before = contents(published.home)
     torn = published.alpha_2
     path = torn.write("scores", torn.scores(first_samples()), "torn")

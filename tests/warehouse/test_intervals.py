@@ -88,9 +88,17 @@ def test_all_problems_passing_twice_is_no_proof_of_a_rate_of_one() -> None:
 
 @pytest.mark.parametrize(
     ("values", "clusters"),
-    [([], []), ([0.5], ["a"]), ([0.0, 1.0], ["a", "a"]), ([1.0, 1.0], ["a", "a"]), ([0.5, 0.5], ["a", "b"])],
+    [
+        ([], []),
+        ([0.5], ["a"]),
+        ([0.0, 1.0], ["a", "a"]),
+        ([1.0, 1.0], ["a", "a"]),
+        ([0.5, 0.5], ["a", "b"]),
+    ],
 )
-def test_there_is_no_interval_where_clusters_cannot_tell(values: list[float], clusters: list[str]) -> None:
+def test_there_is_no_interval_where_clusters_cannot_tell(
+    values: list[float], clusters: list[str]
+) -> None:
     assert interval(values, clusters) is None
 
 
@@ -105,7 +113,11 @@ def test_bootstrap_covers_the_true_mean_about_as_often_as_it_says() -> None:
     hits = 0
     for _ in range(150):
         rates = [drawn.random() for _ in range(40)]
-        pairs = [(float(drawn.random() < rate), f"p{i}") for i, rate in enumerate(rates) for _ in range(3)]
+        pairs = [
+            (float(drawn.random() < rate), f"p{i}")
+            for i, rate in enumerate(rates)
+            for _ in range(3)
+        ]
         low, high = cluster_bootstrap(*zip(*pairs, strict=True))
         hits += low <= 0.5 <= high
     assert 0.88 <= hits / 150 <= 1.0

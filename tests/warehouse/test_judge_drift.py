@@ -15,7 +15,9 @@ UNREAD = "judge_unparsable"
 Told = tuple[float | str | None, ...]
 
 
-def write(home: Path, night: str, told: dict[int, Told], version: str = "1", rubric: str = "judged.clear") -> None:
+def write(
+    home: Path, night: str, told: dict[int, Told], version: str = "1", rubric: str = "judged.clear"
+) -> None:
     """A night's answers: of each case a clarity and a tone; None for both where the answer could not be read."""
     rows = [
         JudgeDriftAnswer(
@@ -44,7 +46,9 @@ def drift(home: Path, rubric: str = "judged.clear") -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.slow
-def test_a_changed_number_word_or_silence_is_a_changed_case_and_numbers_shift(tmp_path: Path) -> None:
+def test_a_changed_number_word_or_silence_is_a_changed_case_and_numbers_shift(
+    tmp_path: Path,
+) -> None:
     """Second night: 4 -> 5 and 2 -> 2, so the shift is (1 + 0) / 2. Third night: only the first case has two numbers."""
     write(tmp_path, FIRST, {0: (4.0, "warm"), 1: (2.0, "cold"), 2: (None, None)})
     assert drift(tmp_path) == [(FIRST, "1", 3, 0, 0.0)]
@@ -61,11 +65,17 @@ def test_a_rubric_s_new_version_is_compared_with_its_own_first_night(tmp_path: P
 
 
 @pytest.mark.slow
-def test_a_case_that_a_fault_kept_from_the_first_night_is_compared_with_its_own_first_answer(tmp_path: Path) -> None:
+def test_a_case_that_a_fault_kept_from_the_first_night_is_compared_with_its_own_first_answer(
+    tmp_path: Path,
+) -> None:
     write(tmp_path, FIRST, {0: (4.0, "warm")})
     write(tmp_path, SECOND, {0: (4.0, "warm"), 1: (2.0, "cold")})
     write(tmp_path, THIRD, {0: (4.0, "warm"), 1: (3.0, "cold")})
-    assert drift(tmp_path) == [(FIRST, "1", 1, 0, 0.0), (SECOND, "1", 2, 0, 0.0), (THIRD, "1", 2, 1, 0.5)]
+    assert drift(tmp_path) == [
+        (FIRST, "1", 1, 0, 0.0),
+        (SECOND, "1", 2, 0, 0.0),
+        (THIRD, "1", 2, 1, 0.5),
+    ]
 
 
 @pytest.mark.slow

@@ -5,14 +5,31 @@ import random
 
 import pytest
 
-from warehouse.kappa import NO_SCALE, NOTHING_SHARED, ONE_CATEGORY, WORDS, Kappa, Mark, Marked, kappa, weighted_kappa
+from warehouse.kappa import (
+    NO_SCALE,
+    NOTHING_SHARED,
+    ONE_CATEGORY,
+    WORDS,
+    Kappa,
+    Mark,
+    Marked,
+    kappa,
+    weighted_kappa,
+)
 
 FLEISS_COHEN_EVERITT = ((106, 10, 4), (22, 28, 10), (2, 12, 6))
 """Fleiss, Cohen and Everitt 1969, "Large sample standard errors of kappa and weighted kappa", table 1: 200 cases, 3 diagnoses."""
 
 
-def each_an_episode(table: tuple[tuple[int, ...], ...], marks: tuple[Mark, ...] = (1.0, 2.0, 3.0)) -> list[Marked]:
-    cells = [(a, b) for a, row in zip(marks, table, strict=True) for b, n in zip(marks, row, strict=True) for _ in range(n)]
+def each_an_episode(
+    table: tuple[tuple[int, ...], ...], marks: tuple[Mark, ...] = (1.0, 2.0, 3.0)
+) -> list[Marked]:
+    cells = [
+        (a, b)
+        for a, row in zip(marks, table, strict=True)
+        for b, n in zip(marks, row, strict=True)
+        for _ in range(n)
+    ]
     return [(f"e{number}", a, b) for number, (a, b) in enumerate(cells)]
 
 
@@ -31,24 +48,42 @@ def test_words_have_the_kappa_of_numbers_and_no_weighted_one() -> None:
 
 def test_weighted_kappa_counts_disagreements_by_the_square_of_their_distance() -> None:
     observed = 1 * (0.05 + 0.11 + 0.05 + 0.06) + 4 * (0.02 + 0.01)
-    expected = 1 * (0.60 * 0.25 + 0.30 * 0.65 + 0.30 * 0.10 + 0.10 * 0.25) + 4 * (0.60 * 0.10 + 0.10 * 0.65)
-    assert weighted_kappa(each_an_episode(FLEISS_COHEN_EVERITT)).value == pytest.approx(1 - observed / expected)
+    expected = 1 * (0.60 * 0.25 + 0.30 * 0.65 + 0.30 * 0.10 + 0.10 * 0.25) + 4 * (
+        0.60 * 0.10 + 0.10 * 0.65
+    )
+    assert weighted_kappa(each_an_episode(FLEISS_COHEN_EVERITT)).value == pytest.approx(
+        1 - observed / expected
+    )
 
 
 def test_distances_are_those_of_the_values_and_not_of_their_ranks() -> None:
-    far, near = each_an_episode(FLEISS_COHEN_EVERITT, (1.0, 2.0, 5.0)), each_an_episode(FLEISS_COHEN_EVERITT, (0.5, 1.0, 1.5))
+    far, near = (
+        each_an_episode(FLEISS_COHEN_EVERITT, (1.0, 2.0, 5.0)),
+        each_an_episode(FLEISS_COHEN_EVERITT, (0.5, 1.0, 1.5)),
+    )
     observed = 1 * (0.05 + 0.11) + 9 * (0.05 + 0.06) + 16 * (0.02 + 0.01)
-    expected = 1 * (0.60 * 0.25 + 0.30 * 0.65) + 9 * (0.30 * 0.10 + 0.10 * 0.25) + 16 * (0.60 * 0.10 + 0.10 * 0.65)
+    expected = (
+        1 * (0.60 * 0.25 + 0.30 * 0.65)
+        + 9 * (0.30 * 0.10 + 0.10 * 0.25)
+        + 16 * (0.60 * 0.10 + 0.10 * 0.65)
+    )
     assert weighted_kappa(far).value == pytest.approx(1 - observed / expected)
     assert weighted_kappa(near) == weighted_kappa(each_an_episode(FLEISS_COHEN_EVERITT))
-    assert weighted_kappa([("e1", 0.123456, 1.0), ("e2", 5.0, 5.0)]) == Kappa(undefined_because=NO_SCALE)
+    assert weighted_kappa([("e1", 0.123456, 1.0), ("e2", 5.0, 5.0)]) == Kappa(
+        undefined_because=NO_SCALE
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_random_ratings_agree_with_the_formula(seed: int) -> None:
     draw = random.Random(seed)
-    marked: list[Marked] = [(f"e{n // 3}", float(draw.randint(1, 4)), float(draw.randint(1, 4))) for n in range(30)]
-    for found, weight in ((kappa(marked), lambda a, b: a != b), (weighted_kappa(marked), lambda a, b: (a - b) ** 2)):
+    marked: list[Marked] = [
+        (f"e{n // 3}", float(draw.randint(1, 4)), float(draw.randint(1, 4))) for n in range(30)
+    ]
+    for found, weight in (
+        (kappa(marked), lambda a, b: a != b),
+        (weighted_kappa(marked), lambda a, b: (a - b) ** 2),
+    ):
         observed = math.fsum(weight(a, b) for _, a, b in marked) / 30
         expected = math.fsum(weight(a, b) for _, a, _ in marked for _, _, b in marked) / 900
         assert found.value == pytest.approx(1 - observed / expected)
@@ -76,7 +111,9 @@ def test_an_interval_that_would_tell_nothing_is_none() -> None:
 
 def test_turns_of_one_episode_count_as_one_draw() -> None:
     alone = each_an_episode(FLEISS_COHEN_EVERITT)
-    together: list[Marked] = [(f"{episode} of {copy}", a, b) for copy in range(4) for episode, a, b in alone]
+    together: list[Marked] = [
+        (f"{episode} of {copy}", a, b) for copy in range(4) for episode, a, b in alone
+    ]
     repeated: list[Marked] = [(episode, a, b) for episode, a, b in alone for _ in range(4)]
 
     def width(marked: list[Marked]) -> float:

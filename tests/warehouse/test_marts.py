@@ -27,8 +27,26 @@ def test_leaderboard_states_means_beside_their_denominators(published: SmallLake
         run=published.alpha_2.run_id,
     )
     assert rows == [
-        (FRACTION, pytest.approx(8 / 11), pytest.approx((0.75 + 1 + 0 + 1 + 1 + 0.75) / 6), 11, 1, 0, 6, 3),
-        (STRICT, pytest.approx(7 / 11), pytest.approx((0.5 + 1 + 0 + 1 + 1 + 0.5) / 6), 11, 1, 0, 6, 3),
+        (
+            FRACTION,
+            pytest.approx(8 / 11),
+            pytest.approx((0.75 + 1 + 0 + 1 + 1 + 0.75) / 6),
+            11,
+            1,
+            0,
+            6,
+            3,
+        ),
+        (
+            STRICT,
+            pytest.approx(7 / 11),
+            pytest.approx((0.5 + 1 + 0 + 1 + 1 + 0.5) / 6),
+            11,
+            1,
+            0,
+            6,
+            3,
+        ),
         (IA, 0.75, pytest.approx((2 / 3 + 1 + 0 + 1 + 1 + 1) / 6), 12, 2, 0, 6, 3),
         (IFR, 0.25, pytest.approx((0 + 0 + 0 + 1) / 4), 4, 1, 1, 4, 2),
     ]
@@ -44,7 +62,11 @@ def test_leaderboard_intervals_take_problems_as_clusters(published: SmallLake) -
     values = {"P1": [1.0, 0, 1, 1, 1], "P2": [0.0, 0, 1], "P3": [1.0, 1, 1, 1]}
     flat = [(value, problem) for problem, of_problem in values.items() for value in of_problem]
     assert interval == cluster_bootstrap(*zip(*flat, strict=True))
-    [beta] = table(published.home, "select ci_low, ci_high from leaderboard where run_id = $run", run=published.beta.run_id)
+    [beta] = table(
+        published.home,
+        "select ci_low, ci_high from leaderboard where run_id = $run",
+        run=published.beta.run_id,
+    )
     assert beta == wilson(3, 3)
 
 
@@ -116,7 +138,9 @@ def test_an_all_unscored_turn_has_no_mean(published: SmallLake) -> None:
 @pytest.mark.slow
 def test_faults_in_sql_are_those_of_the_schema(published: SmallLake) -> None:
     for reason in UnscoredReason:
-        assert table(published.home, "select is_fault($reason)", reason=reason.value) == [(reason.is_fault,)]
+        assert table(published.home, "select is_fault($reason)", reason=reason.value) == [
+            (reason.is_fault,)
+        ]
     assert table(published.home, "select is_fault(null)") == [(False,)]
 
 
@@ -162,7 +186,9 @@ def test_slot_8_of_all_levels_is_a_context_s_strategy_alone(published: SmallLake
 
 
 @pytest.mark.slow
-def test_codeif_turns_has_an_all_level_only_in_runs_of_several(tmp_path: Path, codeif_marts: Marts) -> None:
+def test_codeif_turns_has_an_all_level_only_in_runs_of_several(
+    tmp_path: Path, codeif_marts: Marts
+) -> None:
     lake = SmallLake(tmp_path)
     lake.write_dataset(level="L1")
     lake.write_models()
@@ -182,7 +208,20 @@ def test_codeif_strategies_are_pooled_by_instruction(published: SmallLake) -> No
         ("Exception Handling", 0, 0, 0, None, 1, 1, 1, 1, 0, 1, 1),
         ("Functionality Extension", 1, None, None, None, 1, 1, 0, 0, 0, 0, 0),
         ("Input-Output Conditions", 0.75, 0.5, 0.75, 0.25, 4, 0, 4, 0, 4, 0, 0),
-        ("base", pytest.approx(5 / 6), pytest.approx(5 / 6), pytest.approx(5 / 6), None, 6, 0, 6, 0, 0, 0, 0),
+        (
+            "base",
+            pytest.approx(5 / 6),
+            pytest.approx(5 / 6),
+            pytest.approx(5 / 6),
+            None,
+            6,
+            0,
+            6,
+            0,
+            0,
+            0,
+            0,
+        ),
     ]
 
 
@@ -193,7 +232,9 @@ def test_codeif_strategies_are_the_turns_of_their_slot_at_all_levels(published: 
         " ca_fraction_low, ca_fraction_high, ifr, ifr_low, ifr_high, n_ca, n_ca_unscored, n_ca_not_applicable, n_ifr,"
         " n_ifr_unscored, n_ifr_not_applicable"
     )
-    strategies = table(published.home, f"select {shared} from codeif_strategies where level = 'all' order by all")
+    strategies = table(
+        published.home, f"select {shared} from codeif_strategies where level = 'all' order by all"
+    )
     slots = f"select {shared} from codeif_turns where level = 'all' and axis = 'strategy_slot' order by all"
     assert strategies == table(published.home, slots)
     assert len(strategies) == 4 + 4 + 1
@@ -209,24 +250,38 @@ def test_codeif_strategies_intervals_take_problems_as_clusters(published: SmallL
 
 
 RESULT_TABLES = (
-    *("scores", "test_verdicts", "pool_turn", "pool_dialog", "pool_dataset", "leaderboard", "costs"),
+    *(
+        "scores",
+        "test_verdicts",
+        "pool_turn",
+        "pool_dialog",
+        "pool_dataset",
+        "leaderboard",
+        "costs",
+    ),
     *("codeif_turns", "codeif_strategies"),
 )
 
 
 @pytest.mark.slow
-def test_every_result_table_says_which_runs_were_not_isolated(lake: SmallLake, codeif_marts: Marts) -> None:
+def test_every_result_table_says_which_runs_were_not_isolated(
+    lake: SmallLake, codeif_marts: Marts
+) -> None:
     bare = Run(lake.home, ALPHA, samples=1, sandbox="none")
     lake.write_simple(bare)
     publish(lake.home, marts=codeif_marts)
     for name in RESULT_TABLES:
         rows = table(lake.home, f"select distinct run_id, sandbox, isolated from {name}")
-        isolated = [(run.run_id, "bubblewrap", True) for run in (lake.alpha_2, lake.alpha_1, lake.beta)]
+        isolated = [
+            (run.run_id, "bubblewrap", True) for run in (lake.alpha_2, lake.alpha_1, lake.beta)
+        ]
         assert sorted(rows) == sorted([*isolated, (bare.run_id, "none", False)]), name
 
 
 @pytest.mark.slow
-def test_a_mart_of_others_is_kept_up_to_date_without_being_given_again(lake: SmallLake, tmp_path: Path) -> None:
+def test_a_mart_of_others_is_kept_up_to_date_without_being_given_again(
+    lake: SmallLake, tmp_path: Path
+) -> None:
     mart = tmp_path / "codeif_verdicts.sql"
     mart.write_text(
         "-- One row per run x outcome.\nselect run_id, benchmark, model, outcome, count(*) as n from test_verdicts\n"
@@ -235,7 +290,11 @@ def test_a_mart_of_others_is_kept_up_to_date_without_being_given_again(lake: Sma
     publish(lake.home, marts=(mart,))
     lake.write_simple(lake.gamma)
     publish(lake.home)
-    rows = table(lake.home, "select outcome, n from codeif_verdicts where run_id = $run", run=lake.gamma.run_id)
+    rows = table(
+        lake.home,
+        "select outcome, n from codeif_verdicts where run_id = $run",
+        run=lake.gamma.run_id,
+    )
     assert rows == [("passed", 3)]
 
 
@@ -243,9 +302,13 @@ def test_a_mart_of_others_is_kept_up_to_date_without_being_given_again(lake: Sma
 def test_a_changed_mart_is_made_anew_for_all_runs(lake: SmallLake, tmp_path: Path) -> None:
     mart = tmp_path / "codeif_count.sql"
     for wanted in ("count(*)", "count(distinct episode_id)"):
-        mart.write_text(f"-- One row per run.\nselect run_id, {wanted} as n from scores group by run_id")
+        mart.write_text(
+            f"-- One row per run.\nselect run_id, {wanted} as n from scores group by run_id"
+        )
         publish(lake.home, marts=(mart,))
-    rows = table(lake.home, "select n from codeif_count where run_id = $run", run=lake.alpha_2.run_id)
+    rows = table(
+        lake.home, "select n from codeif_count where run_id = $run", run=lake.alpha_2.run_id
+    )
     assert rows == [(6,)]
     assert len(table(lake.home, "select n from codeif_count")) == 3
 
@@ -260,7 +323,9 @@ def test_a_broken_mart_publishes_nothing_and_is_named(lake: SmallLake, tmp_path:
 
 
 @pytest.mark.slow
-def test_a_mart_that_lacks_a_published_run_publishes_nothing(lake: SmallLake, tmp_path: Path) -> None:
+def test_a_mart_that_lacks_a_published_run_publishes_nothing(
+    lake: SmallLake, tmp_path: Path
+) -> None:
     mart = tmp_path / "codeif_partial.sql"
     mart.write_text("-- One row per run.\nselect run_id from runs where model = 'recorded:beta'")
     with pytest.raises(ParleyError, match="mart codeif_partial has no rows of 2 published runs"):

@@ -17,11 +17,21 @@ def store() -> Iterator[ObjectPath]:
 
 def test_names_and_contents_are_those_of_a_path(store: ObjectPath) -> None:
     part = store / "runs" / "model=a%2Fb" / "part-1.parquet"
-    assert (part.name, part.stem, part.suffix, part.parent.name) == ("part-1.parquet", "part-1", ".parquet", "model=a%2Fb")
+    assert (part.name, part.stem, part.suffix, part.parent.name) == (
+        "part-1.parquet",
+        "part-1",
+        ".parquet",
+        "model=a%2Fb",
+    )
     assert str(part.relative_to(store)) == "runs/model=a%2Fb/part-1.parquet"
     assert not part.exists()
     assert part.write_bytes(b"one") == 3
-    assert (part.exists(), part.read_bytes(), part.open().read(2), part.stat().st_size) == (True, b"one", b"on", 3)
+    assert (part.exists(), part.read_bytes(), part.open().read(2), part.stat().st_size) == (
+        True,
+        b"one",
+        b"on",
+        3,
+    )
     assert store.is_dir()
     assert part == store / "runs/model=a%2Fb/part-1.parquet"
     assert len({part, store / "runs/model=a%2Fb/part-1.parquet"}) == 1
@@ -59,14 +69,22 @@ def test_what_is_gone_is_told_as_of_a_path(store: ObjectPath) -> None:
 def test_many_are_read_in_the_order_of_their_names(store: ObjectPath) -> None:
     for number in range(70):
         (store / f"{number:02d}.jsonl").write_bytes(b"%d" % number)
-    assert [int(content) for _, content in store.read_each(sorted(store.glob("*.jsonl")))] == list(range(70))
+    assert [int(content) for _, content in store.read_each(sorted(store.glob("*.jsonl")))] == list(
+        range(70)
+    )
 
 
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("sftp://host/lake", r"PARLEY_LAKE='sftp://host/lake'.*object store \(s3.*Mount other places"),
-        ("gs://bucket/lake", "PARLEY_LAKE='gs://bucket/lake' needs the package gcsfs.*pip install gcsfs"),
+        (
+            "sftp://host/lake",
+            r"PARLEY_LAKE='sftp://host/lake'.*object store \(s3.*Mount other places",
+        ),
+        (
+            "gs://bucket/lake",
+            "PARLEY_LAKE='gs://bucket/lake' needs the package gcsfs.*pip install gcsfs",
+        ),
     ],
 )
 def test_a_url_that_cannot_hold_a_lake_is_named_with_a_remedy(url: str, said: str) -> None:
@@ -74,10 +92,14 @@ def test_a_url_that_cannot_hold_a_lake_is_named_with_a_remedy(url: str, said: st
         object_store(url)
 
 
-def test_a_store_that_fails_is_a_fault_of_the_service(store: ObjectPath, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_fails_is_a_fault_of_the_service(
+    store: ObjectPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("connection refused")
 
     monkeypatch.setattr(store._fs, "pipe_file", broken)
-    with pytest.raises(ServerUnavailable, match=r"memory://.*RuntimeError: connection refused.*AWS_ENDPOINT_URL"):
+    with pytest.raises(
+        ServerUnavailable, match=r"memory://.*RuntimeError: connection refused.*AWS_ENDPOINT_URL"
+    ):
         (store / "x").write_bytes(b"")

@@ -35,7 +35,9 @@ def test_a_prepared_copy_spares_the_publication_its_own(
 
 
 @pytest.mark.slow
-def test_a_copy_of_an_older_file_is_not_used(published: SmallLake, tmp_path: Path, codeif_marts: Marts) -> None:
+def test_a_copy_of_an_older_file_is_not_used(
+    published: SmallLake, tmp_path: Path, codeif_marts: Marts
+) -> None:
     stale = prepared.prepare_copy(published.home)
     assert stale is not None
     content = stale.read_bytes()
@@ -47,14 +49,18 @@ def test_a_copy_of_an_older_file_is_not_used(published: SmallLake, tmp_path: Pat
     assert differing_from_rebuild(published.home, tmp_path / "scratch", codeif_marts) == []
 
 
-def test_nothing_is_prepared_without_a_warehouse_or_room(published: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_prepared_without_a_warehouse_or_room(
+    published: SmallLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert prepared.prepare_copy(published.home / "elsewhere") is None
     monkeypatch.setattr(prepared, "SMALLEST_BYTES", 1 << 60)
     assert prepared.prepare_copy(published.home) is None
     assert [path.name for path in published.home.glob("warehouse*")] == ["warehouse.duckdb"]
 
 
-@pytest.mark.parametrize("size", [0, 1, 4096, 2**21, 2**21 + 1, 2**22 - 1, 2**22 + 4097, 5 * 2**20 + 3])
+@pytest.mark.parametrize(
+    "size", [0, 1, 4096, 2**21, 2**21 + 1, 2**22 - 1, 2**22 + 4097, 5 * 2**20 + 3]
+)
 def test_a_copy_has_every_byte(tmp_path: Path, size: int) -> None:
     (tmp_path / "one").write_bytes(os.urandom(size))
     copy_file(tmp_path / "one", tmp_path / "two")
@@ -62,7 +68,9 @@ def test_a_copy_has_every_byte(tmp_path: Path, size: int) -> None:
 
 
 @pytest.mark.slow
-def test_the_digests_compared_here_tell_files_apart(published: SmallLake, codeif_marts: Marts) -> None:
+def test_the_digests_compared_here_tell_files_apart(
+    published: SmallLake, codeif_marts: Marts
+) -> None:
     before = contents(published.home)
     published.write_simple(published.gamma)
     publish.publish(published.home, marts=codeif_marts)

@@ -80,7 +80,9 @@ def wait_for_reads(readers: "list[subprocess.Popen[str]]", reads: list[Path]) ->
     before = [n_reads_in(path) for path in reads]
     deadline = time.monotonic() + PATIENCE_S
     while not all(n_reads_in(path) > size for path, size in zip(reads, before, strict=True)):
-        assert all(reader.poll() is None for reader in readers), [reader.communicate() for reader in readers]
+        assert all(reader.poll() is None for reader in readers), [
+            reader.communicate() for reader in readers
+        ]
         assert time.monotonic() < deadline, "a reader waits"
         time.sleep(0.005)
 
@@ -98,14 +100,22 @@ def write_generation(lake: SmallLake, number: int, *, n_long: int = 0) -> None:
     for table in ("scores", "quality_checks"):
         for old in (lake.home / "lake" / table).rglob(f"run={run.run_id}/*.parquet"):
             old.unlink()
-    run.write("scores", run.scores({(p, 0, 1): {IA: float(number)} for p in INSTRUCTIONS}), f"scores-{number}")
+    run.write(
+        "scores",
+        run.scores({(p, 0, 1): {IA: float(number)} for p in INSTRUCTIONS}),
+        f"scores-{number}",
+    )
     long = (hashlib.shake_256(b"%d" % n).hexdigest(1000) for n in range(n_long))
-    checks = [quality_check(run)] * number + [quality_check(run).model_copy(update={"expectation": text}) for text in long]
+    checks = [quality_check(run)] * number + [
+        quality_check(run).model_copy(update={"expectation": text}) for text in long
+    ]
     run.write("quality_checks", checks, f"checks-{number}")
     run.write_record(finished_at=f"2026-02-01T00:00:{number:02d}Z", night_id=f"night-{number:02d}")
 
 
-def test_readers_never_wait_fail_or_see_a_mixed_night_during_fifty_publications(published: SmallLake, tmp_path: Path) -> None:
+def test_readers_never_wait_fail_or_see_a_mixed_night_during_fifty_publications(
+    published: SmallLake, tmp_path: Path
+) -> None:
     """Each publication comes when each reader has read again since the last one; none waits for a publication."""
     stop, run = tmp_path / "stop", published.beta.run_id
     kinds, reads = ("ours", "ours", "plain"), [tmp_path / f"reads-{number}" for number in range(3)]
@@ -113,7 +123,9 @@ def test_readers_never_wait_fail_or_see_a_mixed_night_during_fifty_publications(
     publish(published.home)
     with ExitStack() as ended:
         readers = [
-            ended.enter_context(python(READER, str(published.home), str(stop), run, kind, str(counted)))
+            ended.enter_context(
+                python(READER, str(published.home), str(stop), run, kind, str(counted))
+            )
             for kind, counted in zip(kinds, reads, strict=True)
         ]
         for number in range(2, N_PUBLICATIONS + 1):
@@ -140,7 +152,9 @@ def digests(path: Path) -> dict[str, str]:
         return {table: table_digest(connection, table) for (table,) in tables}
 
 
-def test_a_header_read_before_a_publication_finds_all_its_blocks_after_it(published: SmallLake, tmp_path: Path) -> None:
+def test_a_header_read_before_a_publication_finds_all_its_blocks_after_it(
+    published: SmallLake, tmp_path: Path
+) -> None:
     """DuckDB reads the header, opens the file by name again, and reads the rest."""
     path, mixed = warehouse_path(published.home), tmp_path / "mixed.duckdb"
     n_shorter = 0
@@ -157,7 +171,9 @@ def test_a_header_read_before_a_publication_finds_all_its_blocks_after_it(publis
     assert path.stat().st_size < 2 * len(before), "it does not grow for ever"
 
 
-def test_what_another_program_wrote_where_old_blocks_were_kept_is_no_old_block(published: SmallLake) -> None:
+def test_what_another_program_wrote_where_old_blocks_were_kept_is_no_old_block(
+    published: SmallLake,
+) -> None:
     path, number = warehouse_path(published.home), 0
     while not path.read_bytes().endswith(b"blocks of the publication before\n"):
         number += 1
@@ -188,7 +204,9 @@ def test_a_second_publisher_waits_and_says_what_for(published: SmallLake) -> Non
         assert holder.stdout is not None
         assert holder.stdin is not None
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(ParleyError, match=r"another process has been publishing .*publish\.lock"):
+        with pytest.raises(
+            ParleyError, match=r"another process has been publishing .*publish\.lock"
+        ):
             publish(published.home, lock_timeout_s=0.2)
         holder.stdin.write("\n")
         holder.stdin.flush()
@@ -210,7 +228,9 @@ def test_two_publishers_at_once_both_end_well(lake: SmallLake) -> None:
     assert query(lake.home, "select count(distinct run_id) from leaderboard")[1] == [(3,)]
 
 
-def test_a_killed_publication_leaves_the_old_file_and_a_free_lock(published: SmallLake, tmp_path: Path) -> None:
+def test_a_killed_publication_leaves_the_old_file_and_a_free_lock(
+    published: SmallLake, tmp_path: Path
+) -> None:
     endless = tmp_path / "codeif_endless.sql"
     endless.write_text(
         "-- One row per run.\n"

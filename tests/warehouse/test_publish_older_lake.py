@@ -36,7 +36,12 @@ def as_version(path: Path, version: int, without: tuple[str, ...] = ()) -> None:
     """Write a part as another version would have: under its number, without the columns that came later."""
     rows = pq.read_table(path)
     kept = rows.drop_columns(list(without))
-    pq.write_table(kept.replace_schema_metadata({**(rows.schema.metadata or {}), VERSION_KEY: str(version).encode()}), path)
+    pq.write_table(
+        kept.replace_schema_metadata(
+            {**(rows.schema.metadata or {}), VERSION_KEY: str(version).encode()}
+        ),
+        path,
+    )
 
 
 def without_nested(column: pa.ChunkedArray, *names: str) -> pa.Array:
@@ -62,7 +67,10 @@ def as_before_feedback(lake: SmallLake) -> None:
             place = rows.schema.get_field_index(column)
             older = rows.set_column(place, column, without_nested(rows[column], *later))
             assert not any(name in str(older.schema.field(column).type) for name in later)
-            pq.write_table(older.replace_schema_metadata({**(rows.schema.metadata or {}), VERSION_KEY: b"1"}), part)
+            pq.write_table(
+                older.replace_schema_metadata({**(rows.schema.metadata or {}), VERSION_KEY: b"1"}),
+                part,
+            )
     for part in parts(lake, "dialogs"):
         as_version(part, 1, ("problem_digest",))
 
@@ -87,7 +95,12 @@ def test_records_of_version_1_are_refused_with_a_command_that_works(
     assert isinstance(refused.exception, SchemaMismatch)
     said = str(refused.exception)
     current = f"version {TABLES['runs'].version}"
-    for piece in (str(parts(lake, "runs")[0].parent.parent.parent), "schema version 1", current, REMEDY):
+    for piece in (
+        str(parts(lake, "runs")[0].parent.parent.parent),
+        "schema version 1",
+        current,
+        REMEDY,
+    ):
         assert piece in said
     assert not (lake.home / "warehouse.duckdb").exists()
 
@@ -103,26 +116,39 @@ def test_a_model_whose_episodes_are_older_is_refused_and_its_run_stays_sealed(
 ) -> None:
     run, store = lake.beta, Lake(lake.home / "lake")
     keys = {"benchmark": "codeif", "model": run.subject.label}
-    wanted = [row["episode_id"] for row in store.read_arrow("episodes", store.parts("episodes", **keys)).to_pylist()]
+    wanted = [
+        row["episode_id"]
+        for row in store.read_arrow("episodes", store.parts("episodes", **keys)).to_pylist()
+    ]
     as_before_feedback(lake)
     [record] = store.read("runs", RunRecord, **run.keys)
     seal = run_seal({table: store.folder(table, **run.keys) for table in SEALED})
-    store.write_part("runs", [record.model_copy(update={"state": tuple(seal.items())})], "run", **run.keys)
+    store.write_part(
+        "runs", [record.model_copy(update={"state": tuple(seal.items())})], "run", **run.keys
+    )
 
     with pytest.raises(
-        SchemaMismatch, match=rf"schema version 1\. This Parley reads 'episodes' version {TABLES['episodes'].version}.*{REMEDY}"
+        SchemaMismatch,
+        match=rf"schema version 1\. This Parley reads 'episodes' version {TABLES['episodes'].version}.*{REMEDY}",
     ):
         EpisodeFiles(store, **keys).finished(wanted)
     done = parley(*REMEDY.split()[1:])
     assert run.run_id not in done.output, "its seal was renewed with its files"
     assert EpisodeFiles(store, **keys).finished(wanted).keys() == set(wanted)
-    assert query(lake.home, "select count(*) from turns where run_id = $run", {"run": run.run_id})[1][0][0] > 0
+    assert (
+        query(lake.home, "select count(*) from turns where run_id = $run", {"run": run.run_id})[1][
+            0
+        ][0]
+        > 0
+    )
     shown = "select distinct instructions[1].suite.kind, problem_digest from problems join dialogs using (problem_id)"
     assert query(lake.home, shown)[1] == [("statements", "")]
 
 
 @pytest.mark.slow
-def test_what_no_default_can_fill_is_named_and_set_aside_only_if_asked(lake: SmallLake, parley: Callable[..., Result]) -> None:
+def test_what_no_default_can_fill_is_named_and_set_aside_only_if_asked(
+    lake: SmallLake, parley: Callable[..., Result]
+) -> None:
     [part] = [part for part in parts(lake, "runs") if lake.beta.run_id in str(part)]
     as_version(part, 1, ("state", "work", "parley_version"))
     refused = parley("publish", "--migrate")
@@ -139,7 +165,9 @@ def test_what_no_default_can_fill_is_named_and_set_aside_only_if_asked(lake: Sma
     assert len(query(lake.home, "select run_id from runs where status = 'finished'")[1]) == 2
 
 
-def test_what_a_newer_parley_wrote_is_left_alone(lake: SmallLake, parley: Callable[..., Result]) -> None:
+def test_what_a_newer_parley_wrote_is_left_alone(
+    lake: SmallLake, parley: Callable[..., Result]
+) -> None:
     for part in parts(lake, "runs"):
         as_version(part, 9)
     before = [part.read_bytes() for part in parts(lake, "runs")]

@@ -29,20 +29,31 @@ def rows(home: Path, sql: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.slow
-def test_a_released_run_is_published_with_the_word_and_so_is_it_from_scratch(published: SmallLake, tmp_path: Path) -> None:
+def test_a_released_run_is_published_with_the_word_and_so_is_it_from_scratch(
+    published: SmallLake, tmp_path: Path
+) -> None:
     run, home = published.gamma, published.home
     assert rows(home, f"select * from leaderboard where run_id = '{run.run_id}'") == []
     done = parley(home, "release", run.run_id[:10], "--because", WORD, "--json").json()
-    assert (done["run_id"], done["published"], done["withheld_reason"]) == (run.run_id, True, "too many infra faults")
+    assert (done["run_id"], done["published"], done["withheld_reason"]) == (
+        run.run_id,
+        True,
+        "too many infra faults",
+    )
     shown = f"select mean, n, released_because from leaderboard where run_id = '{run.run_id}'"
     assert rows(home, shown) == [(1.0, 3, WORD)]
-    assert rows(home, f"select status, withheld_reason, released_because from runs where run_id = '{run.run_id}'") == [
-        ("finished", "too many infra faults", WORD)
+    assert rows(
+        home,
+        f"select status, withheld_reason, released_because from runs where run_id = '{run.run_id}'",
+    ) == [("finished", "too many infra faults", WORD)]
+    assert rows(home, "select count(*) from leaderboard where released_because is not null") == [
+        (1,)
     ]
-    assert rows(home, "select count(*) from leaderboard where released_because is not null") == [(1,)]
     assert parley(home, "publish", "--rebuild").code == 0
     assert rows(home, shown) == [(1.0, 3, WORD)]
-    [listed] = [one for one in parley(home, "list", "runs", "--json").json() if one["run_id"] == run.run_id]
+    [listed] = [
+        one for one in parley(home, "list", "runs", "--json").json() if one["run_id"] == run.run_id
+    ]
     assert (listed["status"], listed["withheld_reason"], listed["released_because"]) == (
         "finished",
         "too many infra faults",
@@ -51,7 +62,9 @@ def test_a_released_run_is_published_with_the_word_and_so_is_it_from_scratch(pub
 
 
 @pytest.mark.slow
-def test_a_release_lapses_with_other_results_and_holds_for_equal_ones(published: SmallLake, codeif_marts: Marts) -> None:
+def test_a_release_lapses_with_other_results_and_holds_for_equal_ones(
+    published: SmallLake, codeif_marts: Marts
+) -> None:
     run, home = published.gamma, published.home
     release(Home(home), run.run_id, WORD)
     status = f"select status, released_because from runs where run_id = '{run.run_id}'"
@@ -66,24 +79,33 @@ def test_a_release_lapses_with_other_results_and_holds_for_equal_ones(published:
 
 
 @pytest.mark.slow
-def test_a_second_release_is_shown_everywhere_and_the_first_is_kept(published: SmallLake, tmp_path: Path) -> None:
+def test_a_second_release_is_shown_everywhere_and_the_first_is_kept(
+    published: SmallLake, tmp_path: Path
+) -> None:
     run, home = published.gamma, published.home
     for reason in ("first reason", "second reason"):
         made = release(Home(home), run.run_id, reason).release
         assert made.released_by == getpass.getuser()
         for table in ("runs", "leaderboard"):
-            assert rows(home, f"select distinct released_because from {table} where run_id = '{run.run_id}'") == [(reason,)]
+            assert rows(
+                home, f"select distinct released_because from {table} where run_id = '{run.run_id}'"
+            ) == [(reason,)]
     logged = f"select number, because from releases where run_id = '{run.run_id}' order by number"
     assert rows(home, logged) == [(1, "first reason"), (2, "second reason")]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
-def test_any_order_of_releases_and_publications_ends_as_a_rebuild(published: SmallLake, tmp_path: Path, seed: int) -> None:
+def test_any_order_of_releases_and_publications_ends_as_a_rebuild(
+    published: SmallLake, tmp_path: Path, seed: int
+) -> None:
     run, home, chance = published.gamma, published.home, random.Random(seed)
 
     def other_results() -> None:
-        run.write_record(chance.choice(("withheld", "finished")), finished_at=f"2026-02-0{chance.randint(1, 4)}T00:00:00Z")
+        run.write_record(
+            chance.choice(("withheld", "finished")),
+            finished_at=f"2026-02-0{chance.randint(1, 4)}T00:00:00Z",
+        )
 
     def word() -> None:
         with suppress(UsageError):  # the run is not withheld now
@@ -104,19 +126,25 @@ def test_any_order_of_releases_and_publications_ends_as_a_rebuild(published: Sma
     (scratch / "lake").symlink_to(home / "lake")
     publish_to_warehouse(Home(scratch), rebuild=True)
     ours, theirs = contents(home), contents(scratch)
-    assert [name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)] == []
+    assert [
+        name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)
+    ] == []
 
 
 @pytest.mark.slow
 def test_a_released_run_with_a_lost_file_is_withheld_all_the_same(published: SmallLake) -> None:
     run, home = published.gamma, published.home
-    shutil.rmtree(home / "lake" / "scores" / "benchmark=codeif" / f"model={'openai%3Agamma%2F7b%3Dx'}")
+    shutil.rmtree(
+        home / "lake" / "scores" / "benchmark=codeif" / f"model={'openai%3Agamma%2F7b%3Dx'}"
+    )
     done = parley(home, "release", run.run_id, "--because", WORD)
     assert (done.code, "has no scores" in done.err, "not published" in done.out) == (3, True, True)
 
 
 @pytest.mark.slow
-def test_a_taken_back_word_takes_the_run_back(published: SmallLake, codeif_marts: Marts, tmp_path: Path) -> None:
+def test_a_taken_back_word_takes_the_run_back(
+    published: SmallLake, codeif_marts: Marts, tmp_path: Path
+) -> None:
     run, home = published.gamma, published.home
     word = Release(
         run_id=run.run_id,

@@ -18,7 +18,9 @@ FOLDERS = ("ddl", "staging", "soundness", "marts", "queries", "saved")
 
 def all_sql() -> list[Traversable]:
     ours = [item for folder in FOLDERS for item in (files("warehouse") / "sql" / folder).iterdir()]
-    benchmarks = [item for item in (files("tasks") / "benchmarks").iterdir() if (item / "marts").is_dir()]
+    benchmarks = [
+        item for item in (files("tasks") / "benchmarks").iterdir() if (item / "marts").is_dir()
+    ]
     return ours + [item for benchmark in benchmarks for item in (benchmark / "marts").iterdir()]
 
 
@@ -40,7 +42,9 @@ def test_each_statement_has_its_place() -> None:
     assert sorted(migrate.DDL) == list(sql_files.names("ddl"))
     assert sorted(SHARED) == list(sql_files.names("marts"))
     assert sorted(RULES) == list(sql_files.names("soundness"))
-    assert sorted(target for table in LOADED for target in targets(table)) == list(sql_files.names("staging"))
+    assert sorted(target for table in LOADED for target in targets(table)) == list(
+        sql_files.names("staging")
+    )
 
 
 @pytest.mark.slow

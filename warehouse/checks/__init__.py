@@ -16,14 +16,31 @@ import pyarrow as pa
 
 from schemas.errors import UnknownName
 from schemas.lake.records import QualityCheck
-from warehouse.checks import audits, dialogs, docs, episodes, judgements, problems, scores, validation, verdicts
+from warehouse.checks import (
+    audits,
+    dialogs,
+    docs,
+    episodes,
+    judgements,
+    problems,
+    scores,
+    validation,
+    verdicts,
+)
 from warehouse.checks.context import CheckContext, Implication, problem_digests
 from warehouse.checks.docs import index_path
 from warehouse.checks.rule import Suite
 from warehouse.checks.validation import RuleResult, warm
 
 _OF_DATASETS = (dialogs.SUITE, problems.SUITE)
-_SUITES = (*_OF_DATASETS, episodes.SUITE, verdicts.SUITE, audits.SUITE, judgements.SUITE, scores.SUITE)
+_SUITES = (
+    *_OF_DATASETS,
+    episodes.SUITE,
+    verdicts.SUITE,
+    audits.SUITE,
+    judgements.SUITE,
+    scores.SUITE,
+)
 SUITES: dict[str, Suite] = {suite.table: suite for suite in _SUITES}
 
 __all__ = [
@@ -52,7 +69,11 @@ def check_table(table: str, data: pa.Table, context: CheckContext) -> list[Quali
     if table not in SUITES:
         raise UnknownName("table with a suite", table, SUITES)
     suite = SUITES[table]
-    found = _of_dataset(suite, data, context) if suite.of_dataset else validation.validate(suite, data, context)
+    found = (
+        _of_dataset(suite, data, context)
+        if suite.of_dataset
+        else validation.validate(suite, data, context)
+    )
     if context.docs_dir is not None:
         docs.write_page(table, found, context)
     page = docs.docs_path(context, table)

@@ -22,7 +22,17 @@ from warehouse.checks.verdicts import of_another_episode
 
 _KEY = ("episode_id", "turn", "instruction_id")
 _COLUMNS = (
-    *("run_id", "benchmark", "model", *_KEY, "problem_id", "sample", "verdict_id", "outcome", "is_sound"),
+    *(
+        "run_id",
+        "benchmark",
+        "model",
+        *_KEY,
+        "problem_id",
+        "sample",
+        "verdict_id",
+        "outcome",
+        "is_sound",
+    ),
     *("n_decoys", "n_runs", "duration_s"),
 )
 
@@ -35,7 +45,11 @@ def _not_expected(row: Row, context: CheckContext) -> str | None:
     wanted = (context.expected_audits or {}).get(_key(row))
     if wanted is None:
         return "this pass was not drawn"
-    return None if wanted == row["verdict_id"] else f"audits the verdict {row['verdict_id']}, the pass has {wanted}"
+    return (
+        None
+        if wanted == row["verdict_id"]
+        else f"audits the verdict {row['verdict_id']}, the pass has {wanted}"
+    )
 
 
 def _outcome_without_ground(row: Row, context: CheckContext) -> str | None:
@@ -64,19 +78,48 @@ SUITE = Suite(
             "one row per audited pass",
             _KEY,
             plain_rows(*_COLUMNS),
-            (*_KEY, "problem_id", "sample", "verdict_id", "outcome", "is_sound", "n_decoys", "n_runs", "duration_s"),
+            (
+                *_KEY,
+                "problem_id",
+                "sample",
+                "verdict_id",
+                "outcome",
+                "is_sound",
+                "n_decoys",
+                "n_runs",
+                "duration_s",
+            ),
             (
                 present("verdict_id_present", "an audit is of a program that ran", "verdict_id"),
-                one_of("outcome_known", "one of the outcomes, nothing else", "outcome", list(AuditOutcome)),
+                one_of(
+                    "outcome_known",
+                    "one of the outcomes, nothing else",
+                    "outcome",
+                    list(AuditOutcome),
+                ),
                 unique("audit_unique", "a pass is audited once", *_KEY),
                 at_least("turn_from_one", "turns are numbered from 1", "turn", 1),
                 at_least("decoys_not_negative", "decoys are counted", "n_decoys", 0),
                 at_least("runs_not_negative", "sandbox runs are counted", "n_runs", 0),
                 at_least("duration_not_negative", "durations are seconds", "duration_s", 0),
                 no_fault("audit_of_run", "tables are kept by benchmark and model", of_run),
-                no_fault("row_of_its_episode", "results are joined by problem", of_another_episode, needs="episode_facts"),
-                no_fault("audit_expected", "only drawn passes are audited", _not_expected, needs="expected_audits"),
-                no_fault("outcome_has_ground", "a conviction needs a sound decoy that passed", _outcome_without_ground),
+                no_fault(
+                    "row_of_its_episode",
+                    "results are joined by problem",
+                    of_another_episode,
+                    needs="episode_facts",
+                ),
+                no_fault(
+                    "audit_expected",
+                    "only drawn passes are audited",
+                    _not_expected,
+                    needs="expected_audits",
+                ),
+                no_fault(
+                    "outcome_has_ground",
+                    "a conviction needs a sound decoy that passed",
+                    _outcome_without_ground,
+                ),
             ),
         ),
         FrameRules(
@@ -84,7 +127,14 @@ SUITE = Suite(
             _KEY,
             _due,
             (*_KEY, "audited"),
-            (no_fault("drawn_pass_audited", "the seed draws the sample", _not_audited, needs="expected_audits"),),
+            (
+                no_fault(
+                    "drawn_pass_audited",
+                    "the seed draws the sample",
+                    _not_audited,
+                    needs="expected_audits",
+                ),
+            ),
         ),
     ),
 )

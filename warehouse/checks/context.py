@@ -80,4 +80,6 @@ class CheckContext:
 
 def problem_digests(problems: pa.Table) -> dict[str, str]:
     """problem_id -> row digest."""
-    return dict(zip(problems["problem_id"].to_pylist(), problems["row_digest"].to_pylist(), strict=True))
+    return dict(
+        zip(problems["problem_id"].to_pylist(), problems["row_digest"].to_pylist(), strict=True)
+    )

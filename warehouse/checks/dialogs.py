@@ -59,7 +59,10 @@ def _misnumbered(row: Row, context: CheckContext) -> str | None:
 
 def _not_alternating(row: Row, context: CheckContext) -> str | None:
     spoken = _spoken(row)
-    if any(turn["role"] == Role.SYSTEM.value for turn in row["turns"][len(row["turns"]) - len(spoken) :]):
+    if any(
+        turn["role"] == Role.SYSTEM.value
+        for turn in row["turns"][len(row["turns"]) - len(spoken) :]
+    ):
         return "a system turn stands after the dialogue's begin"
     if all(turn["role"] == Role.USER.value for turn in spoken):
         return _twice(spoken)
@@ -72,7 +75,11 @@ def _not_alternating(row: Row, context: CheckContext) -> str | None:
 
 def _twice(spoken: Sequence[Mapping[str, Any]]) -> str | None:
     said = [(turn["turn"], turn["role"]) for turn in spoken]
-    again = next((key for place, key in enumerate(said) if key in said[:place]), None) if len(set(said)) < len(said) else None
+    again = (
+        next((key for place, key in enumerate(said) if key in said[:place]), None)
+        if len(set(said)) < len(said)
+        else None
+    )
     return f"turn {again[0]}: {again[1]} speaks twice" if again else None
 
 
@@ -92,8 +99,15 @@ def _blank_turn(row: Row, context: CheckContext) -> str | None:
 def _nothing_to_answer(row: Row, context: CheckContext) -> str | None:
     answers = {turn["turn"]: turn for turn in row["turns"] if turn["role"] == Role.ASSISTANT.value}
     asked = [turn["turn"] for turn in row["turns"] if turn["role"] == Role.USER.value]
-    is_scripted = all(t in answers and answers[t]["content"] is not None and not answers[t]["do_eval"] for t in asked)
-    return "a script gives every answer: the model is asked for none" if asked and is_scripted else None
+    is_scripted = all(
+        t in answers and answers[t]["content"] is not None and not answers[t]["do_eval"]
+        for t in asked
+    )
+    return (
+        "a script gives every answer: the model is asked for none"
+        if asked and is_scripted
+        else None
+    )
 
 
 def _no_context(row: Row, context: CheckContext) -> str | None:
@@ -102,7 +116,11 @@ def _no_context(row: Row, context: CheckContext) -> str | None:
     n_turns = (context.context_turns or {}).get(row["context_id"])
     if n_turns is None:
         return f"no context {row['context_id']!r} was staged"
-    return None if 0 < row["context_turns"] <= n_turns else f"{row['context_turns']} turns of a context that has {n_turns}"
+    return (
+        None
+        if 0 < row["context_turns"] <= n_turns
+        else f"{row['context_turns']} turns of a context that has {n_turns}"
+    )
 
 
 def _no_problem(row: Row, context: CheckContext) -> str | None:
@@ -116,11 +134,17 @@ def _no_problem(row: Row, context: CheckContext) -> str | None:
 
 def _covered(data: pa.Table, context: CheckContext) -> list[Row]:
     with_dialog = set(data["problem_id"].to_pylist())
-    return [{"problem_id": p, "has_dialog": p in with_dialog} for p in context.problem_digests or {}]
+    return [
+        {"problem_id": p, "has_dialog": p in with_dialog} for p in context.problem_digests or {}
+    ]
 
 
 def _no_dialog(row: Row, context: CheckContext) -> str | None:
-    return None if row["has_dialog"] else "the problem has no dialog: it would vanish from every denominator"
+    return (
+        None
+        if row["has_dialog"]
+        else "the problem has no dialog: it would vanish from every denominator"
+    )
 
 
 SUITE = Suite(
@@ -132,20 +156,65 @@ SUITE = Suite(
             _rows,
             ("dataset_version", "dialog_id", "problem_id", "row_digest"),
             (
-                not_empty("dialogs_staged", "staging that yields nothing is a fault of the source, not an empty benchmark"),
+                not_empty(
+                    "dialogs_staged",
+                    "staging that yields nothing is a fault of the source, not an empty benchmark",
+                ),
                 present("dialog_id_present", "episodes name their dialog by it", "dialog_id"),
                 matches("dialog_id_not_blank", "a blank id names nothing", "dialog_id", r"\S"),
-                unique("dialog_id_unique", "two dialogs of one name would share scores", "dataset_version", "dialog_id"),
-                matches("row_digest_format", "it is an ingredient of every episode id", "row_digest", DIGEST),
+                unique(
+                    "dialog_id_unique",
+                    "two dialogs of one name would share scores",
+                    "dataset_version",
+                    "dialog_id",
+                ),
+                matches(
+                    "row_digest_format",
+                    "it is an ingredient of every episode id",
+                    "row_digest",
+                    DIGEST,
+                ),
                 no_fault("dialog_of_benchmark", "tables are kept by benchmark", of_run),
-                no_fault("roles_known", "the engine seats system, user and assistant only", _unknown_role),
-                no_fault("turns_numbered_from_one", "turn n of scores is turn n of the dialog", _misnumbered),
-                no_fault("user_and_assistant_alternate", "each user turn is answered once", _not_alternating),
-                no_fault("first_user_turn_present", "the first call to the model is made from it", _no_first_question),
-                no_fault("no_blank_turn", "a blank message is a fault of staging; an answer to be given is null", _blank_turn),
-                no_fault("something_to_answer", "a dialog in which nobody is asked tells nothing", _nothing_to_answer),
-                no_fault("context_staged", "the dialog begins with it", _no_context, needs="context_turns"),
-                no_fault("dialog_has_problem", "tests come from the problem", _no_problem, needs="problem_digests"),
+                no_fault(
+                    "roles_known", "the engine seats system, user and assistant only", _unknown_role
+                ),
+                no_fault(
+                    "turns_numbered_from_one",
+                    "turn n of scores is turn n of the dialog",
+                    _misnumbered,
+                ),
+                no_fault(
+                    "user_and_assistant_alternate",
+                    "each user turn is answered once",
+                    _not_alternating,
+                ),
+                no_fault(
+                    "first_user_turn_present",
+                    "the first call to the model is made from it",
+                    _no_first_question,
+                ),
+                no_fault(
+                    "no_blank_turn",
+                    "a blank message is a fault of staging; an answer to be given is null",
+                    _blank_turn,
+                ),
+                no_fault(
+                    "something_to_answer",
+                    "a dialog in which nobody is asked tells nothing",
+                    _nothing_to_answer,
+                ),
+                no_fault(
+                    "context_staged",
+                    "the dialog begins with it",
+                    _no_context,
+                    needs="context_turns",
+                ),
+                no_fault(
+                    "dialog_has_problem",
+                    "tests come from the problem",
+                    _no_problem,
+                    needs="problem_digests",
+                ),
             ),
         ),
         FrameRules(
@@ -153,9 +222,21 @@ SUITE = Suite(
             ("problem_id",),
             _covered,
             ("problem_id", "has_dialog"),
-            (no_fault("problem_has_dialog", "each problem is asked at least once", _no_dialog, needs="problem_digests"),),
+            (
+                no_fault(
+                    "problem_has_dialog",
+                    "each problem is asked at least once",
+                    _no_dialog,
+                    needs="problem_digests",
+                ),
+            ),
         ),
-        whole_table(_rows, one_value("one_dataset_version", "versions are never mixed in one mean", "dataset_version")),
+        whole_table(
+            _rows,
+            one_value(
+                "one_dataset_version", "versions are never mixed in one mean", "dataset_version"
+            ),
+        ),
     ),
     of_dataset=True,
 )

@@ -44,12 +44,20 @@ _TEMPLATES = {
 
 def docs_path(context: CheckContext, table: str) -> str | None:
     """Path of a table's page as results keep it: relative to the folder that holds `docs_dir`; None where no docs are written."""
-    return None if context.docs_dir is None else f"{context.docs_dir.name}/{context.run_id}/{table}.html"
+    return (
+        None
+        if context.docs_dir is None
+        else f"{context.docs_dir.name}/{context.run_id}/{table}.html"
+    )
 
 
 def index_path(docs_dir: Path, run_id: str) -> str | None:
     """Path of a run's index, relative like `docs_path`; None where the run has no docs."""
-    return f"{docs_dir.name}/{run_id}/index.html" if (docs_dir / run_id / "index.html").is_file() else None
+    return (
+        f"{docs_dir.name}/{run_id}/index.html"
+        if (docs_dir / run_id / "index.html").is_file()
+        else None
+    )
 
 
 def write_page(table: str, found: Sequence[RuleResult], context: CheckContext) -> Path:
@@ -92,7 +100,11 @@ def _render(table: str, found: Sequence[RuleResult], context: CheckContext) -> s
             "unsuccessful_expectations": len(found) - n_passed,
             "success_percent": 100 * n_passed / len(found) if found else None,
         },
-        meta={"run_id": RunIdentifier(run_name=html.escape(context.run_id), run_time=context.checked_at)},
+        meta={
+            "run_id": RunIdentifier(
+                run_name=html.escape(context.run_id), run_time=context.checked_at
+            )
+        },
     )
     rendered = ValidationResultsPageRenderer(run_info_at_end=True).render(result)
     page = _LINKED_STYLE.sub("", _view().render(rendered, show_how_to_buttons=False))
@@ -113,15 +125,23 @@ def _view() -> Any:
             return value
 
     view = EscapedOnce()
-    view.env.loader = ChoiceLoader([DictLoader(_TEMPLATES), *([view.env.loader] if view.env.loader else [])])
+    view.env.loader = ChoiceLoader(
+        [DictLoader(_TEMPLATES), *([view.env.loader] if view.env.loader else [])]
+    )
     return view
 
 
 def _shown(result: Any) -> Any:
     """A copy of one result, cut to what a page shows, with every text escaped."""
     shown = copy(result)
-    kept = {key: value for key, value in (result.result or {}).items() if key != "unexpected_index_query"}
-    shown.result = _escape({key: value[:_N_SHOWN] if key in _LISTS and value else value for key, value in kept.items()})
+    kept = {
+        key: value
+        for key, value in (result.result or {}).items()
+        if key != "unexpected_index_query"
+    }
+    shown.result = _escape(
+        {key: value[:_N_SHOWN] if key in _LISTS and value else value for key, value in kept.items()}
+    )
     shown.exception_info = _escape(result.exception_info)
     return shown
 
@@ -137,7 +157,9 @@ def _escape(value: Any) -> Any:
 
 
 def _index(folder: Path, context: CheckContext) -> str:
-    summaries = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    summaries = [
+        json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))
+    ]
     lines = [
         f'<tr><td><a href="{html.escape(s["table"])}.html">{html.escape(s["table"])}</a></td>'
         f"<td>{s['n'] - len(s['failed'])} of {s['n']}</td><td>{html.escape(', '.join(s['failed'])) or 'none'}</td>"
@@ -146,7 +168,9 @@ def _index(folder: Path, context: CheckContext) -> str:
     ]
     title = html.escape(plain_line(f"{context.benchmark} {context.model} run {context.run_id}"))
     head = f'{_POLICY}<meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
-    columns = "".join(f"<th>{name}</th>" for name in ("table", "passed", "failed", "checked at (UTC)"))
+    columns = "".join(
+        f"<th>{name}</th>" for name in ("table", "passed", "failed", "checked at (UTC)")
+    )
     has_site = site_index(folder.parent.parent) is not None
     link = f'<p><a href="../../{SITE}/index.html">Published results</a></p>' if has_site else ""
     return (

@@ -22,18 +22,34 @@ from warehouse.checks.rule import (
 from warehouse.checks.verdicts import of_another_episode, unknown_turn
 
 _KEY = ("episode_id", "turn", "rubric", "dimension")
-_COLUMNS = (*_KEY, "problem_id", "sample", "judge", "judgement_id", "value", "label", "unscored_reason", "n_calls")
+_COLUMNS = (
+    *_KEY,
+    "problem_id",
+    "sample",
+    "judge",
+    "judgement_id",
+    "value",
+    "label",
+    "unscored_reason",
+    "n_calls",
+)
 _rows = plain_rows("run_id", "benchmark", "model", *_COLUMNS)
 _FAULTS = frozenset(reason.value for reason in UnscoredReason if reason.is_fault)
 
 
 def _not_one_of_value_word_reason(row: Row, context: CheckContext) -> str | None:
     given = [name for name in ("value", "label", "unscored_reason") if row[name] is not None]
-    return None if len(given) == 1 else f"has {' and '.join(given) or 'neither value, word nor reason'}"
+    return (
+        None
+        if len(given) == 1
+        else f"has {' and '.join(given) or 'neither value, word nor reason'}"
+    )
 
 
 def _outside_range(row: Row, context: CheckContext) -> str | None:
-    low, high = (context.judgement_ranges or {}).get((row["rubric"], row["dimension"]), (None, None))
+    low, high = (context.judgement_ranges or {}).get(
+        (row["rubric"], row["dimension"]), (None, None)
+    )
     if row["value"] is None or low is None or high is None or low <= row["value"] <= high:
         return None
     return f"{row['value']} of {low}..{high}"
@@ -41,20 +57,35 @@ def _outside_range(row: Row, context: CheckContext) -> str | None:
 
 def _other_judge(row: Row, context: CheckContext) -> str | None:
     wanted = (context.judges or {}).get(row["rubric"])
-    return None if wanted == row["judge"] else f"judged by {row['judge']!r}, the run's judge is {wanted!r}"
+    return (
+        None
+        if wanted == row["judge"]
+        else f"judged by {row['judge']!r}, the run's judge is {wanted!r}"
+    )
 
 
 def _not_expected(row: Row, context: CheckContext) -> str | None:
-    return None if tuple(row[name] for name in _KEY) in (context.expected_judgements or ()) else "nobody asked for it"
+    return (
+        None
+        if tuple(row[name] for name in _KEY) in (context.expected_judgements or ())
+        else "nobody asked for it"
+    )
 
 
 def _due(data: pa.Table, context: CheckContext) -> list[dict[str, Any]]:
     there = set(zip(*(data[name].to_pylist() for name in _KEY), strict=True))
-    return [{**dict(zip(_KEY, key, strict=True)), "judged": key in there} for key in sorted(context.expected_judgements or ())]
+    return [
+        {**dict(zip(_KEY, key, strict=True)), "judged": key in there}
+        for key in sorted(context.expected_judgements or ())
+    ]
 
 
 def _not_judged(row: Row, context: CheckContext) -> str | None:
-    return None if row["judged"] else "due, but there is no judgement: it would vanish from the denominator"
+    return (
+        None
+        if row["judged"]
+        else "due, but there is no judgement: it would vanish from the denominator"
+    )
 
 
 def _all_silent(row: Row, context: CheckContext) -> str | None:
@@ -82,16 +113,50 @@ SUITE = Suite(
                 present("episode_id_present", "a judgement is on an episode", "episode_id"),
                 present("judgement_id_present", "equal prompts are known by it", "judgement_id"),
                 unique("judgement_unique", "a judgement counts once", *_KEY),
-                at_least("turn_from_zero", "turns are numbered from 1; 0 is the whole dialogue", "turn", 0),
+                at_least(
+                    "turn_from_zero",
+                    "turns are numbered from 1; 0 is the whole dialogue",
+                    "turn",
+                    0,
+                ),
                 at_least("calls_not_negative", "costs are sums of calls", "n_calls", 0),
-                one_of("reason_known", "a fault is read from it", "unscored_reason", [r.value for r in UnscoredReason]),
+                one_of(
+                    "reason_known",
+                    "a fault is read from it",
+                    "unscored_reason",
+                    [r.value for r in UnscoredReason],
+                ),
                 no_fault("judgement_of_run", "tables are kept by benchmark and model", of_run),
-                no_fault("value_word_or_reason", "what is missing has a reason, and is no value", _not_one_of_value_word_reason),
-                no_fault("episode_and_turn_exist", "a judgement is on an answer", unknown_turn, needs="episode_rounds"),
-                no_fault("row_of_its_episode", "results are joined by problem", of_another_episode, needs="episode_facts"),
-                no_fault("value_in_range", "a rubric's values have ends", _outside_range, needs="judgement_ranges"),
+                no_fault(
+                    "value_word_or_reason",
+                    "what is missing has a reason, and is no value",
+                    _not_one_of_value_word_reason,
+                ),
+                no_fault(
+                    "episode_and_turn_exist",
+                    "a judgement is on an answer",
+                    unknown_turn,
+                    needs="episode_rounds",
+                ),
+                no_fault(
+                    "row_of_its_episode",
+                    "results are joined by problem",
+                    of_another_episode,
+                    needs="episode_facts",
+                ),
+                no_fault(
+                    "value_in_range",
+                    "a rubric's values have ends",
+                    _outside_range,
+                    needs="judgement_ranges",
+                ),
                 no_fault("judge_of_rubric", "a run names who judges", _other_judge, needs="judges"),
-                no_fault("judgement_expected", "only what is due is asked for", _not_expected, needs="expected_judgements"),
+                no_fault(
+                    "judgement_expected",
+                    "only what is due is asked for",
+                    _not_expected,
+                    needs="expected_judgements",
+                ),
             ),
         ),
         FrameRules(
@@ -99,12 +164,25 @@ SUITE = Suite(
             _KEY,
             _due,
             (*_KEY, "judged"),
-            (no_fault("due_judgement_present", "nothing is dropped", _not_judged, needs="expected_judgements"),),
+            (
+                no_fault(
+                    "due_judgement_present",
+                    "nothing is dropped",
+                    _not_judged,
+                    needs="expected_judgements",
+                ),
+            ),
         ),
         whole_table(
             _rows,
-            no_fault("not_all_missing", "a judge that was never read tells nothing of the model", _all_silent),
-            no_fault("fault_share", "what could not be judged is told", _fault_share, blocking=False),
+            no_fault(
+                "not_all_missing",
+                "a judge that was never read tells nothing of the model",
+                _all_silent,
+            ),
+            no_fault(
+                "fault_share", "what could not be judged is told", _fault_share, blocking=False
+            ),
         ),
     ),
 )

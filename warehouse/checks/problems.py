@@ -64,12 +64,20 @@ def _blank_instruction(row: Row, context: CheckContext) -> str | None:
 
 
 def _no_reference(row: Row, context: CheckContext) -> str | None:
-    return None if (row["reference_code"] or "").strip() else "no reference code: the control:gold model cannot answer"
+    return (
+        None
+        if (row["reference_code"] or "").strip()
+        else "no reference code: the control:gold model cannot answer"
+    )
 
 
 def _rows_lost(row: Row, context: CheckContext) -> str | None:
     staged, quarantined, read = len(row["rows"]), context.n_quarantined, context.n_input
-    return None if staged + quarantined == read else f"{staged} staged + {quarantined} quarantined, but {read} rows were read"
+    return (
+        None
+        if staged + quarantined == read
+        else f"{staged} staged + {quarantined} quarantined, but {read} rows were read"
+    )
 
 
 SUITE = Suite(
@@ -81,27 +89,71 @@ SUITE = Suite(
             _rows,
             ("dataset_version", "problem_id", "level", "source_file", "source_line", "row_digest"),
             (
-                not_empty("problems_staged", "staging that yields nothing is a fault of the source, not an empty benchmark"),
-                present("problem_id_present", "recordings and verdicts name their problem by it", "problem_id"),
+                not_empty(
+                    "problems_staged",
+                    "staging that yields nothing is a fault of the source, not an empty benchmark",
+                ),
+                present(
+                    "problem_id_present",
+                    "recordings and verdicts name their problem by it",
+                    "problem_id",
+                ),
                 matches("problem_id_not_blank", "a blank id names nothing", "problem_id", r"\S"),
-                unique("problem_id_unique", "two problems of one name would share answers", "dataset_version", "problem_id"),
+                unique(
+                    "problem_id_unique",
+                    "two problems of one name would share answers",
+                    "dataset_version",
+                    "problem_id",
+                ),
                 present("level_present", "results are shown by level", "level"),
                 matches("level_not_blank", "results are shown by level", "level", r"\S"),
-                matches("row_digest_format", "it is an ingredient of every episode id", "row_digest", DIGEST),
-                at_least("source_line_from_one", "a reader finds the raw row by it", "source_line", 1),
+                matches(
+                    "row_digest_format",
+                    "it is an ingredient of every episode id",
+                    "row_digest",
+                    DIGEST,
+                ),
+                at_least(
+                    "source_line_from_one", "a reader finds the raw row by it", "source_line", 1
+                ),
                 no_fault("problem_of_benchmark", "tables are kept by benchmark", of_run),
-                no_fault("base_instruction_first", "turn 1 of every dialog asks it", _base_not_first),
-                no_fault("instruction_ids_unique", "verdicts are keyed by instruction", _instruction_twice),
-                no_fault("tests_not_empty", "a program passes an empty test whatever it does", _no_tests),
+                no_fault(
+                    "base_instruction_first", "turn 1 of every dialog asks it", _base_not_first
+                ),
+                no_fault(
+                    "instruction_ids_unique",
+                    "verdicts are keyed by instruction",
+                    _instruction_twice,
+                ),
+                no_fault(
+                    "tests_not_empty", "a program passes an empty test whatever it does", _no_tests
+                ),
                 no_fault("prompt_not_blank", "it is what turn 1 asks", _blank_prompt),
-                no_fault("instruction_text_not_blank", "each turn asks one instruction", _blank_instruction, blocking=False),
-                no_fault("reference_code_present", "gold answers prove the tests", _no_reference, blocking=False),
+                no_fault(
+                    "instruction_text_not_blank",
+                    "each turn asks one instruction",
+                    _blank_instruction,
+                    blocking=False,
+                ),
+                no_fault(
+                    "reference_code_present",
+                    "gold answers prove the tests",
+                    _no_reference,
+                    blocking=False,
+                ),
             ),
         ),
         whole_table(
             _rows,
-            one_value("one_dataset_version", "versions are never mixed in one mean", "dataset_version"),
-            no_fault("input_rows_accounted_for", "staged + quarantined = input, always", _rows_lost, needs="n_input"),
+            one_value(
+                "one_dataset_version", "versions are never mixed in one mean", "dataset_version"
+            ),
+            no_fault(
+                "input_rows_accounted_for",
+                "staged + quarantined = input, always",
+                _rows_lost,
+                needs="n_input",
+            ),
         ),
     ),
     of_dataset=True,

@@ -34,7 +34,9 @@ class Rule:
         """The column(s) of the table that are meant; None for computed faults and whole tables."""
         if self.find is not None:
             return None
-        return self.arguments.get("column") or ", ".join(self.arguments.get("column_list", ())) or None
+        return (
+            self.arguments.get("column") or ", ".join(self.arguments.get("column_list", ())) or None
+        )
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,13 @@ class Suite:
     """Whether its rows are those of a dataset, so that all runs on it have the same ones checked."""
 
 
-def no_fault(name: str, why: str, find: Find, *, blocking: bool = True, needs: str | None = None) -> Rule:
+def no_fault(
+    name: str, why: str, find: Find, *, blocking: bool = True, needs: str | None = None
+) -> Rule:
     """A rule that Python decides row by row."""
-    return Rule(name, why, "expect_column_values_to_be_null", {"column": name}, find, blocking, needs)
+    return Rule(
+        name, why, "expect_column_values_to_be_null", {"column": name}, find, blocking, needs
+    )
 
 
 def one_value(name: str, why: str, column: str, *, blocking: bool = True) -> Rule:
@@ -72,7 +78,11 @@ def one_value(name: str, why: str, column: str, *, blocking: bool = True) -> Rul
 
     def several(row: Row, context: CheckContext) -> str | None:
         values = sorted({str(r[column]) for r in row["rows"]})
-        return f"{len(values)} values of {column}: {', '.join(values[:5])}" if len(values) > 1 else None
+        return (
+            f"{len(values)} values of {column}: {', '.join(values[:5])}"
+            if len(values) > 1
+            else None
+        )
 
     return no_fault(name, why, several, blocking=blocking)
 
@@ -91,17 +101,26 @@ def unique(name: str, why: str, *columns: str) -> Rule:
 
 def one_of(name: str, why: str, column: str, values: Sequence[str]) -> Rule:
     """The column holds these values or null."""
-    return Rule(name, why, "expect_column_values_to_be_in_set", {"column": column, "value_set": list(values)})
+    return Rule(
+        name,
+        why,
+        "expect_column_values_to_be_in_set",
+        {"column": column, "value_set": list(values)},
+    )
 
 
 def at_least(name: str, why: str, column: str, minimum: float) -> Rule:
     """The column's numbers are `minimum` or more; null passes."""
-    return Rule(name, why, "expect_column_values_to_be_between", {"column": column, "min_value": minimum})
+    return Rule(
+        name, why, "expect_column_values_to_be_between", {"column": column, "min_value": minimum}
+    )
 
 
 def matches(name: str, why: str, column: str, regex: str) -> Rule:
     """The column's texts contain a match; null passes."""
-    return Rule(name, why, "expect_column_values_to_match_regex", {"column": column, "regex": regex})
+    return Rule(
+        name, why, "expect_column_values_to_match_regex", {"column": column, "regex": regex}
+    )
 
 
 def not_empty(name: str, why: str) -> Rule:
@@ -117,7 +136,9 @@ def of_run(row: Row, context: CheckContext) -> str | None:
     return None
 
 
-def whole_table(rows: Callable[[pa.Table, CheckContext], Sequence[Row]], *rules: Rule) -> FrameRules:
+def whole_table(
+    rows: Callable[[pa.Table, CheckContext], Sequence[Row]], *rules: Rule
+) -> FrameRules:
     """Rules over all rows at once: `find` gets them as `row["rows"]`."""
     return FrameRules("the whole table", ("table",), rows, ("table",), rules, at_once=True)
 

@@ -44,17 +44,27 @@ _TOLERANCE = 1e-9
 
 def _rows(data: pa.Table, context: CheckContext) -> list[Row]:
     """A score that is of no one instruction has an empty text for it, so that two such scores are alike."""
-    return [{**row, "instruction_id": row["instruction_id"] or ""} for row in _plain_rows(data, context)]
+    return [
+        {**row, "instruction_id": row["instruction_id"] or ""} for row in _plain_rows(data, context)
+    ]
 
 
 def _value_and_reason(row: Row, context: CheckContext) -> str | None:
     if (row["value"] is None) != (row["unscored_reason"] is None):
         return None
-    return "neither value nor reason" if row["value"] is None else f"value {row['value']} and reason {row['unscored_reason']}"
+    return (
+        "neither value nor reason"
+        if row["value"] is None
+        else f"value {row['value']} and reason {row['unscored_reason']}"
+    )
 
 
 def _not_finite(row: Row, context: CheckContext) -> str | None:
-    return None if row["value"] is None or math.isfinite(row["value"]) else f"{row['value']} spoils every mean it enters"
+    return (
+        None
+        if row["value"] is None or math.isfinite(row["value"])
+        else f"{row['value']} spoils every mean it enters"
+    )
 
 
 def _out_of_range(row: Row, context: CheckContext) -> str | None:
@@ -65,11 +75,19 @@ def _out_of_range(row: Row, context: CheckContext) -> str | None:
 
 
 def _unknown_metric(row: Row, context: CheckContext) -> str | None:
-    return None if row["metric"] in (context.metric_ranges or ()) else f"the benchmark has no metric {row['metric']!r}"
+    return (
+        None
+        if row["metric"] in (context.metric_ranges or ())
+        else f"the benchmark has no metric {row['metric']!r}"
+    )
 
 
 def _all_unscored(row: Row, context: CheckContext) -> str | None:
-    return None if any(r["value"] is not None for r in row["rows"]) else f"none of {len(row['rows'])} scores has a value"
+    return (
+        None
+        if any(r["value"] is not None for r in row["rows"])
+        else f"none of {len(row['rows'])} scores has a value"
+    )
 
 
 def _unscored_share(row: Row, context: CheckContext) -> str | None:
@@ -91,7 +109,12 @@ def _due(data: pa.Table, context: CheckContext) -> list[dict[str, Any]]:
     columns = [data[name].to_pylist() for name in ("episode_id", "turn", "metric")]
     there = set(zip(*columns, strict=True))
     return [
-        {"episode_id": episode, "turn": turn, "metric": metric, "scored": (episode, turn, metric) in there}
+        {
+            "episode_id": episode,
+            "turn": turn,
+            "metric": metric,
+            "scored": (episode, turn, metric) in there,
+        }
         for episode, due in sorted((context.due_scores or {}).items())
         for turn, metric in sorted(due)
     ]
@@ -108,12 +131,23 @@ def _not_scored(row: Row, context: CheckContext) -> str | None:
 
 def _implied(data: pa.Table, context: CheckContext) -> list[dict[str, Any]]:
     columns = [data[name].to_pylist() for name in ("episode_id", "turn", "metric", "value")]
-    values = {(episode, turn, metric): value for episode, turn, metric, value in zip(*columns, strict=True)}
+    values = {
+        (episode, turn, metric): value
+        for episode, turn, metric, value in zip(*columns, strict=True)
+    }
     return [
-        {"episode_id": episode, "turn": turn, "metric": metric, "values": values, "implication": implication}
+        {
+            "episode_id": episode,
+            "turn": turn,
+            "metric": metric,
+            "values": values,
+            "implication": implication,
+        }
         for (episode, turn, metric), value in values.items()
         for implication in context.implications
-        if metric == implication.metric and value is not None and abs(value - implication.value) <= _TOLERANCE
+        if metric == implication.metric
+        and value is not None
+        and abs(value - implication.value) <= _TOLERANCE
     ]
 
 
@@ -137,22 +171,65 @@ SUITE = Suite(
             "one row per episode, turn, instruction and metric",
             _KEY,
             _rows,
-            (*_KEY, "instruction_id", "problem_id", "sample", "metric_version", "value", "unscored_reason"),
+            (
+                *_KEY,
+                "instruction_id",
+                "problem_id",
+                "sample",
+                "metric_version",
+                "value",
+                "unscored_reason",
+            ),
             (
                 not_empty("scores_present", "a run without scores has no result"),
                 present("episode_id_present", "a score is on an episode", "episode_id"),
                 present("metric_present", "a score is by a metric", "metric"),
-                unique("score_unique", "a score counts once in every mean", *_KEY, "instruction_id"),
-                at_least("turn_from_zero", "0 is the whole episode, turns are numbered from 1", "turn", 0),
-                at_least("metric_version_from_one", "a number without its version cannot be compared", "metric_version", 1),
-                one_of("reason_known", "faults are told apart by it", "unscored_reason", list(UnscoredReason)),
-                no_fault("value_xor_reason", "missing is null with a reason, never 0 and never silent", _value_and_reason),
+                unique(
+                    "score_unique", "a score counts once in every mean", *_KEY, "instruction_id"
+                ),
+                at_least(
+                    "turn_from_zero", "0 is the whole episode, turns are numbered from 1", "turn", 0
+                ),
+                at_least(
+                    "metric_version_from_one",
+                    "a number without its version cannot be compared",
+                    "metric_version",
+                    1,
+                ),
+                one_of(
+                    "reason_known",
+                    "faults are told apart by it",
+                    "unscored_reason",
+                    list(UnscoredReason),
+                ),
+                no_fault(
+                    "value_xor_reason",
+                    "missing is null with a reason, never 0 and never silent",
+                    _value_and_reason,
+                ),
                 no_fault("value_finite", "a mean is a number", _not_finite),
-                no_fault("value_in_range", "a share lies in [0, 1]", _out_of_range, needs="metric_ranges"),
-                no_fault("metric_known", "the benchmark says which metrics it has", _unknown_metric, needs="metric_ranges"),
+                no_fault(
+                    "value_in_range", "a share lies in [0, 1]", _out_of_range, needs="metric_ranges"
+                ),
+                no_fault(
+                    "metric_known",
+                    "the benchmark says which metrics it has",
+                    _unknown_metric,
+                    needs="metric_ranges",
+                ),
                 no_fault("score_of_run", "tables are kept by benchmark and model", of_run),
-                no_fault("episode_and_turn_exist", "a score is on an answer", _unknown_turn, needs="episode_rounds"),
-                no_fault("row_of_its_episode", "means are clustered by problem", of_another_episode, needs="episode_facts"),
+                no_fault(
+                    "episode_and_turn_exist",
+                    "a score is on an answer",
+                    _unknown_turn,
+                    needs="episode_rounds",
+                ),
+                no_fault(
+                    "row_of_its_episode",
+                    "means are clustered by problem",
+                    of_another_episode,
+                    needs="episode_facts",
+                ),
             ),
         ),
         FrameRules(
@@ -167,13 +244,33 @@ SUITE = Suite(
             _KEY,
             _implied,
             _KEY,
-            (no_fault("metrics_agree", "one metric's value settles another's", _contradicted, needs="implications"),),
+            (
+                no_fault(
+                    "metrics_agree",
+                    "one metric's value settles another's",
+                    _contradicted,
+                    needs="implications",
+                ),
+            ),
         ),
         whole_table(
             _rows,
-            no_fault("something_scored", "a run in which nothing could be scored tells nothing", _all_unscored),
-            no_fault("unscored_share", "what could not be scored is owed again", _unscored_share, blocking=False),
-            no_fault("one_version_per_metric", "a mean over two versions of a metric is of neither", _several_versions),
+            no_fault(
+                "something_scored",
+                "a run in which nothing could be scored tells nothing",
+                _all_unscored,
+            ),
+            no_fault(
+                "unscored_share",
+                "what could not be scored is owed again",
+                _unscored_share,
+                blocking=False,
+            ),
+            no_fault(
+                "one_version_per_metric",
+                "a mean over two versions of a metric is of neither",
+                _several_versions,
+            ),
             one_value("one_run", "the shards are one run's", "run_id"),
         ),
     ),

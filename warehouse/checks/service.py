@@ -78,7 +78,9 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
 def _main() -> None:
     from warehouse.checks import warm
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends Ctrl-C to all; the starter decides
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # a terminal sends Ctrl-C to all; the starter decides
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print is no answer
     warm()

@@ -23,7 +23,10 @@ def without_texts(steps: pa.ChunkedArray) -> list[list[Mapping[str, Any]]]:
     for chunk in steps.chunks:
         said = chunk.flatten()
         flat = pa.table(
-            {**{name: said.field(name) for name in _STEP_FIELDS}, "asked": _call_ids(said.field("calls"))}
+            {
+                **{name: said.field(name) for name in _STEP_FIELDS},
+                "asked": _call_ids(said.field("calls")),
+            }
         ).to_pylist()
         start = 0
         for length in chunk.value_lengths().to_pylist():
@@ -39,7 +42,11 @@ def _call_ids(calls: pa.ListArray) -> pa.ListArray:
 
 def spoken(row: Row) -> list[Mapping[str, Any]]:
     """The messages of the dialogue."""
-    return [step for step in row["steps"] if step["role"] != Role.SYSTEM.value and step["kind"] == StepKind.MESSAGE.value]
+    return [
+        step
+        for step in row["steps"]
+        if step["role"] != Role.SYSTEM.value and step["kind"] == StepKind.MESSAGE.value
+    ]
 
 
 def turns_broken(row: Row, context: CheckContext) -> str | None:
@@ -85,7 +92,9 @@ def step_out_of_place(row: Row, context: CheckContext) -> str | None:
             continue
         seat, turn = (Role.USER.value, last + 1) if asks else (Role.ASSISTANT.value, last)
         if (step["turn"], step["role"]) not in ((turn, seat), (turn, Role.TOOL.value)):
-            return f"turn {step['turn']}: a step of {step['role']} stands where {seat} has turn {turn}"
+            return (
+                f"turn {step['turn']}: a step of {step['role']} stands where {seat} has turn {turn}"
+            )
     return None
 
 

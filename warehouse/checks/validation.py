@@ -66,7 +66,10 @@ def _can_be_asked(rule: Rule, context: CheckContext) -> bool:
 
 
 def _rows_once(
-    frame: FrameRules, data: pa.Table, context: CheckContext, made: dict[Callable[..., Sequence[Row]], Sequence[Row] | Exception]
+    frame: FrameRules,
+    data: pa.Table,
+    context: CheckContext,
+    made: dict[Callable[..., Sequence[Row]], Sequence[Row] | Exception],
 ) -> Sequence[Row] | Exception:
     if frame.rows not in made:
         try:
@@ -82,7 +85,11 @@ def _rows_once(
 @cache
 def _any_frame() -> Any:
     """The batch definition that every frame is handed to: making one for each costs more than most rules."""
-    from great_expectations.data_context.types.base import DataContextConfig, InMemoryStoreBackendDefaults, ProgressBarsConfig
+    from great_expectations.data_context.types.base import (
+        DataContextConfig,
+        InMemoryStoreBackendDefaults,
+        ProgressBarsConfig,
+    )
 
     config = DataContextConfig(
         store_backend_defaults=InMemoryStoreBackendDefaults(),
@@ -90,7 +97,11 @@ def _any_frame() -> Any:
         progress_bars=ProgressBarsConfig(globally=False),
     )
     gx_context = _gx().get_context(mode="ephemeral", project_config=config)
-    return gx_context.data_sources.add_pandas("frames").add_dataframe_asset("frame").add_batch_definition_whole_dataframe("all")
+    return (
+        gx_context.data_sources.add_pandas("frames")
+        .add_dataframe_asset("frame")
+        .add_batch_definition_whole_dataframe("all")
+    )
 
 
 def warm() -> None:
@@ -105,7 +116,9 @@ def _validate_frame(
         return [_crashed(rule, frame, rows) for rule in rules]
     import pandas
 
-    columns: dict[str, list[Any]] = {column: [row[column] for row in rows] for column in frame.columns}
+    columns: dict[str, list[Any]] = {
+        column: [row[column] for row in rows] for column in frame.columns
+    }
     crashed: dict[str, RuleResult] = {}
     for rule in rules:
         if rule.find is not None:
@@ -113,13 +126,17 @@ def _validate_frame(
                 columns[rule.name] = [rule.find(row, context) for row in rows]
             except Exception as error:  # noqa: BLE001 - the rule's own crash, reported as such
                 crashed[rule.name] = _crashed(rule, frame, error)
-    results = _evaluate(frame, [r for r in rules if r.name not in crashed], pandas.DataFrame(columns))
+    results = _evaluate(
+        frame, [r for r in rules if r.name not in crashed], pandas.DataFrame(columns)
+    )
     return [crashed.get(rule.name) or RuleResult(rule, frame, results[rule.name]) for rule in rules]
 
 
 def _evaluate(frame: FrameRules, rules: Sequence[Rule], data: Any) -> dict[str, Any]:
     batch = _any_frame().get_batch({"dataframe": data})
-    suite = _gx().ExpectationSuite(name=frame.grain, expectations=[_expectation(rule) for rule in rules])
+    suite = _gx().ExpectationSuite(
+        name=frame.grain, expectations=[_expectation(rule) for rule in rules]
+    )
     complete = {"result_format": "COMPLETE", "unexpected_index_column_names": list(frame.key)}
     results = batch.validate(suite, result_format=complete).results
     return {result.expectation_config.meta[_RULE_KEY]: result for result in results}
@@ -142,7 +159,9 @@ def _crashed(rule: Rule, frame: FrameRules, error: Exception) -> RuleResult:
 
     message = f"{type(error).__name__}: {error}"
     info = {"raised_exception": True, "exception_message": message, "exception_traceback": ""}
-    result = ExpectationValidationResult(success=False, expectation_config=_expectation(rule).configuration, exception_info=info)
+    result = ExpectationValidationResult(
+        success=False, expectation_config=_expectation(rule).configuration, exception_info=info
+    )
     return RuleResult(rule, frame, result)
 
 
@@ -150,7 +169,9 @@ _N_EXAMPLES = 3
 _MAX_DETAIL = 600
 
 
-def as_check(suite: Suite, found: RuleResult, context: CheckContext, docs_path: str | None) -> QualityCheck:
+def as_check(
+    suite: Suite, found: RuleResult, context: CheckContext, docs_path: str | None
+) -> QualityCheck:
     """One rule's result as a row of `quality_checks`."""
     rule, result, crash = found.rule, found.result.result or {}, found.crash
     success = bool(found.result.success) and crash is None
@@ -179,7 +200,10 @@ def _detail(found: RuleResult, crash: str | None, success: bool) -> str:
     if success:
         return ""
     result = found.result.result
-    examples = [_example(found, index) for index in (result.get("partial_unexpected_index_list") or [])[:_N_EXAMPLES]]
+    examples = [
+        _example(found, index)
+        for index in (result.get("partial_unexpected_index_list") or [])[:_N_EXAMPLES]
+    ]
     if not examples:
         return f"{found.rule.why}; observed {result.get('observed_value')}"
     return f"{found.rule.why}; {result['unexpected_count']} of {result['element_count']}, for example {'; '.join(examples)}"

@@ -52,14 +52,20 @@ def unknown_turn(row: Row, context: CheckContext) -> str | None:
     rounds = (context.episode_rounds or {}).get(row["episode_id"])
     if rounds is None:
         return "the run has no such episode"
-    return None if 0 <= row["turn"] <= rounds else f"turn {row['turn']} of an episode of {rounds} turns"
+    return (
+        None
+        if 0 <= row["turn"] <= rounds
+        else f"turn {row['turn']} of an episode of {rounds} turns"
+    )
 
 
 def of_another_episode(row: Row, context: CheckContext) -> str | None:
     """Fault: the row says another problem or sample than its episode is of."""
     facts = (context.episode_facts or {}).get(row["episode_id"], {})
     wrong = next((c for c in ("problem_id", "sample") if c in facts and row[c] != facts[c]), None)
-    return None if wrong is None else f"{wrong} is {row[wrong]!r}, its episode is of {facts[wrong]!r}"
+    return (
+        None if wrong is None else f"{wrong} is {row[wrong]!r}, its episode is of {facts[wrong]!r}"
+    )
 
 
 def _not_a_duration(row: Row, context: CheckContext) -> str | None:
@@ -68,7 +74,11 @@ def _not_a_duration(row: Row, context: CheckContext) -> str | None:
 
 
 def _not_expected(row: Row, context: CheckContext) -> str | None:
-    return None if _key(row) in (context.expected_verdicts or ()) else "this instruction is not due on this turn"
+    return (
+        None
+        if _key(row) in (context.expected_verdicts or ())
+        else "this instruction is not due on this turn"
+    )
 
 
 def _too_long(row: Row, context: CheckContext) -> str | None:
@@ -82,7 +92,11 @@ def _id_and_outcome_disagree(row: Row, context: CheckContext) -> str | None:
         return "there was no answer to run, but it has a verdict id"
     if row["outcome"] == Outcome.UNSCORED.value and row["reason"] not in _MISSING:
         return f"unscored for the reason {row['reason']!r}, which is none"
-    if row["outcome"] in _RAN and not row["verdict_id"] and row["reason"] != FailureReason.REFUSED.value:
+    if (
+        row["outcome"] in _RAN
+        and not row["verdict_id"]
+        and row["reason"] != FailureReason.REFUSED.value
+    ):
         return f"{row['outcome']}, but no program was run (no verdict id)"
     return None
 
@@ -90,7 +104,11 @@ def _id_and_outcome_disagree(row: Row, context: CheckContext) -> str | None:
 def _all_infra(row: Row, context: CheckContext) -> str | None:
     """Fault: programs were tried (they have a verdict id), and none could be judged."""
     tried = [r["outcome"] for r in row["rows"] if r["verdict_id"] is not None]
-    return f"all {len(tried)} programs tried ended as infra" if set(tried) == {Outcome.INFRA.value} else None
+    return (
+        f"all {len(tried)} programs tried ended as infra"
+        if set(tried) == {Outcome.INFRA.value}
+        else None
+    )
 
 
 def _n_infra(row: Row) -> int:
@@ -101,16 +119,25 @@ def _infra_share(row: Row, context: CheckContext) -> str | None:
     n_infra, n = _n_infra(row), len(row["rows"])
     if not n or n_infra / n <= context.fault_limit:
         return None
-    return f"{n_infra} of {n} verdicts are infra ({n_infra / n:.1%}), limit {context.fault_limit:.1%}"
+    return (
+        f"{n_infra} of {n} verdicts are infra ({n_infra / n:.1%}), limit {context.fault_limit:.1%}"
+    )
 
 
 def _equal_programs_differ(row: Row, context: CheckContext) -> str | None:
     outcomes: dict[str, set[str]] = {}
     for r in row["rows"]:
-        if r["verdict_id"] is not None and r["outcome"] in (Outcome.PASSED.value, Outcome.FAILED.value):
+        if r["verdict_id"] is not None and r["outcome"] in (
+            Outcome.PASSED.value,
+            Outcome.FAILED.value,
+        ):
             outcomes.setdefault(r["verdict_id"], set()).add(r["outcome"])
     flaky = sorted(verdict for verdict, found in outcomes.items() if len(found) > 1)
-    return f"{len(flaky)} programs passed and failed, for example verdict {flaky[0]}" if flaky else None
+    return (
+        f"{len(flaky)} programs passed and failed, for example verdict {flaky[0]}"
+        if flaky
+        else None
+    )
 
 
 def _due(data: pa.Table, context: CheckContext) -> list[dict[str, Any]]:
@@ -123,7 +150,11 @@ def _due(data: pa.Table, context: CheckContext) -> list[dict[str, Any]]:
 
 
 def _not_judged(row: Row, context: CheckContext) -> str | None:
-    return None if row["judged"] else "due, but there is no verdict: it would vanish from the denominator"
+    return (
+        None
+        if row["judged"]
+        else "due, but there is no verdict: it would vanish from the denominator"
+    )
 
 
 _KEY = ("episode_id", "turn", "instruction_id")
@@ -139,17 +170,45 @@ SUITE = Suite(
             (
                 not_empty("verdicts_present", "a run without verdicts has no result"),
                 present("episode_id_present", "a verdict is on an episode's answer", "episode_id"),
-                present("instruction_id_present", "a verdict is by an instruction's tests", "instruction_id"),
-                one_of("outcome_known", "one of the outcomes, nothing else", "outcome", list(Outcome)),
+                present(
+                    "instruction_id_present",
+                    "a verdict is by an instruction's tests",
+                    "instruction_id",
+                ),
+                one_of(
+                    "outcome_known", "one of the outcomes, nothing else", "outcome", list(Outcome)
+                ),
                 unique("verdict_unique", "a verdict counts once", *_KEY),
                 at_least("turn_from_one", "turns are numbered from 1", "turn", 1),
                 no_fault("duration_not_negative", "durations are seconds", _not_a_duration),
-                no_fault("duration_within_limit", "a limit that does not bind is none", _too_long, needs="wall_limit_s"),
+                no_fault(
+                    "duration_within_limit",
+                    "a limit that does not bind is none",
+                    _too_long,
+                    needs="wall_limit_s",
+                ),
                 no_fault("verdict_of_run", "tables are kept by benchmark and model", of_run),
-                no_fault("episode_and_turn_exist", "a verdict is on an answer", unknown_turn, needs="episode_rounds"),
-                no_fault("row_of_its_episode", "results are joined by problem", of_another_episode, needs="episode_facts"),
-                no_fault("verdict_expected", "only what is due is run", _not_expected, needs="expected_verdicts"),
-                no_fault("verdict_id_iff_run", "a verdict id is a program's", _id_and_outcome_disagree),
+                no_fault(
+                    "episode_and_turn_exist",
+                    "a verdict is on an answer",
+                    unknown_turn,
+                    needs="episode_rounds",
+                ),
+                no_fault(
+                    "row_of_its_episode",
+                    "results are joined by problem",
+                    of_another_episode,
+                    needs="episode_facts",
+                ),
+                no_fault(
+                    "verdict_expected",
+                    "only what is due is run",
+                    _not_expected,
+                    needs="expected_verdicts",
+                ),
+                no_fault(
+                    "verdict_id_iff_run", "a verdict id is a program's", _id_and_outcome_disagree
+                ),
             ),
         ),
         FrameRules(
@@ -157,15 +216,38 @@ SUITE = Suite(
             _KEY,
             _due,
             (*_KEY, "judged"),
-            (no_fault("due_verdict_present", "nothing is dropped", _not_judged, needs="expected_verdicts"),),
+            (
+                no_fault(
+                    "due_verdict_present",
+                    "nothing is dropped",
+                    _not_judged,
+                    needs="expected_verdicts",
+                ),
+            ),
         ),
         whole_table(
             _rows,
-            no_fault("not_all_infra", "a sandbox that ran none of its programs tells nothing of the model", _all_infra),
-            no_fault("infra_share", "what could not be measured is owed again", _infra_share, blocking=False),
-            no_fault("equal_programs_agree", "a verdict is a fact about a program", _equal_programs_differ, blocking=False),
+            no_fault(
+                "not_all_infra",
+                "a sandbox that ran none of its programs tells nothing of the model",
+                _all_infra,
+            ),
+            no_fault(
+                "infra_share",
+                "what could not be measured is owed again",
+                _infra_share,
+                blocking=False,
+            ),
+            no_fault(
+                "equal_programs_agree",
+                "a verdict is a fact about a program",
+                _equal_programs_differ,
+                blocking=False,
+            ),
             one_value("one_run", "the shards are one run's", "run_id"),
-            one_value("one_sandbox", "isolation is the same for a whole run", "sandbox", blocking=False),
+            one_value(
+                "one_sandbox", "isolation is the same for a whole run", "sandbox", blocking=False
+            ),
         ),
     ),
 )

@@ -20,7 +20,9 @@ Pair = tuple[ComparedRun, ComparedRun]
 """(new, old)."""
 
 
-def compare_named(home: Path, old: str, new: str, directions: Directions, judged: Collection[str] = ()) -> list[Row]:
+def compare_named(
+    home: Path, old: str, new: str, directions: Directions, judged: Collection[str] = ()
+) -> list[Row]:
     """Compare what two names have in common: rows as in the table `comparisons`, new minus old.
 
     Two runs are compared as they are, if they are of one dataset version. Of two models, every setting that both have a run of is
@@ -40,7 +42,11 @@ def compare_named(home: Path, old: str, new: str, directions: Directions, judged
 
     connection = connect(home)
     try:
-        runs, moves, decisions = read_runs(connection), JudgeMoves(connection), Decisions(connection)
+        runs, moves, decisions = (
+            read_runs(connection),
+            JudgeMoves(connection),
+            Decisions(connection),
+        )
         pairs = _pairs(old, new, *(_named(connection, runs, name) for name in (old, new)))
         rows = [
             row
@@ -76,12 +82,19 @@ def pairs_named(home: Path, text: str) -> list[tuple[str, str]]:
     try:
         runs = read_runs(connection)
         parted = [
-            (text[:at], text[at + len(mark) :]) for mark in ("..", ":") for at in range(len(text)) if text.startswith(mark, at)
+            (text[:at], text[at + len(mark) :])
+            for mark in ("..", ":")
+            for at in range(len(text))
+            if text.startswith(mark, at)
         ]
         parted = [(old, new) for old, new in parted if old and new]
-        known = [(old, new) for old, new in parted if runs_named(runs, old) and runs_named(runs, new)]
+        known = [
+            (old, new) for old, new in parted if runs_named(runs, old) and runs_named(runs, new)
+        ]
         if not parted or len(known) > 1:
-            raise UsageError(f"{text!r} does not name two runs or models. Part them by two dots: OLD..NEW")
+            raise UsageError(
+                f"{text!r} does not name two runs or models. Part them by two dots: OLD..NEW"
+            )
         old, new = (known or parted)[0]
         pairs = _pairs(old, new, *(_named(connection, runs, name) for name in (old, new)))
         return [(other.run_id, run.run_id) for run, other in pairs]
@@ -89,7 +102,9 @@ def pairs_named(home: Path, text: str) -> list[tuple[str, str]]:
         connection.close()
 
 
-def _named(connection: "DuckDBPyConnection", runs: Sequence[ComparedRun], name: str) -> tuple[ComparedRun, ...]:
+def _named(
+    connection: "DuckDBPyConnection", runs: Sequence[ComparedRun], name: str
+) -> tuple[ComparedRun, ...]:
     found = runs_named(runs, name)
     if found:
         return found
@@ -100,30 +115,54 @@ def _named(connection: "DuckDBPyConnection", runs: Sequence[ComparedRun], name: 
     ).fetchall()
     if unshown:
         run_id, status, reason = unshown[0]
-        raise UsageError(f"run {run_id[:12]} is {status} and has no published scores: {reason or 'it did not come to its end'}")
+        raise UsageError(
+            f"run {run_id[:12]} is {status} and has no published scores: {reason or 'it did not come to its end'}"
+        )
     known = sorted({run.model for run in runs})
-    raise UnknownName("run or model", name, known[:20], "`parley list runs` shows the ids of runs, which will do as well")
+    raise UnknownName(
+        "run or model",
+        name,
+        known[:20],
+        "`parley list runs` shows the ids of runs, which will do as well",
+    )
 
 
-def _pairs(old: str, new: str, before: Sequence[ComparedRun], after: Sequence[ComparedRun]) -> list[Pair]:
+def _pairs(
+    old: str, new: str, before: Sequence[ComparedRun], after: Sequence[ComparedRun]
+) -> list[Pair]:
     if len(before) == len(after) == 1:
         return [_two_runs(before[0], after[0])]
     found: list[Pair] = []
-    latest = {run.condition: run for run in sorted(after, key=lambda run: (run.finished_at, run.run_id))}
-    for run in sorted(latest.values(), key=lambda run: (run.setting, run.dataset_version, run.condition)):
-        other = most_alike(run, (one for one in before if one.condition == run.condition and one is not run))
+    latest = {
+        run.condition: run for run in sorted(after, key=lambda run: (run.finished_at, run.run_id))
+    }
+    for run in sorted(
+        latest.values(), key=lambda run: (run.setting, run.dataset_version, run.condition)
+    ):
+        other = most_alike(
+            run, (one for one in before if one.condition == run.condition and one is not run)
+        )
         if other is not None:
             found.append((run, other))
     if not found:
-        have = [", ".join(sorted({f"{run.setting} on {run.dataset_version}" for run in runs})) for runs in (before, after)]
-        raise UsageError(f"{old!r} and {new!r} have no setting with equal data and options in common: {have[0]}; and {have[1]}")
+        have = [
+            ", ".join(sorted({f"{run.setting} on {run.dataset_version}" for run in runs}))
+            for runs in (before, after)
+        ]
+        raise UsageError(
+            f"{old!r} and {new!r} have no setting with equal data and options in common: {have[0]}; and {have[1]}"
+        )
     return found
 
 
 def _two_runs(before: ComparedRun, after: ComparedRun) -> Pair:
     if before.run_id == after.run_id:
-        raise UsageError(f"both names mean run {before.run_id[:12]} of {before.model}. Name two runs: `parley list runs`")
+        raise UsageError(
+            f"both names mean run {before.run_id[:12]} of {before.model}. Name two runs: `parley list runs`"
+        )
     data = [f"{run.benchmark} on {run.dataset_version}" for run in (before, after)]
     if data[0] != data[1]:
-        raise UsageError(f"runs {before.run_id[:12]} and {after.run_id[:12]} share no problems: {data[0]}; {data[1]}")
+        raise UsageError(
+            f"runs {before.run_id[:12]} and {after.run_id[:12]} share no problems: {data[0]}; {data[1]}"
+        )
     return after, before

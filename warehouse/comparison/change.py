@@ -79,7 +79,9 @@ def is_steady(values: Sequence[float], at: int) -> bool:
     slope = trend(values).slope or 0.0
     flat = [value - slope * step for step, value in enumerate(values)]
     of_line = math.fsum(abs(value - median(flat)) for value in flat)
-    of_step = math.fsum(abs(value - median(part)) for part in (values[:at], values[at:]) for value in part)
+    of_step = math.fsum(
+        abs(value - median(part)) for part in (values[:at], values[at:]) for value in part
+    )
     return of_line <= of_step * len(values) ** (1 / (2 * len(values)))
 
 

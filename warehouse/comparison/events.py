@@ -28,10 +28,14 @@ def with_pair_events(rows: Sequence[Row], judged: Collection[str], q_value: str)
         judged: metrics that read judgements.
         q_value: name of the column that decides.
     """
-    return [{**row, "event": _pair_event(row, row[q_value], row["metric"] in judged)} for row in rows]
+    return [
+        {**row, "event": _pair_event(row, row[q_value], row["metric"] in judged)} for row in rows
+    ]
 
 
-def with_night_events(compared: Sequence[Row], history: Sequence[Row], judged: Collection[str]) -> tuple[list[Row], list[Row]]:
+def with_night_events(
+    compared: Sequence[Row], history: Sequence[Row], judged: Collection[str]
+) -> tuple[list[Row], list[Row]]:
     """Return the rows of `comparisons` and `history` with the events of all nights.
 
     Args:
@@ -41,14 +45,22 @@ def with_night_events(compared: Sequence[Row], history: Sequence[Row], judged: C
     """
     lines = _lines(history)
     q_values = _night_q_values(compared, lines)
-    pairs = [{**row, "night_q": q_values.get(("pair", number))} for number, row in enumerate(compared)]
+    pairs = [
+        {**row, "night_q": q_values.get(("pair", number))} for number, row in enumerate(compared)
+    ]
     pairs = with_pair_events(pairs, judged, "night_q")
-    of_run = {(row["run_id"], row["metric"]): row for row in pairs if row["against"] == "predecessor"}
+    of_run = {
+        (row["run_id"], row["metric"]): row for row in pairs if row["against"] == "predecessor"
+    }
     marked = [
         row
         for number, line in enumerate(lines)
         for row in _with_line_events(
-            line, q_values.get(("trend", number)), q_values.get(("change", number)), of_run, is_judged=line[0]["metric"] in judged
+            line,
+            q_values.get(("trend", number)),
+            q_values.get(("change", number)),
+            of_run,
+            is_judged=line[0]["metric"] in judged,
         )
     ]
     return pairs, marked
@@ -62,7 +74,9 @@ def is_judge_moved(row: Mapping[str, Any]) -> bool:
 def _pair_event(row: Row, q_value: float | None, is_judged: bool) -> str | None:
     if row["better"] is None or not row["difference"] or abs(row["difference"]) < row["threshold"]:
         return None
-    found = row["decision"] if row["decision"] in (BETTER, WORSE, EQUIVALENT) else _tested(row, q_value)
+    found = (
+        row["decision"] if row["decision"] in (BETTER, WORSE, EQUIVALENT) else _tested(row, q_value)
+    )
     if found == WORSE:
         return JUDGE_MOVED if is_judged and is_judge_moved(row) else REGRESSION
     return IMPROVEMENT if found == BETTER else None
@@ -81,11 +95,15 @@ def _gain(difference: float, better: str) -> float:
 def _lines(history: Sequence[Row]) -> list[list[Row]]:
     found: dict[tuple[Any, ...], list[Row]] = {}
     for row in history:
-        found.setdefault((row["family"], row["series"], row["metric"], row["metric_version"]), []).append(row)
+        found.setdefault(
+            (row["family"], row["series"], row["metric"], row["metric_version"]), []
+        ).append(row)
     return list(found.values())
 
 
-def _night_q_values(compared: Sequence[Row], lines: Sequence[_Line]) -> dict[tuple[str, int], float | None]:
+def _night_q_values(
+    compared: Sequence[Row], lines: Sequence[_Line]
+) -> dict[tuple[str, int], float | None]:
     """Return the adjusted p-value of each question, by its kind and number. A series belongs to the night of its latest run."""
     p_values: dict[str, dict[tuple[str, int], float | None]] = {}
     for number, row in enumerate(compared):
@@ -95,7 +113,10 @@ def _night_q_values(compared: Sequence[Row], lines: Sequence[_Line]) -> dict[tup
         latest = max(line, key=lambda row: row["night_id"])
         if latest["better"] is not None:
             of_night = p_values.setdefault(latest["night_id"], {})
-            of_night["trend", number], of_night["change", number] = latest["trend_p"], latest["change_p"]
+            of_night["trend", number], of_night["change", number] = (
+                latest["trend_p"],
+                latest["change_p"],
+            )
     found: dict[tuple[str, int], float | None] = {}
     for of_night in p_values.values():
         found |= adjusted(of_night)
@@ -103,7 +124,12 @@ def _night_q_values(compared: Sequence[Row], lines: Sequence[_Line]) -> dict[tup
 
 
 def _with_line_events(
-    line: _Line, trend_q: float | None, change_q: float | None, of_run: Mapping[tuple[str, str], Row], *, is_judged: bool
+    line: _Line,
+    trend_q: float | None,
+    change_q: float | None,
+    of_run: Mapping[tuple[str, str], Row],
+    *,
+    is_judged: bool,
 ) -> Iterator[Row]:
     events = dict(_losses(line, trend_q, change_q, is_judged=is_judged))
     events |= dict(_recoveries(line, events, of_run))
@@ -117,25 +143,38 @@ _Event = tuple[str, float, float]
 """(kind, level before, level after)."""
 
 
-def _losses(line: _Line, trend_q: float | None, change_q: float | None, *, is_judged: bool) -> Iterator[tuple[int, _Event]]:
+def _losses(
+    line: _Line, trend_q: float | None, change_q: float | None, *, is_judged: bool
+) -> Iterator[tuple[int, _Event]]:
     """Yield the position and event of a change point or a trend that loses. A series has at most one of both."""
     measured = [row for row in line if row["mean"] is not None]
     better = line[0]["better"]
     changed = next((number for number, row in enumerate(measured) if row["is_change_point"]), None)
     if changed is not None:
         row = measured[changed]
-        before, after = (_median([one["mean"] for one in part]) for part in (measured[:changed], measured[changed:]))
-        if change_q is not None and change_q < ALPHA and _is_loss(before, after, better, row["threshold"]):
+        before, after = (
+            _median([one["mean"] for one in part])
+            for part in (measured[:changed], measured[changed:])
+        )
+        if (
+            change_q is not None
+            and change_q < ALPHA
+            and _is_loss(before, after, better, row["threshold"])
+        ):
             kind = JUDGE_MOVED if is_judged and is_judge_moved(row) else CHANGE_POINT
             yield row["position"], (kind, before, after)
     elif trend_q is not None and trend_q < ALPHA:
         last = measured[-1]
         fall = last["trend_slope"] * (len(measured) - 1)
-        if _is_loss(0.0, fall, better, last["threshold"]) and _is_loss(measured[0]["mean"], last["mean"], better, 0.0):
+        if _is_loss(0.0, fall, better, last["threshold"]) and _is_loss(
+            measured[0]["mean"], last["mean"], better, 0.0
+        ):
             yield last["position"], (TREND, measured[0]["mean"], last["mean"])
 
 
-def _recoveries(line: _Line, losses: Mapping[int, _Event], of_run: Mapping[tuple[str, str], Row]) -> Iterator[tuple[int, _Event]]:
+def _recoveries(
+    line: _Line, losses: Mapping[int, _Event], of_run: Mapping[tuple[str, str], Row]
+) -> Iterator[tuple[int, _Event]]:
     """Yield each checkpoint that is back at the level before a loss.
 
     It is back where its mean is within the threshold of that level, and its 95% interval lies beyond the level of the loss.
@@ -151,7 +190,9 @@ def _recoveries(line: _Line, losses: Mapping[int, _Event], of_run: Mapping[tuple
             continue
         declined = lost
         if declined is None and pair is not None and pair["event"] == IMPROVEMENT:
-            declined = _declined([one["mean"] for one in line[:number] if one["mean"] is not None], better)
+            declined = _declined(
+                [one["mean"] for one in line[:number] if one["mean"] is not None], better
+            )
         if declined is not None and bound is not None:
             before, after = declined
             if sign * (mean - before) >= -row["threshold"] and sign * (bound - after) > 0:
@@ -167,7 +208,12 @@ def _recoveries(line: _Line, losses: Mapping[int, _Event], of_run: Mapping[tuple
 def _declined(means: Sequence[float], better: str) -> tuple[float, float] | None:
     """Return the levels at the beginning and at the end of a decline; None where the points show none."""
     found = trend(means)
-    if found.slope is None or found.p_value is None or found.p_value >= ALPHA or not _is_loss(0.0, found.slope, better, 0.0):
+    if (
+        found.slope is None
+        or found.p_value is None
+        or found.p_value >= ALPHA
+        or not _is_loss(0.0, found.slope, better, 0.0)
+    ):
         return None
     return means[0], means[-1]
 

@@ -54,7 +54,10 @@ def read_results(connection: "DuckDBPyConnection") -> Results:
 
 
 def history_rows(
-    checkpoints: Sequence[Sequence[ComparedRun]], results: Results, directions: Directions, moves: JudgeMoves
+    checkpoints: Sequence[Sequence[ComparedRun]],
+    results: Results,
+    directions: Directions,
+    moves: JudgeMoves,
 ) -> list[Row]:
     """Rows of `history` of one series. Of several runs of a checkpoint the latest counts.
 
@@ -62,7 +65,10 @@ def history_rows(
     """
     runs = [max(found, key=lambda run: (run.finished_at, run.run_id)) for found in checkpoints]
     moved = [JudgeMove(), *(moves.between(run, before) for before, run in itertools.pairwise(runs))]
-    lines = {metric: _line(runs, results, metric) for metric in sorted({m for run in runs for m in results.get(run.run_id, {})})}
+    lines = {
+        metric: _line(runs, results, metric)
+        for metric in sorted({m for run in runs for m in results.get(run.run_id, {})})
+    }
     names = {metric: f"{metric[0]} {metric[1]}" for metric in lines}
     trend_q = adjusted({names[metric]: line.trend.p_value for metric, line in lines.items()})
     change_q = adjusted({names[metric]: line.change.p_value for metric, line in lines.items()})
@@ -71,7 +77,8 @@ def history_rows(
             **_place(point, metric, directions.get(metric[0])),
             **_judged(moved[point.position - 1]),
             **_told(line, trend_q[names[metric]], change_q[names[metric]]),
-            "is_change_point": point.position == _changed_at(line, trend_q[names[metric]], change_q[names[metric]]),
+            "is_change_point": point.position
+            == _changed_at(line, trend_q[names[metric]], change_q[names[metric]]),
             "threshold": point.run.threshold_of(metric[0]),
         }
         for metric, line in lines.items()
@@ -130,7 +137,11 @@ def _place(point: _Point, metric: Metric, better: str | None) -> Row:
 
 
 def _judged(move: JudgeMove) -> Row:
-    return {"judge_n": move.n, "judge_n_changed": move.n_changed, "judge_mean_shift": move.mean_shift}
+    return {
+        "judge_n": move.n,
+        "judge_n_changed": move.n_changed,
+        "judge_mean_shift": move.mean_shift,
+    }
 
 
 def _told(line: _Line, trend_q: float | None, change_q: float | None) -> Row:

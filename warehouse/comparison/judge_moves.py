@@ -56,4 +56,6 @@ class JudgeMoves:
                     shifts.append(new - old)
         if not cases:
             return JudgeMove()
-        return JudgeMove(len(cases), len(changed), math.fsum(shifts) / len(shifts) if shifts else None)
+        return JudgeMove(
+            len(cases), len(changed), math.fsum(shifts) / len(shifts) if shifts else None
+        )

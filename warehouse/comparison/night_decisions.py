@@ -27,9 +27,15 @@ def refresh_night_decisions(connection: "DuckDBPyConnection") -> None:
     connection.execute("update decisions set is_night_wide = null where is_night_wide is not null")
     for rows in nights.values():
         if len({run_id for run_id, *_ in rows}) > 1:
-            chosen = e_bh([e_value for *_, e_value in rows], min(alpha for *_, alpha, _ in rows) / _FALSE_CLAIMS)
+            chosen = e_bh(
+                [e_value for *_, e_value in rows],
+                min(alpha for *_, alpha, _ in rows) / _FALSE_CLAIMS,
+            )
             connection.executemany(
                 "update decisions set is_night_wide = ? where run_id = ? and metric = ? and decision in"
                 " ('better', 'worse', 'equivalent')",
-                [[is_chosen, run_id, metric] for is_chosen, (run_id, metric, *_) in zip(chosen, rows, strict=True)],
+                [
+                    [is_chosen, run_id, metric]
+                    for is_chosen, (run_id, metric, *_) in zip(chosen, rows, strict=True)
+                ],
             )

@@ -51,7 +51,9 @@ def paired(values: Sequence[float], others: Sequence[float], problems: Sequence[
     """
     differences = [value - other for value, other in zip(values, others, strict=True)]
     if len(problems) != len(differences):
-        raise ValueError(f"{len(differences)} pairs and {len(problems)} problems: each pair has one problem")
+        raise ValueError(
+            f"{len(differences)} pairs and {len(problems)} problems: each pair has one problem"
+        )
     if not differences:
         return Paired(undefined_because=NOTHING_SHARED)
     n = len(differences)
@@ -67,7 +69,9 @@ def paired(values: Sequence[float], others: Sequence[float], problems: Sequence[
         low=low if low < high else None,
         high=high if low < high else None,
         test="mcnemar" if is_binary else "wilcoxon",
-        p_value=mcnemar(differences) if is_binary else wilcoxon([math.fsum(d) / len(d) for d in groups.values()]),
+        p_value=mcnemar(differences)
+        if is_binary
+        else wilcoxon([math.fsum(d) / len(d) for d in groups.values()]),
         mde=minimum_detectable_effect(groups),
     )
 

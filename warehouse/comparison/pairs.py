@@ -32,10 +32,13 @@ class MetricPair:
     """Scores of the other run alone."""
 
 
-def compare_scores(connection: "DuckDBPyConnection", run_id: str, other_run_id: str) -> tuple[MetricPair, ...]:
+def compare_scores(
+    connection: "DuckDBPyConnection", run_id: str, other_run_id: str
+) -> tuple[MetricPair, ...]:
     """Pair the scores of two published runs: the same dialogue, sample, turn and instruction. Sorted by metric."""
     rows = connection.execute(
-        sql_files.load("queries", "score_pairs").statement, {"run_id": run_id, "other_run_id": other_run_id}
+        sql_files.load("queries", "score_pairs").statement,
+        {"run_id": run_id, "other_run_id": other_run_id},
     ).fetchall()
     by_metric: dict[str, list[tuple[Any, ...]]] = {}
     for metric, *row in rows:
@@ -58,9 +61,19 @@ def _paired(rows: Sequence[tuple[Any, ...]]) -> Paired:
     ours, theirs = (sorted({row[at] for row in rows if row[at] is not None}) for at in (0, 1))
     if ours and theirs and ours != theirs:
         versions = [" and ".join(map(str, found)) for found in (ours, theirs)]
-        return Paired(undefined_because=f"version {versions[0]} of the metric here, version {versions[1]} there")
-    both = [(value, other, problem) for *_, problem, value, other in rows if value is not None and other is not None]
-    return paired([value for value, _, _ in both], [other for _, other, _ in both], [problem for *_, problem in both])
+        return Paired(
+            undefined_because=f"version {versions[0]} of the metric here, version {versions[1]} there"
+        )
+    both = [
+        (value, other, problem)
+        for *_, problem, value, other in rows
+        if value is not None and other is not None
+    ]
+    return paired(
+        [value for value, _, _ in both],
+        [other for _, other, _ in both],
+        [problem for *_, problem in both],
+    )
 
 
 def comparison_rows(
@@ -133,8 +146,16 @@ def _numbers(pair: MetricPair) -> Row:
 def _decision(decided: Decided | None) -> Row:
     """Return what a decision says in place of a bootstrap and a test: both hold for one look only, and such a run had many."""
     if decided is None or not decided.is_by_sequence:
-        return {"interval_kind": BOOTSTRAP, "decision": None if decided is None else decided.decision}
-    ends = {"ci_low": decided.low, "ci_high": decided.high, "interval_kind": SEQUENCE, "decision": decided.decision}
+        return {
+            "interval_kind": BOOTSTRAP,
+            "decision": None if decided is None else decided.decision,
+        }
+    ends = {
+        "ci_low": decided.low,
+        "ci_high": decided.high,
+        "interval_kind": SEQUENCE,
+        "decision": decided.decision,
+    }
     return ends | dict.fromkeys(("test", "p_value", "q_value", "mde"))
 
 
@@ -153,4 +174,6 @@ def pair_of(row: Mapping[str, Any]) -> MetricPair:
         mde=row["mde"],
         undefined_because=row["undefined_because"],
     )
-    return MetricPair(row["metric"], numbers, row["q_value"], row["n_unpaired"], row["n_unpaired_other"])
+    return MetricPair(
+        row["metric"], numbers, row["q_value"], row["n_unpaired"], row["n_unpaired_other"]
+    )

@@ -30,7 +30,9 @@ class ProblemDifferences:
     """Problems without a place that both sides scored. They are in no mean: a sequence's `n_total` is lowered by them."""
 
 
-def paired_differences(rows: Iterable[ScorePair], ends: tuple[float, float] = (0.0, 1.0)) -> ProblemDifferences:
+def paired_differences(
+    rows: Iterable[ScorePair], ends: tuple[float, float] = (0.0, 1.0)
+) -> ProblemDifferences:
     """Average samples within a place, then places within a problem, and subtract.
 
     Only places that both sides scored count, so a missing turn shifts no difference. The numbers of samples may differ.
@@ -49,11 +51,19 @@ def paired_differences(rows: Iterable[ScorePair], ends: tuple[float, float] = (0
                 side.append(_within(value, ends, row))
     differences, own = dict[str, float](), dict[str, float]()
     for problem_id, places in by_problem.items():
-        pairs = [(_mean(values), _mean(baselines)) for values, baselines in places.values() if values and baselines]
+        pairs = [
+            (_mean(values), _mean(baselines))
+            for values, baselines in places.values()
+            if values and baselines
+        ]
         if pairs:
-            differences[problem_id] = _mean([value - baseline for value, baseline in pairs]) / (ends[1] - ends[0])
+            differences[problem_id] = _mean([value - baseline for value, baseline in pairs]) / (
+                ends[1] - ends[0]
+            )
             own[problem_id] = _mean([value for value, _ in pairs])
-    return ProblemDifferences(differences, own, tuple(name for name in by_problem if name not in differences))
+    return ProblemDifferences(
+        differences, own, tuple(name for name in by_problem if name not in differences)
+    )
 
 
 def _within(value: float, ends: tuple[float, float], row: ScorePair) -> float:

@@ -14,7 +14,14 @@ from warehouse import sql_files
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_CONDITION = ("benchmark", "setting", "dataset_version", "episode_options", "scoring_options", "agent")
+_CONDITION = (
+    "benchmark",
+    "setting",
+    "dataset_version",
+    "episode_options",
+    "scoring_options",
+    "agent",
+)
 """Fields of a RunSpec that two comparable runs have in common; and who speaks for the user."""
 _SAME_SERIES = (*_CONDITION, "sampling", "samples")
 _LEAST_PREFIX = 6
@@ -69,7 +76,9 @@ class ComparedRun:
         """What a person may call the model: its label, the label with its revision, the label's last part, its family."""
         last = self.model.rpartition("/")[2]
         called = {self.model, last, self.family}
-        return frozenset(called | {f"{name}@{self.revision}" for name in called} if self.revision else called)
+        return frozenset(
+            called | {f"{name}@{self.revision}" for name in called} if self.revision else called
+        )
 
     @property
     def judges(self) -> frozenset[str]:
@@ -84,7 +93,11 @@ class ComparedRun:
 
     def differs(self, other: "ComparedRun") -> tuple[str, ...]:
         """Fields of both specs that differ, besides the model under test; and `tasks`, where one has others than the other."""
-        names = {name for name in {*self.spec, *other.spec} if self.spec.get(name) != other.spec.get(name)}
+        names = {
+            name
+            for name in {*self.spec, *other.spec}
+            if self.spec.get(name) != other.spec.get(name)
+        }
         tasks = {(run.task_share, run.subsample_seed) for run in (self, other)}
         return tuple(sorted(names - {"subject"} | ({"tasks"} if len(tasks) > 1 else set())))
 
@@ -120,10 +133,15 @@ def in_order(runs: Sequence[ComparedRun]) -> tuple[tuple[ComparedRun, ...], ...]
     is_numbered = len({re.sub(r"\d+", "#", run.model) for run in runs}) == 1
 
     def place(of_one: Sequence[ComparedRun]) -> tuple[list[int], str, str]:
-        numbers = [int(digits) for digits in re.findall(r"\d+", of_one[0].model)] if is_numbered else []
+        numbers = (
+            [int(digits) for digits in re.findall(r"\d+", of_one[0].model)] if is_numbered else []
+        )
         return numbers, min(run.first_seen for run in of_one), of_one[0].checkpoint
 
-    return tuple(tuple(sorted(found, key=lambda run: run.run_id)) for found in sorted(checkpoints.values(), key=place))
+    return tuple(
+        tuple(sorted(found, key=lambda run: run.run_id))
+        for found in sorted(checkpoints.values(), key=place)
+    )
 
 
 def most_alike(run: ComparedRun, others: Iterable[ComparedRun]) -> ComparedRun | None:

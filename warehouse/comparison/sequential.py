@@ -144,7 +144,9 @@ def e_bh(e_values: Sequence[float], alpha: float) -> list[bool]:
     """
     n = len(e_values)
     descending = sorted(e_values, reverse=True)
-    n_chosen = max((k for k, value in enumerate(descending, start=1) if value * k * alpha >= n), default=0)
+    n_chosen = max(
+        (k for k, value in enumerate(descending, start=1) if value * k * alpha >= n), default=0
+    )
     return [n_chosen > 0 and value >= descending[n_chosen - 1] for value in e_values]
 
 
@@ -153,22 +155,30 @@ def _values(differences: np.ndarray, n_total: int, alpha: float) -> np.ndarray:
     if not 0 < alpha < 1:
         raise ValueError(f"alpha={alpha}: it is a probability between 0 and 1, such as 0.05")
     if differences.size > n_total:
-        raise ValueError(f"{differences.size} differences of n_total={n_total} problems: give one for each problem")
+        raise ValueError(
+            f"{differences.size} differences of n_total={n_total} problems: give one for each problem"
+        )
     outside = differences[~(np.abs(differences) <= 1)]
     if outside.size:
-        raise ValueError(f"difference {outside[0]}: it must be in [-1, 1]. Scale the metric by its range")
+        raise ValueError(
+            f"difference {outside[0]}: it must be in [-1, 1]. Scale the metric by its range"
+        )
     return (differences + 1) / 2
 
 
 def _mean(differences: np.ndarray) -> float:
-    return round(math.fsum(differences) / len(differences), 12)  # thirds that cancel are a tie, not 1e-17 better
+    return round(
+        math.fsum(differences) / len(differences), 12
+    )  # thirds that cancel are a tie, not 1e-17 better
 
 
 def _game(values: np.ndarray, n_total: int, alpha: float) -> _Game:
     asked = np.arange(values.size)
     sums = np.concatenate([[0.0], np.cumsum(values)])
     means = (0.5 + sums[1:]) / (asked + 2)
-    squares = np.concatenate([[0.0], np.cumsum((values - means) ** 2)[:-1]]) if values.size else values
+    squares = (
+        np.concatenate([[0.0], np.cumsum((values - means) ** 2)[:-1]]) if values.size else values
+    )
     variances = (0.25 + squares) / (asked + 1)
     n_left = n_total - asked
     n_informative = np.maximum((asked + 1) * n_left / n_total, n_total * _HORIZON)
@@ -205,7 +215,9 @@ def _lower_ends(game: _Game, alpha: float) -> np.ndarray:
         end = start + int(np.argmax(is_rich)) if is_rich.any() else n
         ends[start:end] = low
         if end < n:
-            low = _root(lambda mean, n=end + 1: float(_log_gains(game, mean, n).sum()) - target, low)
+            low = _root(
+                lambda mean, n=end + 1: float(_log_gains(game, mean, n).sum()) - target, low
+            )
             ends[end] = low
         start = end + 1
     return np.maximum(ends, (game.sums + game.values) / game.n_total - _PRECISION)
@@ -220,4 +232,6 @@ def _root(excess: Callable[[float], float], low: float) -> float:
     step = 1e-4
     while low + step < 1 and excess(low + step) > 0:
         low, step = low + step, step * 4
-    return max(low, cast(float, brentq(excess, low, min(1.0, low + step), xtol=_PRECISION)) - _PRECISION)
+    return max(
+        low, cast(float, brentq(excess, low, min(1.0, low + step), xtol=_PRECISION)) - _PRECISION
+    )

@@ -8,7 +8,14 @@ from warehouse.comparison.decided import Decisions
 from warehouse.comparison.events import with_night_events
 from warehouse.comparison.history import history_rows, read_results
 from warehouse.comparison.judge_moves import JudgeMoves
-from warehouse.comparison.pairs import Directions, MetricPair, Row, compare_scores, comparison_rows, pair_of
+from warehouse.comparison.pairs import (
+    Directions,
+    MetricPair,
+    Row,
+    compare_scores,
+    comparison_rows,
+    pair_of,
+)
 from warehouse.comparison.runs import ComparedRun, in_order, most_alike, read_runs, runs_named
 from warehouse.connect import identifier
 
@@ -21,7 +28,10 @@ Series = Sequence[Sequence[ComparedRun]]
 
 
 def refresh_comparisons(
-    connection: "DuckDBPyConnection", touched: Collection[str], directions: Directions, judged: Collection[str] = ()
+    connection: "DuckDBPyConnection",
+    touched: Collection[str],
+    directions: Directions,
+    judged: Collection[str] = (),
 ) -> None:
     """Make both tables anew.
 
@@ -35,7 +45,9 @@ def refresh_comparisons(
     known = _known_pairs(connection, touched)
     rows: list[Row] = []
     for run, other, against in _wanted(runs, series):
-        pairs = known.get((run.run_id, other.run_id)) or compare_scores(connection, run.run_id, other.run_id)
+        pairs = known.get((run.run_id, other.run_id)) or compare_scores(
+            connection, run.run_id, other.run_id
+        )
         between = moves.between(run, other), decisions.between(run, other)
         rows += comparison_rows(run, other, against, pairs, directions, *between)
     results = read_results(connection)
@@ -52,7 +64,9 @@ def _series(runs: Sequence[ComparedRun]) -> tuple[Series, ...]:
     return tuple(in_order(members) for _, members in sorted(found.items()))
 
 
-def _wanted(runs: Sequence[ComparedRun], series: Sequence[Series]) -> Iterator[tuple[ComparedRun, ComparedRun, str]]:
+def _wanted(
+    runs: Sequence[ComparedRun], series: Sequence[Series]
+) -> Iterator[tuple[ComparedRun, ComparedRun, str]]:
     """(run, the run it is compared with, why)."""
     for checkpoints in series:
         for before, now in itertools.pairwise(checkpoints):
@@ -62,13 +76,17 @@ def _wanted(runs: Sequence[ComparedRun], series: Sequence[Series]) -> Iterator[t
                     yield run, other, PREDECESSOR
     for run in runs:
         if run.baseline is not None:
-            alike = [one for one in runs_named(runs, run.baseline) if one.condition == run.condition]
+            alike = [
+                one for one in runs_named(runs, run.baseline) if one.condition == run.condition
+            ]
             other = None if run in alike else most_alike(run, alike)
             if other is not None:
                 yield run, other, BASELINE
 
 
-def _known_pairs(connection: "DuckDBPyConnection", touched: Collection[str]) -> dict[tuple[str, str], tuple[MetricPair, ...]]:
+def _known_pairs(
+    connection: "DuckDBPyConnection", touched: Collection[str]
+) -> dict[tuple[str, str], tuple[MetricPair, ...]]:
     cursor = connection.execute("select * from comparisons order by run_id, other_run_id, metric")
     columns = [column[0] for column in cursor.description or ()]
     found: dict[tuple[str, str], dict[str, MetricPair]] = {}
@@ -85,7 +103,9 @@ def _replace(connection: "DuckDBPyConnection", table: str, rows: Sequence[Row]) 
         return
     import pyarrow as pa
 
-    connection.register("compared", pa.table({name: [row[name] for row in rows] for name in rows[0]}))
+    connection.register(
+        "compared", pa.table({name: [row[name] for row in rows] for name in rows[0]})
+    )
     try:
         connection.execute(f"insert into {identifier(table)} by name select * from compared")
     finally:

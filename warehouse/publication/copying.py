@@ -55,7 +55,9 @@ def _copy_past_the_cache(source: Path, target: Path) -> None:
             if size:
                 os.posix_fallocate(copy, 0, size)
             lane = max(1, -(-size // (_LANES * _STEP_BYTES))) * _STEP_BYTES
-            spans = [range(begin, min(size, begin + lane), _STEP_BYTES) for begin in range(0, size, lane)]
+            spans = [
+                range(begin, min(size, begin + lane), _STEP_BYTES) for begin in range(0, size, lane)
+            ]
             for _ in threads.map(lambda span: _copy_span(original.fileno(), copy, span), spans):
                 pass
             os.ftruncate(copy, size)

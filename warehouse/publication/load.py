@@ -87,19 +87,27 @@ def sync_table(
 
 
 def out_of_date(
-    connection: "DuckDBPyConnection", table: str, wanted: Mapping[str, Partition], in_scope: Callable[[Partition], bool]
+    connection: "DuckDBPyConnection",
+    table: str,
+    wanted: Mapping[str, Partition],
+    in_scope: Callable[[Partition], bool],
 ) -> tuple[tuple[Partition, ...], tuple[Partition, ...]]:
     """Partitions in scope to load (again), and partitions to remove."""
     loaded = loaded_parts(connection, table)
     stale = tuple(p for p in wanted.values() if in_scope(p) and loaded.get(p.folder) != p.parts)
-    gone = tuple(Partition(table, folder) for folder in loaded if folder not in wanted and in_scope(Partition(table, folder)))
+    gone = tuple(
+        Partition(table, folder)
+        for folder in loaded
+        if folder not in wanted and in_scope(Partition(table, folder))
+    )
     return stale, gone
 
 
 def loaded_parts(connection: "DuckDBPyConnection", table: str) -> dict[str, tuple[Part, ...]]:
     """Folder -> parts of the lake that a table's rows were read from."""
     rows = connection.execute(
-        "select folder, part, size, mtime_ns from _loaded_parts where table_name = ? order by folder, part", [table]
+        "select folder, part, size, mtime_ns from _loaded_parts where table_name = ? order by folder, part",
+        [table],
     ).fetchall()
     found: dict[str, list[Part]] = {}
     for folder, part, size, mtime_ns in rows:
@@ -119,10 +127,12 @@ def unload(connection: "DuckDBPyConnection", partitions: Sequence[Partition]) ->
     places = ", ".join("?" for _ in columns)
     for target in targets(table):
         connection.executemany(
-            f"delete from {identifier(target)} where ({names}) = ({places})", [[p.keys[c] for c in columns] for p in partitions]
+            f"delete from {identifier(target)} where ({names}) = ({places})",
+            [[p.keys[c] for c in columns] for p in partitions],
         )
     connection.executemany(
-        "delete from _loaded_parts where table_name = ? and folder = ?", [[table, p.folder] for p in partitions]
+        "delete from _loaded_parts where table_name = ? and folder = ?",
+        [[table, p.folder] for p in partitions],
     )
 
 
@@ -137,9 +147,14 @@ def _batches(lake: Path, partitions: Iterable[Partition], damaged: list[Damage])
     batch: Batch = []
     for partition in partitions:
         try:
-            batch += [(partition, part, read_part(lake, partition, part)) for part in partition.parts]
+            batch += [
+                (partition, part, read_part(lake, partition, part)) for part in partition.parts
+            ]
         except SchemaMismatch as error:
-            other = any(is_other_version(partition.table, lake / partition.folder / part.name) for part in partition.parts)
+            other = any(
+                is_other_version(partition.table, lake / partition.folder / part.name)
+                for part in partition.parts
+            )
             damaged.append(Damage(partition, str(error), other))
         if sum(rows.nbytes for _, _, rows in batch) >= BATCH_BYTES:
             yield batch
@@ -155,7 +170,9 @@ def _insert(connection: "DuckDBPyConnection", table: str, pieces: Sequence["pa.T
     connection.register("incoming", pa.concat_tables(pieces))
     try:
         counts = [
-            connection.execute(f"insert into {identifier(name)} by name\n{sql_files.load('staging', name).statement}").fetchall()
+            connection.execute(
+                f"insert into {identifier(name)} by name\n{sql_files.load('staging', name).statement}"
+            ).fetchall()
             for name in targets(table)
         ]
     finally:
@@ -171,7 +188,8 @@ def _let_go(connection: "DuckDBPyConnection") -> None:
 
 def _note_loaded(connection: "DuckDBPyConnection", batch: Batch) -> None:
     noted = [
-        (partition.table, partition.folder, part.name, part.size, part.mtime_ns, rows.num_rows) for partition, part, rows in batch
+        (partition.table, partition.folder, part.name, part.size, part.mtime_ns, rows.num_rows)
+        for partition, part, rows in batch
     ]
     connection.execute(
         "insert into _loaded_parts (table_name, folder, part, size, mtime_ns, n_rows)"

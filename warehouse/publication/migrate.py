@@ -16,9 +16,35 @@ FORMAT = 1
 """Raise it when rows are loaded otherwise than before without a change of SQL or of a table's schema version."""
 
 DDL = (
-    *("runs", "run_episodes", "models", "nights", "problems", "dialogs", "quarantine", "episode_rows", "turn_rows"),
-    *("test_verdict_rows", "forgery_audit", "judge_verdicts", "judge_drift_answers", "score_rows", "quality_checks"),
-    *("ratings", "agreement", "contexts", "checkpoints", "served_hours", "serving", "stage_times", "failed_runs"),
+    *(
+        "runs",
+        "run_episodes",
+        "models",
+        "nights",
+        "problems",
+        "dialogs",
+        "quarantine",
+        "episode_rows",
+        "turn_rows",
+    ),
+    *(
+        "test_verdict_rows",
+        "forgery_audit",
+        "judge_verdicts",
+        "judge_drift_answers",
+        "score_rows",
+        "quality_checks",
+    ),
+    *(
+        "ratings",
+        "agreement",
+        "contexts",
+        "checkpoints",
+        "served_hours",
+        "serving",
+        "stage_times",
+        "failed_runs",
+    ),
     *("comparison_rules", "decisions", "comparisons", "history", "releases"),
     *("_loaded_parts", "_marts", "_warehouse_version"),
     *("stable_mean", "is_fault", "pooled", "tokens_usd"),
@@ -42,7 +68,10 @@ DDL = (
 def current_version() -> str:
     """Version of the files that this Parley writes: of its DDL, its staging SQL and the lake's table schemas."""
     digest = hashlib.sha256()
-    ddl, staging = sql_files.load_all("ddl", DDL), sql_files.load_all("staging", sql_files.names("staging"))
+    ddl, staging = (
+        sql_files.load_all("ddl", DDL),
+        sql_files.load_all("staging", sql_files.names("staging")),
+    )
     for statement in (*ddl, *staging):
         digest.update(f"{statement.name}\n{statement.statement}\n".encode())
     for table in LOADED.values():

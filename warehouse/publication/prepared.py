@@ -21,7 +21,12 @@ def prepare_copy(home: Path) -> Path | None:
     with suppress(OSError):
         size = source.stat().st_size
         target = prepared_path(home)
-        if target is None or size < SMALLEST_BYTES or shutil.disk_usage(home).free < 2 * size or target.exists():
+        if (
+            target is None
+            or size < SMALLEST_BYTES
+            or shutil.disk_usage(home).free < 2 * size
+            or target.exists()
+        ):
             return None
         unfinished = target.with_name(f"{source.name}.next-unfinished-{os.getpid()}")
         try:
@@ -37,4 +42,8 @@ def prepared_path(home: Path) -> Path | None:
     """Where the copy of the present warehouse is, or would be; None where there is no warehouse."""
     source = warehouse_path(home)
     found = identity(source)
-    return None if found is None else source.with_name("-".join((f"{source.name}.next", *(f"{part:x}" for part in found))))
+    return (
+        None
+        if found is None
+        else source.with_name("-".join((f"{source.name}.next", *(f"{part:x}" for part in found))))
+    )

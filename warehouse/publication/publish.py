@@ -109,8 +109,15 @@ def publish(
                 selected = None if run_ids is None else frozenset(run_ids)
                 return _publish_locked(home, lake, selected, given, rebuild, directions, judged)
             except LakeMoved as error:
-                LOG.info("%s went away while it was to be read (attempt %d of %d)", error, attempt, _ATTEMPTS)
-        raise ParleyError(f"{lake} kept changing during {_ATTEMPTS} attempts to publish. Publish again when its runs have ended")
+                LOG.info(
+                    "%s went away while it was to be read (attempt %d of %d)",
+                    error,
+                    attempt,
+                    _ATTEMPTS,
+                )
+        raise ParleyError(
+            f"{lake} kept changing during {_ATTEMPTS} attempts to publish. Publish again when its runs have ended"
+        )
 
 
 @contextmanager
@@ -167,11 +174,26 @@ def _publish_locked(
         refresh_agreement(connection)
         refresh_night_decisions(connection)
         refresh_comparisons(connection, update.touched, directions, judged)
-        validate(connection, plan.marts, update.touched if plan.complete else update.touched | update.published)
-        warnings = (*(f"run {one.run_id} is withheld: {one.reason}" for one in update.withheld), *update.warnings)
+        validate(
+            connection,
+            plan.marts,
+            update.touched if plan.complete else update.touched | update.published,
+        )
+        warnings = (
+            *(f"run {one.run_id} is withheld: {one.reason}" for one in update.withheld),
+            *update.warnings,
+        )
         connection.execute("commit")
         connection.execute("checkpoint")
-        report = _report(connection, target, update, started, warnings, replaced=True, rebuilt_because=rebuilt_because)
+        report = _report(
+            connection,
+            target,
+            update,
+            started,
+            warnings,
+            replaced=True,
+            rebuilt_because=rebuilt_because,
+        )
         connection.close()
         if continued:
             keep_cut_off_blocks(target, _next_path(home))
@@ -186,7 +208,9 @@ def _publish_locked(
 
 def _memory_bytes() -> int:
     """Memory that DuckDB may hold before it moves data to the disk, beside the new file."""
-    return int(min(_MEMORY_BYTES, _MEMORY_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")))
+    return int(
+        min(_MEMORY_BYTES, _MEMORY_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    )
 
 
 def _check_selected(listing: Listing, selected: Collection[str] | None) -> None:
@@ -259,7 +283,9 @@ def _report(
     replaced: bool = False,
     rebuilt_because: str | None = None,
 ) -> PublishReport:
-    [(n_withheld,)] = connection.execute("select count(*) from runs where status <> 'finished'").fetchall()
+    [(n_withheld,)] = connection.execute(
+        "select count(*) from runs where status <> 'finished'"
+    ).fetchall()
     return PublishReport(
         path=path,
         n_runs_loaded=len(update.touched & update.published),

@@ -15,14 +15,19 @@ def apply_releases(connection: "DuckDBPyConnection") -> frozenset[str]:
     Its row in `releases` stays.
     """
     before = _reasons(connection)
-    connection.execute("update runs set status = 'withheld', released_because = null where released_because is not null")
+    connection.execute(
+        "update runs set status = 'withheld', released_because = null where released_because is not null"
+    )
     for run_id, because, digest, state, finished_at in connection.execute(
         "select runs.run_id, releases.because, releases.results_digest, runs.state, runs.finished_at from runs"
         " inner join releases on runs.run_id = releases.run_id where runs.status = 'withheld'"
         " order by runs.run_id, releases.number, releases.released_at"
     ).fetchall():
         if results_digest(((pair["key"], pair["value"]) for pair in state), finished_at) == digest:
-            connection.execute("update runs set status = 'finished', released_because = ? where run_id = ?", [because, run_id])
+            connection.execute(
+                "update runs set status = 'finished', released_because = ? where run_id = ?",
+                [because, run_id],
+            )
     return frozenset(run_id for run_id, _ in before ^ _reasons(connection))
 
 

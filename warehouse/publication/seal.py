@@ -11,7 +11,15 @@ from pathlib import Path
 from schemas.content_id import ID_LENGTH
 from warehouse.lake import Partition, open_parquet
 
-SEALED = ("episodes", "run_episodes", "test_verdicts", "forgery_audit", "judge_verdicts", "scores", "quality_checks")
+SEALED = (
+    "episodes",
+    "run_episodes",
+    "test_verdicts",
+    "forgery_audit",
+    "judge_verdicts",
+    "scores",
+    "quality_checks",
+)
 PREFIX = "seal."
 """Begins the names under which a record keeps its seal, in `state`."""
 
@@ -47,7 +55,9 @@ def broken_seal(lake: Path, record: Partition) -> str | None:
     """
     kept = _kept_seal(lake, record)
     below = record.folder.split("/", 1)[1]
-    changed = [table for table, digest in kept.items() if table_seal(lake / table / below) != digest]
+    changed = [
+        table for table, digest in kept.items() if table_seal(lake / table / below) != digest
+    ]
     if not changed:
         return None
     places = " and ".join(str(lake / table / below) for table in changed)
@@ -64,5 +74,9 @@ def _kept_seal(lake: Path, record: Partition) -> dict[str, str]:
             if "state" not in file.schema_arrow.names:
                 continue
             for pairs in file.read(columns=["state"])["state"].to_pylist():
-                kept |= {p["key"].removeprefix(PREFIX): p["value"] for p in pairs or () if p["key"].startswith(PREFIX)}
+                kept |= {
+                    p["key"].removeprefix(PREFIX): p["value"]
+                    for p in pairs or ()
+                    if p["key"].startswith(PREFIX)
+                }
     return kept

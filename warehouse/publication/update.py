@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 OF_ALL_RUNS = ("runs", "quality_checks", "comparison_rules", "releases", "served_hours")
-OF_PUBLISHED_RUNS = ("run_episodes", "decisions", "test_verdicts", "forgery_audit", "judge_verdicts", "scores")
+OF_PUBLISHED_RUNS = (
+    "run_episodes",
+    "decisions",
+    "test_verdicts",
+    "forgery_audit",
+    "judge_verdicts",
+    "scores",
+)
 OF_NO_RUN = (
     "models",
     "nights",
@@ -57,11 +64,15 @@ class Update:
         self.n_rows += synced.n_rows
         self.damaged += synced.damaged
         if synced.n_repeated and table in OF_PUBLISHED_RUNS:
-            self.warnings.append(f"{table}: {synced.n_repeated} rows that superseded parts repeat were left out")
+            self.warnings.append(
+                f"{table}: {synced.n_repeated} rows that superseded parts repeat were left out"
+            )
         return synced.changed
 
 
-def update_tables(connection: "DuckDBPyConnection", lake: Path, listing: Listing, selected: Collection[str] | None) -> Update:
+def update_tables(
+    connection: "DuckDBPyConnection", lake: Path, listing: Listing, selected: Collection[str] | None
+) -> Update:
     """Bring the base tables up to date with the lake.
 
     An unfinished run has only its row and its quality checks in the warehouse. Episodes of all runs of a published run's
@@ -80,7 +91,9 @@ def update_tables(connection: "DuckDBPyConnection", lake: Path, listing: Listing
     update = Update()
 
     def sync(table: str, wanted: Choice, in_scope: Choice) -> tuple[Partition, ...]:
-        chosen = {folder: partition for folder, partition in listing[table].items() if wanted(partition)}
+        chosen = {
+            folder: partition for folder, partition in listing[table].items() if wanted(partition)
+        }
         return update.add(table, sync_table(connection, lake, table, chosen, in_scope))
 
     def of_selected_run(partition: Partition) -> bool:
@@ -92,7 +105,8 @@ def update_tables(connection: "DuckDBPyConnection", lake: Path, listing: Listing
             update.touched.update(partition.last_key for partition in changed)
     update.touched |= apply_releases(connection)
     update.withheld += withhold(
-        connection, changed_since_checked(lake, _records_to_compare(connection, listing, update, selected))
+        connection,
+        changed_since_checked(lake, _records_to_compare(connection, listing, update, selected)),
     )
     published = _published(connection)
     for table in OF_PUBLISHED_RUNS:
@@ -105,8 +119,14 @@ def update_tables(connection: "DuckDBPyConnection", lake: Path, listing: Listing
         return (partition.keys["benchmark"], partition.keys["model"]) in pairs
 
     of_scope = _any if selected is None else of_pair
-    held = {folder: partition for folder, partition in listing["episodes"].items() if of_pair(partition)}
-    payers = [p.last_key for changes in out_of_date(connection, "episodes", held, of_scope) for p in changes]
+    held = {
+        folder: partition for folder, partition in listing["episodes"].items() if of_pair(partition)
+    }
+    payers = [
+        p.last_key
+        for changes in out_of_date(connection, "episodes", held, of_scope)
+        for p in changes
+    ]
     update.touched |= _sharers(connection, payers)
     sync("episodes", of_pair, of_scope)
     update.touched |= _sharers(connection, payers)
@@ -121,16 +141,27 @@ def update_tables(connection: "DuckDBPyConnection", lake: Path, listing: Listing
 
 
 def _records_to_compare(
-    connection: "DuckDBPyConnection", listing: Listing, update: Update, selected: Collection[str] | None
+    connection: "DuckDBPyConnection",
+    listing: Listing,
+    update: Update,
+    selected: Collection[str] | None,
 ) -> list[Partition]:
     """Records of finished runs in scope whose record or result files differ from the loaded ones."""
     changed = set(update.touched)
     for table in SEALED:
         loaded = loaded_parts(connection, table)
-        changed.update(p.last_key for p in listing[table].values() if loaded.get(p.folder) != p.parts)
-        changed.update(Partition(table, folder).last_key for folder in loaded if folder not in listing[table])
+        changed.update(
+            p.last_key for p in listing[table].values() if loaded.get(p.folder) != p.parts
+        )
+        changed.update(
+            Partition(table, folder).last_key for folder in loaded if folder not in listing[table]
+        )
     finished = changed & _published(connection).keys()
-    return [p for p in listing["runs"].values() if p.last_key in finished and (selected is None or p.last_key in selected)]
+    return [
+        p
+        for p in listing["runs"].values()
+        if p.last_key in finished and (selected is None or p.last_key in selected)
+    ]
 
 
 def _withhold_unsound(connection: "DuckDBPyConnection", listing: Listing, update: Update) -> None:
@@ -159,7 +190,9 @@ def _any(_: Partition) -> bool:
 
 def _published(connection: "DuckDBPyConnection") -> dict[str, tuple[str, str]]:
     """run_id -> (benchmark, model) of the runs whose results are shown."""
-    rows = connection.execute("select run_id, benchmark, model from runs where status = 'finished'").fetchall()
+    rows = connection.execute(
+        "select run_id, benchmark, model from runs where status = 'finished'"
+    ).fetchall()
     return {run_id: (benchmark, model) for run_id, benchmark, model in rows}
 
 
@@ -177,7 +210,8 @@ def _runs_on_datasets(connection: "DuckDBPyConnection", changed: Sequence[Partit
     found: set[str] = set()
     for partition in changed:
         rows = connection.execute(
-            "select run_id from runs where (benchmark, dataset_version) = (?, ?)", list(partition.keys.values())
+            "select run_id from runs where (benchmark, dataset_version) = (?, ?)",
+            list(partition.keys.values()),
         ).fetchall()
         found.update(run_id for (run_id,) in rows)
     return found
@@ -193,13 +227,16 @@ def _prices(connection: "DuckDBPyConnection") -> set[tuple[object, ...]]:
     )
 
 
-def _runs_with_models(connection: "DuckDBPyConnection", changed: Iterable[tuple[object, ...]]) -> set[str]:
+def _runs_with_models(
+    connection: "DuckDBPyConnection", changed: Iterable[tuple[object, ...]]
+) -> set[str]:
     """Runs in which any of these identities plays a role. A night that brings a model's next revision touches no earlier run."""
     identities = sorted({tuple(str(value) for value in row[:4]) for row in changed})
     found: set[str] = set()
     for identity in identities:
         rows = connection.execute(
-            "select run_id from run_roles where (model, revision, weights_digest, chat_template) = (?, ?, ?, ?)", list(identity)
+            "select run_id from run_roles where (model, revision, weights_digest, chat_template) = (?, ?, ?, ?)",
+            list(identity),
         ).fetchall()
         found.update(run_id for (run_id,) in rows)
     return found

@@ -23,7 +23,9 @@ where l.n_leaderboard is distinct from s.n_scores
 """
 
 
-def validate(connection: "DuckDBPyConnection", marts: Iterable[SqlFile], new: Collection[str]) -> None:
+def validate(
+    connection: "DuckDBPyConnection", marts: Iterable[SqlFile], new: Collection[str]
+) -> None:
     """Check the new file's counts.
 
     Args:
@@ -33,7 +35,11 @@ def validate(connection: "DuckDBPyConnection", marts: Iterable[SqlFile], new: Co
         ParleyError: the file does not hold what was loaded, or a mart lacks a published run. A defect: nothing is published.
     """
     set_runs(connection, "new_runs", new)
-    faults = [*_row_counts(connection), *_leaderboard_counts(connection), *_missing_in_marts(connection, marts)]
+    faults = [
+        *_row_counts(connection),
+        *_leaderboard_counts(connection),
+        *_missing_in_marts(connection, marts),
+    ]
     if faults:
         raise ParleyError(
             f"the new warehouse is not consistent: {'; '.join(faults)}. Nothing was published. Type `parley publish --rebuild`"
@@ -44,9 +50,17 @@ def validate(connection: "DuckDBPyConnection", marts: Iterable[SqlFile], new: Co
 def _row_counts(connection: "DuckDBPyConnection") -> Iterable[str]:
     for table in LOADED:
         target = targets(table)[0]
-        loaded = _one(connection, "select coalesce(sum(n_rows), 0)::bigint from _loaded_parts where table_name = ?", [table])
+        loaded = _one(
+            connection,
+            "select coalesce(sum(n_rows), 0)::bigint from _loaded_parts where table_name = ?",
+            [table],
+        )
         held = _one(connection, f"select count(*) from {identifier(target)}")
-        if held > loaded or (held == 0) != (loaded == 0) or (table == "episodes" and held != loaded):
+        if (
+            held > loaded
+            or (held == 0) != (loaded == 0)
+            or (table == "episodes" and held != loaded)
+        ):
             yield f"{target} holds {held} rows, {loaded} were loaded"
 
 

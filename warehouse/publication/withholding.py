@@ -34,13 +34,19 @@ class Withheld:
     reason: str
 
 
-def withhold(connection: "DuckDBPyConnection", faults: Mapping[str, Sequence[str]]) -> tuple[Withheld, ...]:
+def withhold(
+    connection: "DuckDBPyConnection", faults: Mapping[str, Sequence[str]]
+) -> tuple[Withheld, ...]:
     """Mark runs as withheld. Their rows in other tables are the caller's to remove.
 
     Args:
         faults: run_id -> what is wrong with it.
     """
-    withheld = tuple(Withheld(run_id, "; ".join(said)[:_MAX_REASON]) for run_id, said in sorted(faults.items()) if said)
+    withheld = tuple(
+        Withheld(run_id, "; ".join(said)[:_MAX_REASON])
+        for run_id, said in sorted(faults.items())
+        if said
+    )
     for one in withheld:
         connection.execute(
             "update runs set status = 'withheld', withheld_reason = ?, released_because = null where run_id = ?",
@@ -63,7 +69,9 @@ def changed_since_checked(lake: Path, records: Iterable[Partition]) -> dict[str,
     return {run_id: [fault] for run_id, fault in found.items() if fault}
 
 
-def unsound(connection: "DuckDBPyConnection", judged: Collection[str], damaged: Iterable[Damage]) -> dict[str, list[str]]:
+def unsound(
+    connection: "DuckDBPyConnection", judged: Collection[str], damaged: Iterable[Damage]
+) -> dict[str, list[str]]:
     """Faults of published runs as they are loaded now, by run.
 
     Args:
@@ -76,7 +84,9 @@ def unsound(connection: "DuckDBPyConnection", judged: Collection[str], damaged: 
             found.setdefault(run_id, []).append(damage.reason)
     connection.execute("create or replace temporary table judged_runs (run_id varchar not null)")
     if judged:
-        connection.execute("insert into judged_runs (run_id) select unnest(?::varchar[])", [sorted(judged)])
+        connection.execute(
+            "insert into judged_runs (run_id) select unnest(?::varchar[])", [sorted(judged)]
+        )
     for rule in sql_files.load_all("soundness", RULES):
         for run_id, fault in connection.execute(rule.statement).fetchall():
             found.setdefault(run_id, []).append(fault)
@@ -92,10 +102,15 @@ def _runs_hurt(connection: "DuckDBPyConnection", partition: Partition) -> list[s
     """Published runs whose numbers are made from a partition; of `episodes`, which runs share, `episodes_exist` knows more."""
     keys = partition.keys
     if partition.table in ("dialogs", "problems"):
-        sql, values = "benchmark = ? and dataset_version = ?", [keys["benchmark"], keys["dataset_version"]]
+        sql, values = (
+            "benchmark = ? and dataset_version = ?",
+            [keys["benchmark"], keys["dataset_version"]],
+        )
     elif "run_id" in keys and partition.table != "episodes":
         sql, values = "run_id = ?", [keys["run_id"]]
     else:
         return []
-    rows = connection.execute(f"select run_id from runs where status = 'finished' and {sql} order by run_id", values).fetchall()
+    rows = connection.execute(
+        f"select run_id from runs where status = 'finished' and {sql} order by run_id", values
+    ).fetchall()
     return [run_id for (run_id,) in rows]

@@ -45,14 +45,22 @@ def checkpoints(
     from flows.text.results import print_rows
 
     judged = ("judge calls",) if any(row["judge_calls"] for row in rows) else ()
-    hourly = ("USD by the hour",) if any(row["hours_unknown"] or row["usd_hourly"] is not None for row in rows) else ()
+    hourly = (
+        ("USD by the hour",)
+        if any(row["hours_unknown"] or row["usd_hourly"] is not None for row in rows)
+        else ()
+    )
     counted = ("runs", "episodes", "calls", *judged, "input tokens", "output tokens")
     columns = ("checkpoint", "step", "state", *counted, "USD", *hourly, "why")
     print_rows("", columns, [tuple(_cell(row, column) for column in columns) for row in rows])
     for one in plan.sighting.unread:
         print(f"source {one.source.place} was not read: {one.reason}")
     if not rows:
-        print("No checkpoint was found" if settings.sources else f"{config} names no `sources` of checkpoints")
+        print(
+            "No checkpoint was found"
+            if settings.sources
+            else f"{config} names no `sources` of checkpoints"
+        )
     elif plan.owed:
         from flows.text.dry_run import hours_lines, tokens_line
 
@@ -67,10 +75,14 @@ def _cell(row: dict[str, Any], column: str) -> Any:
     return row[column.replace(" ", "_").lower()]
 
 
-def _rows(plan: "CheckpointPlan", estimates: "Mapping[str, Sequence[Estimate]]") -> list[dict[str, Any]]:
+def _rows(
+    plan: "CheckpointPlan", estimates: "Mapping[str, Sequence[Estimate]]"
+) -> list[dict[str, Any]]:
     owed = {one.found.digest: one for one in plan.owed}
     return [
-        _row(found, owed.get(found.digest), estimates.get(found.digest, ())) if found.is_due else _row(found, None, ())
+        _row(found, owed.get(found.digest), estimates.get(found.digest, ()))
+        if found.is_due
+        else _row(found, None, ())
         for found in plan.sighting.found
     ]
 
@@ -99,7 +111,11 @@ def _state(found: "Found", owed: "Owed | None") -> str:
 def _why(found: "Found", owed: "Owed | None") -> str:
     if found.copy_of:
         return f"the same model as {found.copy_of}"
-    tried = "a run of it failed or was withheld; `parley report` says why" if owed is not None and owed.is_left_behind else ""
+    tried = (
+        "a run of it failed or was withheld; `parley report` says why"
+        if owed is not None and owed.is_left_behind
+        else ""
+    )
     return found.lacks or tried
 
 
@@ -111,8 +127,14 @@ def _costs(estimates: "Sequence[Estimate]") -> dict[str, Any]:
         "episodes": sum(one.owed for one in estimates),
         "calls": sum(one.calls + one.simulator_calls for one in estimates),
         "judge_calls": sum(one.judge_calls for one in estimates),
-        "input_tokens": sum(one.input_tokens + one.simulator_input_tokens + one.judge_input_tokens for one in estimates),
-        "output_tokens": sum(one.output_tokens + one.simulator_output_tokens + one.judge_output_tokens for one in estimates),
+        "input_tokens": sum(
+            one.input_tokens + one.simulator_input_tokens + one.judge_input_tokens
+            for one in estimates
+        ),
+        "output_tokens": sum(
+            one.output_tokens + one.simulator_output_tokens + one.judge_output_tokens
+            for one in estimates
+        ),
         "usd": _sum([one.usd for one in estimates]),
         "usd_hourly": None if unknown else _sum([one.usd_hourly for one in estimates]),
         "hours_unknown": list(unknown),

@@ -29,8 +29,16 @@ def add_to(app: typer.Typer) -> None:
 
 
 def stage(
-    benchmark: Annotated[str, typer.Argument(help=f"One of {', '.join(BENCHMARKS.names())}; or the path of a benchmark's file.")],
-    data: Annotated[Path, typer.Option(help="File or folder of raw data, as the benchmark's authors publish it.")],
+    benchmark: Annotated[
+        str,
+        typer.Argument(
+            help=f"One of {', '.join(BENCHMARKS.names())}; or the path of a benchmark's file."
+        ),
+    ],
+    data: Annotated[
+        Path,
+        typer.Option(help="File or folder of raw data, as the benchmark's authors publish it."),
+    ],
     dataset_version: Annotated[str | None, typer.Option(help="Version of the data.")] = None,
     resource: Resources = None,
     json_output: Json = False,
@@ -39,23 +47,54 @@ def stage(
     from flows.stage_benchmarks import stage_dataset
 
     benchmark = resolve_name(benchmark)
-    staged, version, digest = stage_dataset(benchmark, data, dataset_version, None, parse_resources(resource or [], benchmark))
-    counts = {"rows": staged.n_input, "staged": len(staged.problems), "quarantined": len(staged.quarantined)}
+    staged, version, digest = stage_dataset(
+        benchmark, data, dataset_version, None, parse_resources(resource or [], benchmark)
+    )
+    counts = {
+        "rows": staged.n_input,
+        "staged": len(staged.problems),
+        "quarantined": len(staged.quarantined),
+    }
     if json_output:
-        print(json.dumps({"benchmark": benchmark, "dataset_version": version, "dataset_digest": digest, **counts}))
+        print(
+            json.dumps(
+                {
+                    "benchmark": benchmark,
+                    "dataset_version": version,
+                    "dataset_digest": digest,
+                    **counts,
+                }
+            )
+        )
         return
-    print(f"{benchmark} {version}: {counts['staged']} of {counts['rows']} rows staged, {counts['quarantined']} in quarantine")
+    print(
+        f"{benchmark} {version}: {counts['staged']} of {counts['rows']} rows staged, {counts['quarantined']} in quarantine"
+    )
     _print_quarantine(staged.quarantined)
 
 
 def import_data(
     what: Annotated[
-        str, typer.Argument(metavar="BENCHMARK|ratings", help=f"`{RATINGS}`, or one of {', '.join(BENCHMARKS.names())}.")
+        str,
+        typer.Argument(
+            metavar="BENCHMARK|ratings",
+            help=f"`{RATINGS}`, or one of {', '.join(BENCHMARKS.names())}.",
+        ),
     ],
-    source: Annotated[Path, typer.Argument(metavar="DIR|FILE", help="Folder of published runs; or a CSV file of ratings.")],
-    model: Annotated[str | None, typer.Option(help="For published runs: the model's name in the folder.")] = None,
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR|FILE", help="Folder of published runs; or a CSV file of ratings."
+        ),
+    ],
+    model: Annotated[
+        str | None, typer.Option(help="For published runs: the model's name in the folder.")
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="For published runs: the recording to write, in JSONL; packed if the name ends in .gz.")
+        Path | None,
+        typer.Option(
+            help="For published runs: the recording to write, in JSONL; packed if the name ends in .gz."
+        ),
     ] = None,
     json_output: Json = False,
 ) -> int:
@@ -76,7 +115,9 @@ def import_data(
             raise UsageError("ratings have no --model and no --out: parley import ratings FILE.csv")
         return _import_ratings(source, json_output)
     if model is None or out is None:
-        raise UsageError(f"{what}: name model and recording: parley import {what} {source} --model NAME --out FILE")
+        raise UsageError(
+            f"{what}: name model and recording: parley import {what} {source} --model NAME --out FILE"
+        )
     _import_recording(what, source, model, out)
     return 0
 
@@ -92,7 +133,9 @@ def _import_recording(benchmark: str, folder: Path, model: str, out: Path) -> No
     print(f"{out}: {n_lines} answers of {model}")
     if published.judgements is not None:
         told = out.with_name(f"{out.name}.judgements.jsonl")
-        print(f"{told}: {write_recording(told, published.judgements(folder, model))} judgements on them")
+        print(
+            f"{told}: {write_recording(told, published.judgements(folder, model))} judgements on them"
+        )
     beside = published.raw_data(folder)
     if beside is not None:
         data, dataset_version = beside
@@ -108,10 +151,18 @@ def _import_ratings(source: Path, json_output: bool) -> int:
     publish_to_warehouse(home, ())
     file, n_kept = done.file, len(done.file.ratings)
     if json_output:
-        counts = {"rows": file.n_input, "kept": n_kept, "changed": done.n_changed, "quarantined": len(file.quarantined)}
+        counts = {
+            "rows": file.n_input,
+            "kept": n_kept,
+            "changed": done.n_changed,
+            "quarantined": len(file.quarantined),
+        }
         print(json.dumps(counts))
     else:
-        print(f"{source}: {n_kept} of {file.n_input} ratings kept, {done.n_changed} new or changed", end="")
+        print(
+            f"{source}: {n_kept} of {file.n_input} ratings kept, {done.n_changed} new or changed",
+            end="",
+        )
         print(f", {len(file.quarantined)} rows in quarantine" if file.quarantined else "")
         _print_quarantine(file.quarantined)
     return 3 if file.quarantined else 0
@@ -149,7 +200,9 @@ def export(
     ],
     out: Annotated[
         Path,
-        typer.Option(help="File or folder to write; a table's name ends in .csv, .json or .jsonl, a recording's may end in .gz."),
+        typer.Option(
+            help="File or folder to write; a table's name ends in .csv, .json or .jsonl, a recording's may end in .gz."
+        ),
     ],
     run: Annotated[
         list[str] | None,
@@ -158,13 +211,26 @@ def export(
             " table takes the newest runs, and `huggingface` all published ones."
         ),
     ] = None,
-    rubric: Annotated[str | None, typer.Option(help="For a rating sheet: what people rate by.")] = None,
-    seed: Annotated[int | None, typer.Option(help="For a rating sheet: seed of the draw; 0 if none is named.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="For a rating sheet: dialogues to draw; 200 if none is named.")] = None,
+    rubric: Annotated[
+        str | None, typer.Option(help="For a rating sheet: what people rate by.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="For a rating sheet: seed of the draw; 0 if none is named.")
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="For a rating sheet: dialogues to draw; 200 if none is named."),
+    ] = None,
 ) -> None:
     """Write runs, tables of results or datasets to files."""
     from flows.cli.exports import dataset_folder, inspect_logs, judged
-    from flows.cli.exports.exporting import RECORDING, export_folder, export_recording, export_table, is_folder
+    from flows.cli.exports.exporting import (
+        RECORDING,
+        export_folder,
+        export_recording,
+        export_table,
+        is_folder,
+    )
 
     if what == judged.RATING_SHEET:
         _export_sheet(run or (), out, rubric, seed, limit)
@@ -182,7 +248,13 @@ def export(
     try:
         of_folder = what not in (RECORDING, judged.JUDGEMENTS) and is_folder(what)
     except UnknownName as error:
-        known = (inspect_logs.NAME, dataset_folder.NAME, judged.JUDGEMENTS, judged.RATING_SHEET, *error.known)
+        known = (
+            inspect_logs.NAME,
+            dataset_folder.NAME,
+            judged.JUDGEMENTS,
+            judged.RATING_SHEET,
+            *error.known,
+        )
         raise UnknownName(error.kind, error.value, known, error.remedy) from error
     if what not in (RECORDING, judged.JUDGEMENTS) and not of_folder:
         print(f"{out}: {export_table(find_home(), what, run or (), out)} rows")
@@ -196,7 +268,9 @@ def export(
     print(f"{out}: {write(find_home(), run[0], out)} answers")
 
 
-def _export_sheet(run: Sequence[str], out: Path, rubric: str | None, seed: int | None, limit: int | None) -> None:
+def _export_sheet(
+    run: Sequence[str], out: Path, rubric: str | None, seed: int | None, limit: int | None
+) -> None:
     from flows.cli.exports import judged
     from flows.cli.exports.exporting import check_format, write_table
 
@@ -217,7 +291,10 @@ def site(
     ] = None,
     compare: Annotated[
         list[str] | None,
-        typer.Option(metavar="OLD:NEW", help="Two runs or models, side by side, named as for `parley compare`; may be repeated."),
+        typer.Option(
+            metavar="OLD:NEW",
+            help="Two runs or models, side by side, named as for `parley compare`; may be repeated.",
+        ),
     ] = None,
 ) -> None:
     """Write all published results as pages for a browser. The pages need no server and no network."""

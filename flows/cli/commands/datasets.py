@@ -52,15 +52,23 @@ def list_datasets(context: typer.Context, json_output: Json = False) -> None:
         print(json.dumps(records, ensure_ascii=False))
         return
     for benchmark, ours in groupby(records, key=itemgetter("benchmark")):
-        print_rows(f"Public datasets of {benchmark}", COLUMNS, [dataset_row(record) for record in ours])
-    print("Fetch one: parley data get NAME. All about one, and which files to bring without a network: parley data show NAME")
+        print_rows(
+            f"Public datasets of {benchmark}", COLUMNS, [dataset_row(record) for record in ours]
+        )
+    print(
+        "Fetch one: parley data get NAME. All about one, and which files to bring without a network: parley data show NAME"
+    )
 
 
 @data.command("show")
 def show(
     name: Annotated[str, typer.Argument(help="NAME, or BENCHMARK/NAME, or a benchmark.")],
     routes: Annotated[
-        bool, typer.Option("--routes", help="Print how its rows are graded: project, versions, Python and test runner.")
+        bool,
+        typer.Option(
+            "--routes",
+            help="Print how its rows are graded: project, versions, Python and test runner.",
+        ),
     ] = False,
     json_output: Json = False,
 ) -> None:
@@ -87,7 +95,15 @@ def _print_routes(found: "Sequence[PublicDataset]", home: "Home", json_output: b
 
     listed = {dataset.full_name: routes_of(dataset, home) for dataset in found}
     if json_output:
-        print(json.dumps([{"dataset": name, **route.model_dump()} for name, routes in listed.items() for route in routes]))
+        print(
+            json.dumps(
+                [
+                    {"dataset": name, **route.model_dump()}
+                    for name, routes in listed.items()
+                    for route in routes
+                ]
+            )
+        )
         return
     for name, routes in listed.items():
         print_rows(f"How the rows of {name} are graded", COLUMNS, table_rows(routes))
@@ -96,7 +112,10 @@ def _print_routes(found: "Sequence[PublicDataset]", home: "Home", json_output: b
 
 @data.command("get")
 def get(
-    name: Annotated[list[str], typer.Argument(help="NAME, or BENCHMARK/NAME, or a benchmark, for all its datasets.")],
+    name: Annotated[
+        list[str],
+        typer.Argument(help="NAME, or BENCHMARK/NAME, or a benchmark, for all its datasets."),
+    ],
     json_output: Json = False,
 ) -> None:
     """Fetch public datasets and verify them. After a stop, type it again: no file is fetched twice.
@@ -127,14 +146,20 @@ def get(
     if json_output:
         print(json.dumps([_record(one) for one in done]))
     if failed:
-        raise DataUnavailable(f"{len(failed)} of {len(wanted)} datasets could not be fetched: {', '.join(failed)}")
+        raise DataUnavailable(
+            f"{len(failed)} of {len(wanted)} datasets could not be fetched: {', '.join(failed)}"
+        )
 
 
 def _print_fetched(fetched: "Fetched") -> None:
     from flows.text.datasets import size_text
 
     dataset, files = fetched.dataset, fetched.receipt.files
-    how = "is here, verified" if fetched.was_there else f"fetched from {fetched.receipt.source}, verified"
+    how = (
+        "is here, verified"
+        if fetched.was_there
+        else f"fetched from {fetched.receipt.source}, verified"
+    )
     size = size_text(sum(file.bytes for file in files.values()))
     lines = (
         f"{dataset.full_name}: {how}: {len(files)} {'file' if len(files) == 1 else 'files'}, {size}",

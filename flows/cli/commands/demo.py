@@ -16,7 +16,10 @@ def add_to(app: typer.Typer) -> None:
 
 def demo(
     benchmark: Annotated[
-        str | None, typer.Argument(help=f"One of {', '.join(BENCHMARKS.names())}; {FIRST} where none is named.")
+        str | None,
+        typer.Argument(
+            help=f"One of {', '.join(BENCHMARKS.names())}; {FIRST} where none is named."
+        ),
     ] = None,
     json_output: Json = False,
 ) -> None:

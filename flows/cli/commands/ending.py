@@ -19,7 +19,10 @@ def exit_code(reports: Sequence["RunReport"]) -> int:
     """Return 0 done, 1 or 2 a run failed, 4 a cap of the budget left runs incomplete, 3 a run is withheld. Say so on stderr."""
     for report in reports:
         if report.status != "finished":
-            print(in_three_lines(f"parley: {report.title}: {report.status}: {report.reason}"), file=sys.stderr)
+            print(
+                in_three_lines(f"parley: {report.title}: {report.status}: {report.reason}"),
+                file=sys.stderr,
+            )
     failed = [report.exit_code for report in reports if report.status == "failed"]
     if failed:
         return min(failed)
@@ -63,7 +66,11 @@ def say_where_it_stopped(reports: Sequence["RunReport"], spent: Sequence["CapSpe
 
 def json_budget(spent: Sequence["CapSpent"]) -> dict[str, object]:
     """What `--json` adds to each line where there is a budget."""
-    return {"budget": {one.cap: {"allowed": one.allowed, "spent": one.spent} for one in spent}} if spent else {}
+    return (
+        {"budget": {one.cap: {"allowed": one.allowed, "spent": one.spent} for one in spent}}
+        if spent
+        else {}
+    )
 
 
 def json_line(report: "RunReport", night_id: str, home: Home) -> dict[str, object]:

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.commands.ending import event_code, exit_code, json_budget, json_line, say_where_it_stopped
+from flows.cli.commands.ending import (
+    event_code,
+    exit_code,
+    json_budget,
+    json_line,
+    say_where_it_stopped,
+)
 from flows.cli.panels import COMPARISON, EXECUTION
 from tasks.storage.home import Home
 
@@ -40,9 +46,14 @@ class FailEvent(StrEnum):
 
 FailOn = Annotated[
     list[FailEvent] | None,
-    typer.Option(help="Exit with code 5 if a run of this command has this event; may be repeated.", rich_help_panel=COMPARISON),
+    typer.Option(
+        help="Exit with code 5 if a run of this command has this event; may be repeated.",
+        rich_help_panel=COMPARISON,
+    ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the owed episodes and their cost; start nothing.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print the owed episodes and their cost; start nothing.")
+]
 
 
 def evaluate(
@@ -104,9 +115,13 @@ def evaluate(
     from flows.text.results import json_results, print_results
 
     if json_output:
-        results = json_results(home, [report.run_id for report in outcome.reports if report.is_published])
+        results = json_results(
+            home, [report.run_id for report in outcome.reports if report.is_published]
+        )
         for report in outcome.reports:
-            line = json_line(report, outcome.night_id, home) | {"results": results.get(report.run_id)}
+            line = json_line(report, outcome.night_id, home) | {
+                "results": results.get(report.run_id)
+            }
             print(json.dumps(line | json_budget(outcome.spent)))
     else:
         print_results(home, outcome.reports, next_steps=next_steps)

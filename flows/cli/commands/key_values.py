@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 BudgetCaps = Annotated[
     list[str] | None,
-    typer.Option(metavar="CAP=LIMIT", help=f"Stop at usd=5,hours=2 or the like; may be repeated. Caps: {', '.join(CAPS)}."),
+    typer.Option(
+        metavar="CAP=LIMIT",
+        help=f"Stop at usd=5,hours=2 or the like; may be repeated. Caps: {', '.join(CAPS)}.",
+    ),
 ]
 Decide = Annotated[
     str | None,
@@ -54,7 +57,9 @@ def parse_budget(given: Iterable[str], stated: "Budget | None" = None) -> "Budge
         name, equals, value = item.partition("=")
         name = "wall_hours" if name == "hours" else name
         if not equals or not name:
-            raise ConfigError(f"--budget {item!r} is not of the form CAP=LIMIT, such as usd=5; caps: {', '.join(CAPS)}")
+            raise ConfigError(
+                f"--budget {item!r} is not of the form CAP=LIMIT, such as usd=5; caps: {', '.join(CAPS)}"
+            )
         if name in caps:
             raise ConfigError(f"--budget {name} is given twice: {caps[name]!r} and {value!r}")
         caps[name] = value
@@ -89,7 +94,9 @@ def parse_decide(text: str | None) -> "DecisionRule | None":
         else:
             fields[name] = value
     if "baseline" not in fields:
-        raise ConfigError("--decide needs baseline=MODEL|RUN|predecessor: a decision is against something")
+        raise ConfigError(
+            "--decide needs baseline=MODEL|RUN|predecessor: a decision is against something"
+        )
     return DecisionRule.model_validate({**fields, "metrics": names})
 
 
@@ -104,7 +111,9 @@ def parse_refused(text: str) -> Literal["failed", "unscored"]:
     return text
 
 
-def parse_options(given: Iterable[str], flag: str = "--option", form: str = "NAME=VALUE") -> dict[str, str]:
+def parse_options(
+    given: Iterable[str], flag: str = "--option", form: str = "NAME=VALUE"
+) -> dict[str, str]:
     """`["a=1"]` -> `{"a": "1"}`.
 
     Args:

@@ -25,12 +25,18 @@ def root() -> None:
 @models.command("test")
 def print_profile(
     spec: Annotated[str, typer.Argument(metavar="SPEC", help="openai:MODEL[@BASE_URL]")],
-    key_env: Annotated[str | None, typer.Option(help="Name of the variable that holds the endpoint's key.")] = None,
+    key_env: Annotated[
+        str | None, typer.Option(help="Name of the variable that holds the endpoint's key.")
+    ] = None,
     header: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=ENV_VARIABLE", help="Header of each request; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="NAME=ENV_VARIABLE", help="Header of each request; may be repeated."),
     ] = None,
     profile: Annotated[
-        str | None, typer.Option(metavar="NAME|FILE", help="Begin with this profile, to see if the endpoint takes it.")
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE", help="Begin with this profile, to see if the endpoint takes it."
+        ),
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print one object.")] = False,
 ) -> None:
@@ -42,7 +48,9 @@ def print_profile(
     from tasks.planning.request import ModelRequest
 
     headers = parse_options(header or [], "--header", "NAME=ENV_VARIABLE")
-    choice = choose(ModelRequest(spec=spec, key_env=key_env, headers=headers, profile=profile), None)
+    choice = choose(
+        ModelRequest(spec=spec, key_env=key_env, headers=headers, profile=profile), None
+    )
     report = asyncio.run(probe_endpoint(choice.identity, choice.endpoint))
     if json_output:
         typer.echo(report.model_dump_json(indent=1))
@@ -54,23 +62,44 @@ def _print(report: "EndpointReport") -> None:
     from flows.text.results import print_rows
 
     profile = report.profile
-    thoughts = f"yes, in {', '.join(profile.thoughts)}" if profile.thoughts else "yes, not shown" if report.thinks else "no"
-    equal_roles = "unknown: without a system role" if report.takes_equal_roles is None else _yes(report.takes_equal_roles)
+    thoughts = (
+        f"yes, in {', '.join(profile.thoughts)}"
+        if profile.thoughts
+        else "yes, not shown"
+        if report.thinks
+        else "no"
+    )
+    equal_roles = (
+        "unknown: without a system role"
+        if report.takes_equal_roles is None
+        else _yes(report.takes_equal_roles)
+    )
     speed = "unknown" if report.tokens_per_second is None else f"{report.tokens_per_second:g}"
     rows = [
         ("thinks", thoughts),
         ("system role", _yes(report.takes_system_role)),
         ("two messages of one role in a row", equal_roles),
         ("messages", "merged" if profile.messages == "merged" else "native"),
-        ("tools", _yes(report.calls_tools) if profile.takes_tools else "no, described in the messages"),
-        ("schema of an answer", _yes(report.fits_schema) if profile.takes_schema else "no, not sent"),
+        (
+            "tools",
+            _yes(report.calls_tools) if profile.takes_tools else "no, described in the messages",
+        ),
+        (
+            "schema of an answer",
+            _yes(report.fits_schema) if profile.takes_schema else "no, not sent",
+        ),
         ("parameters", ", ".join(report.parameters)),
         ("refused parameters", ", ".join(profile.refused) or "none"),
         ("tokens a second", speed),
     ]
     print_rows(f"{report.model} at {report.url}", ("property", "value"), rows)
     questions = [
-        (one.name, one.answer or one.refusal, one.n_calls, None if one.seconds is None else round(one.seconds, 2))
+        (
+            one.name,
+            one.answer or one.refusal,
+            one.n_calls,
+            None if one.seconds is None else round(one.seconds, 2),
+        )
         for one in report.questions
     ]
     print_rows("Questions", ("question", "answer", "requests", "seconds"), questions)

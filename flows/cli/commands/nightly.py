@@ -21,7 +21,11 @@ def nightly(
     config: Annotated[Path, typer.Option(help="The night's configuration.")] = Path("nightly.yaml"),
     budget: BudgetCaps = None,
     backfill: Annotated[
-        bool, typer.Option("--backfill", help="Take every checkpoint that is owed something, whatever `at_most` says.")
+        bool,
+        typer.Option(
+            "--backfill",
+            help="Take every checkpoint that is owed something, whatever `at_most` says.",
+        ),
     ] = False,
     fail_on: FailOn = None,
     dry_run: DryRun = False,
@@ -39,7 +43,9 @@ def nightly(
     caps = parse_budget(budget or [], settings.budget)
     home = find_home(settings.home)
     say = partial(print, file=sys.stderr)
-    requests = night_requests(home, settings, config.absolute().parent, say, keep=not dry_run, backfill=backfill)
+    requests = night_requests(
+        home, settings, config.absolute().parent, say, keep=not dry_run, backfill=backfill
+    )
     if not requests:
         print("No checkpoint is owed anything: nothing was started", file=sys.stderr)
         return

@@ -46,7 +46,10 @@ def add_to(app: typer.Typer) -> None:
 def show(
     episode: Annotated[
         str,
-        typer.Argument(help="An episode's id, or its beginning (`parley list episodes`).", autocompletion=names_of("episodes")),
+        typer.Argument(
+            help="An episode's id, or its beginning (`parley list episodes`).",
+            autocompletion=names_of("episodes"),
+        ),
     ],
 ) -> None:
     """Print one episode: prompts, answers, verdicts, test output. Steps have numbers, and rejected drafts are marked."""
@@ -57,10 +60,15 @@ def show(
 
 
 def sql(
-    query: Annotated[str, typer.Argument(help="A SELECT (`SHOW TABLES` lists the tables), or @NAME: a saved query.")],
+    query: Annotated[
+        str,
+        typer.Argument(help="A SELECT (`SHOW TABLES` lists the tables), or @NAME: a saved query."),
+    ],
     json_output: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help=_CSV)] = False,
-    parquet: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a Parquet file.")] = None,
+    parquet: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a Parquet file.")
+    ] = None,
 ) -> None:
     """Query the warehouse in SQL (DuckDB's dialect). A query cannot change anything.
 
@@ -95,11 +103,17 @@ def list_things(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]", help="Describe this benchmark or BENCHMARK.SETTING.", autocompletion=names_of("benchmarks")
+            metavar="[NAME]",
+            help="Describe this benchmark or BENCHMARK.SETTING.",
+            autocompletion=names_of("benchmarks"),
         ),
     ] = None,
-    run: Annotated[str | None, typer.Option(help="List only episodes of this run: its id, or its beginning.")] = None,
-    first: Annotated[bool, typer.Option("--first", help="Print only the first name, for scripts.")] = False,
+    run: Annotated[
+        str | None, typer.Option(help="List only episodes of this run: its id, or its beginning.")
+    ] = None,
+    first: Annotated[
+        bool, typer.Option("--first", help="Print only the first name, for scripts.")
+    ] = False,
     json_output: Json = False,
 ) -> None:
     """List all things of one kind. Models, runs and episodes come from the home, the others from the installation."""
@@ -108,7 +122,9 @@ def list_things(
     from flows.text.listings import listing, printed_listing, reason_lines
 
     if name is not None and what is not Listing.BENCHMARKS:
-        raise UsageError(f"`parley list {what.value}` takes no name, only `parley list benchmarks` does: leave {name!r} out")
+        raise UsageError(
+            f"`parley list {what.value}` takes no name, only `parley list benchmarks` does: leave {name!r} out"
+        )
     columns, rows = listing(find_home(), what.value, run)
     if name is not None:
         described = list(benchmark_lines(find_home(), name))
@@ -126,7 +142,9 @@ def list_things(
         from flows.text.results import print_rows
 
         is_benchmarks = what is Listing.BENCHMARKS
-        print_rows("", *(printed_benchmarks(rows) if is_benchmarks else printed_listing(columns, rows)))
+        print_rows(
+            "", *(printed_benchmarks(rows) if is_benchmarks else printed_listing(columns, rows))
+        )
         if is_benchmarks:
             print("Options and further facts: `parley list benchmarks NAME`.")
         for line in reason_lines(columns, rows):
@@ -137,7 +155,9 @@ def why_rerun(
     run_a: Annotated[
         str,
         typer.Argument(
-            metavar="RUN_A", help="A run's id, or its beginning (`parley list runs`).", autocompletion=names_of("runs")
+            metavar="RUN_A",
+            help="A run's id, or its beginning (`parley list runs`).",
+            autocompletion=names_of("runs"),
         ),
     ],
     run_b: Annotated[
@@ -159,7 +179,10 @@ def why_rerun(
 def report(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NIGHT]", help="A night's id, or its beginning; the latest night if none is named."),
+        typer.Argument(
+            metavar="[NIGHT]",
+            help="A night's id, or its beginning; the latest night if none is named.",
+        ),
     ] = None,
     night: Annotated[str | None, typer.Option(help="The same as the argument NIGHT.")] = None,
     json_output: Json = False,
@@ -168,12 +191,16 @@ def report(
     from flows.text.night import show_night
 
     if name is not None and night is not None:
-        raise UsageError(f"the night is named twice: {name} and --night {night}. Leave one of them out")
+        raise UsageError(
+            f"the night is named twice: {name} and --night {night}. Leave one of them out"
+        )
     show_night(find_home(), night if name is None else name, json_output=json_output)
 
 
 def agreement(
-    rubric: Annotated[str | None, typer.Option(help="Show only this rubric; all rated rubrics if none is named.")] = None,
+    rubric: Annotated[
+        str | None, typer.Option(help="Show only this rubric; all rated rubrics if none is named.")
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """Show how far people agree with each other and with judges.
@@ -187,7 +214,9 @@ def agreement(
 
     columns, rows = named_query(find_home().path, "agreement")
     if rubric is not None and rubric not in (known := sorted({row[0] for row in rows})):
-        raise UnknownName("rated rubric", rubric, known, "`parley import ratings FILE.csv` brings ratings in")
+        raise UnknownName(
+            "rated rubric", rubric, known, "`parley import ratings FILE.csv` brings ratings in"
+        )
     rows = [row for row in rows if rubric in (None, row[0])]
     if json_output:
         print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows]))
@@ -196,14 +225,17 @@ def agreement(
 
     print_agreement([dict(zip(columns, row, strict=True)) for row in rows])
     if not rows:
-        print("Nothing was rated by two people, or by a person and a judge. `parley import ratings FILE.csv` brings ratings in")
+        print(
+            "Nothing was rated by two people, or by a person and a judge. `parley import ratings FILE.csv` brings ratings in"
+        )
 
 
 def compare(
     old: Annotated[
         str,
         typer.Argument(
-            help="A run's id or its beginning, or MODEL[@REVISION]: see `parley list runs`.", autocompletion=names_of("runs")
+            help="A run's id or its beginning, or MODEL[@REVISION]: see `parley list runs`.",
+            autocompletion=names_of("runs"),
         ),
     ],
     new: Annotated[
@@ -212,7 +244,9 @@ def compare(
             help="Another run's id, or another MODEL[@REVISION]: two models are compared on every setting that both have runs of."
         ),
     ],
-    metric: Annotated[list[str] | None, typer.Option(help="Show only this metric; may be repeated.")] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="Show only this metric; may be repeated.")
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """Compare two runs, or two models, problem by problem.
@@ -228,7 +262,9 @@ def compare(
     known = sorted({row["metric"] for row in rows})
     for name in metric or ():
         if name not in known:
-            raise UnknownName("metric", name, known, "`parley list metrics` shows all", of="both runs")
+            raise UnknownName(
+                "metric", name, known, "`parley list metrics` shows all", of="both runs"
+            )
     rows = [row for row in rows if not metric or row["metric"] in metric]
     if json_output:
         print(json.dumps(rows))
@@ -239,7 +275,9 @@ def compare(
 
 
 def explain_topic(
-    topic: Annotated[str | None, typer.Argument(help="Name of a page; without it, a list of them.")] = None,
+    topic: Annotated[
+        str | None, typer.Argument(help="Name of a page; without it, a list of them.")
+    ] = None,
 ) -> None:
     """Print a how-to page, or the list of them. `parley COMMAND --help` explains a command."""
     from flows.text.topics import topic_text

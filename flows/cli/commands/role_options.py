@@ -25,7 +25,9 @@ _PANELS: Mapping[Subject, str] = {
 }
 _BY_NAME = {key.name: key for key in ROLE_KEYS}
 _NEXT_KEY = re.compile(r",(?=[a-z][a-z_]*(?:\.[^=,\s]+)?=)")
-_GROUPS = {key.roles: [other.name for other in ROLE_KEYS if other.roles == key.roles] for key in ROLE_KEYS}
+_GROUPS = {
+    key.roles: [other.name for other in ROLE_KEYS if other.roles == key.roles] for key in ROLE_KEYS
+}
 KEYS_HELP = (
     "Keys may follow a SPEC: openai:m@URL,temperature=0.7,request.top_k=20. The flags above are the subject's keys; other roles"
     " have such flags, too: --simulator-temperature, --judge-header. "
@@ -48,7 +50,11 @@ def with_role_options(command: Callable[..., None]) -> Callable[..., None]:
         roles = {role: {key.name: texts for key, texts in _taken(role, values)} for role in ROLES}
         command(**values, roles=roles)
 
-    parameters = [one for name, each in own.parameters.items() for one in (_parameters() if name == "roles" else (each,))]
+    parameters = [
+        one
+        for name, each in own.parameters.items()
+        for one in (_parameters() if name == "roles" else (each,))
+    ]
     run.__doc__ = command.__doc__
     run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  (as `inspect` documents)
     return run
@@ -83,7 +89,10 @@ def _parameters() -> Iterator[inspect.Parameter]:
             )
             kind: Any = list[str] if key.is_list or key.is_map else bool if is_bool else str
             yield inspect.Parameter(
-                key.parameter(role), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+                key.parameter(role),
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=Annotated[kind | None, option],
             )
 
 
@@ -105,7 +114,9 @@ def split_spec(role: Role, text: str) -> tuple[str, dict[str, list[str]]]:
             raise UnknownName("key", name, known, of=f"--{role}")
         if key.is_map != bool(dot):
             form = f"{name}.NAME=VALUE" if key.is_map else f"{name}=VALUE"
-            raise ConfigError(f"--{role} {plain_line(spec, 60)},{plain_line(part, 60)}: write {form}")
+            raise ConfigError(
+                f"--{role} {plain_line(spec, 60)},{plain_line(part, 60)}: write {form}"
+            )
         if name in found and not (key.is_list or key.is_map):
             raise ConfigError(f"--{role} {plain_line(spec, 60)}: the key {name} is given twice")
         found.setdefault(name, []).append(f"{inner}={value}" if key.is_map else value)
@@ -125,10 +136,15 @@ def fields_of(role: Role, flags: RoleTexts, own: RoleTexts) -> dict[str, Any]:
     for key in ROLE_KEYS:
         by_flag, by_key = flags.get(key.name, ()), own.get(key.name, ())
         if by_flag and by_key and role != "judge" and not (key.is_map or key.is_list):
-            raise ConfigError(f"{key.option(role)} and the key {key.name} behind --{role} say the same; leave one of them out")
+            raise ConfigError(
+                f"{key.option(role)} and the key {key.name} behind --{role} say the same; leave one of them out"
+            )
         if key.is_map and (by_flag or by_key):
             read = _MAPS[key.form]
-            fields[key.name] = {**read(key.option(role), by_flag), **read(f"--{role} ...,{key.name}", by_key)}
+            fields[key.name] = {
+                **read(key.option(role), by_flag),
+                **read(f"--{role} ...,{key.name}", by_key),
+            }
         elif key.is_list and (by_flag or by_key):
             fields[key.name] = tuple(by_key if by_key and role == "judge" else (*by_flag, *by_key))
         elif by_flag or by_key:
@@ -141,7 +157,10 @@ def fields_of(role: Role, flags: RoleTexts, own: RoleTexts) -> dict[str, Any]:
 
 
 def _json_map(option: str, texts: Sequence[str]) -> Mapping[str, Any]:
-    return {name: _json(option, name, text) for name, text in parse_options(texts, option, "NAME=JSON").items()}
+    return {
+        name: _json(option, name, text)
+        for name, text in parse_options(texts, option, "NAME=JSON").items()
+    }
 
 
 def _json(option: str, name: str, text: str) -> Any:

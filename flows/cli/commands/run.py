@@ -17,7 +17,13 @@ from flows.cli.commands.key_values import (
     parse_refused,
     parse_resources,
 )
-from flows.cli.commands.role_options import KEYS_HELP, RoleValues, fields_of, split_spec, with_role_options
+from flows.cli.commands.role_options import (
+    KEYS_HELP,
+    RoleValues,
+    fields_of,
+    split_spec,
+    with_role_options,
+)
 from flows.cli.completion import names_of
 from flows.cli.panels import COMPARISON, DATA, EMBEDDER, ENDPOINT, EXECUTION, QUALITY, PanelCommand
 from schemas.errors import ConfigError, UsageError
@@ -49,50 +55,92 @@ def run(
         ),
     ],
     model: Annotated[
-        str | None, typer.Argument(metavar="SUBJECT", help="The same as --subject.", autocompletion=names_of("models"))
+        str | None,
+        typer.Argument(
+            metavar="SUBJECT", help="The same as --subject.", autocompletion=names_of("models")
+        ),
     ] = None,
     subject: Annotated[
         str | None,
         typer.Option(
-            "--subject", "--model", metavar=_SPEC, help=f"The model under test: {MODEL_HELP}", autocompletion=names_of("models")
+            "--subject",
+            "--model",
+            metavar=_SPEC,
+            help=f"The model under test: {MODEL_HELP}",
+            autocompletion=names_of("models"),
         ),
     ] = None,
     simulator: Annotated[
-        str | None, typer.Option(metavar=_SPEC, help="Model that plays the user, where a setting needs one.")
+        str | None,
+        typer.Option(metavar=_SPEC, help="Model that plays the user, where a setting needs one."),
     ] = None,
     judge: Annotated[
         list[str] | None,
-        typer.Option(metavar=f"[RUBRIC=]{_SPEC}", help="Model that judges, by one rubric or by all; may be repeated."),
+        typer.Option(
+            metavar=f"[RUBRIC=]{_SPEC}",
+            help="Model that judges, by one rubric or by all; may be repeated.",
+        ),
     ] = None,
     *,
     roles: RoleValues,
     price: Annotated[
-        Price, typer.Option(metavar="IN OUT", help="USD per million input and output tokens.", rich_help_panel=ENDPOINT)
+        Price,
+        typer.Option(
+            metavar="IN OUT",
+            help="USD per million input and output tokens.",
+            rich_help_panel=ENDPOINT,
+        ),
     ] = None,
     simulator_price: Annotated[
-        Price, typer.Option(metavar="IN OUT", hidden=True, help="Like --price, for the simulator.", rich_help_panel=ENDPOINT)
+        Price,
+        typer.Option(
+            metavar="IN OUT",
+            hidden=True,
+            help="Like --price, for the simulator.",
+            rich_help_panel=ENDPOINT,
+        ),
     ] = None,
     judge_price: Annotated[
-        Price, typer.Option(metavar="IN OUT", hidden=True, help="Like --price, for the judges.", rich_help_panel=ENDPOINT)
+        Price,
+        typer.Option(
+            metavar="IN OUT",
+            hidden=True,
+            help="Like --price, for the judges.",
+            rich_help_panel=ENDPOINT,
+        ),
     ] = None,
     embedder_price: Annotated[
         float | None,
         typer.Option(
-            metavar="IN", min=0, hidden=True, help="USD per million tokens of embedded texts.", rich_help_panel=ENDPOINT
+            metavar="IN",
+            min=0,
+            hidden=True,
+            help="USD per million tokens of embedded texts.",
+            rich_help_panel=ENDPOINT,
         ),
     ] = None,
     embedder: Annotated[
         str | None,
         typer.Option(
-            metavar=_SPEC, help=f"Makes vectors of texts, where scores read them: {EMBEDDER_HELP}", rich_help_panel=EMBEDDER
+            metavar=_SPEC,
+            help=f"Makes vectors of texts, where scores read them: {EMBEDDER_HELP}",
+            rich_help_panel=EMBEDDER,
         ),
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(help="File or folder of raw data; the data staged before if none is named.", rich_help_panel=DATA),
+        typer.Option(
+            help="File or folder of raw data; the data staged before if none is named.",
+            rich_help_panel=DATA,
+        ),
     ] = None,
-    dataset_version: Annotated[str | None, typer.Option(help="Version of the data; `sample` comes with Parley.")] = None,
-    option: Annotated[list[str] | None, typer.Option(metavar="K=V", help="An option of the setting; may be repeated.")] = None,
+    dataset_version: Annotated[
+        str | None, typer.Option(help="Version of the data; `sample` comes with Parley.")
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="K=V", help="An option of the setting; may be repeated."),
+    ] = None,
     resource: Resources = None,
     templates: Annotated[
         str | None,
@@ -102,7 +150,10 @@ def run(
             rich_help_panel=DATA,
         ),
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Play only the first N problems; a later run may play more.")] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="Play only the first N problems; a later run may play more."),
+    ] = None,
     skip_missing_packages: Annotated[
         bool,
         typer.Option(
@@ -111,11 +162,18 @@ def run(
             rich_help_panel=DATA,
         ),
     ] = False,
-    samples: Annotated[int, typer.Option(min=1, help="Episodes of each dialogue, with seeds SEED, SEED+1, ...")] = 1,
+    samples: Annotated[
+        int, typer.Option(min=1, help="Episodes of each dialogue, with seeds SEED, SEED+1, ...")
+    ] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the first sample.", rich_help_panel=DATA)] = 0,
     concurrency: Annotated[int, typer.Option(min=1, help="Model requests in flight.")] = 64,
     workers: Annotated[
-        int, typer.Option(min=1, help="Dask worker processes, at most one for each episode.", rich_help_panel=EXECUTION)
+        int,
+        typer.Option(
+            min=1,
+            help="Dask worker processes, at most one for each episode.",
+            rich_help_panel=EXECUTION,
+        ),
     ] = 2,
     sandbox: Annotated[
         str | None,
@@ -129,23 +187,42 @@ def run(
     ca_file: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="PEM file of authorities that endpoints' certificates may be of, too.", rich_help_panel=EXECUTION
+            metavar="FILE",
+            help="PEM file of authorities that endpoints' certificates may be of, too.",
+            rich_help_panel=EXECUTION,
         ),
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option(help="Compare with this model or run, too: see `parley compare`.", rich_help_panel=COMPARISON)
+        str | None,
+        typer.Option(
+            help="Compare with this model or run, too: see `parley compare`.",
+            rich_help_panel=COMPARISON,
+        ),
     ] = None,
     max_fault_share: Annotated[
-        float, typer.Option(min=0, max=1, help="Withhold a run with a larger share of faults.", rich_help_panel=QUALITY)
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Withhold a run with a larger share of faults.",
+            rich_help_panel=QUALITY,
+        ),
     ] = 0.01,
     audit: Annotated[
         Literal["none", "sample", "all"],
         typer.Option(
-            help="Passes that are audited: run again with altered tests, which an earned pass fails.", rich_help_panel=QUALITY
+            help="Passes that are audited: run again with altered tests, which an earned pass fails.",
+            rich_help_panel=QUALITY,
         ),
     ] = "sample",
     max_forged_share: Annotated[
-        float, typer.Option(min=0, max=1, help="Withhold a run with a larger share of forged passes.", rich_help_panel=QUALITY)
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Withhold a run with a larger share of forged passes.",
+            rich_help_panel=QUALITY,
+        ),
     ] = 0.01,
     refused: Annotated[
         str,
@@ -156,7 +233,12 @@ def run(
         ),
     ] = "failed",
     fsync: Annotated[
-        bool, typer.Option("--fsync", help="Flush each write to the disk: safe against loss of power.", rich_help_panel=EXECUTION)
+        bool,
+        typer.Option(
+            "--fsync",
+            help="Flush each write to the disk: safe against loss of power.",
+            rich_help_panel=EXECUTION,
+        ),
     ] = False,
     resume: Annotated[
         str | None,
@@ -194,7 +276,9 @@ def run(
         ),
         simulator=simulator_request(simulator, asked, roles, _prices(simulator_price)),
         judges=judge_requests(judge or [], roles, _prices(judge_price)),
-        embedder=_request("embedder", embedder, roles, {"usd_per_million_input": embedder_price}) if embedder else None,
+        embedder=_request("embedder", embedder, roles, {"usd_per_million_input": embedder_price})
+        if embedder
+        else None,
         refused=parse_refused(refused),
         sandbox=sandbox or default_name(),
         concurrency=concurrency,
@@ -211,7 +295,9 @@ def run(
     for refuse_needless in (refuse_needless_judges, refuse_needless_embedder):
         refuse_needless(request)
     caps = parse_budget(budget or [])
-    evaluate(find_home(), [request], json_output, dry_run=dry_run, budget=caps, fail_on=fail_on or ())
+    evaluate(
+        find_home(), [request], json_output, dry_run=dry_run, budget=caps, fail_on=fail_on or ()
+    )
 
 
 def _one_subject(argument: str | None, option: str | None) -> str:
@@ -221,7 +307,9 @@ def _one_subject(argument: str | None, option: str | None) -> str:
         UsageError: neither names it, or both do.
     """
     if argument is not None and option is not None:
-        raise UsageError(f"the model under test is named twice: {argument} and --subject {option}. Leave one of them out")
+        raise UsageError(
+            f"the model under test is named twice: {argument} and --subject {option}. Leave one of them out"
+        )
     text = option if argument is None else argument
     if text is None:
         raise UsageError(f"no model under test. Name it by --subject SPEC: {MODEL_HELP}")
@@ -233,7 +321,11 @@ def _prices(price: Price) -> Mapping[str, Any]:
 
 
 def _request(
-    role: Role, text: str, roles: RoleValues, prices: Mapping[str, Any], also: Mapping[str, Any] = MappingProxyType({})
+    role: Role,
+    text: str,
+    roles: RoleValues,
+    prices: Mapping[str, Any],
+    also: Mapping[str, Any] = MappingProxyType({}),
 ) -> "ModelRequest":
     """Return the request for a role's model, of its spec with keys, its flags and what holds where these say nothing."""
     from tasks.planning.request import ModelRequest
@@ -242,7 +334,9 @@ def _request(
     return ModelRequest(**{**also, **prices, **fields_of(role, roles[role], own), "spec": spec})
 
 
-def judge_requests(given: Sequence[str], roles: RoleValues, prices: Mapping[str, Any]) -> "dict[str, ModelRequest]":
+def judge_requests(
+    given: Sequence[str], roles: RoleValues, prices: Mapping[str, Any]
+) -> "dict[str, ModelRequest]":
     """`[RUBRIC=]SPEC` arguments -> rubric, or the empty name for all others -> its judge.
 
     Raises:
@@ -254,7 +348,9 @@ def judge_requests(given: Sequence[str], roles: RoleValues, prices: Mapping[str,
         rubric, spec = (before, rest) if equals and ":" not in before else ("", text)
         if rubric in judges:
             named = f"the rubric {rubric!r}" if rubric else "all rubrics"
-            raise ConfigError(f"--judge names two models for {named}: {judges[rubric].spec} and {spec}")
+            raise ConfigError(
+                f"--judge names two models for {named}: {judges[rubric].spec} and {spec}"
+            )
         judges[rubric] = _request("judge", spec, roles, prices)
     return judges
 
@@ -266,7 +362,13 @@ def simulator_request(
     if text is None:
         return None
     is_model = split_spec("simulator", text)[0] == model.spec
-    return _request("simulator", text, roles, prices, {name: getattr(model, name) for name in _SHARED} if is_model else {})
+    return _request(
+        "simulator",
+        text,
+        roles,
+        prices,
+        {name: getattr(model, name) for name in _SHARED} if is_model else {},
+    )
 
 
 _SHARED = ("key_env", "headers", "messages", "profile", "ca_file", "revision", "serve")

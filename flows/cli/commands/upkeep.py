@@ -31,8 +31,12 @@ def add_to(app: typer.Typer) -> None:
 
 
 def publish(
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Make the warehouse anew from Parquet alone.")] = False,
-    migrate: Annotated[bool, typer.Option("--migrate", help="Update the files of an older Parley first.")] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Make the warehouse anew from Parquet alone.")
+    ] = False,
+    migrate: Annotated[
+        bool, typer.Option("--migrate", help="Update the files of an older Parley first.")
+    ] = False,
     set_aside: Annotated[
         bool,
         typer.Option(
@@ -53,19 +57,30 @@ def publish(
         counts = {"runs_loaded": report.n_runs_loaded, "rows": report.n_rows}
         print(json.dumps({"warehouse": str(report.path), **counts, "withheld": withheld}))
     else:
-        print(f"{report.path}: {report.n_runs_loaded} runs loaded, {report.n_rows} rows, {report.seconds:.1f} s")
+        print(
+            f"{report.path}: {report.n_runs_loaded} runs loaded, {report.n_rows} rows, {report.seconds:.1f} s"
+        )
     for one in report.withheld:
-        print(in_three_lines(f"parley: run {one.run_id} is withheld: {one.reason}"), file=sys.stderr)
+        print(
+            in_three_lines(f"parley: run {one.run_id} is withheld: {one.reason}"), file=sys.stderr
+        )
     if report.withheld:
         raise typer.Exit(3)
 
 
 def release(
     run: Annotated[
-        str, typer.Argument(help="A withheld run's id, or its beginning (`parley list runs`).", autocompletion=names_of("runs"))
+        str,
+        typer.Argument(
+            help="A withheld run's id, or its beginning (`parley list runs`).",
+            autocompletion=names_of("runs"),
+        ),
     ],
     because: Annotated[
-        str, typer.Option(help="Why the run's numbers may be read all the same; tables show the reason beside them.")
+        str,
+        typer.Option(
+            help="Why the run's numbers may be read all the same; tables show the reason beside them."
+        ),
     ],
     json_output: Json = False,
 ) -> None:
@@ -80,14 +95,23 @@ def release(
     made = done.release
     if json_output:
         still = done.still_withheld_because
-        print(json.dumps({**made.model_dump(), "published": still is None, "still_withheld_because": still}))
+        print(
+            json.dumps(
+                {**made.model_dump(), "published": still is None, "still_withheld_because": still}
+            )
+        )
     else:
-        state = "published" if done.still_withheld_because is None else "released, but not published"
+        state = (
+            "published" if done.still_withheld_because is None else "released, but not published"
+        )
         print(f"run {made.run_id[:12]}, {plain_line(made.model)} on {done.setting}: {state}")
         print(f"because: {plain_line(made.because, 500)}")
         print(in_three_lines(f"it was withheld: {made.withheld_reason}"))
     if done.still_withheld_because is not None:
-        print(in_three_lines(f"parley: run {made.run_id} is withheld: {done.still_withheld_because}"), file=sys.stderr)
+        print(
+            in_three_lines(f"parley: run {made.run_id} is withheld: {done.still_withheld_because}"),
+            file=sys.stderr,
+        )
         raise typer.Exit(3)
 
 
@@ -117,15 +141,25 @@ def start() -> None:
     from flows.orchestration.server import start_server
 
     found = start_server(find_home().path)
-    print(f"Prefect server: {found.ui_url} (pid {found.pid})\nFor prefect's own commands: export PREFECT_API_URL={found.api_url}")
+    print(
+        f"Prefect server: {found.ui_url} (pid {found.pid})\nFor prefect's own commands: export PREFECT_API_URL={found.api_url}"
+    )
 
 
 @server.command("stop")
-def stop(force: Annotated[bool, typer.Option("--force", help="End the server even while commands use it.")] = False) -> None:
+def stop(
+    force: Annotated[
+        bool, typer.Option("--force", help="End the server even while commands use it.")
+    ] = False,
+) -> None:
     """End this home's Prefect server."""
     from flows.orchestration.server import stop_server
 
-    print("stopped" if stop_server(find_home().path, force=force) else "no server of this home is running")
+    print(
+        "stopped"
+        if stop_server(find_home().path, force=force)
+        else "no server of this home is running"
+    )
 
 
 @server.command("status")
@@ -135,21 +169,36 @@ def status(json_output: Json = False) -> None:
 
     found = server_status(find_home().path)
     if json_output:
-        print(json.dumps(None if found is None else {"api_url": found.api_url, "ui_url": found.ui_url, "pid": found.pid}))
+        print(
+            json.dumps(
+                None
+                if found is None
+                else {"api_url": found.api_url, "ui_url": found.ui_url, "pid": found.pid}
+            )
+        )
     else:
         print("not running" if found is None else f"{found.ui_url} (pid {found.pid})")
 
 
 def doctor(
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Run reference solutions, and widen limits of CPU time on a slow machine.")
+        bool,
+        typer.Option(
+            "--calibrate",
+            help="Run reference solutions, and widen limits of CPU time on a slow machine.",
+        ),
     ] = False,
     data: Annotated[
         Path | None,
-        typer.Option(help="With --calibrate: folder of published references (JSONL); the bundled references if none is named."),
+        typer.Option(
+            help="With --calibrate: folder of published references (JSONL); the bundled references if none is named."
+        ),
     ] = None,
     sandbox: Annotated[
-        str | None, typer.Option(help="With --calibrate: sandbox for the references; the default one if none is named.")
+        str | None,
+        typer.Option(
+            help="With --calibrate: sandbox for the references; the default one if none is named."
+        ),
     ] = None,
     json_output: Json = False,
 ) -> None:
@@ -173,7 +222,9 @@ def doctor(
         from flows.text.results import print_rows
 
         marks = {True: "ok", False: "MISSING", None: "optional, missing"}
-        print_rows("", ("what", "state", "detail"), [(f.what, marks[f.ok], f.detail) for f in findings])
+        print_rows(
+            "", ("what", "state", "detail"), [(f.what, marks[f.ok], f.detail) for f in findings]
+        )
     if any(f.ok is False for f in findings):
         raise typer.Exit(1)
 
@@ -186,7 +237,9 @@ def _calibrate(data: Path | None, sandbox: str | None, json_output: bool) -> Non
 
     done = calibrate(find_home(), sandbox or default_name(), data)
     if json_output:
-        print(json.dumps({**asdict(done.measured), "factor": done.kept.factor if done.kept else None}))
+        print(
+            json.dumps({**asdict(done.measured), "factor": done.kept.factor if done.kept else None})
+        )
     else:
         print(plain_text(calibrated_text(done)))
     if done.kept is None:

@@ -18,7 +18,9 @@ from tasks.storage.owed import read_episodes
 from tasks.storage.parquet_store import Lake
 
 
-def build(home: Home, what: str, run_ids: Sequence[str], model: str | None, out: Path, *, replace: bool) -> tuple[str, ...]:
+def build(
+    home: Home, what: str, run_ids: Sequence[str], model: str | None, out: Path, *, replace: bool
+) -> tuple[str, ...]:
     """Make the files of `what` from the named runs, or from the latest finished run of each setting of a model.
 
     Args:
@@ -36,41 +38,67 @@ def build(home: Home, what: str, run_ids: Sequence[str], model: str | None, out:
         raise UnknownName("build", what, sorted(known), "`parley list builds` shows them")
     benchmark, made = known[what]
     if bool(run_ids) == bool(model):
-        raise UsageError(f"parley build {what} is made from runs: name them by --run RUN, or their model by --model MODEL")
+        raise UsageError(
+            f"parley build {what} is made from runs: name them by --run RUN, or their model by --model MODEL"
+        )
     lake = Lake(home.lake)
-    records = _named(lake, benchmark, made, run_ids) if run_ids else _latest(lake, benchmark, made, model or "")
+    records = (
+        _named(lake, benchmark, made, run_ids)
+        if run_ids
+        else _latest(lake, benchmark, made, model or "")
+    )
     with new_folder(out.resolve(), lambda path: made.owns(path.name), replace=replace) as folder:
         return tuple(made.write([_finished_run(lake, record) for record in records], folder))
 
 
-def _named(lake: Lake, benchmark: Benchmark, made: Build, run_ids: Sequence[str]) -> list[RunRecord]:
+def _named(
+    lake: Lake, benchmark: Benchmark, made: Build, run_ids: Sequence[str]
+) -> list[RunRecord]:
     records: dict[str, RunRecord] = {}
     for record in (find_run(lake, run_id) for run_id in run_ids):
         if record.setting not in _full_settings(benchmark, made):
             wanted = ", ".join(_full_settings(benchmark, made))
-            raise UsageError(f"run {record.run_id} is of {record.setting}; this is built from {wanted}")
+            raise UsageError(
+                f"run {record.run_id} is of {record.setting}; this is built from {wanted}"
+            )
         if record.status != "finished":
-            raise UsageError(f"run {record.run_id} is {record.status}, not finished: finish it by `parley run` first")
+            raise UsageError(
+                f"run {record.run_id} is {record.status}, not finished: finish it by `parley run` first"
+            )
         other = records.setdefault(record.setting, record)
         if other.run_id != record.run_id:
-            raise UsageError(f"runs {other.run_id} and {record.run_id} are both of {record.setting}: name one of them")
+            raise UsageError(
+                f"runs {other.run_id} and {record.run_id} are both of {record.setting}: name one of them"
+            )
     return list(records.values())
 
 
 def _latest(lake: Lake, benchmark: Benchmark, made: Build, model: str) -> list[RunRecord]:
     settings = _full_settings(benchmark, made)
-    rows = [row for row in lake.read("runs", RunRecord, benchmark=benchmark.name) if row.setting in settings]
+    rows = [
+        row
+        for row in lake.read("runs", RunRecord, benchmark=benchmark.name)
+        if row.setting in settings
+    ]
     models = {row.model for row in rows if model in (row.model, row.model.partition(":")[2])}
     if len(models) > 1:
-        raise UsageError(f"several models are called {model!r}: {', '.join(sorted(models))}. Name one of them in full")
+        raise UsageError(
+            f"several models are called {model!r}: {', '.join(sorted(models))}. Name one of them in full"
+        )
     of_model = [row for row in rows if row.model in models]
     if not of_model:
-        raise UnknownName(f"model with runs of {benchmark.name}", model, sorted({row.model for row in rows}))
+        raise UnknownName(
+            f"model with runs of {benchmark.name}", model, sorted({row.model for row in rows})
+        )
     latest: dict[str, RunRecord] = {}
-    for row in sorted((row for row in of_model if row.status == "finished"), key=lambda row: row.finished_at):
+    for row in sorted(
+        (row for row in of_model if row.status == "finished"), key=lambda row: row.finished_at
+    ):
         latest[row.setting] = row
     if not latest:
-        raise UsageError(f"no run of {model} is finished ({', '.join(f'{row.run_id}: {row.status}' for row in of_model)})")
+        raise UsageError(
+            f"no run of {model} is finished ({', '.join(f'{row.run_id}: {row.status}' for row in of_model)})"
+        )
     return [latest[setting] for setting in settings if setting in latest]
 
 
@@ -84,10 +112,16 @@ def _finished_run(lake: Lake, record: RunRecord) -> FinishedRun:
 
     def episodes() -> list[Episode]:
         members = lake.read("run_episodes", RunEpisode, **keys, run_id=record.run_id)
-        return list(read_episodes(lake, record.benchmark, record.model, [m.episode_id for m in members]).values())
+        return list(
+            read_episodes(
+                lake, record.benchmark, record.model, [m.episode_id for m in members]
+            ).values()
+        )
 
     def problems() -> dict[str, Problem]:
-        found = lake.read("problems", Problem, benchmark=record.benchmark, dataset_version=record.dataset_version)
+        found = lake.read(
+            "problems", Problem, benchmark=record.benchmark, dataset_version=record.dataset_version
+        )
         return {problem.problem_id: problem for problem in found}
 
     spec = RunSpec.model_validate_json(record.spec_json)

@@ -38,7 +38,12 @@ def export_dataset(home: Home, run_ids: Sequence[str], out: Path) -> int:
     import duckdb
 
     lake = Lake(home.lake)
-    published = [row[0] for row in query(home.path, "select run_id from runs where status = 'finished' order by run_id")[1]]
+    published = [
+        row[0]
+        for row in query(
+            home.path, "select run_id from runs where status = 'finished' order by run_id"
+        )[1]
+    ]
     wanted = [find_run(lake, run_id).run_id for run_id in run_ids] or published
     for run_id in wanted:
         if run_id not in published:
@@ -51,7 +56,9 @@ def export_dataset(home: Home, run_ids: Sequence[str], out: Path) -> int:
             counts = {table: _write(connection, table, wanted, folder / table) for table in TABLES}
             (folder / "README.md").write_text(_card(home, wanted, counts), encoding="utf-8")
     except duckdb.Error as error:
-        raise UsageError(f"{warehouse_path(home.path)} cannot be read: {error}. `parley publish` brings it up to date") from error
+        raise UsageError(
+            f"{warehouse_path(home.path)} cannot be read: {error}. `parley publish` brings it up to date"
+        ) from error
     finally:
         connection.close()
     return sum(counts.values())
@@ -64,7 +71,9 @@ def _write(connection: Any, table: str, run_ids: Sequence[str], folder: Path) ->
     folder.mkdir()
     columns = _OWN.get(table, "*")
     statement = f"select {columns} from {identifier(table)} where list_contains($runs::varchar[], run_id) order by all"
-    batches = connection.sql(statement, params={"runs": list(run_ids)}).to_arrow_reader(_ROWS_AT_ONCE)
+    batches = connection.sql(statement, params={"runs": list(run_ids)}).to_arrow_reader(
+        _ROWS_AT_ONCE
+    )
     n_rows = 0
     with pq.ParquetWriter(folder / "part-00000.parquet", batches.schema) as writer:
         for batch in batches:
@@ -79,15 +88,27 @@ def _card(home: Home, run_ids: Sequence[str], counts: Mapping[str, int]) -> str:
 
     from flows.text.results import result_markdown
 
-    configs: list[dict[str, object]] = [{"config_name": table, "data_files": f"{table}/*.parquet"} for table in TABLES]
+    configs: list[dict[str, object]] = [
+        {"config_name": table, "data_files": f"{table}/*.parquet"} for table in TABLES
+    ]
     configs[0]["default"] = True
-    head = {"pretty_name": "Results of Parley", "tags": ["evaluation", "code", "multi-turn"], "configs": configs}
-    columns, rows = query(home.path, "select run_id, benchmark, setting, dataset_version, model from runs")
+    head = {
+        "pretty_name": "Results of Parley",
+        "tags": ["evaluation", "code", "multi-turn"],
+        "configs": configs,
+    }
+    columns, rows = query(
+        home.path, "select run_id, benchmark, setting, dataset_version, model from runs"
+    )
     told = [dict(zip(columns, row, strict=True)) for row in rows]
     shown = [one for one in told if one["run_id"] in run_ids]
     lines = ["| run | setting | data | model |", "| --- | --- | --- | --- |"]
     lines += [
-        "| " + " | ".join(markdown_cell(one[name]) for name in ("run_id", "setting", "dataset_version", "model")) + " |"
+        "| "
+        + " | ".join(
+            markdown_cell(one[name]) for name in ("run_id", "setting", "dataset_version", "model")
+        )
+        + " |"
         for one in sorted(shown, key=lambda one: (one["setting"], one["model"], one["run_id"]))
     ]
     tables = [f"- `{table}`, {counts[table]} rows: {text}" for table, text in TABLES.items()]

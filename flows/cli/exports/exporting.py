@@ -37,7 +37,13 @@ def export_recording(home: Home, run_id: str, out: Path) -> int:
     """
     lake = Lake(home.lake)
     record = find_run(lake, run_id)
-    members = lake.read("run_episodes", RunEpisode, benchmark=record.benchmark, model=record.model, run_id=record.run_id)
+    members = lake.read(
+        "run_episodes",
+        RunEpisode,
+        benchmark=record.benchmark,
+        model=record.model,
+        run_id=record.run_id,
+    )
     episodes = read_episodes(lake, record.benchmark, record.model, [m.episode_id for m in members])
     if not episodes:
         raise UsageError(f"run {record.run_id} holds no answers yet")
@@ -45,10 +51,16 @@ def export_recording(home: Home, run_id: str, out: Path) -> int:
     def answers() -> Iterator[RecordedAnswer]:
         for member in members:
             episode = episodes[member.episode_id]
-            own = (step for step in episode.steps if step.role is Role.ASSISTANT and not step.is_scripted)
+            own = (
+                step
+                for step in episode.steps
+                if step.role is Role.ASSISTANT and not step.is_scripted
+            )
             for turn, steps in groupby(own, key=lambda step: step.turn):
                 for number, step in enumerate(steps):
-                    yield RecordedAnswer(episode.dialog_id, turn, step.content, member.sample, number, step.calls)
+                    yield RecordedAnswer(
+                        episode.dialog_id, turn, step.content, member.sample, number, step.calls
+                    )
 
     return write_recording(out, answers())
 
@@ -65,7 +77,10 @@ def find_export(what: str) -> Export | FolderExport:
             if found := results.exports.get(name) or results.folders.get(name):
                 return found
     offered = ((b, BENCHMARKS.load(b).results) for b in BENCHMARKS.names())
-    known = (RECORDING, *(f"{b}-{name}" for b, results in offered for name in (*results.exports, *results.folders)))
+    known = (
+        RECORDING,
+        *(f"{b}-{name}" for b, results in offered for name in (*results.exports, *results.folders)),
+    )
     raise UnknownName("export", what, known, "`parley export --help` explains them")
 
 
@@ -87,7 +102,9 @@ def export_folder(home: Home, what: str, run_id: str, out: Path) -> int:
     lake = Lake(home.lake)
     record = find_run(lake, run_id)
     if record.status == "incomplete":
-        raise UsageError(f"run {record.run_id} is not finished: type its command again, then export it")
+        raise UsageError(
+            f"run {record.run_id} is not finished: type its command again, then export it"
+        )
     with new_folder(out, lambda path: False, replace=False) as folder:
         return write_files(folder, export.files(_whole_run(lake, record)))
 
@@ -101,10 +118,20 @@ def write_files(folder: Path, files: Iterable[tuple[str, bytes]]) -> int:
     written = set[str]()
     for name, content in files:
         place = PurePosixPath(name)
-        if place.is_absolute() or ".." in place.parts or not place.name or "\\" in name or "\0" in name:
-            raise UsageError(f"a file of the export is called {name!r}, which is no place in its folder. Nothing is written")
+        if (
+            place.is_absolute()
+            or ".." in place.parts
+            or not place.name
+            or "\\" in name
+            or "\0" in name
+        ):
+            raise UsageError(
+                f"a file of the export is called {name!r}, which is no place in its folder. Nothing is written"
+            )
         if str(place) in written:
-            raise UsageError(f"two files of the export are called {name!r}, and one would replace the other. Nothing is written")
+            raise UsageError(
+                f"two files of the export are called {name!r}, and one would replace the other. Nothing is written"
+            )
         written.add(str(place))
         path = folder / place
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,7 +145,9 @@ def _whole_run(lake: Lake, record: RunRecord) -> WholeRun:
     members = lake.read("run_episodes", RunEpisode, **keys)
     episodes = read_episodes(lake, record.benchmark, record.model, [m.episode_id for m in members])
     wanted = {episode.row_digest for episode in episodes.values()}
-    dialogs = lake.read("dialogs", Dialog, benchmark=record.benchmark, dataset_version=record.dataset_version)
+    dialogs = lake.read(
+        "dialogs", Dialog, benchmark=record.benchmark, dataset_version=record.dataset_version
+    )
     return WholeRun(
         spec=spec,
         dialogs={dialog.row_digest: dialog for dialog in dialogs if dialog.row_digest in wanted},
@@ -154,7 +183,9 @@ def export_table(home: Home, what: str, run_ids: Sequence[str], out: Path) -> in
 def check_format(out: Path) -> None:
     """Refuse a name of a table that ends otherwise than in `.csv`, `.json` or `.jsonl`. Raises ConfigError."""
     if out.suffix not in FORMATS:
-        raise ConfigError(f"--out {out}: a table is written as one of {', '.join(FORMATS)}, by the name's ending")
+        raise ConfigError(
+            f"--out {out}: a table is written as one of {', '.join(FORMATS)}, by the name's ending"
+        )
 
 
 def write_table(found: Rows, out: Path) -> int:

@@ -24,7 +24,12 @@ from tasks.storage.parquet_store import Lake
 from warehouse.connect import query
 
 NAME = "inspect"
-_STOPS = {"stop": "stop", "length": "max_tokens", "content_filter": "content_filter", "tool_calls": "tool_calls"}
+_STOPS = {
+    "stop": "stop",
+    "length": "max_tokens",
+    "content_filter": "content_filter",
+    "tool_calls": "tool_calls",
+}
 TESTS = "tests"
 """Name of the score that holds the tests of a sample: how many ended in each way, with their output."""
 
@@ -36,17 +41,23 @@ def export_inspect(home: Home, run_ids: Sequence[str], out: Path) -> int:
         UsageError: inspect_ai is not installed, no such run, an unfinished one, or a folder that holds files.
     """
     if find_spec("inspect_ai") is None:
-        raise UsageError("inspect_ai is not installed: make inspect, or pip install 'parley-eval[inspect]'")
+        raise UsageError(
+            "inspect_ai is not installed: make inspect, or pip install 'parley-eval[inspect]'"
+        )
     lake = Lake(home.lake)
     records = [find_run(lake, run_id) for run_id in run_ids]
     for record in records:
         if record.status == "incomplete":
-            raise UsageError(f"run {record.run_id} is not finished: type its command again, then export it")
+            raise UsageError(
+                f"run {record.run_id} is not finished: type its command again, then export it"
+            )
     n_samples = 0
     with new_folder(out, lambda path: False, replace=False) as folder:
         for record in records:
             log = _Log(home, lake, record).made()
-            import_module("inspect_ai.log").write_eval_log(log, str(folder / _file_name(record)), format="eval")
+            import_module("inspect_ai.log").write_eval_log(
+                log, str(folder / _file_name(record)), format="eval"
+            )
             n_samples += len(log.samples)
     return n_samples
 
@@ -64,10 +75,17 @@ class _Log:
         self._home, self._lake, self._record = home, lake, record
         self._spec = RunSpec.model_validate_json(record.spec_json)
         self._log, self._model = import_module("inspect_ai.log"), import_module("inspect_ai.model")
-        self._scorer, self._tool = import_module("inspect_ai.scorer"), import_module("inspect_ai.tool")
+        self._scorer, self._tool = (
+            import_module("inspect_ai.scorer"),
+            import_module("inspect_ai.tool"),
+        )
 
     def made(self) -> Any:
-        keys = {"benchmark": self._record.benchmark, "model": self._record.model, "run_id": self._record.run_id}
+        keys = {
+            "benchmark": self._record.benchmark,
+            "model": self._record.model,
+            "run_id": self._record.run_id,
+        }
         members = self._lake.read("run_episodes", RunEpisode, **keys)
         ids = [member.episode_id for member in members]
         episodes = read_episodes(self._lake, self._record.benchmark, self._record.model, ids)
@@ -76,8 +94,15 @@ class _Log:
         ratings = _by_episode(self._lake.read("judge_verdicts", JudgeVerdict, **keys))
         found = [episodes[one] for one in ids if one in episodes]
         samples = [
-            self._sample(one, scores.get(one.episode_id, ()), tests.get(one.episode_id, ()), ratings.get(one.episode_id, ()))
-            for one in sorted(found, key=lambda episode: (episode.problem_id, episode.dialog_id, episode.sample))
+            self._sample(
+                one,
+                scores.get(one.episode_id, ()),
+                tests.get(one.episode_id, ()),
+                ratings.get(one.episode_id, ()),
+            )
+            for one in sorted(
+                found, key=lambda episode: (episode.problem_id, episode.dialog_id, episode.sample)
+            )
         ]
         record, log = self._record, self._log
         usage = self._usage_of(found, (one for rows in ratings.values() for one in rows))
@@ -85,40 +110,66 @@ class _Log:
             status="success",
             eval=self._eval(sorted({episode.dialog_id for episode in found})),
             results=self._results(len(samples), sum(episode.is_final for episode in found)),
-            stats=log.EvalStats(started_at=record.started_at, completed_at=record.finished_at, **usage),
+            stats=log.EvalStats(
+                started_at=record.started_at, completed_at=record.finished_at, **usage
+            ),
             samples=samples,
         )
 
     def _eval(self, dialogs: list[str]) -> Any:
         record, log = self._record, self._log
-        facts = ("night_id", "revision", "sandbox", "isolated", "withheld_reason", "n_infra", "n_unscored", "task_share")
+        facts = (
+            "night_id",
+            "revision",
+            "sandbox",
+            "isolated",
+            "withheld_reason",
+            "n_infra",
+            "n_unscored",
+            "task_share",
+        )
         return log.EvalSpec(
             run_id=record.run_id,
             created=record.started_at,
             task=record.setting,
             task_id=record.run_id,
             task_args=dict(self._spec.episode_options + self._spec.scoring_options),
-            dataset=log.EvalDataset(name=record.dataset_version, samples=len(dialogs), sample_ids=list(dialogs)),
+            dataset=log.EvalDataset(
+                name=record.dataset_version, samples=len(dialogs), sample_ids=list(dialogs)
+            ),
             model=_inspect_name(record.model),
             config=log.EvalConfig(epochs=record.samples),
             packages={"parley-eval": record.parley_version},
-            metadata={name: getattr(record, name) for name in facts} | {"spec": json.loads(record.spec_json)},
+            metadata={name: getattr(record, name) for name in facts}
+            | {"spec": json.loads(record.spec_json)},
         )
 
     def _results(self, n_samples: int, n_final: int) -> Any:
         """The leaderboard's rows of a published run; a withheld run has none."""
         log = self._log
         published = self._home.warehouse.exists()
-        columns, rows = query(self._home.path, _LEADERBOARD, {"run": self._record.run_id}) if published else ((), [])
+        columns, rows = (
+            query(self._home.path, _LEADERBOARD, {"run": self._record.run_id})
+            if published
+            else ((), [])
+        )
         scores: list[Any] = []
         for row in (dict(zip(columns, values, strict=True)) for values in rows):
-            known = {name: value for name, value in row.items() if name != "metric" and value is not None}
-            metrics = {name: log.EvalMetric(name=name, value=value) for name, value in known.items()}
+            known = {
+                name: value for name, value in row.items() if name != "metric" and value is not None
+            }
+            metrics = {
+                name: log.EvalMetric(name=name, value=value) for name, value in known.items()
+            }
             scores.append(log.EvalScore(name=row["metric"], scorer=row["metric"], metrics=metrics))
         return log.EvalResults(total_samples=n_samples, completed_samples=n_final, scores=scores)
 
     def _sample(
-        self, episode: Episode, scores: Sequence[Score], tests: Sequence[TestVerdict], ratings: Sequence[JudgeVerdict]
+        self,
+        episode: Episode,
+        scores: Sequence[Score],
+        tests: Sequence[TestVerdict],
+        ratings: Sequence[JudgeVerdict],
     ) -> Any:
         said = list(self._messages(episode))
         messages = [message for _, message in said]
@@ -131,9 +182,24 @@ class _Log:
             error=episode.error,
         )
         faulty = episode.stop_reason is StopReason.INFRA and episode.error is not None
-        error = {"message": episode.error, "traceback": "", "traceback_ansi": ""} if faulty else None
-        hidden = [{"turn": s.turn, "content": s.content} for s in episode.steps if s.kind is StepKind.ARTIFACT]
-        facts = ("episode_id", "problem_id", "dialog_id", "attempt", "seed", "started_at", "finished_at", "row_digest")
+        error = (
+            {"message": episode.error, "traceback": "", "traceback_ansi": ""} if faulty else None
+        )
+        hidden = [
+            {"turn": s.turn, "content": s.content}
+            for s in episode.steps
+            if s.kind is StepKind.ARTIFACT
+        ]
+        facts = (
+            "episode_id",
+            "problem_id",
+            "dialog_id",
+            "attempt",
+            "seed",
+            "started_at",
+            "finished_at",
+            "row_digest",
+        )
         return self._log.EvalSample(
             id=episode.dialog_id,
             epoch=episode.sample + 1,
@@ -147,7 +213,11 @@ class _Log:
                 **{name: getattr(episode, name) for name in facts},
                 "stop_reason": episode.stop_reason.value,
                 "paid_by_run_id": episode.run_id,
-                "unscored": [one.model_dump(mode="json", include=_UNSCORED) for one in scores if one.value is None],
+                "unscored": [
+                    one.model_dump(mode="json", include=_UNSCORED)
+                    for one in scores
+                    if one.value is None
+                ],
                 "artifacts": hidden,
             },
             error=error,
@@ -175,7 +245,9 @@ class _Log:
                 tools=[],
                 tool_choice="auto",
                 config=self._model.GenerateConfig(),
-                output=self._model.ModelOutput(model=name, choices=[choice], usage=self._tokens([step]), time=step.latency_s),
+                output=self._model.ModelOutput(
+                    model=name, choices=[choice], usage=self._tokens([step]), time=step.latency_s
+                ),
             )
             new = []
             waited += step.latency_s or 0.0
@@ -189,14 +261,20 @@ class _Log:
         told, said = sum(a or 0 for a, _ in counts), sum(b or 0 for _, b in counts)
         of_thoughts = None if None in thoughts else sum(one or 0 for one in thoughts)
         return self._model.ModelUsage(
-            input_tokens=told, output_tokens=said, total_tokens=told + said, reasoning_tokens=of_thoughts
+            input_tokens=told,
+            output_tokens=said,
+            total_tokens=told + said,
+            reasoning_tokens=of_thoughts,
         )
 
     def _content(self, step: Step) -> Any:
         """Return an answer's text; with the model's thoughts before it, as Inspect keeps them, where there are any."""
         if not step.reasoning:
             return step.content
-        return [self._model.ContentReasoning(reasoning=step.reasoning), self._model.ContentText(text=step.content)]
+        return [
+            self._model.ContentReasoning(reasoning=step.reasoning),
+            self._model.ContentText(text=step.content),
+        ]
 
     def _messages(self, episode: Episode) -> Iterator[tuple[Step, Any]]:
         """All steps but artifacts, which nobody was shown: these are metadata."""
@@ -206,11 +284,19 @@ class _Log:
             if step.kind is StepKind.ARTIFACT:
                 continue
             if step.kind is StepKind.OBSERVATION or step.role is Role.TOOL:
-                yield step, model.ChatMessageTool(content=step.content, tool_call_id=step.call_id, **named)
+                yield (
+                    step,
+                    model.ChatMessageTool(content=step.content, tool_call_id=step.call_id, **named),
+                )
             elif step.role is Role.ASSISTANT:
                 calls = [self._call(one.call_id, one.name, one.arguments) for one in step.calls]
                 content = self._content(step)
-                yield step, model.ChatMessageAssistant(content=content, tool_calls=calls or None, source="generate", **named)
+                yield (
+                    step,
+                    model.ChatMessageAssistant(
+                        content=content, tool_calls=calls or None, source="generate", **named
+                    ),
+                )
             elif step.role is Role.SYSTEM:
                 yield step, model.ChatMessageSystem(content=step.content, **named)
             else:
@@ -222,7 +308,9 @@ class _Log:
         except ValueError as error:
             parsed, fault = None, str(error)
         known = parsed if isinstance(parsed, dict) else {"arguments": arguments}
-        return self._tool.ToolCall(id=call_id, function=name, arguments=known, type="function", parse_error=fault)
+        return self._tool.ToolCall(
+            id=call_id, function=name, arguments=known, type="function", parse_error=fault
+        )
 
     def _scores(
         self, scores: Sequence[Score], tests: Sequence[TestVerdict], ratings: Sequence[JudgeVerdict]
@@ -234,32 +322,69 @@ class _Log:
             values = [one.value for one in rows if one.value is not None]
             if values:
                 told = [
-                    one.model_dump(mode="json", include={"turn", "instruction_id", "value", "unscored_reason"}) for one in rows
+                    one.model_dump(
+                        mode="json", include={"turn", "instruction_id", "value", "unscored_reason"}
+                    )
+                    for one in rows
                 ]
-                yield metric, made(value=sum(values) / len(values), metadata={"values": told, "n": len(values)})
+                yield (
+                    metric,
+                    made(
+                        value=sum(values) / len(values), metadata={"values": told, "n": len(values)}
+                    ),
+                )
         if tests:
-            counted = {outcome.value: sum(one.outcome is outcome for one in tests) for outcome in Outcome}
-            fields = {"turn", "instruction_id", "outcome", "reason", "detail", "duration_s", "n_cases", "n_passed"}
-            output = "\n\n".join(f"turn {t.turn}, {t.instruction_id}: {t.outcome.value}\n{t.detail}".strip() for t in tests)
+            counted = {
+                outcome.value: sum(one.outcome is outcome for one in tests) for outcome in Outcome
+            }
+            fields = {
+                "turn",
+                "instruction_id",
+                "outcome",
+                "reason",
+                "detail",
+                "duration_s",
+                "n_cases",
+                "n_passed",
+            }
+            output = "\n\n".join(
+                f"turn {t.turn}, {t.instruction_id}: {t.outcome.value}\n{t.detail}".strip()
+                for t in tests
+            )
             rows = [one.model_dump(mode="json", include=fields) for one in tests]
             yield TESTS, made(value=counted, explanation=output, metadata={"tests": rows})
         for rubric in dict.fromkeys(one.rubric for one in ratings):
             rated = [one for one in ratings if one.rubric == rubric]
-            told = [one.model_dump(mode="json", exclude={"run_id", "benchmark", "model", "episode_id"}) for one in rated]
+            told = [
+                one.model_dump(mode="json", exclude={"run_id", "benchmark", "model", "episode_id"})
+                for one in rated
+            ]
             in_turns = len({one.turn for one in rated}) > 1
-            names = [f"turn {one.turn}: {one.dimension}" if in_turns else one.dimension for one in rated]
-            values = {name: one.label if one.value is None else one.value for name, one in zip(names, rated, strict=True)}
+            names = [
+                f"turn {one.turn}: {one.dimension}" if in_turns else one.dimension for one in rated
+            ]
+            values = {
+                name: one.label if one.value is None else one.value
+                for name, one in zip(names, rated, strict=True)
+            }
             known = {name: value for name, value in values.items() if value is not None}
             if known:
                 reasons = "\n\n".join(dict.fromkeys(one.raw for one in rated if one.raw))
-                yield f"judge {rubric}".strip(), made(value=known, explanation=reasons, metadata={"ratings": told})
+                yield (
+                    f"judge {rubric}".strip(),
+                    made(value=known, explanation=reasons, metadata={"ratings": told}),
+                )
 
-    def _usage_of(self, episodes: Sequence[Episode], ratings: Iterable[JudgeVerdict]) -> dict[str, dict[str, Any]]:
+    def _usage_of(
+        self, episodes: Sequence[Episode], ratings: Iterable[JudgeVerdict]
+    ) -> dict[str, dict[str, Any]]:
         """Tokens by model and by role (`subject`, `simulator`, `judge RUBRIC`), each under the name of its field.
 
         A role with an answer that nobody counted has none, and neither has its model: a part of a sum is no sum.
         """
-        judgements = {(one.rubric, one.judge, one.judgement_id): one for one in ratings if one.n_calls}
+        judgements = {
+            (one.rubric, one.judge, one.judgement_id): one for one in ratings if one.n_calls
+        }
         steps = [step for one in episodes for step in one.steps if step.n_calls]
         simulator = self._spec.simulator.label if self._spec.simulator else ""
         calls: dict[tuple[str, str], list[Step | JudgeVerdict]] = {}
@@ -272,12 +397,20 @@ class _Log:
             calls.setdefault((f"judge {rubric}", judge), []).append(one)
         by_role, by_model = _grouped(calls, 0), _grouped(calls, 1)
         return {
-            "role_usage": {name: found for name, of in by_role.items() if (found := self._tokens(of))},
-            "model_usage": {_inspect_name(name): found for name, of in by_model.items() if (found := self._tokens(of))},
+            "role_usage": {
+                name: found for name, of in by_role.items() if (found := self._tokens(of))
+            },
+            "model_usage": {
+                _inspect_name(name): found
+                for name, of in by_model.items()
+                if (found := self._tokens(of))
+            },
         }
 
 
-def _grouped(calls: Mapping[tuple[str, str], Sequence[Step | JudgeVerdict]], at: int) -> dict[str, list[Step | JudgeVerdict]]:
+def _grouped(
+    calls: Mapping[tuple[str, str], Sequence[Step | JudgeVerdict]], at: int
+) -> dict[str, list[Step | JudgeVerdict]]:
     found: dict[str, list[Step | JudgeVerdict]] = {}
     for names, members in calls.items():
         found.setdefault(names[at], []).extend(members)

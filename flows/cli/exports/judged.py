@@ -44,10 +44,15 @@ def export_judgements(home: Home, run_id: str, out: Path) -> int:
     record = find_run(lake, run_id)
     keys = {"benchmark": record.benchmark, "model": record.model, "run_id": record.run_id}
     episodes = read_episodes(
-        lake, record.benchmark, record.model, [m.episode_id for m in lake.read("run_episodes", RunEpisode, **keys)]
+        lake,
+        record.benchmark,
+        record.model,
+        [m.episode_id for m in lake.read("run_episodes", RunEpisode, **keys)],
     )
     answers = {
-        (row.rubric, episodes[row.episode_id].dialog_id, row.turn, row.sample): row.raw or row.answer_json or ""
+        (row.rubric, episodes[row.episode_id].dialog_id, row.turn, row.sample): row.raw
+        or row.answer_json
+        or ""
         for row in lake.read("judge_verdicts", JudgeVerdict, **keys)
         if row.episode_id in episodes and row.unscored_reason not in ("infra", "judge_silent")
     }
@@ -56,7 +61,9 @@ def export_judgements(home: Home, run_id: str, out: Path) -> int:
 
     def lines() -> Iterator[RecordedAnswer]:
         for (rubric, dialog_id, turn, sample), content in sorted(answers.items()):
-            yield RecordedAnswer(dialog_id, turn, content, sample, rubric=rubric, benchmark=record.benchmark)
+            yield RecordedAnswer(
+                dialog_id, turn, content, sample, rubric=rubric, benchmark=record.benchmark
+            )
 
     return write_recording(out, lines())
 
@@ -88,16 +95,35 @@ def rating_sheet(home: Home, run_ids: Sequence[str], draw: Draw) -> Rows:
         raise UsageError("a rating sheet takes runs of one benchmark: name them by --run RUN")
     rubric = _rubric(records[0].benchmark, draw.rubric)
     drawn = sorted(
-        {one.episode.episode_id: one for record in records for one in _dialogues(lake, record)}.values(),
+        {
+            one.episode.episode_id: one for record in records for one in _dialogues(lake, record)
+        }.values(),
         key=lambda one: content_id([draw.seed, one.episode.episode_id]),
     )[: draw.limit]
     if not drawn:
-        raise UsageError(f"{', '.join(run_ids)}: no finished dialogue to rate. See `parley list runs`")
+        raise UsageError(
+            f"{', '.join(run_ids)}: no finished dialogue to rate. See `parley list runs`"
+        )
     dimensions = tuple(scales_of({rubric.name: rubric})[rubric.name])
-    columns = ("episode_id", "turn", "rubric", "rater", *(f"{SHEET_VALUE}{name}" for name in dimensions), "dialogue_id", "shown")
+    columns = (
+        "episode_id",
+        "turn",
+        "rubric",
+        "rater",
+        *(f"{SHEET_VALUE}{name}" for name in dimensions),
+        "dialogue_id",
+        "shown",
+    )
     empty = (None,) * (1 + len(dimensions))
     rows = [
-        (one.episode.episode_id, run.turn, rubric.name, *empty, one.dialog.dialog_id, run.messages[-1].content)
+        (
+            one.episode.episode_id,
+            run.turn,
+            rubric.name,
+            *empty,
+            one.dialog.dialog_id,
+            run.messages[-1].content,
+        )
         for one in drawn
         for run in one.judge_runs(rubric)
     ]
@@ -119,7 +145,9 @@ class _Dialogue:
         """Return the judgements that the rubric wants of it."""
         judging = BENCHMARKS.load(self.spec.benchmark).judging
         assert judging is not None
-        verdicts = by_episode(read_verdicts(self.lake, **self.keys)) if rubric.reads_verdicts else {}
+        verdicts = (
+            by_episode(read_verdicts(self.lake, **self.keys)) if rubric.reads_verdicts else {}
+        )
         request = JudgeRequest(
             rubric=rubric.name,
             problem=self.problem,
@@ -141,7 +169,9 @@ def _rubric(benchmark: str, name: str | None) -> Rubric:
         raise UnknownName("rubric", name, rubrics, of=benchmark)
     whole = [rubric for rubric in rubrics.values() if rubric.scope == "dialogue" and rubric.ranges]
     if name is None and len(whole) != 1:
-        raise ConfigError(f"name the rubric that people rate by with --rubric: {', '.join(sorted(rubrics))}")
+        raise ConfigError(
+            f"name the rubric that people rate by with --rubric: {', '.join(sorted(rubrics))}"
+        )
     return whole[0] if name is None else rubrics[name]
 
 
@@ -151,7 +181,10 @@ def _dialogues(lake: Lake, record: RunRecord) -> Iterator[_Dialogue]:
     spec = RunSpec.model_validate_json(record.spec_json)
     ids = [member.episode_id for member in lake.read("run_episodes", RunEpisode, **keys)]
     of_data = {"benchmark": record.benchmark, "dataset_version": record.dataset_version}
-    problems = {(problem.problem_id, problem.row_digest): problem for problem in lake.read("problems", Problem, **of_data)}
+    problems = {
+        (problem.problem_id, problem.row_digest): problem
+        for problem in lake.read("problems", Problem, **of_data)
+    }
     dialogs = {dialog.row_digest: dialog for dialog in lake.read("dialogs", Dialog, **of_data)}
     for episode in read_episodes(lake, record.benchmark, record.model, ids).values():
         dialog = dialogs[episode.row_digest]

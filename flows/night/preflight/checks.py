@@ -36,7 +36,9 @@ def preflight(plan: RunPlan) -> None:
     require_trees_are_met(plan)
     asked = {identity: endpoint for identity, endpoint, _ in plan.models}
     if plan.spec.embedder is not None and plan.embedder is not None:
-        _check_embedder(plan.spec.embedder, plan.embedder, in_play=plan.spec.embedder_in_play is not None)
+        _check_embedder(
+            plan.spec.embedder, plan.embedder, in_play=plan.spec.embedder_in_play is not None
+        )
     for identity in asked:
         if is_served_here(identity.provider) and os.environ.get(ADDRESS_VARIABLE):
             raise ConfigError(
@@ -53,7 +55,10 @@ def preflight(plan: RunPlan) -> None:
             _check_images(sandbox, plan.images)
         else:
             sandbox.check()
-        pending = [plan.problems[name] for name in dict.fromkeys(wanted.dialog.problem_id for wanted in owed)]
+        pending = [
+            plan.problems[name]
+            for name in dict.fromkeys(wanted.dialog.problem_id for wanted in owed)
+        ]
         if getattr(sandbox, "has_host_packages", False):
             require_packages(plan.benchmark, plan.spec.dataset_version, pending)
         if not plan.images:

@@ -13,7 +13,9 @@ ENDPOINT_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 _DISABLED_VARIABLE = "OTEL_SDK_DISABLED"
 
 
-def find_collector(home: Home, configured: str | None, environ: Mapping[str, str] = os.environ) -> str | None:
+def find_collector(
+    home: Home, configured: str | None, environ: Mapping[str, str] = os.environ
+) -> str | None:
     """Return the base URL of the collector that metrics are sent to; None where none are.
 
     Args:
@@ -33,7 +35,9 @@ def find_collector(home: Home, configured: str | None, environ: Mapping[str, str
             " OTEL_EXPORTER_OTLP_HEADERS=authorization=..."
         )
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"{source}: {url!r} is no URL of a collector. Write one like http://localhost:4318 (OTLP over HTTP)")
+        raise ConfigError(
+            f"{source}: {url!r} is no URL of a collector. Write one like http://localhost:4318 (OTLP over HTTP)"
+        )
     if not _is_installed():
         unset = "leave `telemetry` out" if configured else f"unset {ENDPOINT_VARIABLE}"
         raise ConfigError(
@@ -46,6 +50,9 @@ def find_collector(home: Home, configured: str | None, environ: Mapping[str, str
 
 def _is_installed() -> bool:
     try:
-        return all(find_spec(name) for name in ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"))
+        return all(
+            find_spec(name)
+            for name in ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
+        )
     except ModuleNotFoundError:
         return False

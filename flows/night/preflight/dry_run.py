@@ -85,7 +85,9 @@ def estimate(plan: RunPlan) -> Estimate:
     judge = sum(judged.values(), Calls())
     costs = [
         *estimated_costs(plan, _players(plan, subject, simulator), len(owed)),
-        *estimated_costs(plan, (_judge(plan, rubric, calls) for rubric, calls in judged.items()), n_judged),
+        *estimated_costs(
+            plan, (_judge(plan, rubric, calls) for rubric, calls in judged.items()), n_judged
+        ),
     ]
     measured = measured_by_plan(plan)
     return Estimate(
@@ -126,7 +128,9 @@ def whole_calls(plan: RunPlan, episode: WantedEpisode, talks: Mapping[str, int])
     Args:
         talks: `turns_to_build` of all episodes.
     """
-    yield from _players(plan, _subject_calls(plan, episode, None, talks), _simulator_calls(plan, episode, None))
+    yield from _players(
+        plan, _subject_calls(plan, episode, None, talks), _simulator_calls(plan, episode, None)
+    )
     for rubric in plan.benchmark.rubrics(plan.spec.setting):
         yield _judge(plan, rubric.name, _judgements_to_come(plan, rubric, episode))
 
@@ -157,7 +161,10 @@ def _judge_calls(plan: RunPlan, owed: Sequence[WantedEpisode]) -> tuple[Mapping[
     from tasks.driver.judging import owed_judgements
 
     rubrics = {rubric.name: rubric for rubric in plan.benchmark.rubrics(plan.spec.setting)}
-    coming = {name: sum((_judgements_to_come(plan, rubric, one) for one in owed), Calls()) for name, rubric in rubrics.items()}
+    coming = {
+        name: sum((_judgements_to_come(plan, rubric, one) for one in owed), Calls())
+        for name, rubric in rubrics.items()
+    }
     jobs = owed_judgements(plan)
     for job in jobs:
         coming[job.rubric] += _judgement(plan, job.rubric, _tokens_of(job.messages))
@@ -170,7 +177,13 @@ def _judge_calls(plan: RunPlan, owed: Sequence[WantedEpisode]) -> tuple[Mapping[
 
 
 def _drift_calls(plan: RunPlan, rubric: Rubric) -> Calls:
-    return sum((_judgement(plan, rubric.name, _tokens_of(rubric.asked(messages))) for messages in rubric.drift), Calls())
+    return sum(
+        (
+            _judgement(plan, rubric.name, _tokens_of(rubric.asked(messages)))
+            for messages in rubric.drift
+        ),
+        Calls(),
+    )
 
 
 def _judgement(plan: RunPlan, rubric: str, told: float) -> Calls:
@@ -201,9 +214,17 @@ def _tokens_to_judge(plan: RunPlan, rubric: Rubric, episode: WantedEpisode) -> S
     return seen if rubric.scope == "turn" else [said + shown]
 
 
-def _keys_not_set(plan: RunPlan, *, of_players: bool, of_judges: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    asked = [(plan.spec.subject, plan.subject), (plan.spec.simulator, plan.simulator)] if of_players else []
-    asked += [(plan.judges[rubric].judge.judge, plan.judges[rubric].endpoint) for rubric in of_judges]
+def _keys_not_set(
+    plan: RunPlan, *, of_players: bool, of_judges: Iterable[str]
+) -> tuple[tuple[str, str], ...]:
+    asked = (
+        [(plan.spec.subject, plan.subject), (plan.spec.simulator, plan.simulator)]
+        if of_players
+        else []
+    )
+    asked += [
+        (plan.judges[rubric].judge.judge, plan.judges[rubric].endpoint) for rubric in of_judges
+    ]
     needed = {
         (name, identity.label): None
         for identity, endpoint in asked
@@ -223,7 +244,9 @@ def _serves(plan: RunPlan, *, of_players: bool, of_judges: Iterable[str]) -> tup
     for who, where, request in plan.models:
         commands = PROVIDERS.load(who.provider).serve_commands
         if who in needed and commands is not None:
-            shown |= Counter(commands(ServeRequest(who, where, request.serve, request.revision, plan.home.logs)))
+            shown |= Counter(
+                commands(ServeRequest(who, where, request.serve, request.revision, plan.home.logs))
+            )
     return tuple(f"{command}  # {n} times" if n > 1 else command for command, n in shown.items())
 
 
@@ -239,7 +262,11 @@ def _rounds(plan: RunPlan, episode: WantedEpisode) -> int:
     due, measured = plan.due(episode.dialog), measured_by_plan(plan)
     if due.is_exact:
         return due.rounds
-    usual = due.usual if measured is None or measured.answers is None else max(1, round(measured.answers))
+    usual = (
+        due.usual
+        if measured is None or measured.answers is None
+        else max(1, round(measured.answers))
+    )
     return due.rounds if usual is None else min(usual, due.rounds)
 
 
@@ -253,20 +280,31 @@ def _is_answer(step: Step) -> bool:
 
 
 def _said(begun: Unfinished | None, role: Role) -> int:
-    return sum(step.role is role and step.kind is StepKind.MESSAGE for step in begun.steps) if begun else 0
+    return (
+        sum(step.role is role and step.kind is StepKind.MESSAGE for step in begun.steps)
+        if begun
+        else 0
+    )
 
 
-def _subject_calls(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None, talks: Mapping[str, int]) -> Calls:
+def _subject_calls(
+    plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None, talks: Mapping[str, int]
+) -> Calls:
     """The calls of each round without an answer, and those that build the memory of a talk."""
     if sends_nothing(plan.spec.subject, plan.request.model):
         return Calls()
     measured = measured_by_plan(plan)
-    due = _scaled(_assumed_subject(plan, episode, begun), _input_ratio(plan, "subject", measured.subject if measured else None))
+    due = _scaled(
+        _assumed_subject(plan, episode, begun),
+        _input_ratio(plan, "subject", measured.subject if measured else None),
+    )
     is_begun = begun is not None and any(map(_is_answer, begun.steps))
     return due if is_begun else due + talk_calls(plan, episode, talks, _answer_tokens(plan))
 
 
-def _assumed_subject(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None = None) -> Calls:
+def _assumed_subject(
+    plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None = None
+) -> Calls:
     """The calls of each round without an answer. The setting says how much of the past it is shown."""
     if sends_nothing(plan.spec.subject, plan.request.model):
         return Calls()
@@ -275,7 +313,11 @@ def _assumed_subject(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | 
     asked = _asked(plan, episode)
     scripted, generated = episode.dialog.scripted_answers, _answered(plan, episode)
     answered = {step.turn for step in begun.steps if _is_answer(step)} if begun else set[int]()
-    history, each, due = plan.context_length(episode.dialog) // CHARACTERS_PER_TOKEN, _answer_tokens(plan), Calls()
+    history, each, due = (
+        plan.context_length(episode.dialog) // CHARACTERS_PER_TOKEN,
+        _answer_tokens(plan),
+        Calls(),
+    )
     n, observed = _calls_per_turn(plan, len(generated))
     for n_before, turn in enumerate(sorted({*generated, *scripted})):
         new = asked.get(turn, _reply_tokens(plan, episode, holds_all=sees_none))
@@ -283,7 +325,13 @@ def _assumed_subject(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | 
             within = n * (n - 1) // 2 * (each + observed) if observed else 0
             due += Calls(n, n * (history + new) + within, n * each)
         if not sees_none and not (policy is HistoryPolicy.FIRST_ROUND and n_before):
-            said = _tokens(scripted[turn]) if turn in scripted else n * (each + observed) if observed else each
+            said = (
+                _tokens(scripted[turn])
+                if turn in scripted
+                else n * (each + observed)
+                if observed
+                else each
+            )
             history += new + said
     return due
 
@@ -318,7 +366,11 @@ def _input_ratio(plan: RunPlan, name: str, usage: Usage | None) -> float:
     known = _ratios.setdefault(plan, {})
     if name not in known:
         assumed = _assumed_in_all(plan, name)
-        known[name] = usage.input_tokens * assumed.calls / assumed.input_tokens if assumed.input_tokens else 1.0
+        known[name] = (
+            usage.input_tokens * assumed.calls / assumed.input_tokens
+            if assumed.input_tokens
+            else 1.0
+        )
     return known[name]
 
 
@@ -357,11 +409,18 @@ def _simulator_calls(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | 
     return _scaled(_assumed_simulator(plan, episode, begun), ratio)
 
 
-def _assumed_simulator(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None = None) -> Calls:
+def _assumed_simulator(
+    plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None = None
+) -> Calls:
     """One call for each round, from the second on, that is not begun yet."""
     setting = plan.benchmark.setting(plan.spec.setting)
     simulator, request = plan.spec.simulator, plan.request.simulator
-    if not setting.needs_simulator or simulator is None or request is None or sends_nothing(simulator, request):
+    if (
+        not setting.needs_simulator
+        or simulator is None
+        or request is None
+        or sends_nothing(simulator, request)
+    ):
         return Calls()
     opened = max(1, _said(begun, Role.USER))
     due = max(0, _rounds(plan, episode) - opened)

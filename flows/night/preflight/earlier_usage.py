@@ -37,7 +37,11 @@ class Calls:
     output_tokens: float = 0
 
     def __add__(self, other: "Calls") -> "Calls":
-        return Calls(self.calls + other.calls, self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens)
+        return Calls(
+            self.calls + other.calls,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+        )
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,9 @@ class Measured:
 
 _measured: WeakKeyDictionary[RunPlan, Measured | None] = WeakKeyDictionary()
 _judges: WeakKeyDictionary[RunPlan, dict[str, Usage | None]] = WeakKeyDictionary()
-_hours: WeakKeyDictionary[RunPlan, dict[tuple[str, ModelIdentity], float | None]] = WeakKeyDictionary()
+_hours: WeakKeyDictionary[RunPlan, dict[tuple[str, ModelIdentity], float | None]] = (
+    WeakKeyDictionary()
+)
 
 
 def measured_by_plan(plan: RunPlan) -> Measured | None:
@@ -87,7 +93,13 @@ def _nearest(found: Iterable[tuple[T, str, str]], plan: RunPlan) -> tuple[Origin
     by_origin: dict[Origin, list[T]] = {origin: [] for origin in _ORIGINS}
     for thing, model, setting in found:
         is_same = setting == plan.spec.setting
-        by_origin["model" if is_same and model == plan.spec.label else "setting" if is_same else "benchmark"].append(thing)
+        by_origin[
+            "model"
+            if is_same and model == plan.spec.label
+            else "setting"
+            if is_same
+            else "benchmark"
+        ].append(thing)
     for origin, things in by_origin.items():
         if things:
             return origin, things
@@ -124,32 +136,50 @@ def _means(origin: Origin, episodes: Sequence[Episode]) -> Measured | None:
     is_same = origin != "benchmark"
     return Measured(
         origin=origin,
-        answers=fmean(sum(step.kind is StepKind.MESSAGE for step in steps) for steps in answered) if is_same else None,
-        calls=fmean(sum(max(1, step.n_calls) for step in steps) for steps in answered) if is_same else None,
+        answers=fmean(sum(step.kind is StepKind.MESSAGE for step in steps) for steps in answered)
+        if is_same
+        else None,
+        calls=fmean(sum(max(1, step.n_calls) for step in steps) for steps in answered)
+        if is_same
+        else None,
         subject=_usage([step for steps in answered for step in steps], is_same),
         simulator=_simulator_usage(episodes, is_same),
     )
 
 
 def _simulator_usage(episodes: Sequence[Episode], is_same: bool) -> Usage | None:
-    said = [step for episode in episodes for step in episode.steps if step.role is Role.USER and step.n_calls]
+    said = [
+        step
+        for episode in episodes
+        for step in episode.steps
+        if step.role is Role.USER and step.n_calls
+    ]
     return _usage(said, is_same) if said else None
 
 
 def _usage(steps: Sequence[Step], is_same: bool) -> Usage:
     n_calls = sum(max(1, step.n_calls) for step in steps)
     told = [step.input_tokens for step in steps if step.input_tokens is not None]
-    return Usage(sum(told) / n_calls if is_same and len(told) == len(steps) else None, sum(map(_tokens, steps)) / n_calls)
+    return Usage(
+        sum(told) / n_calls if is_same and len(told) == len(steps) else None,
+        sum(map(_tokens, steps)) / n_calls,
+    )
 
 
 def _is_answer(step: Step) -> bool:
-    return step.role is Role.ASSISTANT and not step.is_scripted and step.kind in (StepKind.MESSAGE, StepKind.TOOL_CALL)
+    return (
+        step.role is Role.ASSISTANT
+        and not step.is_scripted
+        and step.kind in (StepKind.MESSAGE, StepKind.TOOL_CALL)
+    )
 
 
 def _tokens(step: Step) -> int:
     if step.output_tokens is not None:
         return step.output_tokens
-    return (len(step.content) + sum(len(call.arguments) for call in step.calls)) // _CHARACTERS_PER_TOKEN
+    return (
+        len(step.content) + sum(len(call.arguments) for call in step.calls)
+    ) // _CHARACTERS_PER_TOKEN
 
 
 def judge_usage(plan: RunPlan, rubric: str) -> Usage | None:
@@ -168,12 +198,22 @@ def _judge_usage(plan: RunPlan, rubric: str) -> Usage | None:
     names = ["rubric", "judge", "judgement_id", "n_calls", "input_tokens", "output_tokens"]
     for part in _newest_parts(plan, "judge_verdicts"):
         for row in plan.lake.read_arrow("judge_verdicts", [part], names).to_pylist():
-            if row["rubric"] == rubric and row["n_calls"] and None not in (row["input_tokens"], row["output_tokens"]):
-                found[row["judgement_id"]] = row["judge"] == wanted, row["input_tokens"], row["output_tokens"]
+            if (
+                row["rubric"] == rubric
+                and row["n_calls"]
+                and None not in (row["input_tokens"], row["output_tokens"])
+            ):
+                found[row["judgement_id"]] = (
+                    row["judge"] == wanted,
+                    row["input_tokens"],
+                    row["output_tokens"],
+                )
         if len(found) >= _MOST_JUDGEMENTS:
             break
     own = [one for one in found.values() if one[0]] or list(found.values())
-    return Usage(fmean(told for _, told, _ in own), fmean(said for _, _, said in own)) if own else None
+    return (
+        Usage(fmean(told for _, told, _ in own), fmean(said for _, _, said in own)) if own else None
+    )
 
 
 def usual_hours(plan: RunPlan, role: str, identity: ModelIdentity) -> float | None:
@@ -197,10 +237,20 @@ def _usual_hours(plan: RunPlan, role: str, identity: ModelIdentity) -> float | N
     found: list[tuple[tuple[float, int], str, str]] = []
     for (model, run_id), rows in by_run.items():
         known = [row.hours for row in rows if row.hours is not None]
-        parts = plan.lake.parts("episodes", benchmark=plan.spec.benchmark, model=model, run_id=run_id)
-        n_episodes = plan.lake.read_arrow("episodes", parts, ["episode_id"]).num_rows if parts else 0
+        parts = plan.lake.parts(
+            "episodes", benchmark=plan.spec.benchmark, model=model, run_id=run_id
+        )
+        n_episodes = (
+            plan.lake.read_arrow("episodes", parts, ["episode_id"]).num_rows if parts else 0
+        )
         if len(known) == len(rows) and n_episodes:
-            own = rows[0].model if role == "subject" else plan.spec.label if rows[0].role_model == identity.label else ""
+            own = (
+                rows[0].model
+                if role == "subject"
+                else plan.spec.label
+                if rows[0].role_model == identity.label
+                else ""
+            )
             found.append(((sum(known), n_episodes), own, settings.get(run_id, "")))
     _, nearest = _nearest(found, plan)
     return sum(hours for hours, _ in nearest) / sum(n for _, n in nearest) if nearest else None

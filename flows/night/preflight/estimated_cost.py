@@ -22,7 +22,9 @@ class Asked:
     calls: Calls
 
 
-def estimated_costs(plan: RunPlan, asked: Iterable[Asked], n_dialogues: int) -> list[tuple[Asked, RoleCost]]:
+def estimated_costs(
+    plan: RunPlan, asked: Iterable[Asked], n_dialogues: int
+) -> list[tuple[Asked, RoleCost]]:
     """Return each role's requests with their cost: tokens by their prices, and a share of hours for each dialogue.
 
     Args:
@@ -31,11 +33,24 @@ def estimated_costs(plan: RunPlan, asked: Iterable[Asked], n_dialogues: int) -> 
     costs: list[tuple[Asked, RoleCost]] = []
     served = set[tuple[str, ModelIdentity]]()
     for one in asked:
-        is_first = (one.role, one.identity) not in served  # several rubrics share the hours of their judge
+        is_first = (
+            one.role,
+            one.identity,
+        ) not in served  # several rubrics share the hours of their judge
         hours = _hours(plan, one, n_dialogues) if is_first else 0.0
         served.add((one.role, one.identity))
-        price, by_hour = stated_price(plan, one.identity, one.request), hour_price_of(plan, one.identity, one.request)
-        costs.append((one, RoleCost(price, by_hour, one.calls.input_tokens, one.calls.output_tokens, hours=hours)))
+        price, by_hour = (
+            stated_price(plan, one.identity, one.request),
+            hour_price_of(plan, one.identity, one.request),
+        )
+        costs.append(
+            (
+                one,
+                RoleCost(
+                    price, by_hour, one.calls.input_tokens, one.calls.output_tokens, hours=hours
+                ),
+            )
+        )
     return costs
 
 
@@ -48,5 +63,9 @@ def _hours(plan: RunPlan, asked: Asked, n_dialogues: int) -> float | None:
 
 def unknown_hours(costs: Iterable[tuple[Asked, RoleCost]]) -> tuple[str, ...]:
     """Return the models that cost by the hour, of which no earlier run tells how long their servers stand ready."""
-    unknown = (asked.identity.label for asked, cost in costs if cost.usd_per_hour is not None and cost.hours is None)
+    unknown = (
+        asked.identity.label
+        for asked, cost in costs
+        if cost.usd_per_hour is not None and cost.hours is None
+    )
     return tuple(dict.fromkeys(unknown))

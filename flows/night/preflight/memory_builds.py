@@ -13,7 +13,9 @@ from tasks.storage.talk_answers import built_talks
 _CHARACTERS_PER_TOKEN = 4
 
 
-def turns_to_build(plan: RunPlan, episodes: Iterable[WantedEpisode], built: Mapping[str, int]) -> Mapping[str, int]:
+def turns_to_build(
+    plan: RunPlan, episodes: Iterable[WantedEpisode], built: Mapping[str, int]
+) -> Mapping[str, int]:
     """Return episode id -> turns of its talk that its agent takes in, and that no earlier one of the episodes does.
 
     Args:
@@ -33,7 +35,10 @@ def turns_to_build(plan: RunPlan, episodes: Iterable[WantedEpisode], built: Mapp
 
 def asks_about_talks(plan: RunPlan) -> bool:
     """Return whether the run's agent asks about a talk before the dialogue."""
-    return plan.spec.agent is not None and AGENTS.load(plan.spec.agent.name).calls_per_context_round > 0
+    return (
+        plan.spec.agent is not None
+        and AGENTS.load(plan.spec.agent.name).calls_per_context_round > 0
+    )
 
 
 def known_talks(plan: RunPlan) -> Mapping[str, int]:
@@ -41,7 +46,9 @@ def known_talks(plan: RunPlan) -> Mapping[str, int]:
     return built_talks(plan.home.talk_answers(plan.spec)) if asks_about_talks(plan) else {}
 
 
-def talk_calls(plan: RunPlan, episode: WantedEpisode, talks: Mapping[str, int], each: float) -> Calls:
+def talk_calls(
+    plan: RunPlan, episode: WantedEpisode, talks: Mapping[str, int], each: float
+) -> Calls:
     """Return what an agent asks before the first answer, each round of the talk by itself.
 
     Args:
@@ -52,6 +59,11 @@ def talk_calls(plan: RunPlan, episode: WantedEpisode, talks: Mapping[str, int], 
     if plan.spec.agent is None or not n_turns:
         return Calls()
     asked = AGENTS.load(plan.spec.agent.name).calls_per_context_round
-    tokens = plan.context_length(episode.dialog) * n_turns // episode.dialog.context_turns // _CHARACTERS_PER_TOKEN
+    tokens = (
+        plan.context_length(episode.dialog)
+        * n_turns
+        // episode.dialog.context_turns
+        // _CHARACTERS_PER_TOKEN
+    )
     n = asked * math.ceil(n_turns / 2)
     return Calls(n, asked * tokens, n * each)

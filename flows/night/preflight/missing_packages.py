@@ -11,7 +11,9 @@ from tasks.planning.missing_packages import MissingPackages, find_missing_packag
 _SHOWN = 8
 
 
-def require_packages(benchmark: Benchmark, dataset_version: str, problems: Iterable[Problem]) -> None:
+def require_packages(
+    benchmark: Benchmark, dataset_version: str, problems: Iterable[Problem]
+) -> None:
     """Check that programs of these problems find their packages.
 
     Raises:
@@ -40,7 +42,11 @@ def _remedy(benchmark: Benchmark, dataset_version: str, missing: MissingPackages
     if folders := benchmark.programs.package_folders(dataset_version):
         return f"Install them beside the others: pip install --target {shlex.quote(folders[0])} {names}"
     environment = benchmark.programs.environments.get(dataset_version)
-    made = f"Type `make {environment}`, which installs all that these tasks import, or install" if environment else "Install"
+    made = (
+        f"Type `make {environment}`, which installs all that these tasks import, or install"
+        if environment
+        else "Install"
+    )
     return f"{made} them beside Parley: pip install {names}"
 
 

@@ -10,7 +10,10 @@ from tasks.storage.home import Home
 
 
 def require_places(
-    notify: Notify | None, home: Home, say: Callable[[str], None], environ: Mapping[str, str] = os.environ
+    notify: Notify | None,
+    home: Home,
+    say: Callable[[str], None],
+    environ: Mapping[str, str] = os.environ,
 ) -> None:
     """Find the variables and the block that `notify` names.
 
@@ -41,7 +44,9 @@ def require_places(
 def _require_block(block: str, home: Home, say: Callable[[str], None]) -> None:
     known = knows_block(block, home.path)
     if known is None:
-        say(f"notify.block: no Prefect server answers now that could say whether it has the block {block!r}; the night will ask")
+        say(
+            f"notify.block: no Prefect server answers now that could say whether it has the block {block!r}; the night will ask"
+        )
     elif not known:
         raise ConfigError(
             f"notify.block: the Prefect server has no notification block {block!r}. Make it in the UI, under Blocks, or name one"

@@ -57,8 +57,16 @@ def require_same_models(plan: RunPlan) -> None:
 
 def endpoint_facts(plan: RunPlan) -> tuple[tuple[str, str], ...]:
     """Return (role, facts kept of the model) of each model of a run; none of models whose revision is stated."""
-    kept = ((seat.role, _read(_path(plan.home, seat.identity))) for seat in _seats(plan) if not seat.is_stated)
-    lines = ((role, ", ".join(f"{name} {value}" for name, value in facts.items())) for role, facts in kept if facts)
+    kept = (
+        (seat.role, _read(_path(plan.home, seat.identity)))
+        for seat in _seats(plan)
+        if not seat.is_stated
+    )
+    lines = (
+        (role, ", ".join(f"{name} {value}" for name, value in facts.items()))
+        for role, facts in kept
+        if facts
+    )
     return tuple(dict.fromkeys(lines))
 
 
@@ -67,18 +75,35 @@ def differences(known: Facts, seen: Facts) -> tuple[str, ...]:
     common = (known.keys() & seen.keys()) - {ADDRESS}
     if not common - {OWNER}:
         common |= {ADDRESS}
-    return tuple(f"{name} is {seen[name]!r}, and was {known[name]!r}" for name in sorted(common) if seen[name] != known[name])
+    return tuple(
+        f"{name} is {seen[name]!r}, and was {known[name]!r}"
+        for name in sorted(common)
+        if seen[name] != known[name]
+    )
 
 
 def _seats(plan: RunPlan) -> Iterator[_Seat]:
-    models = [(who, where, what) for who, where, what in plan.models if PROVIDERS.load(who.provider).facts]
+    models = [
+        (who, where, what) for who, where, what in plan.models if PROVIDERS.load(who.provider).facts
+    ]
     judges = [judge.judge.judge for judge in plan.judges.values()]
     for identity, endpoint, asked in models:
-        role = "judge" if identity in judges else "simulator" if identity == plan.spec.simulator else "subject"
+        role = (
+            "judge"
+            if identity in judges
+            else "simulator"
+            if identity == plan.spec.simulator
+            else "subject"
+        )
         role = "subject" if identity == plan.spec.subject else role
         yield _Seat(role, identity, endpoint, asked.revision is not None)
     embedder, asked = plan.spec.embedder, plan.request.embedder
-    if embedder is not None and plan.embedder is not None and asked is not None and embedder.is_hosted:
+    if (
+        embedder is not None
+        and plan.embedder is not None
+        and asked is not None
+        and embedder.is_hosted
+    ):
         yield _Seat("embedder", embedder, plan.embedder, asked.revision is not None)
 
 
@@ -86,7 +111,9 @@ def _ask(seat: _Seat) -> Facts | None:
     import asyncio
 
     tell = PROVIDERS.load(seat.identity.provider).facts
-    model = ModelIdentity(provider=seat.identity.provider, name=seat.identity.name, revision=seat.identity.revision)
+    model = ModelIdentity(
+        provider=seat.identity.provider, name=seat.identity.name, revision=seat.identity.revision
+    )
     with suppress(ParleyError):  # a missing key or a dead endpoint is named where it is needed
         return asyncio.run(tell(model, seat.endpoint, os.environ)) if tell else None
     return None

@@ -31,8 +31,16 @@ def toolchain_warnings(sandbox: Sandbox, problems: Iterable[Problem]) -> Iterato
 
 def _needs(problem: Problem) -> Iterator[tuple[SuiteKind | None, frozenset[str]]]:
     """Yield one toolchain and its modules for the task; no toolchain for tasks in Python."""
-    suites = [instruction.suite for instruction in problem.instructions if instruction.suite.kind in _KINDS]
+    suites = [
+        instruction.suite
+        for instruction in problem.instructions
+        if instruction.suite.kind in _KINDS
+    ]
     modules = frozenset(
-        name for suite in suites if suite.kind == "javascript" for test in suite.tests for name in required_modules(test)
+        name
+        for suite in suites
+        if suite.kind == "javascript"
+        for test in suite.tests
+        for name in required_modules(test)
     )
     yield (suites[0].kind if suites else None), modules

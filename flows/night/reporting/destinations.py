@@ -26,7 +26,9 @@ _log = logging.getLogger("parley.notify")
 class Notify(Frozen):
     """Which events to notify about, and where. Safe to show: it is a Prefect parameter."""
 
-    events: tuple[Event, ...] = Field(default=("failure", "withheld", "budget", *EVENTS), min_length=1)
+    events: tuple[Event, ...] = Field(
+        default=("failure", "withheld", "budget", *EVENTS), min_length=1
+    )
     """`summary` is one message a night about all checkpoints, and no default."""
     mute: bool = True
     """Report a failure that repeats from night to night once, and list it in later messages; false: report it each night."""
@@ -72,7 +74,9 @@ def _delivered(message: Message, place: str, deliver: Callable[[Message], None])
     try:
         deliver(message)
     except Exception as error:  # noqa: BLE001  (a message is not the work: the night goes on)
-        _log.warning("message %r could not be sent to %s: %s", message.title, place, type(error).__name__)
+        _log.warning(
+            "message %r could not be sent to %s: %s", message.title, place, type(error).__name__
+        )
         return False
     return True
 
@@ -81,7 +85,10 @@ def _places(notify: Notify) -> Iterator[tuple[str, Callable[[Message], None]]]:
     if (webhook := notify.webhook_env) is not None:
         yield f"the webhook in {webhook}", lambda message: _post(os.environ[webhook], message)
     if (apprise := notify.apprise_env) is not None:
-        yield f"Apprise's URLs in {apprise}", lambda message: _apprise(os.environ[apprise].split(), message)
+        yield (
+            f"Apprise's URLs in {apprise}",
+            lambda message: _apprise(os.environ[apprise].split(), message),
+        )
     if (block := notify.block) is not None:
         yield f"block {block}", lambda message: send_by_block(block, message.title, message.text)
 
@@ -90,7 +97,10 @@ def _post(url: str, message: Message) -> None:
     """Post by urllib, which raises for all but success; httpx would log the URL."""
     if not url.startswith(("http://", "https://")):
         raise ValueError
-    body, headers = message.model_dump_json().encode(), {"Content-Type": "application/json", "User-Agent": "parley"}
+    body, headers = (
+        message.model_dump_json().encode(),
+        {"Content-Type": "application/json", "User-Agent": "parley"},
+    )
     with urlopen(Request(url, body, headers), timeout=SEND_LIMIT_S):
         pass
 

@@ -45,12 +45,17 @@ class NightEvents:
     @property
     def keys(self) -> frozenset[Key]:
         """What tells the events from each other."""
-        of_pairs = (pair_key(row) for pair in self.pairs for row in pair if row["event"] in PAIR_EVENTS)
+        of_pairs = (
+            pair_key(row) for pair in self.pairs for row in pair if row["event"] in PAIR_EVENTS
+        )
         return frozenset((*of_pairs, *map(series_key, self.series)))
 
     def lines(self, kind: Event, new: Collection[Key], site_url: str | None) -> tuple[Line, ...]:
         """Return a line for each checkpoint with a new event of a kind, by checkpoint and setting."""
-        return (*_pair_lines(self.pairs, kind, new, site_url), *_series_lines(self.series, kind, new, site_url))
+        return (
+            *_pair_lines(self.pairs, kind, new, site_url),
+            *_series_lines(self.series, kind, new, site_url),
+        )
 
 
 def find_events(home: Home) -> NightEvents:
@@ -67,7 +72,9 @@ def find_events(home: Home) -> NightEvents:
         except (duckdb.CatalogException, duckdb.BinderException):
             return NightEvents((), ())
     of_pair = groupby(pairs, key=lambda row: (row["run_id"], row["other_run_id"], row["against"]))
-    return NightEvents(tuple(tuple(rows) for _, rows in of_pair), tuple(row for row in series if row["event"]))
+    return NightEvents(
+        tuple(tuple(rows) for _, rows in of_pair), tuple(row for row in series if row["event"])
+    )
 
 
 def _rows(warehouse: Any, sql: str) -> list[dict[str, Any]]:
@@ -88,7 +95,9 @@ def series_key(row: Row) -> Key:
     return row["event"], row["run_id"], "", row["metric"]
 
 
-def _pair_lines(pairs: Sequence[Sequence[Row]], kind: Event, new: Collection[Key], site_url: str | None) -> Iterator[Line]:
+def _pair_lines(
+    pairs: Sequence[Sequence[Row]], kind: Event, new: Collection[Key], site_url: str | None
+) -> Iterator[Line]:
     for pair in pairs:
         keys = tuple(pair_key(row) for row in pair if row["event"] == kind and pair_key(row) in new)
         if keys:
@@ -98,14 +107,24 @@ def _pair_lines(pairs: Sequence[Sequence[Row]], kind: Event, new: Collection[Key
 def pair_text(pair: Sequence[Row], site_url: str | None) -> str:
     """State in one line how a checkpoint stands beside another run: its main metric first, then what else moved."""
     main, *others = sorted(pair, key=_rank)
-    parts = [f"{verdict(main)} on {_values(main)} (n = {main['n']}, {_shown_by(main)}) against {_name(main, 'other_')}"]
-    for word, event in (("worse", "regression"), ("worse beside a moved judge", "judge_moved"), ("better", "improvement")):
+    parts = [
+        f"{verdict(main)} on {_values(main)} (n = {main['n']}, {_shown_by(main)}) against {_name(main, 'other_')}"
+    ]
+    for word, event in (
+        ("worse", "regression"),
+        ("worse beside a moved judge", "judge_moved"),
+        ("better", "improvement"),
+    ):
         moved = [f"{_values(row)} ({_shown_by(row)})" for row in others if row["event"] == event]
         parts += [f"also {word}: {', '.join(moved)}"] if moved else []
     parts.append(f"run {main['run_id'][:12]}")
     judged = moved_judge_text(main["judge_n"], main["judge_n_changed"])
     page = comparison_page(main["other_run_id"], main["run_id"])
-    link = address(site_url, page) if site_url else f"parley compare {main['other_run_id'][:12]} {main['run_id'][:12]}"
+    link = (
+        address(site_url, page)
+        if site_url
+        else f"parley compare {main['other_run_id'][:12]} {main['run_id'][:12]}"
+    )
     return f"{_name(main)} · {main['setting']}: {'; '.join(parts)}{judged}; {link}"
 
 
@@ -115,14 +134,24 @@ def verdict(row: Row) -> str:
     A decision says it where there is one. Else a pair is equal where the 95% interval of the difference lies within the
     threshold, or no problem has another score.
     """
-    named = {"regression": "worse", "improvement": "better", "judge_moved": "undecided (the judge moved)"}
+    named = {
+        "regression": "worse",
+        "improvement": "better",
+        "judge_moved": "undecided (the judge moved)",
+    }
     if row["event"] in named:
         return named[row["event"]]
     if row["interval_kind"] == SEQUENCE:
         return "equal" if row["decision"] == EQUIVALENT else row["decision"]
     if row["ci_low"] is None:
-        return "equal" if row["difference"] == 0 and row["mde"] is None and row["n_problems"] > 1 else "undecided"
-    return "equal" if max(abs(row["ci_low"]), abs(row["ci_high"])) <= row["threshold"] else "undecided"
+        return (
+            "equal"
+            if row["difference"] == 0 and row["mde"] is None and row["n_problems"] > 1
+            else "undecided"
+        )
+    return (
+        "equal" if max(abs(row["ci_low"]), abs(row["ci_high"])) <= row["threshold"] else "undecided"
+    )
 
 
 def _shown_by(row: Row) -> str:
@@ -134,7 +163,9 @@ def _shown_by(row: Row) -> str:
 
 
 def _values(row: Row) -> str:
-    old, new = ("–" if value is None else f"{value:.3f}" for value in (row["other_mean"], row["mean"]))
+    old, new = (
+        "–" if value is None else f"{value:.3f}" for value in (row["other_mean"], row["mean"])
+    )
     return f"{row['metric']} {old} → {new}"
 
 
@@ -150,10 +181,14 @@ def _rank(row: Row) -> tuple[int, str]:
         metrics = BENCHMARKS.load(row["benchmark"]).metrics_of(row["setting"].partition(".")[2])
     except (ParleyError, KeyError):  # a benchmark that is not installed here
         metrics = ()
-    return (metrics.index(row["metric"]) if row["metric"] in metrics else len(metrics)), row["metric"]
+    return (metrics.index(row["metric"]) if row["metric"] in metrics else len(metrics)), row[
+        "metric"
+    ]
 
 
-def _series_lines(rows: Sequence[Row], kind: Event, new: Collection[Key], site_url: str | None) -> Iterator[Line]:
+def _series_lines(
+    rows: Sequence[Row], kind: Event, new: Collection[Key], site_url: str | None
+) -> Iterator[Line]:
     for row in rows:
         key = series_key(row)
         if row["event"] == kind and key in new:
@@ -183,7 +218,13 @@ def summary_lines(rows: Sequence[Row], site_url: str | None) -> tuple[Line, ...]
     """
     ordered = sorted(
         (row for row in rows if row["against"] == "predecessor"),
-        key=lambda row: (row["model"], row["revision"], row["setting"], row["run_id"], row["other_run_id"]),
+        key=lambda row: (
+            row["model"],
+            row["revision"],
+            row["setting"],
+            row["run_id"],
+            row["other_run_id"],
+        ),
     )
     groups = groupby(ordered, key=lambda row: (row["run_id"], row["other_run_id"]))
     return tuple(Line(pair_text(cast("list[Row]", list(pair)), site_url)) for _, pair in groups)

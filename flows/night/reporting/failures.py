@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from flows.night.reporting.messages import Event, Key, Line, Message, counted, gist, packed
 from tasks.planning.reporting.report import RunReport
 
-_STATUS_OF: Mapping[Event, str] = {"failure": "failed", "withheld": "withheld", "budget": "incomplete"}
+_STATUS_OF: Mapping[Event, str] = {
+    "failure": "failed",
+    "withheld": "withheld",
+    "budget": "incomplete",
+}
 _NAMED = 3
 """Runs of one cause that a line names."""
 
@@ -21,7 +25,9 @@ class Reported:
     """What was reported before, and is over."""
 
 
-def reported_runs(reports: Sequence[RunReport], known: frozenset[Key] = frozenset(), link: str | None = None) -> Reported:
+def reported_runs(
+    reports: Sequence[RunReport], known: frozenset[Key] = frozenset(), link: str | None = None
+) -> Reported:
     """Report how a night's runs ended: a line for each model and cause, in messages of one event each.
 
     Runs that failed or were withheld for a cause that was reported before bring no message. One about others lists them.
@@ -38,10 +44,16 @@ def reported_runs(reports: Sequence[RunReport], known: frozenset[Key] = frozense
         new = [report for report in ended if event == "budget" or _key(event, report) not in known]
         if new:
             old = [report for report in ended if report not in new]
-            lines = [*_cause_lines(event, new), *([_known_line(status, old)] if old else []), *([Line(link)] if link else [])]
+            lines = [
+                *_cause_lines(event, new),
+                *([_known_line(status, old)] if old else []),
+                *([Line(link)] if link else []),
+            ]
             messages += packed(event, f"{counted(len(new), 'run')} {status}", lines)
     places = {(report.setting, report.model) for report in reports}
-    return Reported(tuple(messages), frozenset(key for key in known if key[1:3] in places) - current)
+    return Reported(
+        tuple(messages), frozenset(key for key in known if key[1:3] in places) - current
+    )
 
 
 def reported_sources(lines: Sequence[str], known: frozenset[Key] = frozenset()) -> Reported:
@@ -66,7 +78,10 @@ def _cause_lines(event: Event, reports: Iterable[RunReport]) -> list[Line]:
     for report in reports:
         causes.setdefault((report.model, report.reason or ""), []).append(report)
     return [
-        Line(f"{_named([report.title for report in of_cause])}: {reason}", tuple(_key(event, report) for report in of_cause))
+        Line(
+            f"{_named([report.title for report in of_cause])}: {reason}",
+            tuple(_key(event, report) for report in of_cause),
+        )
         for (_, reason), of_cause in causes.items()
     ]
 

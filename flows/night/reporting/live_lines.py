@@ -44,7 +44,10 @@ class LiveBoard(Board):
         from rich.live import Live
 
         with Live(
-            get_renderable=self._lines_now, console=self.console, transient=True, refresh_per_second=_LINES_A_SECOND
+            get_renderable=self._lines_now,
+            console=self.console,
+            transient=True,
+            refresh_per_second=_LINES_A_SECOND,
         ) as shown:
             self._live = shown
             try:
@@ -74,7 +77,12 @@ def live_line(line: Line, width: int) -> "Text":
     title = plain_line(line.title, 500)
 
     def room() -> int:
-        return width - 3 - sum(len(text) + 2 for text, _ in facts) - (sum(len(text) for text, _ in bar) + 2 if bar else 0)
+        return (
+            width
+            - 3
+            - sum(len(text) + 2 for text, _ in facts)
+            - (sum(len(text) for text, _ in bar) + 2 if bar else 0)
+        )
 
     least = min(len(title), _LEAST_TITLE)
     if bar and room() < len(title):
@@ -127,5 +135,12 @@ def _facts(line: Line, now: float) -> list[Part]:
             rate = line.rate(amount)
             facts.append((f"{rate:.{0 if rate >= 10 else 1}f} {unit}", "cyan"))
     left_s = line.seconds_left()
-    facts.append((f"{duration_text(now - line.started)}" if left_s is None else f"{duration_text(left_s)} left", "bright_black"))
+    facts.append(
+        (
+            f"{duration_text(now - line.started)}"
+            if left_s is None
+            else f"{duration_text(left_s)} left",
+            "bright_black",
+        )
+    )
     return facts

@@ -15,7 +15,17 @@ MESSAGE_LENGTH = 4000
 """Characters of a message: chat services cut longer ones, or refuse them."""
 LINE_LENGTH = 1500
 """Characters of a line, so that no line fills a message."""
-Event = Literal["failure", "withheld", "budget", "regression", "judge_moved", "trend", "change_point", "recovery", "summary"]
+Event = Literal[
+    "failure",
+    "withheld",
+    "budget",
+    "regression",
+    "judge_moved",
+    "trend",
+    "change_point",
+    "recovery",
+    "summary",
+]
 Key = tuple[str, ...]
 """What tells one thing to be reported from others."""
 
@@ -36,7 +46,9 @@ class Line:
     keys: tuple[Key, ...] = ()
 
 
-def packed(event: Event, title: str, lines: Sequence[Line]) -> Iterator[tuple[Message, tuple[Key, ...]]]:
+def packed(
+    event: Event, title: str, lines: Sequence[Line]
+) -> Iterator[tuple[Message, tuple[Key, ...]]]:
     """Yield messages that hold all lines, each with what its lines report. No line is cut at a message's end."""
     parts: list[list[Line]] = []
     room = 0

@@ -40,7 +40,10 @@ def begin_event_record(notify: Notify | None, home: Home) -> None:
         record = DeliveredKeys(home, "events", notify.addressee)
         if record.exists:
             return
-        earlier, found = DeliveredKeys(home, "regressions", notify.addressee), find_events(home).keys
+        earlier, found = (
+            DeliveredKeys(home, "regressions", notify.addressee),
+            find_events(home).keys,
+        )
         if earlier.exists:
             known = {("regression", *key) for key in earlier.read()}
             found = frozenset(key for key in found if key[0] != "regression" or key in known)
@@ -58,7 +61,11 @@ def report_events(notify: Notify | None, home: Home, site_url: str | None = None
     with _logging_faults():
         record, found = DeliveredKeys(home, "events", notify.addressee), find_events(home)
         known = record.read()
-        messages = (message for kind in EVENTS for message in _event_messages(found, kind, found.keys - known, site_url))
+        messages = (
+            message
+            for kind in EVENTS
+            for message in _event_messages(found, kind, found.keys - known, site_url)
+        )
         delivered = _deliver(notify, messages)
         record.write({key for key in known if key in found.keys or key[0] == "trend"} | delivered)
 
@@ -72,7 +79,12 @@ def _event_messages(
     yield from packed(kind, f"{n} {_NAMES[kind][n != 1]}{of}", lines)
 
 
-def report_summary(notify: Notify | None, night_id: str, compared: Sequence[Mapping[str, Any]], site_url: str | None) -> None:
+def report_summary(
+    notify: Notify | None,
+    night_id: str,
+    compared: Sequence[Mapping[str, Any]],
+    site_url: str | None,
+) -> None:
     """Send how each checkpoint of a night stands beside its predecessor, if that is asked for.
 
     Args:
@@ -85,7 +97,9 @@ def report_summary(notify: Notify | None, night_id: str, compared: Sequence[Mapp
         _deliver(notify, packed("summary", title, lines))
 
 
-def report_runs(notify: Notify | None, home: Home, reports: Sequence[RunReport], link: str | None = None) -> None:
+def report_runs(
+    notify: Notify | None, home: Home, reports: Sequence[RunReport], link: str | None = None
+) -> None:
     """Send which of a night's runs failed, were withheld or stopped at the budget, and why.
 
     Args:
@@ -125,7 +139,10 @@ def _logging_faults() -> Iterator[None]:
     try:
         yield
     except (OSError, ParleyError) as error:
-        _log.warning("what was to be reported could not be read or recorded; a later night may report it (again): %s", error)
+        _log.warning(
+            "what was to be reported could not be read or recorded; a later night may report it (again): %s",
+            error,
+        )
 
 
 @contextmanager

@@ -19,8 +19,21 @@ _MINUTES_FROM_S = 100
 class Line:
     """The stage that one run is in, and what was done of it."""
 
-    def __init__(self, title: str = "", stage: str = "", total: int = 0, unit: str = "episodes", run_id: str = "") -> None:
-        self.title, self.stage, self.total, self.unit, self.run_id = title, stage, total, unit, run_id
+    def __init__(
+        self,
+        title: str = "",
+        stage: str = "",
+        total: int = 0,
+        unit: str = "episodes",
+        run_id: str = "",
+    ) -> None:
+        self.title, self.stage, self.total, self.unit, self.run_id = (
+            title,
+            stage,
+            total,
+            unit,
+            run_id,
+        )
         self.began_at = utc_now()
         self.total_turns = 0
         self.episodes = self.faults = self.turns = self.output_tokens = self.programs = 0
@@ -82,11 +95,19 @@ class Line:
         of_simulator = self.simulator_input_tokens, self.simulator_output_tokens
         of_subject = self.input_tokens - of_simulator[0], self.output_tokens - of_simulator[1]
         priced = zip(self.prices, (of_subject, of_simulator), strict=False)
-        return sum(n * usd / 1e6 for price, counts in priced for n, usd in zip(counts, price or (), strict=True))
+        return sum(
+            n * usd / 1e6
+            for price, counts in priced
+            for n, usd in zip(counts, price or (), strict=True)
+        )
 
     def share_done(self) -> float | None:
         """Return which share of the stage is done, by episodes or by turns; None where neither is counted."""
-        shares = [done / total for done, total in ((self.episodes, self.total), (self.turns, self.total_turns)) if total]
+        shares = [
+            done / total
+            for done, total in ((self.episodes, self.total), (self.turns, self.total_turns))
+            if total
+        ]
         return min(1.0, max(shares)) if shares else None
 
     def seconds_left(self) -> float | None:
@@ -188,7 +209,10 @@ class Board:
         """A worker process did something of the stage under way of some run."""
         run_id = progress.get("run_id", "").rpartition(" ")[2]
         with self.lock:
-            line = next((one for one in self._lines.values() if run_id and one.run_id == run_id), self._latest)
+            line = next(
+                (one for one in self._lines.values() if run_id and one.run_id == run_id),
+                self._latest,
+            )
             if progress["stage"] == line.stage:
                 line.add(progress)
                 self.refresh(line)
@@ -253,9 +277,15 @@ class LineBoard(Board):
     def refresh(self, line: Line) -> None:
         with self.lock:
             now, text = time.monotonic(), line.describe()
-            if not line.shown_at or (now - line.shown_at > self._every_s and text != line.shown_text):
+            if not line.shown_at or (
+                now - line.shown_at > self._every_s and text != line.shown_text
+            ):
                 line.shown_text, line.shown_at = text, now
-                print(f"{text} · {now - self.started:.0f} s{line.time_left()}", file=sys.stderr, flush=True)
+                print(
+                    f"{text} · {now - self.started:.0f} s{line.time_left()}",
+                    file=sys.stderr,
+                    flush=True,
+                )
 
     @contextmanager
     def live(self) -> Iterator[None]:

@@ -34,7 +34,13 @@ from tasks.planning.reporting.account import (
     with_episodes,
     with_judgements,
 )
-from tasks.planning.reporting.report import RunReport, Tally, forged_because, tally, withheld_because
+from tasks.planning.reporting.report import (
+    RunReport,
+    Tally,
+    forged_because,
+    tally,
+    withheld_because,
+)
 from tasks.planning.request import EvaluationRequest
 from tasks.planning.version import parley_version
 from tasks.storage.clock import utc_now
@@ -50,7 +56,9 @@ class Work:
 
     found: FoundRun
     conversed: Conversed = field(default_factory=Conversed)
-    episodes: ModelRows[Episode] = field(default_factory=lambda: ModelRows(to_arrow("episodes", ()), Episode))
+    episodes: ModelRows[Episode] = field(
+        default_factory=lambda: ModelRows(to_arrow("episodes", ()), Episode)
+    )
     executed: Executed = field(default_factory=lambda: Executed(parts=()))
     to_audit: Mapping[VerdictKey, str] = field(default_factory=dict[VerdictKey, str])
     """Verdict id of each pass that the audit is about."""
@@ -99,10 +107,18 @@ def remove_leftovers(plan: RunPlan) -> None:
 
 def finish_run(plan: RunPlan, night_id: str, begun: str, work: Work, checked: Checked) -> RunReport:
     """Decide whether the run may be published, keep the decision, and report it."""
-    counts = tally(len(plan.members) if work.is_whole else len(work.episodes), work.episodes, work.scores)
+    counts = tally(
+        len(plan.members) if work.is_whole else len(work.episodes), work.episodes, work.scores
+    )
     fault = work.conversed.error or work.executed.error or work.judged.error
-    is_permanent = work.conversed.is_permanent if work.conversed.error else work.judged.is_permanent and not work.executed.error
-    reason = withheld_because(counts, plan.request.max_fault_share, checked.failures, fault, is_permanent=is_permanent)
+    is_permanent = (
+        work.conversed.is_permanent
+        if work.conversed.error
+        else work.judged.is_permanent and not work.executed.error
+    )
+    reason = withheld_because(
+        counts, plan.request.max_fault_share, checked.failures, fault, is_permanent=is_permanent
+    )
     reason = reason or forged_because(work.audited.counts, plan.request.max_forged_share)
     status: RunStatus = "withheld" if reason else "finished"
     if not work.is_whole:
@@ -139,7 +155,9 @@ def finish_run(plan: RunPlan, night_id: str, begun: str, work: Work, checked: Ch
     )
 
 
-def cut_run(plan: RunPlan, night_id: str, begun: str, work: Work, reason: str, spent: Sum) -> RunReport:
+def cut_run(
+    plan: RunPlan, night_id: str, begun: str, work: Work, reason: str, spent: Sum
+) -> RunReport:
     """Keep and report a run that a cap of the budget stopped. All answers are kept, and the next invocation goes on.
 
     Args:
@@ -148,7 +166,9 @@ def cut_run(plan: RunPlan, night_id: str, begun: str, work: Work, reason: str, s
     """
     work.conversed.n_owed = len(plan.owed())
     done = with_begun(
-        nothing_done(plan, work.found, "incomplete"), begun_episodes(plan, work.found), work.conversed.kept
+        nothing_done(plan, work.found, "incomplete"),
+        begun_episodes(plan, work.found),
+        work.conversed.kept,
     ).model_copy(
         update={
             "model_calls": spent.calls,
@@ -177,18 +197,24 @@ def fail_run(plan: RunPlan, night_id: str, begun: str, work: Work | None, reason
             leave_run(plan, night_id, reason)
             return
         work.conversed.n_owed = len(plan.owed())
-        done = with_begun(account(plan, work, "failed"), begun_episodes(plan, work.found), work.conversed.kept)
+        done = with_begun(
+            account(plan, work, "failed"), begun_episodes(plan, work.found), work.conversed.kept
+        )
         _write_end(plan, night_id, begun, done, NOTHING_YET, work, f"stopped by an error: {reason}")
 
 
-def failed_report(request: EvaluationRequest, plan: RunPlan | None, night_id: str, reason: str) -> RunReport:
+def failed_report(
+    request: EvaluationRequest, plan: RunPlan | None, night_id: str, reason: str
+) -> RunReport:
     """Report a run that an error stopped.
 
     Args:
         plan: None where it could not be planned.
     """
     if plan is not None:
-        with suppress(ParleyError):  # a lake that cannot be read: the error is told without the run's counts
+        with suppress(
+            ParleyError
+        ):  # a lake that cannot be read: the error is told without the run's counts
             record = plan.record()
             work = record.work if record and record.night_id == night_id else None
             done = work if work and work.status == "failed" else None
@@ -205,7 +231,9 @@ def failed_report(request: EvaluationRequest, plan: RunPlan | None, night_id: st
 
 def _has_prices(plan: RunPlan) -> bool:
     """Whether the tokens of all models cost what is known, and not all of them cost by the hour alone."""
-    return sum_usd(role_cost(plan, identity, asked) for identity, _, asked in plan.models) is not None
+    return (
+        sum_usd(role_cost(plan, identity, asked) for identity, _, asked in plan.models) is not None
+    )
 
 
 def leave_run(plan: RunPlan, night_id: str, reason: str) -> RunReport:
@@ -252,7 +280,11 @@ def account(plan: RunPlan, work: Work, status: str) -> RunWork:
     programs = {"programs_run": n_run, "programs_reused": max(0, work.n_programs - n_run)}
     done = done.model_copy(update={**programs, "requests": _requests(plan, work)})
     judged = work.judged
-    return with_judgements(done, plan, judged.asked, judged.n_reused, judged.model_calls) if plan.judges else done
+    return (
+        with_judgements(done, plan, judged.asked, judged.n_reused, judged.model_calls)
+        if plan.judges
+        else done
+    )
 
 
 def _requests(plan: RunPlan, work: Work) -> RequestCounts:
@@ -328,9 +360,15 @@ def _write(
         n_empty=counts.n_empty,
         n_cut_off=counts.n_cut_off,
         n_unreadable=work.n_unreadable,
-        batched=tuple(sorted({*batched_roles(plan), *(work.found.before.batched if work.found.before else ())})),
+        batched=tuple(
+            sorted(
+                {*batched_roles(plan), *(work.found.before.batched if work.found.before else ())}
+            )
+        ),
         adapted=counts.adapted,
-        profiles=kept_profiles(work.found.before, {**work.conversed.profiles, **work.judged.profiles}),
+        profiles=kept_profiles(
+            work.found.before, {**work.conversed.profiles, **work.judged.profiles}
+        ),
         endpoints=endpoint_facts(plan),
         samplings=samplings_of(plan),
         model_calls=done.model_calls,

@@ -55,13 +55,19 @@ class Telemetry:
     def __init__(self, url: str, night_id: str, folder: Path, board: Board) -> None:
         self._night_id, self._board = night_id, board
         resource = Resource.create(
-            {"service.name": "parley", "service.version": parley_version(), "service.instance.id": night_id}
+            {
+                "service.name": "parley",
+                "service.version": parley_version(),
+                "service.instance.id": night_id,
+            }
         )
         exporter = OTLPMetricExporter(endpoint=f"{url}/v1/metrics", timeout=_REQUEST_S)
         reader = PeriodicExportingMetricReader(exporter, export_interval_millis=_EXPORT_EVERY_MS)
         self._meters = MeterProvider([reader], resource, shutdown_on_exit=False)
         self._tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
-        self._tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=f"{url}/v1/traces", timeout=_REQUEST_S)))
+        self._tracers.add_span_processor(
+            BatchSpanProcessor(OTLPSpanExporter(endpoint=f"{url}/v1/traces", timeout=_REQUEST_S))
+        )
         self._counts = _Instruments(self._meters, self._queues)
         self._spans = _Spans(self._tracers, night_id)
         self._reader = SegmentReader(folder)
@@ -87,7 +93,10 @@ class Telemetry:
                 if seat is None:
                     continue
                 if "waiting" in row:
-                    self._open.setdefault(segment, {})[row["run"], row["seat"]] = row["waiting"], row["in_flight"]
+                    self._open.setdefault(segment, {})[row["run"], row["seat"]] = (
+                        row["waiting"],
+                        row["in_flight"],
+                    )
                 elif "fault" in row:
                     self._counts.faults.add(1, {**seat.attributes, "parley.fault": row["fault"]})
                 else:
@@ -120,11 +129,16 @@ class Telemetry:
                     for hours in plan.lake.read("served_hours", ServedHours, **plan.keys):
                         if hours.night_id == self._night_id:
                             self._counts.server(self._seats.values(), plan, hours)
-            self._open = {segment: dict.fromkeys(queues, (0, 0)) for segment, queues in self._open.items()}
+            self._open = {
+                segment: dict.fromkeys(queues, (0, 0)) for segment, queues in self._open.items()
+            }
             self._spans.end({report.run_id: report.status for report in reports})
         deadline = time.monotonic() + (_EXIT_BY_SIGNAL_S if by_signal else _EXIT_S)
         endings = [self._meters.shutdown, self._tracers.shutdown]
-        threads = [threading.Thread(target=end, name="parley-telemetry-end", daemon=True) for end in endings]
+        threads = [
+            threading.Thread(target=end, name="parley-telemetry-end", daemon=True)
+            for end in endings
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -133,7 +147,11 @@ class Telemetry:
 
 @contextmanager
 def exporting(
-    url: str, night_id: str, folder: Path, board: Board, find_reports: Callable[[], Iterable[RunReport]]
+    url: str,
+    night_id: str,
+    folder: Path,
+    board: Board,
+    find_reports: Callable[[], Iterable[RunReport]],
 ) -> Iterator[Telemetry]:
     """Send metrics and spans for the time of the block. A collector that cannot be reached costs one warning, and no run.
 
@@ -188,15 +206,23 @@ class _FirstFailure(logging.Handler):
 class _Seat:
     """One role of one run: how its metrics are named, and what a million tokens cost (None: nobody said)."""
 
-    def __init__(self, attributes: _Attributes, price: tuple[float, float] | None, usd_per_hour: float | None) -> None:
+    def __init__(
+        self, attributes: _Attributes, price: tuple[float, float] | None, usd_per_hour: float | None
+    ) -> None:
         self.attributes, self.price, self.usd_per_hour = attributes, price, usd_per_hour
 
 
 def _seats_of(plan: RunPlan) -> Iterator[tuple[str, _Seat]]:
     """(seat as workers name it, who sits there)."""
     held = [(SUBJECT, SUBJECT, plan.spec.subject, plan.subject, plan.request.model)]
-    if plan.spec.simulator is not None and plan.simulator is not None and plan.request.simulator is not None:
-        held.append((SIMULATOR, SIMULATOR, plan.spec.simulator, plan.simulator, plan.request.simulator))
+    if (
+        plan.spec.simulator is not None
+        and plan.simulator is not None
+        and plan.request.simulator is not None
+    ):
+        held.append(
+            (SIMULATOR, SIMULATOR, plan.spec.simulator, plan.simulator, plan.request.simulator)
+        )
     for rubric, one in plan.judges.items():
         held += [
             (f"{JUDGE} {rubric}", JUDGE, one.judge.judge, one.endpoint, one.request),
@@ -223,25 +249,48 @@ def _address(provider: str, url: str | None) -> str:
 class _Instruments:
     """The metrics by name. Each has the attributes of a seat."""
 
-    def __init__(self, provider: MeterProvider, read_queues: Callable[[], Iterator[tuple[_Attributes, int, int]]]) -> None:
+    def __init__(
+        self,
+        provider: MeterProvider,
+        read_queues: Callable[[], Iterator[tuple[_Attributes, int, int]]],
+    ) -> None:
         meter = provider.get_meter("parley", parley_version())
-        self._turns = meter.create_counter("parley.turns", "{turn}", "Messages of a role; of a judge its judgements")
-        self._calls = meter.create_counter("parley.calls", "{request}", "Requests sent for kept answers, retries included")
+        self._turns = meter.create_counter(
+            "parley.turns", "{turn}", "Messages of a role; of a judge its judgements"
+        )
+        self._calls = meter.create_counter(
+            "parley.calls", "{request}", "Requests sent for kept answers, retries included"
+        )
         self._tokens = meter.create_counter(
-            "parley.tokens", "{token}", "Tokens as the endpoint counts them; `reasoning` is in `output`"
+            "parley.tokens",
+            "{token}",
+            "Tokens as the endpoint counts them; `reasoning` is in `output`",
         )
         self._uncounted = meter.create_counter(
-            "parley.answers.uncounted", "{answer}", "Answers whose tokens the endpoint did not count"
+            "parley.answers.uncounted",
+            "{answer}",
+            "Answers whose tokens the endpoint did not count",
         )
         self._latency = meter.create_histogram(
-            "parley.answer.duration", "s", "From request to answer", explicit_bucket_boundaries_advisory=_LATENCIES_S
+            "parley.answer.duration",
+            "s",
+            "From request to answer",
+            explicit_bucket_boundaries_advisory=_LATENCIES_S,
         )
         self._cost = meter.create_counter(
-            "parley.cost", "USD", "By tokens or by the hours of a server; nothing where no price is known"
+            "parley.cost",
+            "USD",
+            "By tokens or by the hours of a server; nothing where no price is known",
         )
-        self.faults = meter.create_counter("parley.faults", "{request}", "Requests that ended with a fault, by its kind")
+        self.faults = meter.create_counter(
+            "parley.faults", "{request}", "Requests that ended with a fault, by its kind"
+        )
         for name, text, at in (
-            ("parley.requests.waiting", "Requests that wait for the endpoint's limit, a repetition or its return", 0),
+            (
+                "parley.requests.waiting",
+                "Requests that wait for the endpoint's limit, a repetition or its return",
+                0,
+            ),
             ("parley.requests.in_flight", "Requests that were sent and not answered", 1),
         ):
             meter.create_observable_gauge(name, [_observed(read_queues, at)], "{request}", text)
@@ -251,7 +300,9 @@ class _Instruments:
         attributes = seat.attributes
         self._turns.add(row["turns"], attributes)
         self._calls.add(row["calls"], attributes)
-        tokens = {kind: row[kind] for kind in ("input", "output", "reasoning") if row[kind] is not None}
+        tokens = {
+            kind: row[kind] for kind in ("input", "output", "reasoning") if row[kind] is not None
+        }
         for kind, n in tokens.items():
             self._tokens.add(n, {**attributes, "parley.token.type": kind})
         if row["calls"] and not {"input", "output"} <= tokens.keys():
@@ -264,10 +315,16 @@ class _Instruments:
 
     def server(self, seats: Iterable[_Seat], plan: RunPlan, served: ServedHours) -> None:
         """Count what a model server of Parley's own cost a run."""
-        name = {"parley.role": served.role, "parley.model": served.role_model, "parley.setting": plan.request.benchmark.name}
+        name = {
+            "parley.role": served.role,
+            "parley.model": served.role_model,
+            "parley.setting": plan.request.benchmark.name,
+        }
         seat = next((one for one in seats if name.items() <= one.attributes.items()), None)
         if seat is not None and seat.usd_per_hour is not None and served.hours is not None:
-            self._cost.add(served.hours * seat.usd_per_hour, {**seat.attributes, "parley.cost.by": "hours"})
+            self._cost.add(
+                served.hours * seat.usd_per_hour, {**seat.attributes, "parley.cost.by": "hours"}
+            )
 
 
 def _observed(
@@ -295,17 +352,26 @@ class _Spans:
         began_ns = int(datetime.fromisoformat(stage.started_at).timestamp() * 1e9)
         ended_ns = began_ns + int(stage.seconds * 1e9)
         if self._night is None:
-            self._night = self._tracer.start_span("night", start_time=began_ns, attributes={"parley.night_id": self._night_id})
+            self._night = self._tracer.start_span(
+                "night", start_time=began_ns, attributes={"parley.night_id": self._night_id}
+            )
         parent = self._night
         if stage.run_id:
             if stage.run_id not in self._runs:
                 facts = {"parley.run_id": stage.run_id}
                 if plan is not None:
-                    facts |= {"parley.setting": plan.request.benchmark.name, "parley.model": plan.spec.label}
+                    facts |= {
+                        "parley.setting": plan.request.benchmark.name,
+                        "parley.model": plan.spec.label,
+                    }
                 context = set_span_in_context(self._night)
-                self._runs[stage.run_id] = self._tracer.start_span("run", context, start_time=began_ns, attributes=facts)
+                self._runs[stage.run_id] = self._tracer.start_span(
+                    "run", context, start_time=began_ns, attributes=facts
+                )
             parent = self._runs[stage.run_id]
-        span = self._tracer.start_span(stage.stage, set_span_in_context(parent), start_time=began_ns)
+        span = self._tracer.start_span(
+            stage.stage, set_span_in_context(parent), start_time=began_ns
+        )
         span.end(ended_ns)
         for name in {"", stage.run_id}:
             self._ended_ns[name] = max(self._ended_ns.get(name, 0), ended_ns)

@@ -15,7 +15,11 @@ _LINK = re.compile(r"\[((?:[^\[\]`]|`[^`]*`)*)\]\(([^)\s]+)\)")
 def topics() -> tuple[str, ...]:
     """Return the names of all pages, sorted."""
     return tuple(
-        sorted(page.name.removesuffix(".md") for page in files("flows.text.topics").iterdir() if page.name.endswith(".md"))
+        sorted(
+            page.name.removesuffix(".md")
+            for page in files("flows.text.topics").iterdir()
+            if page.name.endswith(".md")
+        )
     )
 
 
@@ -27,7 +31,10 @@ def topic_text(topic: str | None) -> str:
     """
     if topic is None:
         width = max(map(len, topics()))
-        return "\n".join(f"parley help {name:<{width}}  {_page(name).splitlines()[0].removeprefix('# ')}" for name in topics())
+        return "\n".join(
+            f"parley help {name:<{width}}  {_page(name).splitlines()[0].removeprefix('# ')}"
+            for name in topics()
+        )
     if topic not in topics():
         raise UnknownName("topic", topic, topics(), "`parley COMMAND --help` explains a command")
     return _LINK.sub(_typed, _page(topic)).strip()

@@ -13,7 +13,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 
-from sandbox.backends.bubblewrap.tool import NAMESPACES_AS_ROOT, bwrap_path, bwrap_version, check_python, why_no_sandbox
+from sandbox.backends.bubblewrap.tool import (
+    NAMESPACES_AS_ROOT,
+    bwrap_path,
+    bwrap_version,
+    check_python,
+    why_no_sandbox,
+)
 from sandbox.host.abandoned import end_abandoned, end_marked, mark_arguments, new_mark
 from sandbox.host.file_archive import archive
 from sandbox.host.memory_cgroup import MemoryCgroup, memory_cgroup
@@ -32,7 +38,14 @@ from schemas.run import Limits
 
 _UNPACK = 'tar -xf "/proc/self/fd/$0" --unlink-first --recursive-unlink || exit 73; exec "$@"'
 """Unpacks files as the program's own user inside: a link that an earlier command left leads only where this user may write."""
-_KEPT_FOR_SETPRIV = ("--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP")
+_KEPT_FOR_SETPRIV = (
+    "--cap-add",
+    "CAP_SETUID",
+    "--cap-add",
+    "CAP_SETGID",
+    "--cap-add",
+    "CAP_SETPCAP",
+)
 
 
 _TEARDOWN_S = 10.0
@@ -86,11 +99,15 @@ class BubblewrapSandbox:
         bwrap = self._bwrap()
         end_abandoned()
         with ExitStack() as stack:
-            slot = stack.enter_context(hold_slot(self._slots, self._slot_directory, limits.memory_mb))
+            slot = stack.enter_context(
+                hold_slot(self._slots, self._slot_directory, limits.memory_mb)
+            )
             group = stack.enter_context(memory_cgroup(limits.memory_mb * MIB))
             enter = stack.enter_context(shared_folder(limits.tmp_mb * MIB)) if keep_files else ()
             folders = Folders(binds={WORKING_DIRECTORY: SHARED_FOLDER} if keep_files else {})
-            yield BubblewrapSession(bwrap, limits, uid_of(slot, self._slot_directory), group, folders, enter)
+            yield BubblewrapSession(
+                bwrap, limits, uid_of(slot, self._slot_directory), group, folders, enter
+            )
 
     def owner(self, folder: WorkFolder) -> int | None:
         return uid_of(0, folder.path) if os.geteuid() == 0 else None
@@ -101,7 +118,12 @@ class BubblewrapSandbox:
         yield BubblewrapCommands(self, folder)
 
     def run_in(
-        self, folder: WorkFolder, argv: tuple[str, ...], stdin: bytes, limits: Limits, is_over: Callable[[], bool]
+        self,
+        folder: WorkFolder,
+        argv: tuple[str, ...],
+        stdin: bytes,
+        limits: Limits,
+        is_over: Callable[[], bool],
     ) -> Completed:
         """Run a command on a folder of this host; see `sandbox.workspace.interface.Commands`."""
         with ExitStack() as stack:
@@ -123,7 +145,9 @@ class BubblewrapCommands:
     def __init__(self, sandbox: BubblewrapSandbox, folder: WorkFolder) -> None:
         self._sandbox, self._folder = sandbox, folder
 
-    def run(self, argv: tuple[str, ...], stdin: bytes, limits: Limits, is_over: Callable[[], bool]) -> Completed:
+    def run(
+        self, argv: tuple[str, ...], stdin: bytes, limits: Limits, is_over: Callable[[], bool]
+    ) -> Completed:
         return self._sandbox.run_in(self._folder, argv, stdin, limits, is_over)
 
 
@@ -155,9 +179,13 @@ class BubblewrapSession:
         killed_before = self._group.kills() if self._group else 0
         try:
             with ExitStack() as stack:
-                ending, set_up = self._supervised(argv, archive(files or {}), stdin, limits, is_over, stack)
+                ending, set_up = self._supervised(
+                    argv, archive(files or {}), stdin, limits, is_over, stack
+                )
         except OSError as error:
-            raise SandboxUnavailable(f"bubblewrap: {error}; the host may be out of memory or descriptors") from error
+            raise SandboxUnavailable(
+                f"bubblewrap: {error}; the host may be out of memory or descriptors"
+            ) from error
         out_of_memory = self._group is not None and self._group.ran_out(killed_before)
         if not out_of_memory:  # the program may have taken bwrap's half inside along
             set_up.verify(ending)
@@ -184,9 +212,24 @@ class BubblewrapSession:
                 self._bwrap,
                 *mark_arguments(set_up.mark),
                 *_privileges(self._uid),
-                *("--hostname", "sandbox", "--new-session", "--die-with-parent", "--seccomp", str(seccomp)),
-                *("--block-fd", str(set_up.blocked_end), "--json-status-fd", str(channels.status_end.fileno())),
-                *("--clearenv", *(part for item in environment.items() for part in ("--setenv", *item))),
+                *(
+                    "--hostname",
+                    "sandbox",
+                    "--new-session",
+                    "--die-with-parent",
+                    "--seccomp",
+                    str(seccomp),
+                ),
+                *(
+                    "--block-fd",
+                    str(set_up.blocked_end),
+                    "--json-status-fd",
+                    str(channels.status_end.fileno()),
+                ),
+                *(
+                    "--clearenv",
+                    *(part for item in environment.items() for part in ("--setenv", *item)),
+                ),
                 *mounts,
                 "--",
                 *prlimit_argv(limits, count_processes=True),
@@ -252,27 +295,52 @@ class _SetUp:
     def await_end(self) -> None:
         """Wait until the pid namespace is gone: bwrap itself ends as soon as the program does."""
         if self._child is None:
-            end_marked(self.mark)  # bwrap ended before it said who its child is: there may be one all the same
+            end_marked(
+                self.mark
+            )  # bwrap ended before it said who its child is: there may be one all the same
         elif not select.select([self._child], [], [], _TEARDOWN_S)[0]:
-            raise SandboxUnavailable(f"processes of a sandbox did not die within {_TEARDOWN_S:g} s of being killed")
+            raise SandboxUnavailable(
+                f"processes of a sandbox did not die within {_TEARDOWN_S:g} s of being killed"
+            )
 
     def verify(self, ending: Ending) -> None:
         """Raises SandboxUnavailable unless the program was reached, or overran its wall limit."""
         if self._child is not None and (self._reached or ending.overran):
             return
         if ending.overran:
-            raise HostShortage(f"bubblewrap did not set up a sandbox within {ending.wall_s:.0f} s: the host is overloaded")
+            raise HostShortage(
+                f"bubblewrap did not set up a sandbox within {ending.wall_s:.0f} s: the host is overloaded"
+            )
         raise why_no_sandbox(ending.returncode, ending.stderr)
 
 
 def _privileges(uid: int) -> tuple[str, ...]:
     if os.geteuid() == 0:
         return (*NAMESPACES_AS_ROOT, "--cap-drop", "ALL", *_KEPT_FOR_SETPRIV)
-    return ("--unshare-all", "--unshare-user", "--disable-userns", "--uid", str(uid), "--gid", str(uid), "--cap-drop", "ALL")
+    return (
+        "--unshare-all",
+        "--unshare-user",
+        "--disable-userns",
+        "--uid",
+        str(uid),
+        "--gid",
+        str(uid),
+        "--cap-drop",
+        "ALL",
+    )
 
 
 def _drop_privileges(uid: int) -> tuple[str, ...]:
     if os.geteuid() != 0:
         return ()
     identity = ("--reuid", str(uid), "--regid", str(uid), "--clear-groups")
-    return (required_tool("setpriv"), *identity, "--bounding-set", "-all", "--inh-caps", "-all", "--no-new-privs", "--")
+    return (
+        required_tool("setpriv"),
+        *identity,
+        "--bounding-set",
+        "-all",
+        "--inh-caps",
+        "-all",
+        "--no-new-privs",
+        "--",
+    )

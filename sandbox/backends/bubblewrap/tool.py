@@ -11,7 +11,13 @@ from sandbox.interface import Sandbox
 from schemas.errors import HostShortage, SandboxUnavailable
 from schemas.run import Limits
 
-NAMESPACES_AS_ROOT = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try")
+NAMESPACES_AS_ROOT = (
+    "--unshare-ipc",
+    "--unshare-pid",
+    "--unshare-net",
+    "--unshare-uts",
+    "--unshare-cgroup-try",
+)
 """All namespaces but a user namespace: root builds real mounts."""
 
 
@@ -34,7 +40,9 @@ def bwrap_path(option: str | None) -> str:
 def bwrap_version(path: str) -> str:
     """For example `0.8.0`. Raises SandboxUnavailable."""
     try:
-        said = subprocess.run((path, "--version"), capture_output=True, env={}, timeout=10, check=True).stdout
+        said = subprocess.run(
+            (path, "--version"), capture_output=True, env={}, timeout=10, check=True
+        ).stdout
     except (OSError, subprocess.SubprocessError) as error:
         raise SandboxUnavailable(f"{path} --version: {error}; install bubblewrap again") from error
     return said.decode(errors="replace").strip().rpartition(" ")[2]
@@ -73,7 +81,14 @@ def check_python(sandbox: Sandbox) -> None:
         SandboxUnavailable: the interpreter or the harness cannot be read inside.
     """
     with sandbox.session(Limits()) as session:
-        done = session.run(("{python}", "-c", "import sys; open(sys.argv[1]); print(6 * 7)", "{harness}/run_function_tests.py"))
+        done = session.run(
+            (
+                "{python}",
+                "-c",
+                "import sys; open(sys.argv[1]); print(6 * 7)",
+                "{harness}/run_function_tests.py",
+            )
+        )
     if done.exit_code != 0 or done.stdout.strip() != b"42":
         raise SandboxUnavailable(
             f"{sandbox.name}: {interpreter()} does not run inside the sandbox (exit {done.exit_code}, signal {done.signal}): "

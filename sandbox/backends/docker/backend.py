@@ -16,7 +16,16 @@ from typing import Any
 
 from sandbox.backends.docker.container import Container, Dirty, Reply, Shape, start
 from sandbox.backends.docker.daemon import client, daemon_version
-from sandbox.backends.docker.image import HARNESS_DIRECTORY, IMAGE_VARIABLE, UID, Image, copy_folder, inspected, pinned, prepared
+from sandbox.backends.docker.image import (
+    HARNESS_DIRECTORY,
+    IMAGE_VARIABLE,
+    UID,
+    Image,
+    copy_folder,
+    inspected,
+    pinned,
+    prepared,
+)
 from sandbox.backends.docker.owner import reap
 from sandbox.backends.docker.pool import WarmContainers
 from sandbox.backends.docker.pulling import digest_of
@@ -90,7 +99,12 @@ class DockerSandbox:
         """
         with self.session(Limits()) as session:
             done = session.run(
-                ("{python}", "-c", "import sys; open(sys.argv[1]); print(6 * 7)", "{harness}/run_function_tests.py")
+                (
+                    "{python}",
+                    "-c",
+                    "import sys; open(sys.argv[1]); print(6 * 7)",
+                    "{harness}/run_function_tests.py",
+                )
             )
         if done.exit_code != 0 or done.stdout.strip() != b"42":
             raise SandboxUnavailable(
@@ -120,7 +134,9 @@ class DockerSandbox:
         return f"docker, an image for each program{f'; runtime {self._runtime}' if self._runtime else ''}"
 
     def fingerprint(self) -> str:
-        return f"docker {pinned(self._image)}{f'; runtime {self._runtime}' if self._runtime else ''}"
+        return (
+            f"docker {pinned(self._image)}{f'; runtime {self._runtime}' if self._runtime else ''}"
+        )
 
     @contextmanager
     def session(self, limits: Limits, *, keep_files: bool = False) -> Iterator["DockerSession"]:
@@ -136,7 +152,10 @@ class DockerSandbox:
     @contextmanager
     def commands(self, folder: WorkFolder) -> Iterator["DockerCommands"]:
         with closing(self._session(COMMAND_LIMITS, keep_files=False, folder=folder)) as session:
-            yield DockerCommands(session, lambda limits: hold_slot(self._slots, self._slot_directory, limits.memory_mb))
+            yield DockerCommands(
+                session,
+                lambda limits: hold_slot(self._slots, self._slot_directory, limits.memory_mb),
+            )
 
     def copy_folder(self, path: str, into: Path) -> None:
         """Copy a folder of the image to an empty folder of this host.
@@ -146,18 +165,26 @@ class DockerSandbox:
         """
         copy_folder(client(self._base_url, self._slots).api, pinned(self._image), path, into)
 
-    def _session(self, limits: Limits, keep_files: bool, folder: WorkFolder | None = None) -> "DockerSession":
+    def _session(
+        self, limits: Limits, keep_files: bool, folder: WorkFolder | None = None
+    ) -> "DockerSession":
         name = pinned(self._image)
         with _making_ready:
             containers, image = _made_ready(self._base_url, name, self._slots, os.getpid())
             api = client(self._base_url, self._slots).api
-            if inspected(api, image.id) is None:  # removed with its image, which was pulled again since
+            if (
+                inspected(api, image.id) is None
+            ):  # removed with its image, which was pulled again since
                 image = prepared(api, name)
-        return DockerSession(containers, image, self._runtime, self._cpus, limits, keep_files, folder)
+        return DockerSession(
+            containers, image, self._runtime, self._cpus, limits, keep_files, folder
+        )
 
 
 @functools.cache
-def _made_ready(base_url: str | None, image: str, slots: int, _pid: int) -> tuple[WarmContainers, Image]:
+def _made_ready(
+    base_url: str | None, image: str, slots: int, _pid: int
+) -> tuple[WarmContainers, Image]:
     """Once per process, daemon and image: remove leftovers of dead Parleys, add the layer to the image, make the pool."""
     api = client(base_url, slots).api
     reap(api)
@@ -168,10 +195,14 @@ def _made_ready(base_url: str | None, image: str, slots: int, _pid: int) -> tupl
 class DockerCommands:
     """See `sandbox.workspace.interface.Commands`. The container is kept between commands; a slot is held for each."""
 
-    def __init__(self, session: "DockerSession", slot: Callable[[Limits], AbstractContextManager[int]]) -> None:
+    def __init__(
+        self, session: "DockerSession", slot: Callable[[Limits], AbstractContextManager[int]]
+    ) -> None:
         self._session, self._slot = session, slot
 
-    def run(self, argv: tuple[str, ...], stdin: bytes, limits: Limits, is_over: Callable[[], bool]) -> Completed:
+    def run(
+        self, argv: tuple[str, ...], stdin: bytes, limits: Limits, is_over: Callable[[], bool]
+    ) -> Completed:
         with self._slot(limits):
             return self._session.run(argv, stdin=stdin, limits=limits, is_over=is_over)
 
@@ -240,16 +271,27 @@ class DockerSession:
     def _container(self, limits: Limits) -> Container:
         """The session's own; another where the command's limits need another shape and no file has to last."""
         wanted = limits if not self._keep_files else self._limits
-        shape = Shape(self._image, self._runtime, self._cpus, wanted.memory_mb, wanted.processes, wanted.tmp_mb)
+        shape = Shape(
+            self._image,
+            self._runtime,
+            self._cpus,
+            wanted.memory_mb,
+            wanted.processes,
+            wanted.tmp_mb,
+        )
         if self._folder is not None:
             user = shape.user if os.geteuid() == 0 else f"{os.getuid()}:{os.getgid()}"
             binds, shown = tuple(self._folder.binds.items()), tuple(self._folder.shown.items())
-            shape = replace(shape, user=user, binds=binds, shown=shown, hidden=self._hidden(shape, self._folder))
+            shape = replace(
+                shape, user=user, binds=binds, shown=shown, hidden=self._hidden(shape, self._folder)
+            )
         if self._held is not None and self._held[0] != shape:
             self._drop()
         if self._held is None:
             if self._lost:
-                raise SandboxUnavailable("docker: the session's container has ended, and its files with it")
+                raise SandboxUnavailable(
+                    "docker: the session's container has ended, and its files with it"
+                )
             self._held = (shape, self._containers.take(shape))
         return self._held[1]
 
@@ -258,11 +300,17 @@ class DockerSession:
         if ENVIRONMENT_PLACE not in folder.shown:
             return ()
         prefixes = [Path(place) for place, outside in folder.shown.items() if place == outside]
-        beside = [str(found) for prefix in prefixes for found in sorted(prefix.glob("lib/python3*/*-packages"))]
+        beside = [
+            str(found)
+            for prefix in prefixes
+            for found in sorted(prefix.glob("lib/python3*/*-packages"))
+        ]
         return (*self._containers.packages_of(shape), *beside)
 
     def _to_empty(self) -> tuple[str, ...]:
-        lasting = self._folder.binds if self._folder else (WORKING_DIRECTORY,) if self._keep_files else ()
+        lasting = (
+            self._folder.binds if self._folder else (WORKING_DIRECTORY,) if self._keep_files else ()
+        )
         return tuple(place for place in (WORKING_DIRECTORY, *TEMPORARY) if place not in lasting)
 
     def _replace(self, why: str) -> None:
@@ -286,7 +334,11 @@ class DockerSession:
 def _placed(item: str, python: str) -> str:
     if item == "{python}":
         return python
-    return f"{HARNESS_DIRECTORY}/{item.removeprefix('{harness}/')}" if item.startswith("{harness}/") else item
+    return (
+        f"{HARNESS_DIRECTORY}/{item.removeprefix('{harness}/')}"
+        if item.startswith("{harness}/")
+        else item
+    )
 
 
 def _completed(reply: Reply, limits: Limits) -> Completed:

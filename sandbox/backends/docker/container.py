@@ -92,7 +92,11 @@ class Container:
         return self.stream.is_open()
 
     def run(
-        self, head: dict[str, Any], blobs: tuple[bytes, ...], wall_s: float, is_over: Callable[[], bool] | None = None
+        self,
+        head: dict[str, Any],
+        blobs: tuple[bytes, ...],
+        wall_s: float,
+        is_over: Callable[[], bool] | None = None,
     ) -> Reply:
         """Give the launcher a command and wait for its answer.
 
@@ -137,7 +141,10 @@ class Container:
     def _kill(self) -> None:
         from docker.errors import NotFound
 
-        with daemon_faults(f"end container {self.id[:12]}"), suppress(NotFound):  # it ended by itself
+        with (
+            daemon_faults(f"end container {self.id[:12]}"),
+            suppress(NotFound),
+        ):  # it ended by itself
             self.api.remove_container(self.id, force=True)
 
     def _learn_ending(self, reply: Reply, error: Exception) -> None:
@@ -181,7 +188,9 @@ def start(api: Any, shape: Shape) -> Container:
         )["Id"]
     try:
         with daemon_faults("start a container"):
-            stream = _Stream(api.attach_socket(made, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}))
+            stream = _Stream(
+                api.attach_socket(made, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+            )
             api.start(made)
         container = Container(api, made, stream)
         greeting = _greeting(container)
@@ -212,7 +221,12 @@ def _host_config(api: Any, shape: Shape) -> Any:
         tmpfs={place: scratch for place in (WORKING_DIRECTORY, *TEMPORARY) if place not in binds}
         | dict.fromkeys(shape.hidden, _EMPTY),
         mounts=[
-            {"Type": "bind", "Source": source, "Target": place, "ReadOnly": (place, source) in shape.shown}
+            {
+                "Type": "bind",
+                "Source": source,
+                "Target": place,
+                "ReadOnly": (place, source) in shape.shown,
+            }
             for place, source in (*shape.binds, *shape.shown)
         ],
         ipc_mode="private",
@@ -246,14 +260,19 @@ class _Stream:
             return True
         except OSError:
             return False
-        except (TypeError, ValueError):  # no look ahead on a TLS or SSH stream: its end shows when it is used
+        except (
+            TypeError,
+            ValueError,
+        ):  # no look ahead on a TLS or SSH stream: its end shows when it is used
             return True
 
     def send(self, data: bytes, deadline: float) -> None:
         self._socket.settimeout(max(0.001, deadline - time.monotonic()))
         self._socket.sendall(data)
 
-    def message(self, deadline: float, is_over: Callable[[], bool] | None = None) -> tuple[dict[str, Any], list[bytes]]:
+    def message(
+        self, deadline: float, is_over: Callable[[], bool] | None = None
+    ) -> tuple[dict[str, Any], list[bytes]]:
         """The next message. Raises TimeoutError at the deadline or once it is over, Gone, or ValueError where it is none."""
         return receive(lambda size: self._exactly(size, deadline, is_over), _LONGEST_ANSWER)
 
@@ -265,7 +284,9 @@ class _Stream:
     def close(self) -> None:
         with suppress(OSError):  # the daemon may have closed it first
             self._socket.close()
-        with suppress(Exception):  # any: docker-py promises no such attribute, and its end may fail in several libraries' ways
+        with suppress(
+            Exception
+        ):  # any: docker-py promises no such attribute, and its end may fail in several libraries' ways
             self._attached._response.close()
 
     def _exactly(self, size: int, deadline: float, is_over: Callable[[], bool] | None) -> bytes:

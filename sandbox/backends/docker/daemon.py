@@ -29,7 +29,9 @@ def daemon_faults(doing: str) -> Iterator[None]:
     try:
         yield
     except (DockerException, RequestException, OSError) as error:
-        raise sandbox_fault(f"docker could not {doing}: {_said(error)}{_remedy(error)}", _said(error)) from error
+        raise sandbox_fault(
+            f"docker could not {doing}: {_said(error)}{_remedy(error)}", _said(error)
+        ) from error
 
 
 def client(base_url: str | None, concurrency: int) -> "DockerClient":
@@ -50,7 +52,11 @@ def _client(base_url: str | None, concurrency: int, _pid: int) -> "DockerClient"
     import docker
 
     # A session attaches to its container for its whole life; others are made and removed meanwhile.
-    options: dict[str, Any] = {"version": "auto", "timeout": TIMEOUT_S, "max_pool_size": 4 * concurrency + _SPARE_CONNECTIONS}
+    options: dict[str, Any] = {
+        "version": "auto",
+        "timeout": TIMEOUT_S,
+        "max_pool_size": 4 * concurrency + _SPARE_CONNECTIONS,
+    }
     with daemon_faults("reach its daemon"):
         if base_url is None:
             found = docker.DockerClient(**_context(), **options)
@@ -87,7 +93,10 @@ def _remedy(error: Exception) -> str:
     text = str(error)
     if "timed out" in text.lower():
         return f"; it did not answer within {TIMEOUT_S:g} s: see its log, or run fewer programs at once"
-    if any(sign in text for sign in ("FileNotFoundError", "ConnectionRefused", "Connection refused", "No such file")):
+    if any(
+        sign in text
+        for sign in ("FileNotFoundError", "ConnectionRefused", "Connection refused", "No such file")
+    ):
         return "; start Docker (`systemctl start docker`, or Docker Desktop), or set DOCKER_HOST to a daemon that runs"
     if "PermissionError" in text or "Permission denied" in text:
         return "; join the group of its socket (`usermod -aG docker $USER`), or set DOCKER_HOST to a rootless daemon"

@@ -28,7 +28,9 @@ BASE = "parley.base"
 _REPOSITORY = "parley-sandbox"
 _PINNED = re.compile(r"(?:\S+@)?sha256:[0-9a-f]{64}")
 _OURS = Path(__file__).parents[2]
-_DOCKER = tuple(f"backends/docker/{name}.py" for name in ("__init__", "messages", "scratch", "launcher"))
+_DOCKER = tuple(
+    f"backends/docker/{name}.py" for name in ("__init__", "messages", "scratch", "launcher")
+)
 _LAUNCHER = (
     "__init__.py",
     "host/__init__.py",
@@ -107,7 +109,11 @@ def copy_folder(api: Any, name: str, path: str, into: Path) -> None:
         SandboxUnavailable: the image, or its folder, is not there.
     """
     with daemon_faults(f"copy {path} out of the image {name}"):
-        options = {"labels": {OWNER: owner_label()}, "network_disabled": True, "use_config_proxy": False}
+        options = {
+            "labels": {OWNER: owner_label()},
+            "network_disabled": True,
+            "use_config_proxy": False,
+        }
         container = api.create_container(name, ("/parley/none",), **options)["Id"]
         try:
             stream, _ = api.get_archive(container, f"{path}/.")
@@ -124,7 +130,9 @@ def copy_folder(api: Any, name: str, path: str, into: Path) -> None:
 def _plain(member: tarfile.TarInfo, into: str) -> tarfile.TarInfo | None:
     if not (member.isfile() or member.isdir() or member.issym() or member.islnk()):
         return None
-    return tarfile.tar_filter(member.replace(uid=os.getuid(), gid=os.getgid(), uname="", gname="", deep=False), into)
+    return tarfile.tar_filter(
+        member.replace(uid=os.getuid(), gid=os.getgid(), uname="", gname="", deep=False), into
+    )
 
 
 def inspected(api: Any, name: str) -> dict[str, Any] | None:
@@ -141,11 +149,20 @@ def inspected(api: Any, name: str) -> dict[str, Any] | None:
 def _added(api: Any, base: str, layer: bytes, tag: str) -> dict[str, Any]:
     """A container that never runs takes the files in; its image appears under its tag when it is whole."""
     with daemon_faults(f"add Parley's launcher to the image {base}"):
-        options = {"labels": {OWNER: owner_label()}, "network_disabled": True, "use_config_proxy": False}
+        options = {
+            "labels": {OWNER: owner_label()},
+            "network_disabled": True,
+            "use_config_proxy": False,
+        }
         container = api.create_container(base, ("/parley/none",), **options)["Id"]
         try:
             api.put_archive(container, "/", layer)
-            api.commit(container, repository=_REPOSITORY, tag=tag, changes=[f"LABEL {BASE}={base}", f'LABEL {OWNER}=""'])
+            api.commit(
+                container,
+                repository=_REPOSITORY,
+                tag=tag,
+                changes=[f"LABEL {BASE}={base}", f'LABEL {OWNER}=""'],
+            )
         finally:
             remove(api, container)
         return api.inspect_image(f"{_REPOSITORY}:{tag}")
@@ -154,14 +171,19 @@ def _added(api: Any, base: str, layer: bytes, tag: str) -> dict[str, Any]:
 def _layer() -> bytes:
     """Archive of launcher, harness and accounts; equal content gives equal bytes."""
     files = {f"{PLACE}/sandbox/{name}": (_OURS / name).read_bytes() for name in _LAUNCHER}
-    files |= {f"{HARNESS_DIRECTORY}/{path.name}": path.read_bytes() for path in sorted(HARNESS.glob("*.py"))}
+    files |= {
+        f"{HARNESS_DIRECTORY}/{path.name}": path.read_bytes()
+        for path in sorted(HARNESS.glob("*.py"))
+    }
     files["/etc/passwd"] = f"root:x:0:0::/:/bin/sh\nsandbox:x:{UID}:{UID}::/tmp:/bin/sh\n".encode()
     files["/etc/group"] = f"root:x:0:\nsandbox:x:{UID}:\n".encode()
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         # A tmpfs gets the mode of the folder that it covers.
         made = {str(PurePosixPath(name).parent) for name in files} - {"/etc"}
-        folders = dict.fromkeys((PLACE, *sorted(made)), 0o755) | dict.fromkeys(("/box", "/tmp"), 0o1777)
+        folders = dict.fromkeys((PLACE, *sorted(made)), 0o755) | dict.fromkeys(
+            ("/box", "/tmp"), 0o1777
+        )
         for folder, mode in folders.items():
             entry = tarfile.TarInfo(folder.lstrip("/"))
             entry.type, entry.mode = tarfile.DIRTYPE, mode

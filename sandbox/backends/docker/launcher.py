@@ -38,7 +38,9 @@ def _package_folders() -> list[str]:
     """Return the folders of packages of the image's Pythons."""
     roots = sorted({"/usr", "/usr/local", sys.prefix, sys.base_prefix})
     found = {folder for root in roots for folder in glob.glob(f"{root}/lib/python3*/*-packages")}
-    return sorted(folder for folder in found if os.path.isdir(folder) and not os.path.islink(folder))
+    return sorted(
+        folder for folder in found if os.path.isdir(folder) and not os.path.islink(folder)
+    )
 
 
 def main() -> None:
@@ -65,7 +67,9 @@ def main() -> None:
         _serve(head, blobs, requests, replies, wake)
 
 
-def _serve(head: dict[str, Any], blobs: list[bytes], requests: int, replies: int, wake: int) -> None:
+def _serve(
+    head: dict[str, Any], blobs: list[bytes], requests: int, replies: int, wake: int
+) -> None:
     killed_before = _memory_kills()
     output = [os.pipe() for _ in range(3)]
     begun = time.monotonic()
@@ -126,7 +130,9 @@ def _become(head: dict[str, Any], blobs: list[bytes], writing: list[int]) -> Non
         environment = {**head["environment"], head["report_variable"]: str(writing[2])}
         write_files(head["files"], contents)
     except (OSError, MemoryError, RecursionError) as error:
-        os.write(2, f"the command's files could not be put in place: {error}\n".encode(errors="replace"))
+        os.write(
+            2, f"the command's files could not be put in place: {error}\n".encode(errors="replace")
+        )
         os._exit(73)
     try:
         _limit(head["bounds"], "as")
@@ -152,7 +158,9 @@ def _limit(bounds: dict[str, list[int]], *names: str) -> None:
 def _as_file(content: bytes) -> int:
     if not content:
         return os.open(os.devnull, os.O_RDONLY)
-    descriptor = _LIBC.memfd_create(b"stdin", _MFD_CLOEXEC)  # libc's: some Pythons (conda's) are built without os.memfd_create
+    descriptor = _LIBC.memfd_create(
+        b"stdin", _MFD_CLOEXEC
+    )  # libc's: some Pythons (conda's) are built without os.memfd_create
     if descriptor < 0:
         raise OSError("memfd_create failed")
     with open(descriptor, "wb", closefd=False) as file:
@@ -162,7 +170,11 @@ def _as_file(content: bytes) -> int:
 
 
 def _follow(
-    child: int, streams: dict[int, Callable[[bytes], None]], deadline: float, requests: int, wake: int
+    child: int,
+    streams: dict[int, Callable[[bytes], None]],
+    deadline: float,
+    requests: int,
+    wake: int,
 ) -> tuple[tuple[int, resource.struct_rusage] | None, bool]:
     """Wait until the command has ended (returns how) or its time on the clock is over (returns None, True)."""
     poll = select.poll()
@@ -226,7 +238,9 @@ def _memory_kills() -> int:
     for path in _MEMORY_EVENTS:
         try:
             with open(path) as file:
-                return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
+                return next(
+                    (int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0
+                )
         except OSError:  # the file of the other version of cgroups
             continue
     return 0

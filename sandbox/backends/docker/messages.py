@@ -21,7 +21,9 @@ def pack(head: dict[str, Any], *blobs: bytes) -> bytes:
     return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
 
-def receive(read_exactly: Callable[[int], bytes], longest: int) -> tuple[dict[str, Any], list[bytes]]:
+def receive(
+    read_exactly: Callable[[int], bytes], longest: int
+) -> tuple[dict[str, Any], list[bytes]]:
     """Read one message.
 
     Args:

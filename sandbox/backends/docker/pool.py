@@ -85,7 +85,9 @@ class WarmContainers:
         for _, container in idle:
             self.discard(container)
         deadline = time.monotonic() + _FAREWELL_S
-        while (thread := next(iter(self._threads), None)) is not None and time.monotonic() < deadline:
+        while (
+            thread := next(iter(self._threads), None)
+        ) is not None and time.monotonic() < deadline:
             thread.join(max(0.0, deadline - time.monotonic()))
             self._threads.discard(thread)
 
@@ -95,7 +97,9 @@ class WarmContainers:
             self._asked[shape] += 1
             if self._closed or self._asked[shape] == 1:
                 return
-            missing = self._capacity - self._starting[shape] - sum(s == shape for s, _ in self._idle)
+            missing = (
+                self._capacity - self._starting[shape] - sum(s == shape for s, _ in self._idle)
+            )
             self._starting[shape] += max(0, missing)
             while len(self._idle) > self._capacity:
                 surplus.append(self._idle.popleft()[1])

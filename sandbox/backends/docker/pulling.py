@@ -11,9 +11,25 @@ from sandbox.backends.docker.daemon import daemon_faults
 from sandbox.backends.docker.image import BASE, inspected
 from schemas.errors import SandboxUnavailable, SourceUnreadable
 
-_NO_SUCH_IMAGE = ("manifest unknown", "repository does not exist", "not found: manifest", "name unknown", "no such manifest")
+_NO_SUCH_IMAGE = (
+    "manifest unknown",
+    "repository does not exist",
+    "not found: manifest",
+    "name unknown",
+    "no such manifest",
+)
 """What registries say of an image that they do not have, where the daemon passes it on without a status."""
-_NO_ANSWER = ("toomanyrequests", "rate limit", "dial tcp", "connection re", "timeout", "no such host", "eof", "x509", "tls:")
+_NO_ANSWER = (
+    "toomanyrequests",
+    "rate limit",
+    "dial tcp",
+    "connection re",
+    "timeout",
+    "no such host",
+    "eof",
+    "x509",
+    "tls:",
+)
 _NO_ANSWER += ("bad gateway", "service unavailable", "net/http")
 """What the daemon says of a registry that cannot be asked now. All other refusals concern one image."""
 
@@ -36,7 +52,11 @@ def digest_of(api: Any, name: str) -> str:
     local = inspected(api, name)
     if local is None:
         return name if "@" in name else f"{repository}@{_looked_up(api, name)}"
-    known = [digest for digest in local.get("RepoDigests") or () if digest.partition("@")[0] == repository]
+    known = [
+        digest
+        for digest in local.get("RepoDigests") or ()
+        if digest.partition("@")[0] == repository
+    ]
     return min(known, default=local["Id"])
 
 
@@ -61,7 +81,12 @@ def _looked_up(api: Any, name: str) -> str:
             raise _missing(name, why) from error
 
 
-def pull(api: Any, name: str, tell: Callable[[int], None] = lambda _: None, is_over: Callable[[], bool] = lambda: False) -> None:
+def pull(
+    api: Any,
+    name: str,
+    tell: Callable[[int], None] = lambda _: None,
+    is_over: Callable[[], bool] = lambda: False,
+) -> None:
     """Pull an image from its registry.
 
     Args:
@@ -96,7 +121,9 @@ def pull(api: Any, name: str, tell: Callable[[int], None] = lambda _: None, is_o
     if why:
         raise _unknown(name, why)
     if inspected(api, name) is None:
-        raise SandboxUnavailable(f"docker: the image {name} was pulled, and is not there: see the daemon's log")
+        raise SandboxUnavailable(
+            f"docker: the image {name} was pulled, and is not there: see the daemon's log"
+        )
 
 
 def _is_missing(why: str) -> bool:
@@ -104,7 +131,9 @@ def _is_missing(why: str) -> bool:
 
 
 def _missing(name: str, why: object) -> SourceUnreadable:
-    return SourceUnreadable(f"no registry has the Docker image {name}, or gives it to this user: {why}")
+    return SourceUnreadable(
+        f"no registry has the Docker image {name}, or gives it to this user: {why}"
+    )
 
 
 def _unknown(name: str, why: str) -> SandboxUnavailable:
@@ -120,7 +149,9 @@ def layer_bytes(api: Any, name: str) -> dict[str, int]:
     """
     with daemon_faults(f"look at the layers of the image {name}"):
         found = api.inspect_image(name)
-        layers = [digest.removeprefix("sha256:") for digest in found["RootFS"].get("Layers") or ()] or [found["Id"]]
+        layers = [
+            digest.removeprefix("sha256:") for digest in found["RootFS"].get("Layers") or ()
+        ] or [found["Id"]]
         sizes = [int(step["Size"]) for step in reversed(api.history(name)) if step["Size"]]
     if len(sizes) != len(layers):
         return dict.fromkeys(layers, 0) | {layers[-1]: int(found["Size"])}

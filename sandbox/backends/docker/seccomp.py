@@ -12,8 +12,25 @@ from typing import Any
 from sandbox.host.seccomp import DENIED_CALLS, NEW_NAMESPACE_FLAGS
 
 _DENIED_BY_DOCKER = (
-    *("create_module", "get_kernel_syms", "query_module", "stime", "sysfs", "_sysctl", "uselib", "ustat", "vm86old"),
-    *("get_mempolicy", "set_mempolicy", "set_mempolicy_home_node", "mbind", "migrate_pages", "move_pages"),
+    *(
+        "create_module",
+        "get_kernel_syms",
+        "query_module",
+        "stime",
+        "sysfs",
+        "_sysctl",
+        "uselib",
+        "ustat",
+        "vm86old",
+    ),
+    *(
+        "get_mempolicy",
+        "set_mempolicy",
+        "set_mempolicy_home_node",
+        "mbind",
+        "migrate_pages",
+        "move_pages",
+    ),
     *("listmount", "statmount", "lsm_get_self_attr", "lsm_set_self_attr", "lsm_list_modules"),
 )
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
@@ -28,15 +45,23 @@ def profile() -> str:
         _denied((*DENIED_CALLS, *_DENIED_BY_DOCKER)),
         _denied(("clone3",), error=errno.ENOSYS),
         *(_denied(("clone",), _masked(0, flag, flag)) for flag in NEW_NAMESPACE_FLAGS),
-        *(_denied(("ioctl",), _masked(1, _LOW_32_BITS, request)) for request in (_TIOCSTI, _TIOCLINUX)),
-        *(_denied(("socket",), _masked(0, _LOW_32_BITS, family)) for family in (_NETLINK, _PACKET, _ALG, _VSOCK)),
+        *(
+            _denied(("ioctl",), _masked(1, _LOW_32_BITS, request))
+            for request in (_TIOCSTI, _TIOCLINUX)
+        ),
+        *(
+            _denied(("socket",), _masked(0, _LOW_32_BITS, family))
+            for family in (_NETLINK, _PACKET, _ALG, _VSOCK)
+        ),
         # Another process's limits: the launcher has the command's user, and could be ended by a CPU limit.
         _denied(("prlimit64",), _other_than(0, 0)),
     ]
     return json.dumps({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": rules})
 
 
-def _denied(names: tuple[str, ...], *arguments: dict[str, Any], error: int = errno.EPERM) -> dict[str, Any]:
+def _denied(
+    names: tuple[str, ...], *arguments: dict[str, Any], error: int = errno.EPERM
+) -> dict[str, Any]:
     return {"names": names, "action": "SCMP_ACT_ERRNO", "errnoRet": error, "args": arguments}
 
 

@@ -25,7 +25,15 @@ from sandbox.host.python_environment import clean_environment, environment_diges
 from sandbox.host.rlimits import MIB, bounds
 from sandbox.host.shortage import sandbox_fault
 from sandbox.host.slots import hold_slot, slot_count, uid_of
-from sandbox.host.supervision import Channels, Ending, Streams, completed, follow, memory_file, open_pipe
+from sandbox.host.supervision import (
+    Channels,
+    Ending,
+    Streams,
+    completed,
+    follow,
+    memory_file,
+    open_pipe,
+)
 from sandbox.interface import Completed
 from sandbox.workspace.interface import Commands, WorkFolder
 from schemas.errors import HostShortage, SandboxUnavailable
@@ -83,14 +91,21 @@ class ZygoteSandbox:
 
     def fingerprint(self) -> str:
         version = bwrap_version(bwrap_path(self._bwrap_option))
-        loaded = ", ".join(f"{name} {_version(name, self.packages)}" for name in self._preload) or "nothing"
-        return f"zygote in bubblewrap {version}, {loaded} loaded; {environment_digest(self.packages)}"
+        loaded = (
+            ", ".join(f"{name} {_version(name, self.packages)}" for name in self._preload)
+            or "nothing"
+        )
+        return (
+            f"zygote in bubblewrap {version}, {loaded} loaded; {environment_digest(self.packages)}"
+        )
 
     @contextmanager
     def session(self, limits: Limits, *, keep_files: bool = False) -> Iterator["ZygoteSession"]:
         bwrap = bwrap_path(self._bwrap_option)
         with hold_slot(self._slots, self._slot_directory, limits.memory_mb) as slot:
-            lease = Lease(kind(bwrap, uid_of(slot, self._slot_directory), self._preload, self.packages))
+            lease = Lease(
+                kind(bwrap, uid_of(slot, self._slot_directory), self._preload, self.packages)
+            )
             try:
                 if keep_files:
                     lease.keep_directory(limits.tmp_mb * MIB)
@@ -107,7 +122,9 @@ class ZygoteSandbox:
         return self._bubblewrap().commands(folder)
 
     def _bubblewrap(self) -> BubblewrapSandbox:
-        return BubblewrapSandbox(bwrap_path=self._bwrap_option, slots=self._slots, slot_directory=self._slot_directory)
+        return BubblewrapSandbox(
+            bwrap_path=self._bwrap_option, slots=self._slots, slot_directory=self._slot_directory
+        )
 
 
 class ZygoteSession:
@@ -117,7 +134,12 @@ class ZygoteSession:
         self._lease, self._limits, self._uid, self._keep_files = lease, limits, uid, keep_files
 
     def run(
-        self, argv: tuple[str, ...], *, files: Mapping[str, bytes] | None = None, stdin: bytes = b"", limits: Limits | None = None
+        self,
+        argv: tuple[str, ...],
+        *,
+        files: Mapping[str, bytes] | None = None,
+        stdin: bytes = b"",
+        limits: Limits | None = None,
     ) -> Completed:
         limits = limits or self._limits
         request = marshal.dumps(
@@ -136,7 +158,9 @@ class ZygoteSession:
                 return _Run(self._lease, limits, stack).to_its_end(request, stdin)
         except OSError as error:
             self._lease.discard()
-            raise SandboxUnavailable(f"zygote: {error}; the host may be out of memory or descriptors") from error
+            raise SandboxUnavailable(
+                f"zygote: {error}; the host may be out of memory or descriptors"
+            ) from error
         except BaseException:  # a signal too: the run may go on in there
             self._lease.discard()
             raise
@@ -171,13 +195,22 @@ class _Run:
         if ended is None:
             self._lease.discard()
             if not out_of_memory:
-                raise HostShortage("zygote: ended from outside during a run; the host may be out of memory")
-            ended = Ended(-signal.SIGKILL, 0.0, 0, 0)  # the run was out of memory, and took its zygote along
+                raise HostShortage(
+                    "zygote: ended from outside during a run; the host may be out of memory"
+                )
+            ended = Ended(
+                -signal.SIGKILL, 0.0, 0, 0
+            )  # the run was out of memory, and took its zygote along
         if self._status != _READY and not overran:
             if not self._status:
-                raise HostShortage("zygote: a run was killed before it was isolated; the host may be out of memory")
+                raise HostShortage(
+                    "zygote: a run was killed before it was isolated; the host may be out of memory"
+                )
             said = self._status.decode(errors="replace")
-            raise sandbox_fault(f"zygote: a run could not be isolated: {said}. `--sandbox bubblewrap` needs less", said)
+            raise sandbox_fault(
+                f"zygote: a run could not be isolated: {said}. `--sandbox bubblewrap` needs less",
+                said,
+            )
         ending = Ending(
             returncode=ended.returncode,
             overran=overran,
@@ -204,7 +237,9 @@ class _Run:
         self._channels.close_writing_ends()
         self._stdout_end.close()
         self._stderr_end.close()
-        streams = Streams(BoundedOutput(self._limits.output_kb), BoundedOutput(self._limits.output_kb))
+        streams = Streams(
+            BoundedOutput(self._limits.output_kb), BoundedOutput(self._limits.output_kb)
+        )
         readers = {
             self._stdout.fileno(): streams.stdout.add,
             self._stderr.fileno(): streams.stderr.add,
@@ -233,5 +268,7 @@ def _kill(first: int) -> None:
 
 def _version(module: str, folders: tuple[str, ...]) -> str:
     look = importlib.metadata.distributions
-    found = next(iter(look(name=module, path=list(folders)) if folders else look(name=module)), None)
+    found = next(
+        iter(look(name=module, path=list(folders)) if folders else look(name=module)), None
+    )
     return "(no version)" if found is None else found.version

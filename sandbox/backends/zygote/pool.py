@@ -71,13 +71,17 @@ class Lease:
         except ZygoteGone as error:
             self.discard()
             if self._pinned:
-                raise SandboxUnavailable(f"zygote: the warm Python ended between two commands of a session: {error}") from error
+                raise SandboxUnavailable(
+                    f"zygote: the warm Python ended between two commands of a session: {error}"
+                ) from error
         self._zygote = zygote = self._kind.start()
         try:
             return zygote, use(zygote)
         except ZygoteGone as error:
             self.discard()
-            raise sandbox_fault(f"zygote: a fresh one does not run programs: {error}", str(error)) from error
+            raise sandbox_fault(
+                f"zygote: a fresh one does not run programs: {error}", str(error)
+            ) from error
 
     def _usable(self) -> Zygote:
         while self._zygote is None or not self._zygote.is_as_new():

@@ -17,7 +17,12 @@ from sandbox.backends.bubblewrap.tool import NAMESPACES_AS_ROOT, why_no_sandbox
 from sandbox.host.abandoned import end_abandoned, end_marked, mark_arguments, new_mark
 from sandbox.host.memory_cgroup import memory_cgroup
 from sandbox.host.mount_tree import HARNESS_DIRECTORY, Folders, mount_arguments
-from sandbox.host.python_environment import clean_environment, interpreter, package_folders, python_roots
+from sandbox.host.python_environment import (
+    clean_environment,
+    interpreter,
+    package_folders,
+    python_roots,
+)
 from sandbox.host.rlimits import MIB
 from sandbox.host.seccomp import denied_calls_bpf
 from schemas.errors import HostShortage, SandboxUnavailable
@@ -26,12 +31,45 @@ from schemas.run import Limits
 PYTHON_FLAGS = ("-S", "-s", "-P")
 REPORT_FD = 3
 """Value of PARLEY_REPORT_FD in a program; `harness/zygote.py` opens it there."""
-_CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_NET_ADMIN", "CAP_SYS_CHROOT", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
+_CAPABILITIES = (
+    "CAP_SYS_ADMIN",
+    "CAP_NET_ADMIN",
+    "CAP_SYS_CHROOT",
+    "CAP_SETUID",
+    "CAP_SETGID",
+    "CAP_SETPCAP",
+)
 _TO_MAP_A_USER = "CAP_SETFCAP"
 """The capability that the kernel asks of whoever maps its root into a user namespace of its own."""
 ALWAYS_LOADED = (
-    *("abc", "ast", "bisect", "collections", "copy", "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "heapq"),
-    *("inspect", "io", "itertools", "json", "linecache", "math", "operator", "random", "re", "site", "statistics", "string"),
+    *(
+        "abc",
+        "ast",
+        "bisect",
+        "collections",
+        "copy",
+        "datetime",
+        "decimal",
+        "enum",
+        "fractions",
+        "functools",
+        "hashlib",
+        "heapq",
+    ),
+    *(
+        "inspect",
+        "io",
+        "itertools",
+        "json",
+        "linecache",
+        "math",
+        "operator",
+        "random",
+        "re",
+        "site",
+        "statistics",
+        "string",
+    ),
     *("time", "traceback", "typing"),
 )
 """Modules of the standard library: imports of function tests, and of the reports of their failures."""
@@ -71,7 +109,9 @@ class Zygote:
         SandboxUnavailable: it does not get up; says why.
     """
 
-    def __init__(self, bwrap: str, uid: int, preload: Sequence[str], packages: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, bwrap: str, uid: int, preload: Sequence[str], packages: tuple[str, ...] = ()
+    ) -> None:
         end_abandoned()
         self._stack = ExitStack()
         try:
@@ -81,7 +121,9 @@ class Zygote:
             self._stack.callback(self._control.close)
             with theirs:
                 self._process = _start(bwrap, uid, theirs.fileno(), self._stack)
-            self._resident = self._resident_at_first = self._load(tuple(preload), packages or package_folders())
+            self._resident = self._resident_at_first = self._load(
+                tuple(preload), packages or package_folders()
+            )
         except BaseException:  # a signal too: a half-made object has nobody to close it
             self._stack.close()
             raise
@@ -112,7 +154,12 @@ class Zygote:
     def is_as_new(self) -> bool:
         """Whether it may serve another run."""
         grown = self._resident - self._resident_at_first
-        return self._clean and self._process.poll() is None and grown < _MOST_GROWTH and self._runs < _MOST_RUNS
+        return (
+            self._clean
+            and self._process.poll() is None
+            and grown < _MOST_GROWTH
+            and self._runs < _MOST_RUNS
+        )
 
     def keep_directory(self, size_bytes: int) -> None:
         """All runs from now on share a working directory. Raises SandboxUnavailable."""
@@ -174,7 +221,9 @@ class Zygote:
                 raise self._why_not_up(error) from error
         return int(resident)
 
-    def _ask(self, question: Any, descriptors: Sequence[int], patience_s: float = _ANSWER_S) -> tuple[Any, list[int]]:
+    def _ask(
+        self, question: Any, descriptors: Sequence[int], patience_s: float = _ANSWER_S
+    ) -> tuple[Any, list[int]]:
         try:
             socket.send_fds(self._control, [marshal.dumps(question)], list(descriptors))
         except OSError as error:
@@ -208,8 +257,18 @@ def _start(bwrap: str, uid: int, control: int, stack: ExitStack) -> "subprocess.
         argv = (
             *(bwrap, *mark_arguments(mark), *_privileges()),
             *("--hostname", "sandbox", "--new-session", "--die-with-parent"),
-            *("--clearenv", *(part for item in environment.items() for part in ("--setenv", *item))),
-            *(*mounts, "--", interpreter(), *PYTHON_FLAGS, f"{HARNESS_DIRECTORY}/zygote.py", str(control)),
+            *(
+                "--clearenv",
+                *(part for item in environment.items() for part in ("--setenv", *item)),
+            ),
+            *(
+                *mounts,
+                "--",
+                interpreter(),
+                *PYTHON_FLAGS,
+                f"{HARNESS_DIRECTORY}/zygote.py",
+                str(control),
+            ),
         )
         process = _starter.submit(_popen, argv, (control, *mounted)).result()
     stack.callback(_end, process, mark)
@@ -227,7 +286,9 @@ def _popen(argv: tuple[str, ...], open_fds: tuple[int, ...]) -> "subprocess.Pope
             pass_fds=open_fds,
         )
     except OSError as error:
-        raise SandboxUnavailable(f"{argv[0]}: cannot be started ({error.strerror}); see `parley doctor`") from error
+        raise SandboxUnavailable(
+            f"{argv[0]}: cannot be started ({error.strerror}); see `parley doctor`"
+        ) from error
 
 
 def _end(process: "subprocess.Popen[bytes]", mark: str) -> None:
@@ -243,7 +304,17 @@ def _privileges() -> tuple[str, ...]:
     kept = tuple(part for name in wanted for part in ("--cap-add", name))
     if as_root:
         return (*NAMESPACES_AS_ROOT, "--cap-drop", "ALL", *kept)
-    return ("--unshare-all", "--unshare-user", "--uid", "0", "--gid", "0", "--cap-drop", "ALL", *kept)
+    return (
+        "--unshare-all",
+        "--unshare-user",
+        "--uid",
+        "0",
+        "--gid",
+        "0",
+        "--cap-drop",
+        "ALL",
+        *kept,
+    )
 
 
 def _new_starter() -> ThreadPoolExecutor:

@@ -50,7 +50,9 @@ def run_java(sandbox: Sandbox, program: JavaProgram, limits: Limits) -> ProgramV
     return _judged("Main", done, secret, limits, "java", JAVA_REMEDY)
 
 
-def run_java_together(sandbox: Sandbox, programs: Sequence[JavaProgram], limits: Limits) -> Sequence[ProgramVerdict | None]:
+def run_java_together(
+    sandbox: Sandbox, programs: Sequence[JavaProgram], limits: Limits
+) -> Sequence[ProgramVerdict | None]:
     """Compile one answer with the tests of all its programs at once, and run these in one process, each with classes of its own.
 
     Args:
@@ -74,25 +76,43 @@ def run_java_together(sandbox: Sandbox, programs: Sequence[JavaProgram], limits:
             compiled = _compile(session, answer + _NO_TEST, limits)
             if compiled.exit_code in (None, 0) or compiled.timed_out or compiled.out_of_memory:
                 return nothing
-            return [_verdict("Main", *_ended(compiled, _compiler_limits(limits)), compiled)] * len(programs)
+            return [_verdict("Main", *_ended(compiled, _compiler_limits(limits)), compiled)] * len(
+                programs
+            )
         done = session.run((*_java(limits), *names), stdin=f"{secret}\n".encode())
     words = _words(done, secret)
     if words is None or done.exit_code != 0:
         return nothing
     share = done.model_copy(update={"wall_s": done.wall_s / len(names)})
-    return [_verdict("Main", Outcome.PASSED, "", share) if f"ended {name}" in words else None for name in names]
+    return [
+        _verdict("Main", Outcome.PASSED, "", share) if f"ended {name}" in words else None
+        for name in names
+    ]
 
 
 def _compile(session: Session, source: str, limits: Limits) -> Completed:
-    files = {"Main.java": source.encode("utf-8", "surrogatepass"), "ParleyMain.java": (HARNESS / "ParleyMain.java").read_bytes()}
-    compiler = ("javac", f"-J{_heap(limits)}", *(f"-J{option}" for option in _JVM), "-nowarn", "-d", ".", *files)
+    files = {
+        "Main.java": source.encode("utf-8", "surrogatepass"),
+        "ParleyMain.java": (HARNESS / "ParleyMain.java").read_bytes(),
+    }
+    compiler = (
+        "javac",
+        f"-J{_heap(limits)}",
+        *(f"-J{option}" for option in _JVM),
+        "-nowarn",
+        "-d",
+        ".",
+        *files,
+    )
     compiled = session.run(compiler, files=files, limits=_compiler_limits(limits))
     require_command(compiled, "javac", JAVA_REMEDY)
     return compiled
 
 
 def _compiler_limits(limits: Limits) -> Limits:
-    return runtime_limits(limits).model_copy(update={"cpu_s": max(_COMPILER_S, limits.cpu_s), "wall_s": _COMPILER_WALL_S})
+    return runtime_limits(limits).model_copy(
+        update={"cpu_s": max(_COMPILER_S, limits.cpu_s), "wall_s": _COMPILER_WALL_S}
+    )
 
 
 def _heap(limits: Limits) -> str:
@@ -120,7 +140,9 @@ def run_javascript(sandbox: Sandbox, program: JavaScriptProgram, limits: Limits)
     return _judged("program.js", done, secret, limits, "node", NODE_REMEDY)
 
 
-def _judged(name: str, done: Completed, secret: str, limits: Limits, tool: str, remedy: str) -> ProgramVerdict:
+def _judged(
+    name: str, done: Completed, secret: str, limits: Limits, tool: str, remedy: str
+) -> ProgramVerdict:
     if not done.report.startswith(_READY):
         require_command(done, tool, remedy)
         raise SandboxUnavailable(
@@ -135,8 +157,14 @@ def _judged(name: str, done: Completed, secret: str, limits: Limits, tool: str, 
 
 def _words(done: Completed, secret: str) -> list[str] | None:
     """Return what the trusted main reported; None where anything else wrote into the report."""
-    said = [line.decode("utf-8", "replace") for line in done.report.removeprefix(_READY).splitlines()]
-    words = [line[len(secret) + 1 :] for line in said if hmac.compare_digest(line[: len(secret)].encode(), secret.encode())]
+    said = [
+        line.decode("utf-8", "replace") for line in done.report.removeprefix(_READY).splitlines()
+    ]
+    words = [
+        line[len(secret) + 1 :]
+        for line in said
+        if hmac.compare_digest(line[: len(secret)].encode(), secret.encode())
+    ]
     return words if done.report.startswith(_READY) and len(words) == len(said) else None
 
 
@@ -145,7 +173,10 @@ def _ended(done: Completed, limits: Limits) -> tuple[Outcome, str]:
     if done.out_of_memory:
         return Outcome.FAILED, f"used more than {limits.memory_mb} MB of memory"
     if done.timed_out:
-        return Outcome.TIMEOUT, f"did not end within {limits.cpu_s:g} s of CPU time and {limits.wall_s:g} s on the clock"
+        return (
+            Outcome.TIMEOUT,
+            f"did not end within {limits.cpu_s:g} s of CPU time and {limits.wall_s:g} s on the clock",
+        )
     said = done.stderr.decode("utf-8", "replace").strip()
     if done.exit_code == 0:
         return Outcome.FAILED, "ended with exit status 0 before its tests were through"

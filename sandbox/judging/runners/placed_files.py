@@ -14,7 +14,9 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
-def placed(files: Mapping[str, bytes], entry_point: str, code: str, placing: Placing | None) -> Mapping[str, bytes]:
+def placed(
+    files: Mapping[str, bytes], entry_point: str, code: str, placing: Placing | None
+) -> Mapping[str, bytes]:
     """A tree's files with an answer and added tests in them.
 
     Raises:
@@ -24,8 +26,14 @@ def placed(files: Mapping[str, bytes], entry_point: str, code: str, placing: Pla
         return {**files, entry_point: code.encode("utf-8", "surrogatepass")}
     if entry_point not in files:
         raise LookupError(f"there is no file {entry_point}")
-    answered = with_answer(_text(files[entry_point]), _text(code.encode("utf-8", "surrogatepass")), placing.definition)
-    tested = {name: _text(files[name]) for name in {t.node_id.partition("::")[0] for t in placing.added} if name in files}
+    answered = with_answer(
+        _text(files[entry_point]), _text(code.encode("utf-8", "surrogatepass")), placing.definition
+    )
+    tested = {
+        name: _text(files[name])
+        for name in {t.node_id.partition("::")[0] for t in placing.added}
+        if name in files
+    }
     changed = {**with_tests(tested, placing.added), entry_point: answered}
     return {**files, **{name: text.encode("utf-8", _UNENCODED) for name, text in changed.items()}}
 
@@ -59,7 +67,9 @@ def definition_lines(text: str, definition: Definition) -> tuple[int, int]:
     lines = _lines(text)
     if definition.last_line <= len(lines) and _begins(lines[definition.first_line - 1], name):
         return definition.first_line, definition.last_line
-    found = [node for path, node in _definitions(_parsed(text).body) if _is_called(path, definition.name)]
+    found = [
+        node for path, node in _definitions(_parsed(text).body) if _is_called(path, definition.name)
+    ]
     if not found:
         raise LookupError(f"there is no definition of {definition.name}")
     nearest = min(found, key=lambda node: abs(node.lineno - definition.first_line))
@@ -72,7 +82,9 @@ def with_tests(files: Mapping[str, str], added: Sequence[AddedTest]) -> Mapping[
     for test in added:
         name, *within = test.node_id.split("::")
         if name in changed and _is_python(test.text):
-            changed[name] = _with_test(changed[name], within[0] if len(within) > 1 else None, test.text)
+            changed[name] = _with_test(
+                changed[name], within[0] if len(within) > 1 else None, test.text
+            )
     return changed
 
 
@@ -80,7 +92,11 @@ def _with_test(text: str, class_name: str | None, test: str) -> str:
     lines = _lines(text)
     if lines and not lines[-1].endswith(("\n", "\r")):
         lines[-1] += "\n"
-    owner = None if class_name is None else next((n for n in _classes(_parsed(text).body) if n.name == class_name), None)
+    owner = (
+        None
+        if class_name is None
+        else next((n for n in _classes(_parsed(text).body) if n.name == class_name), None)
+    )
     if owner is None:
         return "".join([*lines, "\n\n", textwrap.dedent(test).strip("\n"), "\n"])
     margin = " " * owner.body[0].col_offset
@@ -103,15 +119,23 @@ def _classes(body: Sequence[ast.stmt]) -> list[ast.ClassDef]:
     return [node for _, node in _definitions(body) if isinstance(node, ast.ClassDef)]
 
 
-def _definitions(body: Iterable[ast.stmt], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Defined]]:
+def _definitions(
+    body: Iterable[ast.stmt], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Defined]]:
     """Definitions with the names that lead to them, also those under `if` and `try`."""
     for node in body:
         if isinstance(node, Defined):
             yield (*path, node.name), node
             yield from _definitions(node.body, (*path, node.name))
         else:
-            inner = [part for name in ("body", "orelse", "finalbody", "handlers") for part in getattr(node, name, ())]
-            yield from _definitions([part for part in inner if isinstance(part, (ast.stmt, ast.excepthandler))], path)  # pyright: ignore[reportArgumentType]  (handlers have a body, too)
+            inner = [
+                part
+                for name in ("body", "orelse", "finalbody", "handlers")
+                for part in getattr(node, name, ())
+            ]
+            yield from _definitions(
+                [part for part in inner if isinstance(part, (ast.stmt, ast.excepthandler))], path
+            )  # pyright: ignore[reportArgumentType]  (handlers have a body, too)
 
 
 def _is_called(path: tuple[str, ...], name: str) -> bool:

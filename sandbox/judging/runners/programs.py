@@ -64,7 +64,9 @@ class RepositoryProgram(Frozen):
     def _names_are_known(self) -> "RepositoryProgram":
         unknown = set(self.by_candidate) - {name for name, _ in self.files}
         if unknown:
-            raise ValueError(f"by_candidate names {sorted(unknown)[0]!r}, which is not among the files")
+            raise ValueError(
+                f"by_candidate names {sorted(unknown)[0]!r}, which is not among the files"
+            )
         return self
 
 
@@ -132,4 +134,6 @@ def program_of(
         case "javascript":
             return JavaScriptProgram(prompt="", completion=code, test=text)
         case "patch":
-            raise ValueError("a patch is graded in a repository: see `sandbox.judging.patched_repository`")
+            raise ValueError(
+                "a patch is graded in a repository: see `sandbox.judging.patched_repository`"
+            )

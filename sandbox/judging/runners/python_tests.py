@@ -18,7 +18,9 @@ def assert_tests(tests: tuple[str, ...]) -> PythonTests:
     """
     if not tests:
         raise ValueError("a program without tests has no verdict: give at least one")
-    units = tuple(Unit(f"test {n}", "statements", f"{test}\n", f"{test}\n") for n, test in enumerate(tests, 1))
+    units = tuple(
+        Unit(f"test {n}", "statements", f"{test}\n", f"{test}\n") for n, test in enumerate(tests, 1)
+    )
     return PythonTests(units, _as_it_is)
 
 

@@ -12,7 +12,15 @@ from sandbox.judging.runners.programs import RepositoryProgram
 from schemas.run import Limits
 from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict
 
-_REFUSED = ("conftest.py", "pytest.ini", ".pytest.ini", "sitecustomize.py", "usercustomize.py", "pytest.py", "_pytest.py")
+_REFUSED = (
+    "conftest.py",
+    "pytest.ini",
+    ".pytest.ini",
+    "sitecustomize.py",
+    "usercustomize.py",
+    "pytest.py",
+    "_pytest.py",
+)
 _PASSED = ("PASSED", "XFAIL")
 
 
@@ -31,10 +39,20 @@ def run_repository(sandbox: Sandbox, program: RepositoryProgram, limits: Limits)
     refused = steering_file(program)
     if refused is not None:
         detail = f"tampering: the candidate wrote {refused}, which decides what pytest does"
-        cases = tuple(CaseVerdict(name=name, outcome=Outcome.FAILED, detail=detail) for name in program.node_ids)
-        return of_cases(ProgramVerdict(outcome=Outcome.FAILED, reason=FailureReason.TAMPERING), cases)
+        cases = tuple(
+            CaseVerdict(name=name, outcome=Outcome.FAILED, detail=detail)
+            for name in program.node_ids
+        )
+        return of_cases(
+            ProgramVerdict(outcome=Outcome.FAILED, reason=FailureReason.TAMPERING), cases
+        )
     tests = sorted({node.partition("::")[0] for node in program.node_ids})
-    texts = {"files": tests, "nodes": program.node_ids, "arguments": program.arguments, "paths": program.folders}
+    texts = {
+        "files": tests,
+        "nodes": program.node_ids,
+        "arguments": program.arguments,
+        "paths": program.folders,
+    }
     texts |= {"environment": (program.environment,), "warnings": ()}
     job = {"kind": "pytest", **{name: "\n".join(lines) for name, lines in texts.items()}}
     ran, records = run_job(sandbox, job, (), limits, dict(program.files))

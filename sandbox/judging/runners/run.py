@@ -25,7 +25,9 @@ from schemas.run import Limits
 from schemas.verdict import ProgramVerdict
 
 
-def run_tests(sandbox: Sandbox, program: TestProgram, limits: Limits, longest: int = LONGEST_DETAIL) -> ProgramVerdict:
+def run_tests(
+    sandbox: Sandbox, program: TestProgram, limits: Limits, longest: int = LONGEST_DETAIL
+) -> ProgramVerdict:
     """Run a program's tests.
 
     Args:
@@ -88,7 +90,9 @@ def _run_group(
     if java:
         return run_java_together(sandbox, java, limits)
     python = [program for program in programs if isinstance(program, PythonProgram)]
-    return run_together(sandbox, python[0].code, [python_tests(program, longest) for program in python], limits)
+    return run_together(
+        sandbox, python[0].code, [python_tests(program, longest) for program in python], limits
+    )
 
 
 def _groups(programs: Sequence[TestProgram]) -> list[dict[int, PythonProgram | JavaProgram]]:

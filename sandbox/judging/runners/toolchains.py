@@ -14,7 +14,9 @@ from schemas.verdict import FailureReason
 
 INSTALLED_MODULES = str(Path(sys.prefix) / "share" / "parley" / "node_modules")
 """Where `make install` puts the modules of `node/package-lock.json`: every sandbox shows this environment to programs."""
-NODE_FOLDERS = f"{INSTALLED_MODULES}:/usr/share/nodejs:/usr/lib/node_modules:/usr/local/lib/node_modules"
+NODE_FOLDERS = (
+    f"{INSTALLED_MODULES}:/usr/share/nodejs:/usr/lib/node_modules:/usr/local/lib/node_modules"
+)
 """Folders of modules: Parley's own, then Debian's and npm's for all users."""
 JAVA_REMEDY = "install default-jdk-headless (`apt-get install default-jdk-headless`), or leave the Java sets out"
 NODE_REMEDY = (
@@ -24,7 +26,9 @@ NODE_REMEDY = (
 MODULES_OF_SETS = ("lodash",)
 """Modules that the known JavaScript test suites require (HumanEval and MBPP in JavaScript)."""
 _REQUIRE = re.compile(r"""\brequire\s*\(\s*(["'`])([A-Za-z@][\w@./:-]*)\1\s*\)""")
-_PROBE = "const gone = (n) => { try { require.resolve(n); return false } catch (e) { return true } };"
+_PROBE = (
+    "const gone = (n) => { try { require.resolve(n); return false } catch (e) { return true } };"
+)
 _LEAST_PROCESSES = 64
 _COMMAND_MISSING = (126, 127)
 
@@ -32,7 +36,9 @@ _COMMAND_MISSING = (126, 127)
 def runtime_limits(limits: Limits) -> RuntimeLimits:
     """Return the same bounds with room for a runtime's threads and its reserved address space."""
     given = {name: getattr(limits, name) for name in Limits.model_fields}
-    given["processes"] = max(limits.processes, _LEAST_PROCESSES)  # a JVM's and V8's own threads count as processes
+    given["processes"] = max(
+        limits.processes, _LEAST_PROCESSES
+    )  # a JVM's and V8's own threads count as processes
     return RuntimeLimits(**given)
 
 
@@ -53,7 +59,9 @@ def require_command(done: Completed, tool: str, remedy: str) -> None:
         Unscorable: the shell's exit status says that the command does not exist.
     """
     if done.exit_code in _COMMAND_MISSING:
-        raise Unscorable(f"{tool} is not there inside the sandbox: {remedy}", FailureReason.TOOLCHAIN_MISSING)
+        raise Unscorable(
+            f"{tool} is not there inside the sandbox: {remedy}", FailureReason.TOOLCHAIN_MISSING
+        )
 
 
 def require_modules(sandbox: Sandbox, modules: Collection[str]) -> None:
@@ -71,7 +79,10 @@ def require_modules(sandbox: Sandbox, modules: Collection[str]) -> None:
         return
     missing = _missing_modules(sandbox, wanted)
     if missing:
-        raise Unscorable(f"node has no module {' and '.join(missing)} here: {NODE_REMEDY}", FailureReason.TOOLCHAIN_MISSING)
+        raise Unscorable(
+            f"node has no module {' and '.join(missing)} here: {NODE_REMEDY}",
+            FailureReason.TOOLCHAIN_MISSING,
+        )
     known.update(wanted)
 
 

@@ -28,7 +28,13 @@ def unittest_tests(text: str, longest: int = LONGEST_DETAIL) -> PythonTests:
     """
     wanted = method_names(text)
     units = (Unit(_MODULE, "module", text + "\n", text), *_units(wanted, text))
-    return PythonTests(units, functools.partial(_of_methods, wanted), main="__test__", kind="unittest", longest=longest)
+    return PythonTests(
+        units,
+        functools.partial(_of_methods, wanted),
+        main="__test__",
+        kind="unittest",
+        longest=longest,
+    )
 
 
 def _of_methods(wanted: tuple[str, ...], ran: ProgramVerdict) -> ProgramVerdict:
@@ -39,7 +45,9 @@ def _of_methods(wanted: tuple[str, ...], ran: ProgramVerdict) -> ProgramVerdict:
     if ran.reason is None:
         found = {name: module.model_copy(update={"name": name}) for name in found}
     judged = of_cases(ran, tuple(found[name] for name in wanted))
-    return judged.model_copy(update={"detail": harmless(judged.cases[0].detail), "module_error": module.detail})
+    return judged.model_copy(
+        update={"detail": harmless(judged.cases[0].detail), "module_error": module.detail}
+    )
 
 
 def method_names(text: str) -> tuple[str, ...]:
@@ -49,9 +57,16 @@ def method_names(text: str) -> tuple[str, ...]:
         ValueError: the text does not parse, or has no test method.
     """
     classes = case_classes(text)
-    every = tuple(f"{name}.{method}" for name, methods in classes.items() for method in methods if method.startswith("test"))
+    every = tuple(
+        f"{name}.{method}"
+        for name, methods in classes.items()
+        for method in methods
+        if method.startswith("test")
+    )
     if not every:
-        raise ValueError("the tests have no class of unittest.TestCase with a test method: nothing could be judged")
+        raise ValueError(
+            "the tests have no class of unittest.TestCase with a test method: nothing could be judged"
+        )
     return every
 
 
@@ -72,7 +87,11 @@ def case_classes(text: str) -> Mapping[str, tuple[str, ...]]:
             continue
         bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
         if any(base.endswith("TestCase") or base in found for base in bases):
-            own = [item.name for item in node.body if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef))]
+            own = [
+                item.name
+                for item in node.body
+                if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef))
+            ]
             inherited = [method for base in bases for method in found.get(base, ())]
             found[node.name] = tuple(dict.fromkeys([*own, *inherited]))
     return found
@@ -82,6 +101,9 @@ def _units(wanted: tuple[str, ...], source: str) -> list[Unit]:
     """In the order in which they run, marked where a class or the module is to be torn down."""
     ordered = [*sorted(wanted[:SHOWN_FIRST]), *sorted(wanted[SHOWN_FIRST:])]
     last_of_class = {title.partition(".")[0]: title for title in ordered}
-    marks = {title: ["last of class"] if last_of_class[title.partition(".")[0]] == title else [] for title in ordered}
+    marks = {
+        title: ["last of class"] if last_of_class[title.partition(".")[0]] == title else []
+        for title in ordered
+    }
     marks[ordered[-1]].append("last of module")
     return [Unit(title, "case", "\n".join((title, *marks[title])), source) for title in ordered]

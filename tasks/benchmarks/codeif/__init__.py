@@ -12,7 +12,13 @@ from tasks.benchmarks.codeif.exports import EXPORTS
 from tasks.benchmarks.codeif.programs import test_runs
 from tasks.benchmarks.codeif.recording import import_recording, recorded_data
 from tasks.benchmarks.codeif.repositories.projects import LAYOUT
-from tasks.benchmarks.codeif.repositories.repository import CONSTRUCTION_REPOSITORIES, RESOURCE, fits, self_test, source_of
+from tasks.benchmarks.codeif.repositories.repository import (
+    CONSTRUCTION_REPOSITORIES,
+    RESOURCE,
+    fits,
+    self_test,
+    source_of,
+)
 from tasks.benchmarks.codeif.repositories.repository_recording import LEVEL_1
 from tasks.benchmarks.codeif.scoring import MEASURES, METRICS, due, score
 from tasks.benchmarks.codeif.settings import SETTINGS
@@ -43,7 +49,15 @@ BENCHMARK = Benchmark(
     data=Data(
         stage=stage,
         sample=files(__name__) / "sample",
-        versions=("current", "v0", LEVEL_1, "sample", SAMPLE_REPOSITORIES, CONSTRUCTION, CONSTRUCTION_REPOSITORIES),
+        versions=(
+            "current",
+            "v0",
+            LEVEL_1,
+            "sample",
+            SAMPLE_REPOSITORIES,
+            CONSTRUCTION,
+            CONSTRUCTION_REPOSITORIES,
+        ),
         default_version="current",
         bundled={
             SAMPLE_REPOSITORIES: files(__name__) / "sample" / "repositories",
@@ -55,7 +69,9 @@ BENCHMARK = Benchmark(
     ),
     settings=SETTINGS,
     resources=Resources(
-        {RESOURCE: "Projects in DevEval's layout, DOMAIN/PROJECT: `parley build codeif-repos --out DIR` lays them out"},
+        {
+            RESOURCE: "Projects in DevEval's layout, DOMAIN/PROJECT: `parley build codeif-repos --out DIR` lays them out"
+        },
         trees_below_resources(source_of, fits),
         self_test=self_test,
     ),
@@ -76,12 +92,18 @@ BENCHMARK = Benchmark(
         ),
     ),
     results=Results(
-        marts=tuple(files(__name__) / "marts" / name for name in ("codeif_turns.sql", "codeif_strategies.sql")),
+        marts=tuple(
+            files(__name__) / "marts" / name
+            for name in ("codeif_turns.sql", "codeif_strategies.sql")
+        ),
         exports=EXPORTS,
         layouts={"repos": LAYOUT},
         axes={
             "turn": Axis("turn (instruction given)"),
-            "strategy_slot": Axis("instruction strategy", lambda level: {slot: n for n, slot in strategy_slots(level).items()}),
+            "strategy_slot": Axis(
+                "instruction strategy",
+                lambda level: {slot: n for n, slot in strategy_slots(level).items()},
+            ),
             "round_pair": Axis("pair of turns (instruction and its feedback)"),
         },
         measures=MEASURES,

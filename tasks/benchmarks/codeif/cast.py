@@ -36,10 +36,16 @@ def cast(request: CastRequest) -> Cast:
         UnknownName: a setting this benchmark does not have.
     """
     if request.setting not in SETTINGS:
-        raise UnknownName("setting", f"codeif.{request.setting}", (f"codeif.{name}" for name in SETTINGS))
+        raise UnknownName(
+            "setting", f"codeif.{request.setting}", (f"codeif.{name}" for name in SETTINGS)
+        )
     if request.setting == DYNAMIC:
         return _dynamic(request)
-    history = HistoryPolicy(request.options[HISTORY]) if request.setting == STATIC else SETTINGS[request.setting].history
+    history = (
+        HistoryPolicy(request.options[HISTORY])
+        if request.setting == STATIC
+        else SETTINGS[request.setting].history
+    )
     texts = planned_texts(request.dialog, request.options)
     return Cast(
         subject=request.subject_seat(history),
@@ -56,7 +62,9 @@ def _dynamic(request: CastRequest) -> Cast:
     subject = ReviewedSubject(
         chat=request.subject_seat(),
         programs=request.programs,
-        programs_of=lambda _, answer: wanted_programs(request.problem, request.dialog, reviewed, answer, request.options),
+        programs_of=lambda _, answer: wanted_programs(
+            request.problem, request.dialog, reviewed, answer, request.options
+        ),
     )
     reviewer = InstructionReviewer(
         instructions=reviewed,
@@ -68,7 +76,9 @@ def _dynamic(request: CastRequest) -> Cast:
 
 
 def _complaint(texts: dict[str, str], instruction_id: str, output: str) -> str:
-    return fill(REVIEW_PROMPTS["feedback"], requirement=texts[instruction_id], output=output or "no output")
+    return fill(
+        REVIEW_PROMPTS["feedback"], requirement=texts[instruction_id], output=output or "no output"
+    )
 
 
 def planned_texts(dialog: Dialog, options: Options) -> tuple[str, ...]:
@@ -84,7 +94,10 @@ def user_texts(dialog: Dialog, context_tokens: int | None = None) -> tuple[str, 
         context_tokens: most tokens of the golden contexts in the first message; None for all of them.
     """
     return tuple(
-        fill(PROMPTS["base"], task=within_budget(turn.content or "", context_from(dialog), context_tokens))
+        fill(
+            PROMPTS["base"],
+            task=within_budget(turn.content or "", context_from(dialog), context_tokens),
+        )
         if turn.instruction_id == BASE_INSTRUCTION
         else fill(PROMPTS["follow_up"], requirement=turn.content or "")
         for turn in dialog.turns

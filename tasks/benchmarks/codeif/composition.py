@@ -20,7 +20,14 @@ _BENCHMARK = "codeif"
 COLUMNS = (
     *("dataset_version", "level", "n_tasks", "n_projects", "standalone_share"),
     *(f"n_{kind}" for kind in DEPENDENCIES),
-    *("n_dependencies", "n_instructions", "n_strategies", "tested_share", "base_tokens", "instruction_tokens"),
+    *(
+        "n_dependencies",
+        "n_instructions",
+        "n_strategies",
+        "tested_share",
+        "base_tokens",
+        "instruction_tokens",
+    ),
 )
 _Task = tuple[Problem, Dialog]
 
@@ -36,8 +43,12 @@ def composition(home: Path, run_ids: Sequence[str]) -> Rows:
         UsageError: a run is named, or nothing is staged.
     """
     if run_ids:
-        raise UsageError("codeif-composition is of staged data, and runs have no part in it: leave --run out")
-    from tasks.storage.home import Home  # not above: a command that only names benchmarks starts without it
+        raise UsageError(
+            "codeif-composition is of staged data, and runs have no part in it: leave --run out"
+        )
+    from tasks.storage.home import (
+        Home,
+    )  # not above: a command that only names benchmarks starts without it
     from tasks.storage.parquet_store import Lake
 
     lake = Lake(Home(home).lake)
@@ -45,29 +56,43 @@ def composition(home: Path, run_ids: Sequence[str]) -> Rows:
     for version, tasks in sorted(_staged(lake).items()):
         levels = sorted({problem.level for problem, _ in tasks})
         for level in (*levels, *(("all",) if len(levels) > 1 else ())):
-            rows.append((version, level, *_row([task for task in tasks if level in (task[0].level, "all")])))
+            rows.append(
+                (version, level, *_row([task for task in tasks if level in (task[0].level, "all")]))
+            )
     if not rows:
-        raise UsageError(f"no data of {_BENCHMARK} is staged in {home}: parley stage {_BENCHMARK} --data DIR")
+        raise UsageError(
+            f"no data of {_BENCHMARK} is staged in {home}: parley stage {_BENCHMARK} --data DIR"
+        )
     return COLUMNS, rows
 
 
 def _staged(lake: "Lake") -> dict[str, list[_Task]]:
     """The tasks of each dataset version, as they were staged last."""
     latest: dict[Path, Path] = {}
-    for part in sorted(lake.parts("problems", benchmark=_BENCHMARK), key=lambda part: part.stat().st_mtime_ns):
+    for part in sorted(
+        lake.parts("problems", benchmark=_BENCHMARK), key=lambda part: part.stat().st_mtime_ns
+    ):
         latest[part.parent] = part
     found: dict[str, list[_Task]] = {}
     for part in latest.values():
         problems = lake.read_part("problems", Problem, part)
         version = problems[0].dataset_version
         folder = lake.folder("dialogs", benchmark=_BENCHMARK, dataset_version=version)
-        dialogs = {dialog.problem_id: dialog for dialog in lake.read_part("dialogs", Dialog, folder / part.name)}
+        dialogs = {
+            dialog.problem_id: dialog
+            for dialog in lake.read_part("dialogs", Dialog, folder / part.name)
+        }
         found[version] = [(problem, dialogs[problem.problem_id]) for problem in problems]
     return found
 
 
 def _row(tasks: Sequence[_Task]) -> tuple[object, ...]:
-    others = [one for problem, _ in tasks for one in problem.instructions if one.instruction_id != BASE_INSTRUCTION]
+    others = [
+        one
+        for problem, _ in tasks
+        for one in problem.instructions
+        if one.instruction_id != BASE_INSTRUCTION
+    ]
     projects = {project for _, dialog in tasks if (project := project_of(dialog)) is not None}
     dependencies = [_dependencies(tasks, kind) for kind in DEPENDENCIES]
     known = [n for n in dependencies if n is not None]

@@ -35,7 +35,9 @@ def turns(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: no run of this benchmark is published.
     """
-    return _wide(home, run_ids, "codeif.static", "turn", STATIC_METRICS, MOST_TURNS, "turn_{}".format)
+    return _wide(
+        home, run_ids, "codeif.static", "turn", STATIC_METRICS, MOST_TURNS, "turn_{}".format
+    )
 
 
 def rounds(home: Path, run_ids: Sequence[str]) -> Rows:
@@ -45,7 +47,13 @@ def rounds(home: Path, run_ids: Sequence[str]) -> Rows:
         UsageError: no run of this benchmark is published.
     """
     return _wide(
-        home, run_ids, "codeif.dynamic", "round_pair", DYNAMIC_METRICS, MOST_PAIRS, lambda n: f"turn_{2 * n - 1}_{2 * n}"
+        home,
+        run_ids,
+        "codeif.dynamic",
+        "round_pair",
+        DYNAMIC_METRICS,
+        MOST_PAIRS,
+        lambda n: f"turn_{2 * n - 1}_{2 * n}",
     )
 
 
@@ -59,7 +67,9 @@ def strategies(home: Path, run_ids: Sequence[str]) -> Rows:
     records = [dict(zip(names, row, strict=True)) for row in found]
     same = ("level", "model", *_CHOICES)
     rows: list[tuple[object, ...]] = []
-    for of_run, group in groupby(sorted(records, key=lambda r: _key(r, same)), key=lambda r: tuple(r[name] for name in same)):
+    for of_run, group in groupby(
+        sorted(records, key=lambda r: _key(r, same)), key=lambda r: tuple(r[name] for name in same)
+    ):
         by_name = {record["instruction_id"]: record for record in group}
         for measure in ("ia", "n", "n_unscored", "n_not_applicable"):
             cells = (by_name.get(name, {}).get(measure) for name in _STRATEGIES)
@@ -80,18 +90,25 @@ def _wide(
     records = [dict(zip(names, row, strict=True)) for row in found]
     ours = [record for record in records if (record["setting"], record["axis"]) == (setting, axis)]
     rows: list[tuple[object, ...]] = []
-    for of_run, group in groupby(sorted(ours, key=lambda r: _key(r, _OF_RUN)), key=lambda r: tuple(r[name] for name in _OF_RUN)):
+    for of_run, group in groupby(
+        sorted(ours, key=lambda r: _key(r, _OF_RUN)),
+        key=lambda r: tuple(r[name] for name in _OF_RUN),
+    ):
         by_place = {record["turn"]: record for record in group}
         for metric in metrics:
             rows += [(*of_run, name, *cells) for name, *cells in _measures(by_place, metric, most)]
     return (*_OF_RUN, "measure", *(column(n) for n in range(1, most + 1)), "average"), rows
 
 
-def _measures(by_place: Mapping[int, Mapping[str, object]], metric: str, most: int) -> list[tuple[object, ...]]:
+def _measures(
+    by_place: Mapping[int, Mapping[str, object]], metric: str, most: int
+) -> list[tuple[object, ...]]:
     """A metric's row, and the rows of its counts."""
     found: list[tuple[object, ...]] = []
     fields = (metric, *(f"{_PREFIXES.get(metric, _PREFIX_OF_CA)}{suffix}" for suffix in _COUNTS))
-    for name, field in zip((metric, *(f"n_{metric}{suffix}" for suffix in _COUNTS)), fields, strict=True):
+    for name, field in zip(
+        (metric, *(f"n_{metric}{suffix}" for suffix in _COUNTS)), fields, strict=True
+    ):
         cells = [by_place.get(place, {}).get(field) for place in range(1, most + 1)]
         values = [cell for cell in cells if isinstance(cell, float)]
         found.append((name, *cells, fmean(values) if name == metric and values else None))
@@ -103,17 +120,30 @@ def _key(record: Mapping[str, object], names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _query(home: Path, name: str, run_ids: Sequence[str]) -> Rows:
-    if not query(home, "select table_name from information_schema.tables where table_name = 'codeif_turns'")[1]:
-        raise UsageError(f"no run of codeif is published in {home}. `parley run codeif.SETTING --model SPEC` makes one")
+    if not query(
+        home, "select table_name from information_schema.tables where table_name = 'codeif_turns'"
+    )[1]:
+        raise UsageError(
+            f"no run of codeif is published in {home}. `parley run codeif.SETTING --model SPEC` makes one"
+        )
     statement = read_sql(files("tasks.benchmarks.codeif") / "queries" / f"{name}.sql").statement
     return query(home, statement, {"run_ids": list(run_ids)})
 
 
 EXPORTS: Mapping[str, Export] = {
-    "turns": Export(help="IA, CA and IFR of static runs with n, a column a turn (Tables 4, 5 and 8, Figure 3)", rows=turns),
-    "rounds": Export(
-        help="IA, CA, IFE and IFR of dynamic runs with n, a column a pair of rounds (Tables 6 and 7, Figure 4)", rows=rounds
+    "turns": Export(
+        help="IA, CA and IFR of static runs with n, a column a turn (Tables 4, 5 and 8, Figure 3)",
+        rows=turns,
     ),
-    "composition": Export(help="what staged data are made of: tasks, projects, instructions a level (Table 2)", rows=composition),
-    "strategies": Export(help="IA of two-round runs with n, a column a strategy (Figure 5)", rows=strategies),
+    "rounds": Export(
+        help="IA, CA, IFE and IFR of dynamic runs with n, a column a pair of rounds (Tables 6 and 7, Figure 4)",
+        rows=rounds,
+    ),
+    "composition": Export(
+        help="what staged data are made of: tasks, projects, instructions a level (Table 2)",
+        rows=composition,
+    ),
+    "strategies": Export(
+        help="IA of two-round runs with n, a column a strategy (Figure 5)", rows=strategies
+    ),
 }

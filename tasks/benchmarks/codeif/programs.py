@@ -7,7 +7,13 @@ from schemas.episode import Episode, Step
 from schemas.problem import BASE_INSTRUCTION, Problem
 from schemas.verdict import CaseVerdict, Outcome
 from tasks.benchmarks.codeif.repositories.repository import place_of, source_of
-from tasks.benchmarks.codeif.settings import ANSWER_CLEANUP, DYNAMIC, TWO_ROUND, UPSTREAM_V0, reviewed_instructions
+from tasks.benchmarks.codeif.settings import (
+    ANSWER_CLEANUP,
+    DYNAMIC,
+    TWO_ROUND,
+    UPSTREAM_V0,
+    reviewed_instructions,
+)
 from tasks.benchmarks.codeif.strategies import tested_instructions
 from tasks.benchmarks.contract import TestRun
 from tasks.benchmarks.extraction import python_program
@@ -18,7 +24,9 @@ from tasks.language.code_block import upstream_v0_cleanup
 from tasks.language.markdown_code import ExtractedCode
 
 
-def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]) -> tuple[TestRun, ...]:
+def test_runs(
+    problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]
+) -> tuple[TestRun, ...]:
     """The programs of each turn's answer, in turn order: for a function one for each instruction, in a repository one for all.
 
     A function's tests run alone instead of in one growing program, which passes exactly when each of them passes.
@@ -26,7 +34,9 @@ def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mappi
     found: list[TestRun] = []
     for turn, names in enumerate(tested_by_turn(episode, dialog), 1):
         extracted = _code(problem, episode, turn, options)
-        code, is_readable = (None, True) if extracted is None else (extracted.code, extracted.is_readable)
+        code, is_readable = (
+            (None, True) if extracted is None else (extracted.code, extracted.is_readable)
+        )
         if source_of(dialog) is None:
             found += [
                 TestRun(
@@ -42,7 +52,11 @@ def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mappi
         else:
             place, decides = place_of(problem, dialog, names)
             nodes = _nodes(decides)
-            found.append(TestRun.in_place(turn, code, nodes, place, decides, problem.reference_code, is_readable))
+            found.append(
+                TestRun.in_place(
+                    turn, code, nodes, place, decides, problem.reference_code, is_readable
+                )
+            )
     return tuple(found)
 
 
@@ -76,7 +90,9 @@ def wanted_programs(
     return tuple(WantedProgram(suite.kind, code, suite.tests) for suite in suites)
 
 
-def reviews(problem: Problem, dialog: Dialog, names: Sequence[str], answer: Step) -> Mapping[str, Review]:
+def reviews(
+    problem: Problem, dialog: Dialog, names: Sequence[str], answer: Step
+) -> Mapping[str, Review]:
     """What these programs' reports say of each instruction."""
     if source_of(dialog) is None:
         return {
@@ -95,7 +111,9 @@ def _review(cases: Sequence[CaseVerdict]) -> Review:
 
 
 def _program(problem: Problem, answer: str, options: Options) -> ExtractedCode:
-    return python_program(answer, options, problem.reference_code, problem.instruction(BASE_INSTRUCTION).suite.tests)
+    return python_program(
+        answer, options, problem.reference_code, problem.instruction(BASE_INSTRUCTION).suite.tests
+    )
 
 
 def _code(problem: Problem, episode: Episode, turn: int, options: Options) -> ExtractedCode | None:

@@ -29,7 +29,9 @@ def known_strategy(names: Sequence[str]) -> Callable[[str], str]:
     def known(name: str) -> str:
         if name not in names:
             listed = ", ".join(names)
-            raise PydanticCustomError("unknown_requirement", "unknown requirement; known: {known}", {"known": listed})
+            raise PydanticCustomError(
+                "unknown_requirement", "unknown requirement; known: {known}", {"known": listed}
+            )
         return name
 
     return known
@@ -46,7 +48,9 @@ def check_turns(turns: Sequence[str], requirements: Collection[str]) -> None:
             said = "multi-turn names {name}, which the row's requirements lack"
             raise PydanticCustomError("unknown_turn", said, {"name": name})
         if turns.count(name) > 1:
-            raise PydanticCustomError("duplicate_turn", "multi-turn names {name} more than once", {"name": name})
+            raise PydanticCustomError(
+                "duplicate_turn", "multi-turn names {name} more than once", {"name": name}
+            )
 
 
 Tests = Annotated[list[str], BeforeValidator(_as_list), AfterValidator(_some_tests)]
@@ -86,7 +90,11 @@ class RawRow(BaseModel):
         The published experiments on v0 end with Functionality Extension wherever the task has it; v0's lists mostly leave it out.
         """
         order = tuple(self.multi_turn)
-        if dataset_version == "v0" and FUNCTIONALITY_EXTENSION in self.requirements and FUNCTIONALITY_EXTENSION not in order:
+        if (
+            dataset_version == "v0"
+            and FUNCTIONALITY_EXTENSION in self.requirements
+            and FUNCTIONALITY_EXTENSION not in order
+        ):
             return (*order, FUNCTIONALITY_EXTENSION)
         return order
 

@@ -8,7 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from schemas.errors import SourceUnreadable, UnknownName
 from tasks.benchmarks.codeif.raw_row import StrategyName
-from tasks.benchmarks.codeif.repositories.repository_recording import LEVEL_1, is_of_repositories, repository_recording
+from tasks.benchmarks.codeif.repositories.repository_recording import (
+    LEVEL_1,
+    is_of_repositories,
+    repository_recording,
+)
 from tasks.benchmarks.codeif.strategies import problem_id
 from tasks.benchmarks.raw_lines import SUFFIXES, BadRow, Fault, parse_object, read_lines
 from tasks.language.recorded_model import RecordedAnswer
@@ -61,7 +65,9 @@ def import_recording(folder: Path, model: str) -> Iterator[RecordedAnswer]:
 
 def published_models(experiments: Path) -> tuple[str, ...]:
     """Models that have base and n_round answers, sorted."""
-    return tuple(sorted(set.intersection(*(_folder_names(experiments / part) for part in (BASE, N_ROUND)))))
+    return tuple(
+        sorted(set.intersection(*(_folder_names(experiments / part) for part in (BASE, N_ROUND))))
+    )
 
 
 def _folder_names(folder: Path) -> set[str]:
@@ -77,9 +83,15 @@ def _answer_files(experiments: Path, part: str, model_name: str) -> tuple[Path, 
         )
     if model_name not in published_models(experiments):
         raise UnknownName("published model", model_name, published_models(experiments))
-    found = sorted(p for p in folder.iterdir() if p.name.endswith(SUFFIXES) and not p.name.endswith(_VERDICT_SUFFIXES))
+    found = sorted(
+        p
+        for p in folder.iterdir()
+        if p.name.endswith(SUFFIXES) and not p.name.endswith(_VERDICT_SUFFIXES)
+    )
     if not found:
-        raise SourceUnreadable(f"{folder} holds no answers: looked for .jsonl[.gz] files that are not *_results.jsonl")
+        raise SourceUnreadable(
+            f"{folder} holds no answers: looked for .jsonl[.gz] files that are not *_results.jsonl"
+        )
     return tuple(found)
 
 
@@ -87,7 +99,9 @@ def _base_answers(paths: tuple[Path, ...]) -> dict[int, str]:
     answers: dict[int, str] = {}
     for place, row in _rows(paths, _BaseAnswer):
         if answers.setdefault(row.task_id, row.completion) != row.completion:
-            raise SourceUnreadable(f"{place}: task {row.task_id} has a second base answer. Leave one of them out")
+            raise SourceUnreadable(
+                f"{place}: task {row.task_id} has a second base answer. Leave one of them out"
+            )
     return answers
 
 
@@ -95,8 +109,13 @@ def _follow_ups(paths: tuple[Path, ...], base: dict[int, str]) -> dict[int, dict
     answers: dict[int, dict[str, str]] = {}
     for place, row in _rows(paths, _FollowUpAnswer):
         if row.task_id not in base:
-            raise SourceUnreadable(f"{place}: task {row.task_id} has no base answer, so its turns cannot be counted")
-        if answers.setdefault(row.task_id, {}).setdefault(row.requirement, row.completion) != row.completion:
+            raise SourceUnreadable(
+                f"{place}: task {row.task_id} has no base answer, so its turns cannot be counted"
+            )
+        if (
+            answers.setdefault(row.task_id, {}).setdefault(row.requirement, row.completion)
+            != row.completion
+        ):
             raise SourceUnreadable(
                 f"{place}: task {row.task_id} has a second answer for {row.requirement!r}. Leave one of them out"
             )
@@ -115,7 +134,9 @@ def _rows(paths: tuple[Path, ...], kind: type[Row]) -> Iterator[tuple[str, Row]]
                 raise SourceUnreadable(f"{place}: {bad.reason}: {bad.detail}") from None
             except ValidationError as invalid:
                 first = invalid.errors()[0]
-                raise SourceUnreadable(f"{place}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+                raise SourceUnreadable(
+                    f"{place}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+                ) from None
 
 
 def recorded_data(folder: Path) -> tuple[Path, str] | None:

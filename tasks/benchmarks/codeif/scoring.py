@@ -22,7 +22,10 @@ from tasks.metrics.instruction_following import (
 )
 from tasks.metrics.registry import Metric
 
-TurnMetric = Metric[[Sequence[TurnVerdicts], int], float] | Metric[[Sequence[TurnVerdicts], int], float | None]
+TurnMetric = (
+    Metric[[Sequence[TurnVerdicts], int], float]
+    | Metric[[Sequence[TurnVerdicts], int], float | None]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,9 @@ def _conversation(rounds: Sequence[Round], turn: int) -> Iterable[tuple[int, str
 
 
 def _past(rounds: Sequence[Round], turn: int) -> Iterable[tuple[int, str]]:
-    turns = (t for t in range(1, turn + 1) if rounds[t - 1].instruction_id != FUNCTIONALITY_EXTENSION)
+    turns = (
+        t for t in range(1, turn + 1) if rounds[t - 1].instruction_id != FUNCTIONALITY_EXTENSION
+    )
     return ((t, name) for t in turns for name in rounds[t - 1].given)
 
 
@@ -90,15 +95,21 @@ def due(setting: str, options: Mapping[str, str], dialog: Dialog) -> Due:
         most = most_rounds(dialog.instruction_ids)
         return Due(most, first, is_exact=False, usual=max(1, round(USUAL_SHARE * most)))
     turns = dialog.generated_turns
-    return Due(len(turns), frozenset((turn, instruction_accuracy.name) for turn in turns), turns=turns)
+    return Due(
+        len(turns), frozenset((turn, instruction_accuracy.name) for turn in turns), turns=turns
+    )
 
 
 def scored_rounds(setting: str, dialog: Dialog, episode: Episode) -> tuple[Round, ...]:
     """The turns that an episode is scored over: the dialog's, or of a dynamic conversation those that took place."""
     ids = dialog.instruction_ids
     if setting == DYNAMIC:
-        named = tuple(one.instruction_id for one in review_rounds(episode.messages)) or (BASE_INSTRUCTION,)
-        return tuple(Round(name, tuple(dict.fromkeys(named[:turn]))) for turn, name in enumerate(named, 1))
+        named = tuple(one.instruction_id for one in review_rounds(episode.messages)) or (
+            BASE_INSTRUCTION,
+        )
+        return tuple(
+            Round(name, tuple(dict.fromkeys(named[:turn]))) for turn, name in enumerate(named, 1)
+        )
     if setting == TWO_ROUND:
         return tuple(Round(name, (name,)) for name in ids)
     return tuple(Round(name, tested_instructions(ids, turn)) for turn, name in enumerate(ids, 1))
@@ -108,15 +119,23 @@ def _episode_scores(request: ScoreRequest, played: Played) -> tuple[Score, ...]:
     """One score for each turn and metric defined there; unscored, with its reason, where it cannot be measured."""
     episode = played.episode
     rounds = scored_rounds(request.setting, played.dialog, episode)
-    outcomes = {(verdict.turn, verdict.instruction_id): verdict.outcome for verdict in played.verdicts}
-    lacking = {(v.turn, v.instruction_id): v.reason for v in played.verdicts if v.outcome is Outcome.UNSCORED}
+    outcomes = {
+        (verdict.turn, verdict.instruction_id): verdict.outcome for verdict in played.verdicts
+    }
+    lacking = {
+        (v.turn, v.instruction_id): v.reason
+        for v in played.verdicts
+        if v.outcome is Outcome.UNSCORED
+    }
     by_turn = _turn_verdicts(rounds, outcomes)
 
     def one(turn: int, metric: TurnMetric, needed: Needed) -> Score:
         reason = _missing(needed(rounds, turn), outcomes, lacking, episode)
         value = metric(by_turn, turn) if reason is None else reason
         found = UnscoredReason.NOTHING_TO_FORGET if value is None else value
-        return request.row(played, metric, found, turn=turn, instruction_id=rounds[turn - 1].instruction_id)
+        return request.row(
+            played, metric, found, turn=turn, instruction_id=rounds[turn - 1].instruction_id
+        )
 
     return tuple(
         one(turn, metric, needed)
@@ -126,13 +145,19 @@ def _episode_scores(request: ScoreRequest, played: Played) -> tuple[Score, ...]:
     )
 
 
-def _turn_verdicts(rounds: Sequence[Round], outcomes: Mapping[tuple[int, str], Outcome]) -> tuple[TurnVerdicts, ...]:
+def _turn_verdicts(
+    rounds: Sequence[Round], outcomes: Mapping[tuple[int, str], Outcome]
+) -> tuple[TurnVerdicts, ...]:
     """Verdicts by turn. A timeout is a failure. Missing verdicts are left out; `_missing` keeps metrics away from them."""
     judged = {Outcome.PASSED: True, Outcome.FAILED: False, Outcome.TIMEOUT: False}
     return tuple(
         TurnVerdicts(
             instruction_id=round_.instruction_id,
-            passed={name: judged[outcomes[turn, name]] for name in round_.given if outcomes.get((turn, name)) in judged},
+            passed={
+                name: judged[outcomes[turn, name]]
+                for name in round_.given
+                if outcomes.get((turn, name)) in judged
+            },
         )
         for turn, round_ in enumerate(rounds, 1)
     )
@@ -145,10 +170,14 @@ def _missing(
     episode: Episode,
 ) -> UnscoredReason | None:
     """Reason why a verdict that the metric reads is missing; None where all are there."""
-    return worst_of({_reason(outcomes.get(key), lacking.get(key), key[0], episode) for key in needed})
+    return worst_of(
+        {_reason(outcomes.get(key), lacking.get(key), key[0], episode) for key in needed}
+    )
 
 
-def _reason(outcome: Outcome | None, lacking: FailureReason | None, turn: int, episode: Episode) -> UnscoredReason | None:
+def _reason(
+    outcome: Outcome | None, lacking: FailureReason | None, turn: int, episode: Episode
+) -> UnscoredReason | None:
     if outcome is Outcome.INFRA:
         return UnscoredReason.INFRA
     if outcome is Outcome.UNSCORED:

@@ -21,23 +21,42 @@ def task_files(source: Path, dataset_version: str) -> tuple[Path, ...]:
     """
     if source.is_file():
         if not source.name.endswith(SUFFIXES):
-            raise SourceUnreadable(f"{source} is not a .jsonl or .jsonl.gz file. Give such a file, or the folder that holds it")
+            raise SourceUnreadable(
+                f"{source} is not a .jsonl or .jsonl.gz file. Give such a file, or the folder that holds it"
+            )
         return (source,)
     if not source.is_dir():
-        raise SourceUnreadable(f"{source} does not exist. Give CodeIF-Bench's folder, or one of its .jsonl[.gz] files")
+        raise SourceUnreadable(
+            f"{source} does not exist. Give CodeIF-Bench's folder, or one of its .jsonl[.gz] files"
+        )
     if dataset_version == LEVEL_1:
         places = (source, source / "repo")
-        if found := next((found for place in places if (found := _files_in(place, REPOSITORY_FILES[:1]))), ()):
+        if found := next(
+            (found for place in places if (found := _files_in(place, REPOSITORY_FILES[:1]))), ()
+        ):
             return found
-        raise SourceUnreadable(f"{source} holds no {REPOSITORY_FILES[0]}[.gz]. Give CodeIF-Bench's folder, or `repo` of it")
+        raise SourceUnreadable(
+            f"{source} holds no {REPOSITORY_FILES[0]}[.gz]. Give CodeIF-Bench's folder, or `repo` of it"
+        )
     if dataset_version == CONSTRUCTION_REPOSITORIES:
-        if found := next((found for place in (source, source / "repo") if (found := _files_in(place, REPOSITORY_FILES))), ()):
+        if found := next(
+            (
+                found
+                for place in (source, source / "repo")
+                if (found := _files_in(place, REPOSITORY_FILES))
+            ),
+            (),
+        ):
             return found
-        raise SourceUnreadable(f"{source} holds none of {', '.join(REPOSITORY_FILES)}[.gz]. Give the folder that holds them")
+        raise SourceUnreadable(
+            f"{source} holds none of {', '.join(REPOSITORY_FILES)}[.gz]. Give the folder that holds them"
+        )
     places = _places(source, dataset_version)
     functions = next((found for place in places if (found := _files_in(place, (TASK_FILES,)))), ())
     beside = () if dataset_version in ("v0", CONSTRUCTION) else (source, source / "repo")
-    repositories = next((found for place in beside if (found := _files_in(place, REPOSITORY_FILES))), ())
+    repositories = next(
+        (found for place in beside if (found := _files_in(place, REPOSITORY_FILES))), ()
+    )
     if functions or repositories:
         return (*functions, *repositories)
     listed = ", ".join(str(place) for place in dict.fromkeys((*places, *beside)))

@@ -19,7 +19,12 @@ from tasks.benchmarks.codeif.repositories.repository import (
 )
 from tasks.benchmarks.codeif.repositories.repository_recording import LEVEL_1, published_turns
 from tasks.benchmarks.codeif.source import task_files
-from tasks.benchmarks.codeif.strategies import STRATEGIES, STRATEGY_SLOT, imported_packages, problem_id
+from tasks.benchmarks.codeif.strategies import (
+    STRATEGIES,
+    STRATEGY_SLOT,
+    imported_packages,
+    problem_id,
+)
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.raw_lines import BadRow, Line, parse_object, read_lines, relative_name
 from tasks.benchmarks.staging import Staging
@@ -43,10 +48,18 @@ def stage(source: Path, dataset_version: str) -> Staged:
     staging = Staging(BENCHMARK_NAME, dataset_version)
     for path in files:
         file = relative_name(path, source)
-        staging.add_lines(file, read_lines(path), lambda line, file=file: _stage_line(line, file, dataset_version, turns))
+        staging.add_lines(
+            file,
+            read_lines(path),
+            lambda line, file=file: _stage_line(line, file, dataset_version, turns),
+        )
     staging.require_lines(source, len(files))
     staged = staging.staged()
-    return _with_comments(staged, source, dataset_version) if dataset_version == CONSTRUCTION else staged
+    return (
+        _with_comments(staged, source, dataset_version)
+        if dataset_version == CONSTRUCTION
+        else staged
+    )
 
 
 def _with_comments(staged: Staged, source: Path, version: str) -> Staged:
@@ -76,12 +89,17 @@ def _stage_line(
     return problem, [_dialog(row, problem)]
 
 
-def _stage_repository(raw: dict[str, Any], file: str, line: int, dataset_version: str) -> tuple[Problem, list[Dialog]]:
+def _stage_repository(
+    raw: dict[str, Any], file: str, line: int, dataset_version: str
+) -> tuple[Problem, list[Dialog]]:
     row = parse_repository_row(raw)
     problem = repository_problem(row, _digest(raw), BENCHMARK_NAME, dataset_version, file, line)
     dialog = repository_dialog(row, problem)
     if dataset_version == CONSTRUCTION_REPOSITORIES:
-        handed_on = json.dumps({name: value for name, value in raw.items() if name not in _REPLACED}, ensure_ascii=False)
+        handed_on = json.dumps(
+            {name: value for name, value in raw.items() if name not in _REPLACED},
+            ensure_ascii=False,
+        )
         dialog = dialog.model_copy(update={"labels": (*dialog.labels, (RAW_ROW, handed_on))})
     return problem, [dialog]
 
@@ -94,7 +112,9 @@ def _digest(raw: dict[str, Any]) -> str:
 
 
 def _problem(row: RawRow, digest: str, dataset_version: str, file: str, line: int) -> Problem:
-    base = Instruction(instruction_id=BASE_INSTRUCTION, text=row.prompt, suite=TestSuite(tests=tuple(row.test)))
+    base = Instruction(
+        instruction_id=BASE_INSTRUCTION, text=row.prompt, suite=TestSuite(tests=tuple(row.test))
+    )
     others = tuple(
         Instruction(
             instruction_id=name,
@@ -112,7 +132,9 @@ def _problem(row: RawRow, digest: str, dataset_version: str, file: str, line: in
         prompt=row.prompt,
         instructions=(base, *others),
         reference_code=row.code,
-        packages=imported_packages(test for instruction in (base, *others) for test in instruction.suite.tests),
+        packages=imported_packages(
+            test for instruction in (base, *others) for test in instruction.suite.tests
+        ),
         source_file=file,
         source_line=line,
         row_digest=digest,
@@ -124,7 +146,9 @@ def _dialog(row: RawRow, problem: Problem) -> Dialog:
     for number, name in enumerate((BASE_INSTRUCTION, *row.turn_order(problem.dataset_version)), 1):
         labels = (("strategy_slot", str(STRATEGY_SLOT[name])),)
         text = problem.instruction(name).text
-        turns.append(Turn(turn=number, role=Role.USER, content=text, instruction_id=name, labels=labels))
+        turns.append(
+            Turn(turn=number, role=Role.USER, content=text, instruction_id=name, labels=labels)
+        )
         turns.append(Turn(turn=number, role=Role.ASSISTANT))
     return Dialog(
         benchmark=BENCHMARK_NAME,

@@ -17,14 +17,22 @@ STRATEGIES: tuple[str, ...] = (
     "Code Standard",
     FUNCTIONALITY_EXTENSION,
 )
-STRATEGY_SLOT: dict[str, int] = {name: slot for slot, name in enumerate((BASE_INSTRUCTION, *STRATEGIES), 1)}
+STRATEGY_SLOT: dict[str, int] = {
+    name: slot for slot, name in enumerate((BASE_INSTRUCTION, *STRATEGIES), 1)
+}
 """Second turn axis: the same place for a strategy in every task, 1 for the base instruction."""
 
 CONTEXT_STRATEGIES = ("Context Usage Verification", "Context Usage Correctness Verification")
 """Of tasks that need their repository's code (L2 and L3)."""
-REPOSITORY_STRATEGIES: tuple[str, ...] = (*STRATEGIES[:-1], *CONTEXT_STRATEGIES, FUNCTIONALITY_EXTENSION)
+REPOSITORY_STRATEGIES: tuple[str, ...] = (
+    *STRATEGIES[:-1],
+    *CONTEXT_STRATEGIES,
+    FUNCTIONALITY_EXTENSION,
+)
 """Of those tasks, in the order in which they are given."""
-SLOTS_OF_REPOSITORIES: dict[str, int] = {name: slot for slot, name in enumerate((BASE_INSTRUCTION, *REPOSITORY_STRATEGIES), 1)}
+SLOTS_OF_REPOSITORIES: dict[str, int] = {
+    name: slot for slot, name in enumerate((BASE_INSTRUCTION, *REPOSITORY_STRATEGIES), 1)
+}
 """Their slots: 8 and 9 are the context's, 10 is Functionality Extension."""
 
 

@@ -15,7 +15,15 @@ from tasks.benchmarks.convcode.stage import BENCHMARK_NAME, stage
 from tasks.benchmarks.play import Play
 from tasks.benchmarks.results import Results
 
-LIMITS = Limits(cpu_s=60.0, wall_s=240.0, memory_mb=4096, processes=512, file_mb=128, tmp_mb=512, open_files=1024)
+LIMITS = Limits(
+    cpu_s=60.0,
+    wall_s=240.0,
+    memory_mb=4096,
+    processes=512,
+    file_mb=128,
+    tmp_mb=512,
+    open_files=1024,
+)
 """Tasks start servers, train small networks and wait: upstream gives each 240 s and 30 GB. An endless loop ends sooner."""
 
 

@@ -7,7 +7,13 @@ from schemas.errors import ConfigError, UnknownName
 from schemas.feedback import ExecutionFeedback, Feedback, FeedbackSetting, VerbalFeedback
 from schemas.problem import BASE_INSTRUCTION
 from schemas.verdict import ProgramVerdict
-from tasks.benchmarks.convcode.feedback_texts import ALL_PASS, Coverage, compilation_text, compose, execution_text
+from tasks.benchmarks.convcode.feedback_texts import (
+    ALL_PASS,
+    Coverage,
+    compilation_text,
+    compose,
+    execution_text,
+)
 from tasks.benchmarks.convcode.programs import code_of
 from tasks.benchmarks.convcode.prompt_texts import GROUND_TRUTH_PROMPTS, PROMPTS
 from tasks.benchmarks.convcode.settings import COVERAGE, LIVE, STATIC, feedback_turns, settings
@@ -36,7 +42,11 @@ def cast(request: CastRequest) -> Cast:
     if request.setting in STATIC:
         return _static(request)
     if request.setting not in LIVE:
-        raise UnknownName("setting", f"convcode.{request.setting}", (f"convcode.{name}" for name in (*LIVE, *STATIC)))
+        raise UnknownName(
+            "setting",
+            f"convcode.{request.setting}",
+            (f"convcode.{name}" for name in (*LIVE, *STATIC)),
+        )
     return _live(request, LIVE[request.setting])
 
 
@@ -45,12 +55,19 @@ def _static(request: CastRequest) -> Cast:
     texts = tuple(turn.content or "" for turn in request.dialog.turns if turn.role is Role.USER)
     if dict(request.dialog.labels).get("iteration") == "0":
         texts = tuple(fill(PROMPTS["initial"], problem=text) for text in texts)
-    return Cast(subject=request.subject_seat(HISTORY), counterpart=ScriptedUser(texts), max_turns=len(texts) + 1)
+    return Cast(
+        subject=request.subject_seat(HISTORY),
+        counterpart=ScriptedUser(texts),
+        max_turns=len(texts) + 1,
+    )
 
 
 def _live(request: CastRequest, feedback: FeedbackSetting) -> Cast:
     problem, turns = request.problem, feedback_turns(request.setting, request.options)
-    suite, code = problem.instruction(BASE_INSTRUCTION).suite, partial(code_of, problem, request.options)
+    suite, code = (
+        problem.instruction(BASE_INSTRUCTION).suite,
+        partial(code_of, problem, request.options),
+    )
     subject = CodingSubject(
         chat=request.subject_seat(HISTORY),
         programs=request.programs,
@@ -65,7 +82,8 @@ def _live(request: CastRequest, feedback: FeedbackSetting) -> Cast:
         observe=partial(_observe, coverage=_coverage(request, feedback), tests=suite.tests),
         compose=partial(compose, problem.prompt),
         speaker=_speaker(request, feedback),
-        speaks_without_error=feedback.verbal in (VerbalFeedback.EXPERT, VerbalFeedback.GROUND_TRUTH),
+        speaks_without_error=feedback.verbal
+        in (VerbalFeedback.EXPERT, VerbalFeedback.GROUND_TRUTH),
     )
     # One more than there can be rounds, so that the environment ends the dialogue and not the limit.
     return Cast(subject=subject, counterpart=environment, max_turns=turns + 2)
@@ -80,30 +98,45 @@ def _coverage(request: CastRequest, feedback: FeedbackSetting) -> Coverage | Non
         return None
     if feedback.execution is ExecutionFeedback.FULL:
         return "full"
-    return "first_three_tests" if request.options[COVERAGE] == "first_three_tests" else "upstream_first_three_methods"
+    return (
+        "first_three_tests"
+        if request.options[COVERAGE] == "first_three_tests"
+        else "upstream_first_three_methods"
+    )
 
 
-def _observe(report: ProgramVerdict, coverage: Coverage | None, tests: tuple[str, ...]) -> Observation:
+def _observe(
+    report: ProgramVerdict, coverage: Coverage | None, tests: tuple[str, ...]
+) -> Observation:
     """The compiler's and the tests' words, as far as the setting shows them."""
     failures = None if coverage is None else execution_text(report, coverage, tests)
     return Observation(
-        feedback=Feedback(compilation=compilation_text(report), execution=None if coverage is None else failures or ALL_PASS),
+        feedback=Feedback(
+            compilation=compilation_text(report),
+            execution=None if coverage is None else failures or ALL_PASS,
+        ),
         shows_error=report.compile_error is not None or failures is not None,
     )
 
 
-def _speaker(request: CastRequest, feedback: FeedbackSetting) -> SimulatedFeedback | FixedFeedback | None:
+def _speaker(
+    request: CastRequest, feedback: FeedbackSetting
+) -> SimulatedFeedback | FixedFeedback | None:
     if feedback.verbal is VerbalFeedback.NONE:
         return None
     if feedback.verbal is VerbalFeedback.GROUND_TRUTH:
         right = request.problem.reference_code.strip("\n")
         return FixedFeedback(fill(GROUND_TRUTH_PROMPTS["ground_truth"], reference=right))
     if request.simulator is None:
-        raise ConfigError(f"setting convcode.{request.setting} has verbal feedback: name the user's model by `--simulator SPEC`")
+        raise ConfigError(
+            f"setting convcode.{request.setting} has verbal feedback: name the user's model by `--simulator SPEC`"
+        )
     problem, is_expert = request.problem, feedback.verbal is VerbalFeedback.EXPERT
     return SimulatedFeedback(
         model=request.simulator,
-        sampling=settings()[request.setting].simulated(request.simulator_sampling, request.sampling),
+        sampling=settings()[request.setting].simulated(
+            request.simulator_sampling, request.sampling
+        ),
         prompt=partial(expert_prompt, problem.prompt, problem.reference_code)
         if is_expert
         else partial(novice_prompt, problem.prompt),

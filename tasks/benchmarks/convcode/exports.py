@@ -20,13 +20,25 @@ from warehouse.connect import Rows
 _SPOKEN = (VerbalFeedback.NONE, VerbalFeedback.NOVICE, VerbalFeedback.EXPERT)
 _FEEDBACK = (
     NO_FEEDBACK.name,
-    *(FeedbackSetting(execution=execution, verbal=verbal).name for verbal in _SPOKEN for execution in ExecutionFeedback),
+    *(
+        FeedbackSetting(execution=execution, verbal=verbal).name
+        for verbal in _SPOKEN
+        for execution in ExecutionFeedback
+    ),
 )
 """In the order of the paper's tables 3 and 4."""
 _MAIN_METRICS = ("mrr", "n_mrr", "n_mrr_unscored", "recall", "n_recall", "n_recall_unscored")
 _STATIC_METRICS = ("mrr", "mrr_upstream", *_MAIN_METRICS[1:])
 _REPLAYED = tuple(feedback.name for feedback in STATIC.values())
-STATIC_COLUMNS = ("dataset_version", "reference_model", "model", "turns", "isolated", "metric", *_REPLAYED)
+STATIC_COLUMNS = (
+    "dataset_version",
+    "reference_model",
+    "model",
+    "turns",
+    "isolated",
+    "metric",
+    *_REPLAYED,
+)
 MAIN_COLUMNS = ("model", "dataset_version", "turns", "coverage", "isolated", "metric", *_FEEDBACK)
 PAIRED = (("mrr", "mrr"), ("mrr_upstream", "mrr"), ("recall", "recall"))
 """(metric of the static runs, metric of the live ones)."""
@@ -117,8 +129,17 @@ def main_table(home: Path, run_ids: Sequence[str]) -> Rows:
                     newest.setdefault(run.feedback, run)
             cells = [newest.get(feedback) for feedback in _FEEDBACK]
             turns = int(options[TURNS]) if TURNS in options else None
-            of_row = (model, version, turns, options.get(COVERAGE), all(run.isolated for run in newest.values()))
-            rows += [(*of_row, metric, *(getattr(cell, metric, None) for cell in cells)) for metric in _MAIN_METRICS]
+            of_row = (
+                model,
+                version,
+                turns,
+                options.get(COVERAGE),
+                all(run.isolated for run in newest.values()),
+            )
+            rows += [
+                (*of_row, metric, *(getattr(cell, metric, None) for cell in cells))
+                for metric in _MAIN_METRICS
+            ]
     return MAIN_COLUMNS, rows
 
 
@@ -142,17 +163,31 @@ def correlation(home: Path, run_ids: Sequence[str]) -> Rows:
     runs = [_Run(*row) for row in query_marts(home, "figures", run_ids)[1]]
     rows = list(_correlations([run for run in runs if not run.is_of_control]))
     if not rows:
-        raise UsageError(f"no run of a model in a setting that is replayed is published in {home}: {', '.join(STATIC)}, and live")
+        raise UsageError(
+            f"no run of a model in a setting that is replayed is published in {home}: {', '.join(STATIC)}, and live"
+        )
     return CORRELATION_COLUMNS, rows
 
 
 def _correlations(runs: Sequence[_Run]) -> Iterator[tuple[object, ...]]:
     replayed = {feedback.name for feedback in STATIC.values()}
-    static = _newest((run, run.reference_model or "") for run in runs if run.part == "static" and not run.is_of_reference)
-    live = _newest((run, run.options) for run in runs if run.part == "live" and run.feedback in replayed)
+    static = _newest(
+        (run, run.reference_model or "")
+        for run in runs
+        if run.part == "static" and not run.is_of_reference
+    )
+    live = _newest(
+        (run, run.options) for run in runs if run.part == "live" and run.feedback in replayed
+    )
     alone = {key for key, _ in live} - {key for key, _ in static}
-    for (key, reference), ours in sorted([*static.items(), *(((key, ""), {}) for key in alone)], key=_place):
-        others = [(options, theirs) for (found, options), theirs in sorted(live.items(), key=_place) if found == key]
+    for (key, reference), ours in sorted(
+        [*static.items(), *(((key, ""), {}) for key in alone)], key=_place
+    ):
+        others = [
+            (options, theirs)
+            for (found, options), theirs in sorted(live.items(), key=_place)
+            if found == key
+        ]
         for options, theirs in others or [("", {})]:
             yield from _compared((*key[:2], reference, key[2], options), ours, theirs)
 
@@ -168,10 +203,15 @@ def _newest(runs: Iterable[tuple[_Run, str]]) -> _Groups:
     return groups
 
 
-def _compared(place: tuple[object, ...], static: Mapping[str, _Run], live: Mapping[str, _Run]) -> Iterator[tuple[object, ...]]:
+def _compared(
+    place: tuple[object, ...], static: Mapping[str, _Run], live: Mapping[str, _Run]
+) -> Iterator[tuple[object, ...]]:
     for static_metric, live_metric in PAIRED:
         both = sorted(static.keys() & live.keys())
-        values = [(getattr(static[model], static_metric), getattr(live[model], live_metric)) for model in both]
+        values = [
+            (getattr(static[model], static_metric), getattr(live[model], live_metric))
+            for model in both
+        ]
         known = [(one, other) for one, other in values if one is not None and other is not None]
         found = spearman([one for one, _ in known], [other for _, other in known])
         yield *place, static_metric, live_metric, found.n, found.rho, found.p, found.note
@@ -196,7 +236,10 @@ def static_table(home: Path, run_ids: Sequence[str]) -> Rows:
     for key, newest in sorted(groups.items()):
         cells = [newest.get(name) for name in _REPLAYED]
         isolated = all(run.isolated for run in newest.values())
-        rows += [(*key, isolated, metric, *(getattr(cell, metric, None) for cell in cells)) for metric in _STATIC_METRICS]
+        rows += [
+            (*key, isolated, metric, *(getattr(cell, metric, None) for cell in cells))
+            for metric in _STATIC_METRICS
+        ]
     return STATIC_COLUMNS, rows
 
 
@@ -210,7 +253,10 @@ EXPORTS: Mapping[str, Export] = {
         help="MRR and Recall of live runs with n, one row a model and metric, a column a kind of feedback (tables 3 and 4)",
         rows=main_table,
     ),
-    "curves": Export(help="Pass@1 of each turn with its 95% interval, one row a run and turn, ready to be plotted", rows=curves),
+    "curves": Export(
+        help="Pass@1 of each turn with its 95% interval, one row a run and turn, ready to be plotted",
+        rows=curves,
+    ),
     "correlation": Export(
         help="Spearman's rank correlation of static and live results over models, with n and p, one row a setting and metric",
         rows=correlation,

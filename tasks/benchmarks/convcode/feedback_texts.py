@@ -31,7 +31,9 @@ def compose(problem_prompt: str, code: str, feedback: Feedback) -> str:
     """
     parts = feedback_parts(feedback)
     if not parts:
-        raise ValueError("there is no feedback to compose a message from: such a code is carried forward unchanged")
+        raise ValueError(
+            "there is no feedback to compose a message from: such a code is carried forward unchanged"
+        )
     return fill(PROMPTS["refine"], problem=problem_prompt, code=code.rstrip("\n"), feedback=parts)
 
 
@@ -50,7 +52,9 @@ def compilation_text(report: ProgramVerdict) -> str:
     return NO_SYNTAX_ERRORS if report.compile_error is None else report.compile_error.rstrip("\n")
 
 
-def execution_text(report: ProgramVerdict, coverage: Coverage, tests: tuple[str, ...]) -> str | None:
+def execution_text(
+    report: ProgramVerdict, coverage: Coverage, tests: tuple[str, ...]
+) -> str | None:
     """Name and traceback of each failing test that the coverage shows; None where it shows no failure.
 
     An error of the module and a time limit are shown whatever the coverage, but for upstream's.
@@ -61,13 +65,19 @@ def execution_text(report: ProgramVerdict, coverage: Coverage, tests: tuple[str,
     is_upstreams = coverage == "upstream_first_three_methods"
     if report.module_error is not None:
         return None if is_upstreams else shortened(_block(WHOLE_PROGRAM, report.module_error))
-    failing = [case for case in _covered(report.cases, coverage, tests) if case.outcome is not Outcome.PASSED]
+    failing = [
+        case
+        for case in _covered(report.cases, coverage, tests)
+        if case.outcome is not Outcome.PASSED
+    ]
     hanging = [case for case in report.cases if case.outcome is Outcome.TIMEOUT]
     if is_upstreams:
         failing = [case for case in failing if case not in hanging]
     blocks = [_block(_method(case), case.detail) for case in failing]
     if hanging and not is_upstreams and not any(case in hanging for case in failing):
-        blocks.append(_block(WHOLE_PROGRAM, hanging[0].detail))  # without the name of a test that is not shown
+        blocks.append(
+            _block(WHOLE_PROGRAM, hanging[0].detail)
+        )  # without the name of a test that is not shown
     return shortened("\n\n".join(blocks)) if blocks else None
 
 
@@ -81,12 +91,19 @@ def shortened(text: str) -> str:
     return f"{front}\n...\n{rear}"
 
 
-def _covered(cases: tuple[CaseVerdict, ...], coverage: Coverage, tests: tuple[str, ...]) -> tuple[CaseVerdict, ...]:
+def _covered(
+    cases: tuple[CaseVerdict, ...], coverage: Coverage, tests: tuple[str, ...]
+) -> tuple[CaseVerdict, ...]:
     if coverage == "full":
         return cases
     if coverage == "first_three_tests":
         return cases[:N_PARTIAL]
-    methods = [f"{name}.{method}" for text in tests for name, own in case_classes(text).items() for method in own]
+    methods = [
+        f"{name}.{method}"
+        for text in tests
+        for name, own in case_classes(text).items()
+        for method in own
+    ]
     return tuple(case for case in cases if case.name in methods[:N_PARTIAL])
 
 

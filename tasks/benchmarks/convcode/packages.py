@@ -31,7 +31,11 @@ _DISTRIBUTIONS: Mapping[str, str] = {
     "wtforms": "WTForms",
     "yaml": "PyYAML",
 }
-MODULES: Mapping[str, str] = {distribution: module for module, distribution in _DISTRIBUTIONS.items() if module != "mpl_toolkits"}
+MODULES: Mapping[str, str] = {
+    distribution: module
+    for module, distribution in _DISTRIBUTIONS.items()
+    if module != "mpl_toolkits"
+}
 """Distribution -> the module that it is imported as, where the names differ."""
 
 

@@ -11,12 +11,17 @@ from tasks.benchmarks.setting import Options
 from tasks.language.markdown_code import ExtractedCode
 
 
-def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]) -> tuple[TestRun, ...]:
+def test_runs(
+    problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]
+) -> tuple[TestRun, ...]:
     """One run for each round that took place; `code` is None where the round has no answer."""
     suite = problem.instruction(BASE_INSTRUCTION).suite
     rounds = max((step.turn for step in episode.messages), default=0)
     answers = ((turn, episode.answer(turn)) for turn in range(1, rounds + 1))
-    programs = ((turn, None if answer is None else program_of(problem, answer, options)) for turn, answer in answers)
+    programs = (
+        (turn, None if answer is None else program_of(problem, answer, options))
+        for turn, answer in answers
+    )
     return tuple(
         TestRun(
             turn,
@@ -33,7 +38,9 @@ def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mappi
 
 def program_of(problem: Problem, answer: str, options: Options) -> ExtractedCode:
     """Return the program of an answer by the run's option."""
-    return python_program(answer, options, problem.reference_code, problem.instruction(BASE_INSTRUCTION).suite.tests)
+    return python_program(
+        answer, options, problem.reference_code, problem.instruction(BASE_INSTRUCTION).suite.tests
+    )
 
 
 def code_of(problem: Problem, options: Options, answer: str) -> str:

@@ -15,8 +15,13 @@ def query_marts(home: Path, name: str, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: no run of this benchmark is published.
     """
-    marts = query(home, "select table_name from information_schema.tables where table_name = 'convcode_settings'")[1]
+    marts = query(
+        home,
+        "select table_name from information_schema.tables where table_name = 'convcode_settings'",
+    )[1]
     if not marts:
-        raise UsageError(f"no run of convcode is published in {home}. `parley run convcode.SETTING --model SPEC` makes one")
+        raise UsageError(
+            f"no run of convcode is published in {home}. `parley run convcode.SETTING --model SPEC` makes one"
+        )
     statement = read_sql(files("tasks.benchmarks.convcode") / "queries" / f"{name}.sql").statement
     return query(home, statement, {"run_ids": list(run_ids)})

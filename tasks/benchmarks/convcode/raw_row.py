@@ -34,7 +34,9 @@ def _as_names(libs: Any) -> Any:
     try:
         return ast.literal_eval(libs)
     except (ValueError, SyntaxError, RecursionError, MemoryError):
-        raise PydanticCustomError("not_a_list", "neither a list of names nor the text of one") from None
+        raise PydanticCustomError(
+            "not_a_list", "neither a list of names nor the text of one"
+        ) from None
 
 
 class BigCodeBenchRow(BaseModel):

@@ -44,4 +44,6 @@ class Replay:
     def turns_of(self, dialog: Dialog) -> tuple[int, ...]:
         """Turns that are scored on a dialog's episode: its own turn; on the episode of turn 0 also the turns not asked."""
         own = self.iteration(dialog)
-        return tuple(t for t in range(self.n_turns) if t == own or (own == 0 and t not in self.asked))
+        return tuple(
+            t for t in range(self.n_turns) if t == own or (own == 0 and t not in self.asked)
+        )

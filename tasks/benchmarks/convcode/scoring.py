@@ -18,7 +18,13 @@ from tasks.benchmarks.contract import Due, Played, ScoreRequest
 from tasks.benchmarks.convcode.programs import code_of
 from tasks.benchmarks.convcode.replay import Replay
 from tasks.benchmarks.convcode.settings import LIVE, is_live, rounds
-from tasks.metrics.iterative_generation import mrr, mrr_upstream, pass_at_1, pass_at_1_upstream, recall
+from tasks.metrics.iterative_generation import (
+    mrr,
+    mrr_upstream,
+    pass_at_1,
+    pass_at_1_upstream,
+    recall,
+)
 from tasks.metrics.leakage import contains_refined_code, mentions_reference
 from tasks.metrics.registry import Metric
 
@@ -80,7 +86,11 @@ def _usual(setting: str, n_rounds: int) -> int:
     Where neither tests nor an expert speak, a dialogue ends at the first code that compiles.
     """
     feedback, mute = LIVE.get(setting), (VerbalFeedback.NONE, VerbalFeedback.NOVICE)
-    if feedback is not None and feedback.execution is ExecutionFeedback.NONE and feedback.verbal in mute:
+    if (
+        feedback is not None
+        and feedback.execution is ExecutionFeedback.NONE
+        and feedback.verbal in mute
+    ):
         return 1
     return 1 + round(USUAL_SHARE * (n_rounds - 1))
 
@@ -120,7 +130,9 @@ def _replayed(by_turn: Mapping[int, Played]) -> Task:
 def _states(played: Played, n_rounds: int) -> tuple[State, ...]:
     """One for each round; after the end of a finished dialogue its last code stands, solved or not."""
     outcomes = {verdict.turn: verdict.outcome for verdict in played.verdicts}
-    answered = max((step.turn for step in played.episode.messages if step.role is Role.ASSISTANT), default=0)
+    answered = max(
+        (step.turn for step in played.episode.messages if step.role is Role.ASSISTANT), default=0
+    )
     ended_well = played.episode.stop_reason in (StopReason.FINISHED, StopReason.TURN_LIMIT)
 
     def state(turn: int) -> State:
@@ -136,7 +148,9 @@ def _states(played: Played, n_rounds: int) -> tuple[State, ...]:
     return tuple(state(turn) for turn in range(1, n_rounds + 1))
 
 
-def _turns(request: ScoreRequest, played: Played, task: Task, turns: Iterable[int]) -> Iterator[Score]:
+def _turns(
+    request: ScoreRequest, played: Played, task: Task, turns: Iterable[int]
+) -> Iterator[Score]:
     for turn in turns:
         for metric, read in ((pass_at_1, (turn,)), (pass_at_1_upstream, (0, turn))):
             value = _value(partial(metric, turn=turn), task.states, read)
@@ -145,7 +159,11 @@ def _turns(request: ScoreRequest, played: Played, task: Task, turns: Iterable[in
 
 def _whole_task(request: ScoreRequest, played: Played, task: Task) -> Iterator[Score]:
     read = range(len(task.states))
-    for metric, rate in ((mrr, mrr), (recall, recall), (mrr_upstream, partial(mrr_upstream, credited_from=task.credited_from))):
+    for metric, rate in (
+        (mrr, mrr),
+        (recall, recall),
+        (mrr_upstream, partial(mrr_upstream, credited_from=task.credited_from)),
+    ):
         yield _row(request, played, 0, metric, _value(rate, task.states, read))
 
 
@@ -163,14 +181,30 @@ def _value(rate: Rater, states: Sequence[State], read: Iterable[int]) -> float |
 def _leakage(request: ScoreRequest, played: Played) -> Iterator[Score]:
     """Leakage of each feedback that an expert gave. Rounds without one have no row."""
     for step in played.episode.messages:
-        if step.role is Role.USER and step.feedback is not None and step.feedback.verbal is not None:
-            yield _row(request, played, step.turn, mentions_reference, mentions_reference(step.feedback.verbal))
+        if (
+            step.role is Role.USER
+            and step.feedback is not None
+            and step.feedback.verbal is not None
+        ):
             yield _row(
-                request, played, step.turn, contains_refined_code, _told_the_code(request, played, step, step.feedback.verbal)
+                request,
+                played,
+                step.turn,
+                mentions_reference,
+                mentions_reference(step.feedback.verbal),
+            )
+            yield _row(
+                request,
+                played,
+                step.turn,
+                contains_refined_code,
+                _told_the_code(request, played, step, step.feedback.verbal),
             )
 
 
-def _told_the_code(request: ScoreRequest, played: Played, step: Step, feedback: str) -> float | UnscoredReason:
+def _told_the_code(
+    request: ScoreRequest, played: Played, step: Step, feedback: str
+) -> float | UnscoredReason:
     previous, refined = played.episode.answer(step.turn - 1), played.episode.answer(step.turn)
     if refined is None or previous is None:
         ours = played.episode.stop_reason is StopReason.INFRA
@@ -182,5 +216,13 @@ def _told_the_code(request: ScoreRequest, played: Played, step: Step, feedback: 
     )
 
 
-def _row(request: ScoreRequest, played: Played, turn: int, metric: Metric[..., float], value: float | UnscoredReason) -> Score:
-    return request.row(played, metric, value, turn=turn, instruction_id=BASE_INSTRUCTION if turn else None)
+def _row(
+    request: ScoreRequest,
+    played: Played,
+    turn: int,
+    metric: Metric[..., float],
+    value: float | UnscoredReason,
+) -> Score:
+    return request.row(
+        played, metric, value, turn=turn, instruction_id=BASE_INSTRUCTION if turn else None
+    )

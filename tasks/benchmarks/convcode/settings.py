@@ -5,7 +5,14 @@ from functools import cache
 from types import MappingProxyType
 
 from schemas.dialog import Dialog, HistoryPolicy
-from schemas.feedback import FEEDBACK_SETTINGS, GROUND_TRUTH, NO_FEEDBACK, ExecutionFeedback, FeedbackSetting, VerbalFeedback
+from schemas.feedback import (
+    FEEDBACK_SETTINGS,
+    GROUND_TRUTH,
+    NO_FEEDBACK,
+    ExecutionFeedback,
+    FeedbackSetting,
+    VerbalFeedback,
+)
 from tasks.benchmarks.convcode.prompt_texts import GROUND_TRUTH_PROMPTS, PROMPTS
 from tasks.benchmarks.convcode.verbal_prompts import prompt_names
 from tasks.benchmarks.extraction import extraction_option
@@ -18,7 +25,10 @@ MOST_TOKENS_SPOKEN = 2048
 """Bound of a simulated user's answer (appendix B)."""
 
 LIVE: Mapping[str, FeedbackSetting] = MappingProxyType(
-    {f"live[{feedback.name}]": feedback for feedback in (NO_FEEDBACK, *FEEDBACK_SETTINGS, GROUND_TRUTH)}
+    {
+        f"live[{feedback.name}]": feedback
+        for feedback in (NO_FEEDBACK, *FEEDBACK_SETTINGS, GROUND_TRUTH)
+    }
 )
 STATIC: Mapping[str, FeedbackSetting] = MappingProxyType(
     {

@@ -26,10 +26,14 @@ def task_files(source: Path, dataset_version: str) -> tuple[Path, ...]:
     wanted = SOURCES[dataset_version]
     if source.is_file():
         if not source.name.endswith(_SUFFIXES):
-            raise SourceUnreadable(f"{source} is not a {', '.join(_SUFFIXES)} file. Give one, or the folder that holds it")
+            raise SourceUnreadable(
+                f"{source} is not a {', '.join(_SUFFIXES)} file. Give one, or the folder that holds it"
+            )
         return (source,)
     if not source.is_dir():
-        raise SourceUnreadable(f"{source} does not exist. Give the folder of {wanted.title}'s files, or one of them")
+        raise SourceUnreadable(
+            f"{source} does not exist. Give the folder of {wanted.title}'s files, or one of them"
+        )
     for folder in wanted.folders:
         if files := _files_in(source / folder, wanted):
             return _one_release(files)
@@ -42,7 +46,12 @@ def task_files(source: Path, dataset_version: str) -> tuple[Path, ...]:
 
 def _files_in(folder: Path, wanted: ProblemSource) -> tuple[Path, ...]:
     plain = {path for pattern in wanted.patterns for path in folder.glob(pattern)}
-    packed = {path for pattern in wanted.patterns for path in folder.glob(f"{pattern}.gz") if path.with_suffix("") not in plain}
+    packed = {
+        path
+        for pattern in wanted.patterns
+        for path in folder.glob(f"{pattern}.gz")
+        if path.with_suffix("") not in plain
+    }
     return tuple(sorted(plain | packed))
 
 

@@ -9,13 +9,31 @@ from tasks.benchmarks.results import Export
 from warehouse.connect import Rows
 
 _EXPERT = FeedbackSetting(verbal=VerbalFeedback.EXPERT)
-_EXPERTS = tuple(FeedbackSetting(execution=execution, verbal=VerbalFeedback.EXPERT).name for execution in ExecutionFeedback)
+_EXPERTS = tuple(
+    FeedbackSetting(execution=execution, verbal=VerbalFeedback.EXPERT).name
+    for execution in ExecutionFeedback
+)
 _CONDITION = ("dataset_version", "feedback", "simulator", "model", "options", "turns")
-SPEAKER_COLUMNS = (*_CONDITION, "turn_0", "turn_1", "n", "n_unscored", "n_turn_1", "n_turn_1_unscored", "isolated", "run_id")
+SPEAKER_COLUMNS = (
+    *_CONDITION,
+    "turn_0",
+    "turn_1",
+    "n",
+    "n_unscored",
+    "n_turn_1",
+    "n_turn_1_unscored",
+    "isolated",
+    "run_id",
+)
 LEAKAGE_COLUMNS = (
     *_CONDITION,
     *("mentions_reference", "n_mentions_reference"),
-    *("contains_refined_code", "n_contains_refined_code", "n_contains_refined_code_unscored", "run_id"),
+    *(
+        "contains_refined_code",
+        "n_contains_refined_code",
+        "n_contains_refined_code_unscored",
+        "run_id",
+    ),
 )
 
 
@@ -40,10 +58,16 @@ def leakage(home: Path, run_ids: Sequence[str]) -> Rows:
     return _rows(home, run_ids, _EXPERTS, LEAKAGE_COLUMNS)
 
 
-def _rows(home: Path, run_ids: Sequence[str], feedback: Sequence[str], columns: Sequence[str]) -> Rows:
+def _rows(
+    home: Path, run_ids: Sequence[str], feedback: Sequence[str], columns: Sequence[str]
+) -> Rows:
     names, found = query_marts(home, "speakers", run_ids)
     records = [dict(zip(names, row, strict=True)) for row in found]
-    return tuple(columns), [tuple(record[name] for name in columns) for record in records if record["feedback"] in feedback]
+    return tuple(columns), [
+        tuple(record[name] for name in columns)
+        for record in records
+        if record["feedback"] in feedback
+    ]
 
 
 SPEAKER_EXPORTS: Mapping[str, Export] = {
@@ -52,6 +76,7 @@ SPEAKER_EXPORTS: Mapping[str, Export] = {
         rows=speakers,
     ),
     "leakage": Export(
-        help="how often an expert's feedback gives the solution away, with n, a row a speaker (table 8)", rows=leakage
+        help="how often an expert's feedback gives the solution away, with n, a row a speaker (table 8)",
+        rows=leakage,
     ),
 }

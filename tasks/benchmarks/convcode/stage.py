@@ -36,7 +36,9 @@ def stage(source: Path, dataset_version: str) -> Staged:
 
     if is_hub_dataset(source):
         if dataset_version != "bigcodebench":
-            raise SourceUnreadable(f"{source}: only dataset version bigcodebench is read from the hub, not {dataset_version}")
+            raise SourceUnreadable(
+                f"{source}: only dataset version bigcodebench is read from the hub, not {dataset_version}"
+            )
         name, lines = read_hub(source, COLUMNS)
         add(name, lines)
         n_files = 1
@@ -83,7 +85,9 @@ def _problem_of(task: Task, level: str, dataset_version: str, file: str, line: i
         problem_id=task.task_id,
         level=level,
         prompt=task.instruct_prompt,
-        instructions=(Instruction(instruction_id=BASE_INSTRUCTION, text=task.instruct_prompt, suite=suite),),
+        instructions=(
+            Instruction(instruction_id=BASE_INSTRUCTION, text=task.instruct_prompt, suite=suite),
+        ),
         reference_code=task.gold,
         packages=distributions((*task.libs, *imported_modules(task.test))),
         source_file=file,

@@ -27,7 +27,9 @@ def novice_prompt(problem_prompt: str, code: str, seen: Feedback) -> FeedbackPro
 def expert_prompt(problem_prompt: str, reference: str, code: str, seen: Feedback) -> FeedbackPrompt:
     """The prompt of a user who also has the reference code."""
     right = reference.strip("\n")
-    return _prompt("expert", seen, _case("expert", code, seen, problem=problem_prompt, reference=right))
+    return _prompt(
+        "expert", seen, _case("expert", code, seen, problem=problem_prompt, reference=right)
+    )
 
 
 def prompt_names(speaker: Speaker, shows_execution: bool) -> tuple[str, ...]:
@@ -62,4 +64,6 @@ def _case(speaker: Speaker, code: str, seen: Feedback, **values: str) -> str:
     if any(_HEADING.search(text) for text in parts.values() if text is not None):
         parts = {name: None if text is None else quote_text(text) for name, text in parts.items()}
     prompt = PROMPTS[f"{speaker}_case"].replace(_FENCE, _FENCE.replace("```", fence))
-    return fill(prompt, **values, code=code.rstrip("\n"), feedback=feedback_parts(Feedback(**parts)))
+    return fill(
+        prompt, **values, code=code.rstrip("\n"), feedback=feedback_parts(Feedback(**parts))
+    )

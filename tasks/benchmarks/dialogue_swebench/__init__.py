@@ -22,7 +22,16 @@ from tasks.benchmarks.play import Play
 from tasks.benchmarks.results import Results
 from tasks.storage.files.pulled_images import DISK
 
-_LIMITS = Limits(cpu_s=900.0, wall_s=900.0, memory_mb=2048, processes=128, file_mb=128, tmp_mb=256, open_files=1024, output_kb=64)
+_LIMITS = Limits(
+    cpu_s=900.0,
+    wall_s=900.0,
+    memory_mb=2048,
+    processes=128,
+    file_mb=128,
+    tmp_mb=256,
+    open_files=1024,
+    output_kb=64,
+)
 """Of one run of an instance's tests. Sphinx's take 2 to 12 s; SWE-bench allows half an hour."""
 
 BENCHMARK = Benchmark(

@@ -9,7 +9,14 @@ from schemas.content_id import content_id
 from schemas.dialog import Role as Speaker
 from schemas.problem import Problem
 from schemas.run import Sampling
-from tasks.benchmarks.construction import Cell, Constructed, Construction, ConstructionRequest, Review, Role
+from tasks.benchmarks.construction import (
+    Cell,
+    Constructed,
+    Construction,
+    ConstructionRequest,
+    Review,
+    Role,
+)
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.dialogue_swebench.stage import QUERIES
 from tasks.benchmarks.setting import Options
@@ -57,14 +64,19 @@ async def construct(request: ConstructionRequest) -> Constructed:
         "n_changed_by_revision": n_changed,
         "share_changed_by_revision": n_changed / len(queries) if queries else None,
         "unwritten": unwritten,
-        "drafts": [{"instance_id": one.problem.problem_id, "draft": one.draft, "query": one.text} for one in queries],
+        "drafts": [
+            {"instance_id": one.problem.problem_id, "draft": one.draft, "query": one.text}
+            for one in queries
+        ],
     }
     lines = [{"instance_id": one.problem.problem_id, "query": one.text} for one in queries]
     files = {
         QUERIES: "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines),
         DRAFTS: json.dumps(drafts, indent=1, ensure_ascii=False) + "\n",
     }
-    return Constructed(files, Review((*_COLUMNS, *_SHOWN), [_review_row(one) for one in queries], SCALES))
+    return Constructed(
+        files, Review((*_COLUMNS, *_SHOWN), [_review_row(one) for one in queries], SCALES)
+    )
 
 
 async def _query(request: ConstructionRequest, problem: Problem) -> _Query | Mapping[str, str]:
@@ -75,19 +87,33 @@ async def _query(request: ConstructionRequest, problem: Problem) -> _Query | Map
     draft = await _written(request, problem, first, 0)
     if isinstance(draft, Unreadable):
         return {"instance_id": problem.problem_id, "reason": str(draft)}
-    second = fill(PROMPTS["query_revision"], project=project, issue=problem.prompt, draft=draft, words=str(_MOST_WORDS))
+    second = fill(
+        PROMPTS["query_revision"],
+        project=project,
+        issue=problem.prompt,
+        draft=draft,
+        words=str(_MOST_WORDS),
+    )
     revised = await _written(request, problem, second, 1)
     if isinstance(revised, Unreadable):
         return {"instance_id": problem.problem_id, "reason": str(revised)}
     return _Query(problem, draft, revised)
 
 
-async def _written(request: ConstructionRequest, problem: Problem, prompt: str, number: int) -> str | Unreadable:
-    asked: ChatRequest = request.question("model", Message(Speaker.USER, prompt), problem_id=problem.problem_id, turn=number + 1)
+async def _written(
+    request: ConstructionRequest, problem: Problem, prompt: str, number: int
+) -> str | Unreadable:
+    asked: ChatRequest = request.question(
+        "model", Message(Speaker.USER, prompt), problem_id=problem.problem_id, turn=number + 1
+    )
 
     def again(answer: str, reason: str) -> tuple[Message, ...]:
         said = Message(Speaker.ASSISTANT, answer[:2000] or "-")
-        return (Message(Speaker.USER, prompt), said, Message(Speaker.USER, f"That cannot be used: {reason}. Write it again."))
+        return (
+            Message(Speaker.USER, prompt),
+            said,
+            Message(Speaker.USER, f"That cannot be used: {reason}. Write it again."),
+        )
 
     found = await ask_until_read(request.models["model"], asked, again, _message, tries=_TRIES)
     return found.value if found.value is not None else Unreadable(found.reason)
@@ -106,7 +132,17 @@ def _message(answer: str) -> str:
 def _review_row(one: _Query) -> Sequence[Cell]:
     empty: tuple[Cell, ...] = (None,) * len(CRITERIA)
     name = f"review-{content_id([one.problem.problem_id, one.text])}"
-    return (name, RUBRIC, None, *empty, one.problem.problem_id, one.title, one.problem.prompt, one.draft, one.text)
+    return (
+        name,
+        RUBRIC,
+        None,
+        *empty,
+        one.problem.problem_id,
+        one.title,
+        one.problem.prompt,
+        one.draft,
+        one.text,
+    )
 
 
 CONSTRUCTION = Construction(

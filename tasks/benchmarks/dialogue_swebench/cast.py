@@ -20,7 +20,11 @@ def cast(request: CastRequest) -> Cast:
         ConfigError: an agent that has to talk, and no simulator.
     """
     if request.setting not in SETTINGS:
-        raise UnknownName("setting", f"dialogue_swebench.{request.setting}", (f"dialogue_swebench.{name}" for name in SETTINGS))
+        raise UnknownName(
+            "setting",
+            f"dialogue_swebench.{request.setting}",
+            (f"dialogue_swebench.{name}" for name in SETTINGS),
+        )
     is_alone = request.setting == FIRST_QUERY
     if request.make_seat is not None and request.simulator is None and not is_alone:
         raise ConfigError(
@@ -37,4 +41,9 @@ def cast(request: CastRequest) -> Cast:
         unavailable=PROMPTS["unavailable"] if is_alone else None,
         ends_with_diff=request.make_seat is None,
     )
-    return Cast(subject=request.subject_seat(), counterpart=user, max_turns=MOST_ROUNDS, max_steps=MOST_STEPS)
+    return Cast(
+        subject=request.subject_seat(),
+        counterpart=user,
+        max_turns=MOST_ROUNDS,
+        max_steps=MOST_STEPS,
+    )

@@ -32,10 +32,17 @@ Run = Mapping[str, Any]
 
 def _read(home: Path, name: str, run_ids: Sequence[str] | None = None) -> list[Run]:
     """A query's rows; without ids, of one that has no parameter for them."""
-    there = query(home, "select table_name from information_schema.tables where table_name = 'dialogue_swebench_agents'")[1]
+    there = query(
+        home,
+        "select table_name from information_schema.tables where table_name = 'dialogue_swebench_agents'",
+    )[1]
     if not there:
-        raise UsageError(f"no run of dialogue_swebench is published in {home}. `parley run dialogue_swebench.full` makes one")
-    statement = read_sql(files("tasks.benchmarks.dialogue_swebench") / "queries" / f"{name}.sql").statement
+        raise UsageError(
+            f"no run of dialogue_swebench is published in {home}. `parley run dialogue_swebench.full` makes one"
+        )
+    statement = read_sql(
+        files("tasks.benchmarks.dialogue_swebench") / "queries" / f"{name}.sql"
+    ).statement
     names, rows = query(home, statement, {} if run_ids is None else {"run_ids": list(run_ids)})
     return [dict(zip(names, row, strict=True)) for row in rows]
 
@@ -49,13 +56,26 @@ def agents(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: no run is published.
     """
-    columns = ("model", "setting", "dataset_version", "sample", "resolved", "n_resolved", "turns", "steps", "usd", "n_dialogues")
+    columns = (
+        "model",
+        "setting",
+        "dataset_version",
+        "sample",
+        "resolved",
+        "n_resolved",
+        "turns",
+        "steps",
+        "usd",
+        "n_dialogues",
+    )
     newest: dict[tuple[object, ...], tuple[object, ...]] = {}
     for run in _read(home, "agents", run_ids):
         cells = condition_cells(_condition(run))
         key = (run["model"], run["setting"], run["dataset_version"], run["sample"], cells[-1])
         newest.setdefault(key, (*(run[name] for name in columns), run["isolated"], *cells))
-    return (*columns, "isolated", *CONDITION_COLUMNS), [newest[key] for key in sorted(newest, key=str)]
+    return (*columns, "isolated", *CONDITION_COLUMNS), [
+        newest[key] for key in sorted(newest, key=str)
+    ]
 
 
 def judges(home: Path, run_ids: Sequence[str]) -> Rows:
@@ -93,10 +113,16 @@ def judges(home: Path, run_ids: Sequence[str]) -> Rows:
 def _judged_condition(row: Run, rubric: str) -> Condition:
     """Return the condition of a judgement: of the run's judges the one of this rubric counts."""
     whole = condition_of(row["spec_json"], row["task_share"], row["subsample_seed"])
-    return {name: part for name, part in whole.items() if not name.startswith(JUDGE) or name == f"{JUDGE}{rubric}"}
+    return {
+        name: part
+        for name, part in whole.items()
+        if not name.startswith(JUDGE) or name == f"{JUDGE}{rubric}"
+    }
 
 
-def _judge(rubric: str, judge: str | None, given: Sequence[Run], rated: Sequence[Run]) -> tuple[object, ...]:
+def _judge(
+    rubric: str, judge: str | None, given: Sequence[Run], rated: Sequence[Run]
+) -> tuple[object, ...]:
     """One row of the table.
 
     Args:
@@ -109,11 +135,18 @@ def _judge(rubric: str, judge: str | None, given: Sequence[Run], rated: Sequence
     by_people: dict[str, list[float]] = {}
     for row in rated:
         by_people.setdefault(row["episode_id"], []).append(row["rating"])
-    counted = [row for row in given if row["run_id"] == newest[row["system"]] and row["episode_id"] in by_people]
+    counted = [
+        row
+        for row in given
+        if row["run_id"] == newest[row["system"]] and row["episode_id"] in by_people
+    ]
     people = {row["episode_id"]: float(median_low(by_people[row["episode_id"]])) for row in counted}
-    agreement = weighted_kappa([(row["episode_id"], people[row["episode_id"]], row["rating"]) for row in counted])
+    agreement = weighted_kappa(
+        [(row["episode_id"], people[row["episode_id"]], row["rating"]) for row in counted]
+    )
     ranks = rank_accuracy(
-        _by_system((row, people[row["episode_id"]]) for row in counted), _by_system((row, row["rating"]) for row in counted)
+        _by_system((row, people[row["episode_id"]]) for row in counted),
+        _by_system((row, row["rating"]) for row in counted),
     )
     kappas = (agreement.value, agreement.low, agreement.high, len(counted))
     note = agreement.undefined_because or ""
@@ -136,7 +169,16 @@ def first_query_alone(home: Path, run_ids: Sequence[str]) -> Rows:
         UsageError: no run is published.
     """
     runs = _read(home, "resolved", run_ids)
-    columns = ("model", "dataset_version", "sample", "full", "n_full", "first_query", "n_first_query", "difference")
+    columns = (
+        "model",
+        "dataset_version",
+        "sample",
+        "full",
+        "n_full",
+        "first_query",
+        "n_first_query",
+        "difference",
+    )
     rows: list[tuple[object, ...]] = []
     for key in sorted({_system(run) for run in runs}):
         ours = [run for run in runs if _system(run) == key]
@@ -145,7 +187,9 @@ def first_query_alone(home: Path, run_ids: Sequence[str]) -> Rows:
             for run in ours:
                 if fits(_condition(run), condition):
                     newest.setdefault(_setting(run), run)
-            figures = [figure for name in (FULL, FIRST_QUERY) for figure in _figures(newest.get(name))]
+            figures = [
+                figure for name in (FULL, FIRST_QUERY) for figure in _figures(newest.get(name))
+            ]
             difference = figures[2] - figures[0] if None not in (figures[0], figures[2]) else None
             rows.append((*key, *figures, difference, *condition_cells(condition)))
     return (*columns, *CONDITION_COLUMNS), rows
@@ -157,7 +201,9 @@ def _system(run: Run) -> tuple[str, str, str]:
 
 def _condition(run: Run) -> Condition:
     """Return the condition of a run's programs, which no judge changes."""
-    return without(condition_of(run["spec_json"], run["task_share"], run["subsample_seed"]), JUDGE, SCORING)
+    return without(
+        condition_of(run["spec_json"], run["task_share"], run["subsample_seed"]), JUDGE, SCORING
+    )
 
 
 def _setting(run: Run) -> str:
@@ -176,19 +222,44 @@ def asking_and_resolving(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: no run is published.
     """
-    columns = ("model", "setting", "dataset_version", "sample", "asks", "n_asks", "turns", "resolved", "n_resolved", "isolated")
+    columns = (
+        "model",
+        "setting",
+        "dataset_version",
+        "sample",
+        "asks",
+        "n_asks",
+        "turns",
+        "resolved",
+        "n_resolved",
+        "isolated",
+    )
     newest: dict[tuple[object, ...], tuple[object, ...]] = {}
     for run in _read(home, "resolved", run_ids):
         if run["n_asks"]:
-            cells = condition_cells(condition_of(run["spec_json"], run["task_share"], run["subsample_seed"]))
+            cells = condition_cells(
+                condition_of(run["spec_json"], run["task_share"], run["subsample_seed"])
+            )
             key = (run["model"], run["setting"], run["dataset_version"], run["sample"], cells[-1])
             newest.setdefault(key, (*(run[name] for name in columns), *cells))
     return (*columns, *CONDITION_COLUMNS), [newest[key] for key in sorted(newest, key=str)]
 
 
 EXPORTS: Mapping[str, Export] = {
-    "agents": Export(help="resolved, turns, steps and USD of a dialogue, by model and agent (Table 1)", rows=agents),
-    "judges": Export(help="weighted kappa and rank accuracy of the judge beside people's ratings (Table 2)", rows=judges),
-    "first-query": Export(help="resolved with the user and with the first message alone (Table 3)", rows=first_query_alone),
-    "asking": Export(help="information-seeking messages beside the share resolved (Figure 4)", rows=asking_and_resolving),
+    "agents": Export(
+        help="resolved, turns, steps and USD of a dialogue, by model and agent (Table 1)",
+        rows=agents,
+    ),
+    "judges": Export(
+        help="weighted kappa and rank accuracy of the judge beside people's ratings (Table 2)",
+        rows=judges,
+    ),
+    "first-query": Export(
+        help="resolved with the user and with the first message alone (Table 3)",
+        rows=first_query_alone,
+    ),
+    "asking": Export(
+        help="information-seeking messages beside the share resolved (Figure 4)",
+        rows=asking_and_resolving,
+    ),
 }

@@ -55,13 +55,17 @@ _ASK_HTTPBIN_BEFORE = {"psf/requests": (2, 9)}
 """Project -> first version whose tests start their own httpbin. Older tests ask httpbin.org, or the server of HTTPBIN_URL."""
 
 
-def _require_httpbin(problem: Problem, repository: RepoSnapshot, variables: Mapping[str, str]) -> None:
+def _require_httpbin(
+    problem: Problem, repository: RepoSnapshot, variables: Mapping[str, str]
+) -> None:
     """Quarantine a row whose tests ask httpbin.org where no variable names another server. Raises BadRow."""
     first = _ASK_HTTPBIN_BEFORE.get(repository.repo)
     version = tuple(int(part) for part in re.findall(r"\d+", repository.version))
     if first and version and version < first and _SERVICES["httpbin"].variable not in variables:
         remedy = "give its environment httpbin in `requirements` and `services`"
-        raise BadRow("network_missing", f"{problem.problem_id}: its tests ask httpbin.org; {remedy}")
+        raise BadRow(
+            "network_missing", f"{problem.problem_id}: its tests ask httpbin.org; {remedy}"
+        )
 
 
 class Pins(BaseModel):
@@ -115,7 +119,9 @@ class EnvironmentsFile(BaseModel):
         fits = [
             name
             for name, pins in self.environments.items()
-            if repository.version and repository.version in pins.versions and pins.repo in ("", repository.repo)
+            if repository.version
+            and repository.version in pins.versions
+            and pins.repo in ("", repository.repo)
         ]
         return Needs(environment=fits[0]) if fits else None
 
@@ -124,36 +130,59 @@ class EnvironmentsFile(BaseModel):
         named = self.environments[name].services
         if not named:
             return {}
-        started = [{"port": _SERVICES[one].port, "arguments": _SERVICES[one].arguments} for one in named]
-        return {SERVICES: json.dumps(started), **{_SERVICES[one].variable: _SERVICES[one].url for one in named}}
+        started = [
+            {"port": _SERVICES[one].port, "arguments": _SERVICES[one].arguments} for one in named
+        ]
+        return {
+            SERVICES: json.dumps(started),
+            **{_SERVICES[one].variable: _SERVICES[one].url for one in named},
+        }
 
     def recipe(self, name: str) -> Recipe:
         """What an environment is built from."""
         pins = self.environments[name]
-        return Recipe(python=pins.python or self.python, requirements=pins.requirements, pth=tuple(sorted(pins.pth.items())))
+        return Recipe(
+            python=pins.python or self.python,
+            requirements=pins.requirements,
+            pth=tuple(sorted(pins.pth.items())),
+        )
 
 
-def furnish(staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home) -> Staged:
+def furnish(
+    staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home
+) -> Staged:
     """See `Resolve`. Folder `repos` and `environments.json` beside the data count where nothing else is named."""
     folder = None if source is None else source if source.is_dir() else source.parent
     images = images_beside(resources.get(IMAGES))
     if images is not None and REPOS in resources:
-        raise ConfigError(f"--resource {REPOS}= and {IMAGES}=: images bring their repositories; name one of the two")
+        raise ConfigError(
+            f"--resource {REPOS}= and {IMAGES}=: images bring their repositories; name one of the two"
+        )
     repos = None if images is not None else resources.get(REPOS) or _beside(folder, REPOS)
     listing = resources.get(ENVIRONMENTS) or _beside(folder, "environments.json")
     if repos is None and images is None:
-        if all(problem.repo and (problem.repo.tree or image_of(problem.repo.environment)) for problem in staged.problems):
+        if all(
+            problem.repo and (problem.repo.tree or image_of(problem.repo.environment))
+            for problem in staged.problems
+        ):
             return staged
         raise ConfigError(
             "the instances need their repositories: name the folder that holds them by --resource repos=DIR (`resources` in a"
             f" night's configuration), each {FORMS}; or SWE-bench's Docker images by --resource images=swebench"
         )
     pins = None if listing is None else read_environments(listing)
-    checkouts, environments = Checkouts(TreeStore(home.trees), home.checkouts), Environments(home.environments)
+    checkouts, environments = (
+        Checkouts(TreeStore(home.trees), home.checkouts),
+        Environments(home.environments),
+    )
     if images is not None:
         disk_gb({name: str(value) for name, value in resources.items()})
-        pinned = images.pinned((problem.problem_id for problem in staged.problems), home.images / "digests")
-        return _some(_Furnishing(pinned, pins, checkouts, environments).all(staged), len(staged.quarantined))
+        pinned = images.pinned(
+            (problem.problem_id for problem in staged.problems), home.images / "digests"
+        )
+        return _some(
+            _Furnishing(pinned, pins, checkouts, environments).all(staged), len(staged.quarantined)
+        )
     with Repositories([repos] if repos else []) as found:
         return _Furnishing(found, pins, checkouts, environments).all(staged)
 
@@ -162,7 +191,9 @@ def _some(furnished: Staged, n_before: int) -> Staged:
     """What was furnished, if any was: where no image is there at all, their name is wrong."""
     if furnished.problems or len(furnished.quarantined) == n_before:
         return furnished
-    raise SourceUnreadable(f"none of the instances has an image. {furnished.quarantined[n_before].detail}. {FORM}")
+    raise SourceUnreadable(
+        f"none of the instances has an image. {furnished.quarantined[n_before].detail}. {FORM}"
+    )
 
 
 def _beside(folder: Path | None, name: str) -> Path | None:
@@ -198,14 +229,27 @@ class _Furnishing:
             try:
                 problems[problem.problem_id] = self._one(problem)
             except BadRow as why:
-                row = quarantined_row(problem.benchmark, problem.dataset_version, problem.source_file, problem.source_line, why)
+                row = quarantined_row(
+                    problem.benchmark,
+                    problem.dataset_version,
+                    problem.source_file,
+                    problem.source_line,
+                    why,
+                )
                 bad.append(row)
         dialogs = [
-            dialog.model_copy(update={"row_digest": _digest(dialog.row_digest, problems[dialog.problem_id])})
+            dialog.model_copy(
+                update={"row_digest": _digest(dialog.row_digest, problems[dialog.problem_id])}
+            )
             for dialog in staged.dialogs
             if dialog.problem_id in problems
         ]
-        return replace(staged, dialogs=tuple(dialogs), problems=tuple(problems.values()), quarantined=(*staged.quarantined, *bad))
+        return replace(
+            staged,
+            dialogs=tuple(dialogs),
+            problems=tuple(problems.values()),
+            quarantined=(*staged.quarantined, *bad),
+        )
 
     def _one(self, problem: Problem) -> Problem:
         repository = problem.repo
@@ -214,12 +258,23 @@ class _Furnishing:
         needs = self._needs(problem, repository)
         if needs is not None and needs.web_tests:
             named = ", ".join(needs.web_tests)
-            raise BadRow("network_missing", f"{problem.problem_id}: its tests ask for public web pages: {named}")
+            raise BadRow(
+                "network_missing",
+                f"{problem.problem_id}: its tests ask for public web pages: {named}",
+            )
         needed = needs or Needs(environment="")
-        services = self.pins.service_variables(needs.environment) if self.pins and needs and not image else {}
+        services = (
+            self.pins.service_variables(needs.environment)
+            if self.pins and needs and not image
+            else {}
+        )
         _require_httpbin(problem, repository, {**services, **needed.env})
         try:
-            tree = "" if isinstance(self.source, PinnedImages) else self._tree(problem, repository, self.source)
+            tree = (
+                ""
+                if isinstance(self.source, PinnedImages)
+                else self._tree(problem, repository, self.source)
+            )
             tested = self.checkouts.patched(tree, repository.test_patch) if tree else ""
         except SourceUnreadable as error:
             raise BadRow("repository_unreadable", f"{problem.problem_id}: {error}") from error
@@ -234,7 +289,9 @@ class _Furnishing:
                 "test_files": needed.test_files or repository.test_files,
                 "python_flags": needed.python_flags,
                 "pytest_flags": needed.pytest_flags,
-                "variables": tuple(sorted({**dict(repository.variables), **services, **needed.env}.items())),
+                "variables": tuple(
+                    sorted({**dict(repository.variables), **services, **needed.env}.items())
+                ),
                 "web_tests": needed.web_tests,
             }
         )
@@ -243,7 +300,10 @@ class _Furnishing:
     def _environment(self, problem: Problem, recipe: Recipe) -> str:
         if not self.environments.can_have(recipe):
             said = f"{problem.problem_id}: its environment needs Python {recipe.python}, and this machine has none: put a"
-            raise BadRow("python_missing", f"{said} python{recipe.python} on the PATH, or build one with pyenv")
+            raise BadRow(
+                "python_missing",
+                f"{said} python{recipe.python} on the PATH, or build one with pyenv",
+            )
         return self.environments.keep(recipe)
 
     def _tree(self, problem: Problem, repository: RepoSnapshot, source: Repositories) -> str:

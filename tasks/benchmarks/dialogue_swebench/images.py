@@ -51,7 +51,11 @@ class Images:
             ConfigError: it is no such name.
         """
         registry = text.removesuffix(OFFICIAL)
-        form = f"{registry}{_OFFICIAL_NAME}" if text == OFFICIAL or text.endswith(f"/{OFFICIAL}") else text
+        form = (
+            f"{registry}{_OFFICIAL_NAME}"
+            if text == OFFICIAL or text.endswith(f"/{OFFICIAL}")
+            else text
+        )
         filled = form
         for place in _PLACES:
             filled = filled.replace(place, "a")
@@ -62,7 +66,9 @@ class Images:
     def name(self, instance_id: str) -> str:
         """Return the name of an instance's image."""
         plain = instance_id.lower()
-        return self.form.replace("{instance}", plain.replace("__", "_1776_")).replace("{instance_id}", plain)
+        return self.form.replace("{instance}", plain.replace("__", "_1776_")).replace(
+            "{instance_id}", plain
+        )
 
     def pinned(self, instance_ids: Iterable[str], records: Path) -> "PinnedImages":
         """Look up the digests of instances' images, several at once. Nothing is pulled.
@@ -104,7 +110,9 @@ def _digest(name: str, records: Path) -> str | SourceUnreadable:
     except SourceUnreadable as error:
         return error
     except SandboxUnavailable as error:
-        raise SandboxUnavailable(f"{error}. Digests that were looked up are kept: the same command goes on from there") from error
+        raise SandboxUnavailable(
+            f"{error}. Digests that were looked up are kept: the same command goes on from there"
+        ) from error
     if "@" in image:
         records.mkdir(parents=True, exist_ok=True)
         replace_file(record, json.dumps({"name": name, "image": image}).encode())

@@ -93,7 +93,11 @@ class IssueUser:
         violations = tuple(filter(None, known[VIOLATIONS].split(",")))
         if not violations:
             unknown = known.get(REVIEWED) == UNREADABLE
-            return self._said(transcript, candidate, ((REVIEWED, UNREADABLE),) if unknown else ((VIOLATIONS, ""), (REVISED, "0")))
+            return self._said(
+                transcript,
+                candidate,
+                ((REVIEWED, UNREADABLE),) if unknown else ((VIOLATIONS, ""), (REVISED, "0")),
+            )
         return await self._revised(transcript, candidate, taken[1].content, violations)
 
     def _end(self, transcript: Transcript) -> Stop | None:
@@ -104,9 +108,15 @@ class IssueUser:
         if self.ends_with_diff and diff_in(last.content) is not None:
             return Stop(StopReason.FINISHED)
         latest = transcript.texts(Role.ASSISTANT)[-MOST_EMPTY:]
-        if self.ends_with_diff and len(latest) == MOST_EMPTY and not any(text.strip() for text in latest):
+        if (
+            self.ends_with_diff
+            and len(latest) == MOST_EMPTY
+            and not any(text.strip() for text in latest)
+        ):
             return Stop(StopReason.TURN_LIMIT)
-        return Stop(StopReason.FINISHED) if self.model is None and self.unavailable is None else None
+        return (
+            Stop(StopReason.FINISHED) if self.model is None and self.unavailable is None else None
+        )
 
     async def _candidate(self, transcript: Transcript) -> Step:
         asked = await self._ask(transcript, self._talk(transcript), _spoken)
@@ -126,26 +136,49 @@ class IssueUser:
         asked = await self._ask(transcript, (Message(Role.USER, text),), _reviewed, schema)
         found = asked.value.violations if asked.value is not None else ()
         kinds = dict.fromkeys([*(one.kind for one in found), *_hard_faults(candidate)])
-        told = asked.value.model_dump_json() if asked.value is not None else json.dumps({"unreadable": asked.reason})
+        told = (
+            asked.value.model_dump_json()
+            if asked.value is not None
+            else json.dumps({"unreadable": asked.reason})
+        )
         read = "yes" if asked.value is not None else UNREADABLE
         labels = ((PART, REVIEW), (VIOLATIONS, ",".join(kinds)), (REVIEWED, read))
         return self._step(transcript, asked, told, StepKind.ARTIFACT, labels)
 
-    async def _revised(self, transcript: Transcript, candidate: str, review: str, violations: tuple[str, ...]) -> Step:
+    async def _revised(
+        self, transcript: Transcript, candidate: str, review: str, violations: tuple[str, ...]
+    ) -> Step:
         found = [f"{one.kind}: {one.why}" for one in _reviewed_or_none(review)]
         if TOO_LONG in violations:
             found.append(f"it has {len(candidate.split())} words; {MOST_WORDS} are allowed")
-        asking = fill(self.prompts["revise"], problems="\n".join(f"- {line}" for line in found), words=str(MOST_WORDS))
-        messages = (*self._talk(transcript), Message(Role.ASSISTANT, candidate), Message(Role.USER, asking))
+        asking = fill(
+            self.prompts["revise"],
+            problems="\n".join(f"- {line}" for line in found),
+            words=str(MOST_WORDS),
+        )
+        messages = (
+            *self._talk(transcript),
+            Message(Role.ASSISTANT, candidate),
+            Message(Role.USER, asking),
+        )
         asked = await self._ask(transcript, messages, _spoken)
         if asked.value is None:
             raise self._silent(transcript, asked)
-        labels = ((VIOLATIONS, ",".join(violations)), (REVISED, "1"), (LEFT, ",".join(_hard_faults(asked.value))))
+        labels = (
+            (VIOLATIONS, ",".join(violations)),
+            (REVISED, "1"),
+            (LEFT, ",".join(_hard_faults(asked.value))),
+        )
         return self._step(transcript, asked, asked.value, StepKind.MESSAGE, labels)
 
     def _talk(self, transcript: Transcript) -> Messages:
         """The dialogue as the simulator sees it: it is the assistant, and the agent its user."""
-        system = fill(self.prompts["user"], persona=self.persona, issue=transcript.problem.prompt, words=str(MOST_WORDS))
+        system = fill(
+            self.prompts["user"],
+            persona=self.persona,
+            issue=transcript.problem.prompt,
+            words=str(MOST_WORDS),
+        )
         said = [Message(Role.USER, "Hello! What can I do for you?")]
         for step in transcript.messages:
             role = Role.ASSISTANT if step.role is Role.USER else Role.USER
@@ -153,7 +186,11 @@ class IssueUser:
         return (Message(Role.SYSTEM, system), *said)
 
     async def _ask(
-        self, transcript: Transcript, messages: Messages, read: Callable[[str], T], schema: Mapping[str, Any] | None = None
+        self,
+        transcript: Transcript,
+        messages: Messages,
+        read: Callable[[str], T],
+        schema: Mapping[str, Any] | None = None,
     ) -> Asked[T]:
         request = ChatRequest(
             messages=messages,
@@ -219,7 +256,9 @@ class IssueUser:
 
 
 def _of_a_review(sampling: Sampling) -> Sampling:
-    return sampling.model_copy(update={"max_tokens": max(MOST_REVIEW_TOKENS, sampling.max_tokens or MOST_REVIEW_TOKENS)})
+    return sampling.model_copy(
+        update={"max_tokens": max(MOST_REVIEW_TOKENS, sampling.max_tokens or MOST_REVIEW_TOKENS)}
+    )
 
 
 def _spoken(answer: str) -> str:
@@ -234,7 +273,9 @@ def _reviewed(answer: str) -> Reviewed:
     try:
         return Reviewed.model_validate_json(answer[begin : end + 1] if begin >= 0 else answer)
     except ValidationError as error:
-        raise Unreadable(f"it is not the JSON that was asked for ({error.errors()[0]['msg']})") from None
+        raise Unreadable(
+            f"it is not the JSON that was asked for ({error.errors()[0]['msg']})"
+        ) from None
 
 
 def _reviewed_or_none(review: str) -> tuple[Violation, ...]:
@@ -250,4 +291,6 @@ def _hard_faults(reply: str) -> tuple[str, ...]:
 
 
 def _quoted(messages: tuple[Step, ...]) -> str:
-    return quote_talk(("user" if step.role is Role.USER else "agent", step.content) for step in messages)
+    return quote_talk(
+        ("user" if step.role is Role.USER else "agent", step.content) for step in messages
+    )

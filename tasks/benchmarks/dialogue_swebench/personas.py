@@ -25,7 +25,9 @@ class Personas(BaseModel):
 @cache
 def personas() -> Personas:
     """The bundled ones."""
-    return Personas.model_validate(yaml.safe_load((files(__package__ or "") / "personas.yaml").read_text(encoding="utf-8")))
+    return Personas.model_validate(
+        yaml.safe_load((files(__package__ or "") / "personas.yaml").read_text(encoding="utf-8"))
+    )
 
 
 def drawn_persona(instance_id: str) -> tuple[str, str]:

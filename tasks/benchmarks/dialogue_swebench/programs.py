@@ -12,7 +12,9 @@ from tasks.benchmarks.patches import final_patch
 FAIL_TO_PASS, PASS_TO_PASS = "fail_to_pass", "pass_to_pass"
 
 
-def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]) -> tuple[TestRun, ...]:
+def test_runs(
+    problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]
+) -> tuple[TestRun, ...]:
     """One run of the tests, with a verdict on each list that is not empty."""
     assert problem.repo is not None
     turn, patch = final_patch(episode)

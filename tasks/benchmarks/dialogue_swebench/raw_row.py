@@ -25,7 +25,19 @@ COLUMNS = (
     "test_cmd",
 )
 """Columns that are read; others are left alone."""
-DATA_FILES = (".json", ".png", ".csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml")
+DATA_FILES = (
+    ".json",
+    ".png",
+    ".csv",
+    ".txt",
+    ".md",
+    ".jpg",
+    ".jpeg",
+    ".pkl",
+    ".yml",
+    ".yaml",
+    ".toml",
+)
 """Files of a test patch that no test command names."""
 
 

@@ -39,7 +39,9 @@ class Route(Frozen):
         """The variables, and the runner with its command as `RepoSnapshot` carries them."""
         if self.runner == PYTEST:
             return self.variables
-        return tuple(sorted((*self.variables, (RUNNER, self.runner), (COMMAND, "\n".join(self.command)))))
+        return tuple(
+            sorted((*self.variables, (RUNNER, self.runner), (COMMAND, "\n".join(self.command))))
+        )
 
 
 def route_of(repo: str, version: str, test_ids: tuple[str, ...], test_cmd: str = "") -> Route:
@@ -53,16 +55,26 @@ def route_of(repo: str, version: str, test_ids: tuple[str, ...], test_cmd: str =
     found = _of_command(command) if command else Route(runner=PYTEST)
     if found is None:
         raise BadRow(
-            "runner_unknown", f"no runner is known for the command {command!r}: pytest, runtests.py, bin/test, -m unittest"
+            "runner_unknown",
+            f"no runner is known for the command {command!r}: pytest, runtests.py, bin/test, -m unittest",
         )
     if found.runner == PYTEST:
         if not any("::" in name for name in test_ids):
             named = test_ids[0] if test_ids else ""
-            raise BadRow("runner_unknown", f"{named!r} is no id of pytest's, and no other runner is known for {repo} {version}")
+            raise BadRow(
+                "runner_unknown",
+                f"{named!r} is no id of pytest's, and no other runner is known for {repo} {version}",
+            )
         return Route(runner=PYTEST, python=python_of(repo, version))
-    known = {} if spec is None else {name: value for name, value in spec["variables"].items() if name not in _LOCALE}
+    known = (
+        {}
+        if spec is None
+        else {name: value for name, value in spec["variables"].items() if name not in _LOCALE}
+    )
     variables = {**known, **dict(found.variables)}
-    return found.model_copy(update={"python": python_of(repo, version), "variables": tuple(sorted(variables.items()))})
+    return found.model_copy(
+        update={"python": python_of(repo, version), "variables": tuple(sorted(variables.items()))}
+    )
 
 
 def python_of(repo: str, version: str) -> str:
@@ -79,7 +91,9 @@ def _spec(repo: str, version: str) -> Mapping[str, Any] | None:
 
 @cache
 def _projects() -> Mapping[str, Any]:
-    data: Any = json.loads((files("tasks.benchmarks.dialogue_swebench") / "specs.json").read_text(encoding="utf-8"))
+    data: Any = json.loads(
+        (files("tasks.benchmarks.dialogue_swebench") / "specs.json").read_text(encoding="utf-8")
+    )
     return data["projects"]
 
 
@@ -89,8 +103,12 @@ def _of_command(text: str) -> Route | None:
         words = shlex.split(text)
     except ValueError:
         return None
-    n_variables = next((n for n, word in enumerate(words) if not _ASSIGNMENT.fullmatch(word)), len(words))
-    variables = tuple((name, value) for name, _, value in (word.partition("=") for word in words[:n_variables]))
+    n_variables = next(
+        (n for n, word in enumerate(words) if not _ASSIGNMENT.fullmatch(word)), len(words)
+    )
+    variables = tuple(
+        (name, value) for name, _, value in (word.partition("=") for word in words[:n_variables])
+    )
     words = words[n_variables:]
     if words and re.fullmatch(r"(.*/)?python[\d.]*", words[0]):
         words = words[1:]
@@ -100,4 +118,8 @@ def _of_command(text: str) -> Route | None:
     if program in ("pytest", "py.test", "tox") or words[:2] == ["-m", "pytest"]:
         return Route(runner=PYTEST)
     kind = _SCRIPTS.get(program.rpartition("/")[2]) if "/" in program else None
-    return None if kind is None else Route(runner=kind, command=(program, *words[1:]), variables=variables)
+    return (
+        None
+        if kind is None
+        else Route(runner=kind, command=(program, *words[1:]), variables=variables)
+    )

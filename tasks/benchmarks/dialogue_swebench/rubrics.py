@@ -59,7 +59,9 @@ def _prompt(name: str) -> str:
 
 
 def _shown(case: Case) -> Case:
-    quoted = {name: quote_text(value) for name, value in case.items() if name in ("message", "reply")}
+    quoted = {
+        name: quote_text(value) for name, value in case.items() if name in ("message", "reply")
+    }
     talks = {"dialogue": quote_talk(case["dialogue"])} if "dialogue" in case else {}
     return {**case, **quoted, **talks}
 
@@ -115,7 +117,9 @@ RUBRICS = {
 
 def agent_messages(episode: Episode) -> tuple[Step, ...]:
     """What the agent said to the user, but for its last words: Table 1 counts these messages."""
-    said = (step for step in episode.messages if step.role is Role.ASSISTANT and step.content.strip())
+    said = (
+        step for step in episode.messages if step.role is Role.ASSISTANT and step.content.strip()
+    )
     return tuple(step for step in said if not any(name == ENDED for name, _ in step.labels))
 
 
@@ -138,7 +142,11 @@ def quote_dialogue(messages: Iterable[Step]) -> str:
 
 
 def _spoken(messages: Iterable[Step]) -> list[tuple[str, str]]:
-    return [("user" if one.role is Role.USER else "agent", one.content) for one in messages if one.content.strip()]
+    return [
+        ("user" if one.role is Role.USER else "agent", one.content)
+        for one in messages
+        if one.content.strip()
+    ]
 
 
 def _quote_whole_dialogue(episode: Episode) -> str:
@@ -156,7 +164,10 @@ def judge_runs(request: JudgeRequest) -> Sequence[JudgeRun]:
     rubric, episode = request.rubric, request.episode
     text = RUBRICS[rubric].prompt
     if rubric == SEEKING:
-        return [JudgeRun(step.turn, rubric, _asked(text, message=quote_text(step.content))) for step in agent_messages(episode)]
+        return [
+            JudgeRun(step.turn, rubric, _asked(text, message=quote_text(step.content)))
+            for step in agent_messages(episode)
+        ]
     if rubric == USER_TURN:
         return [
             JudgeRun(
@@ -165,7 +176,9 @@ def judge_runs(request: JudgeRequest) -> Sequence[JudgeRun]:
                 _asked(
                     text,
                     issue=request.problem.prompt,
-                    dialogue=quote_dialogue(step for step in episode.messages if step.turn < reply.turn),
+                    dialogue=quote_dialogue(
+                        step for step in episode.messages if step.turn < reply.turn
+                    ),
                     reply=quote_text(reply.content),
                 ),
             )

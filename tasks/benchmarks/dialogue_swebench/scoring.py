@@ -37,7 +37,11 @@ from tasks.metrics.repository_dialogue import (
     user_without_fault,
 )
 
-CRITERIA = {"faithful": user_faithful, "on_goal": user_on_goal, "in_environment": user_in_environment}
+CRITERIA = {
+    "faithful": user_faithful,
+    "on_goal": user_on_goal,
+    "in_environment": user_in_environment,
+}
 PLAYED = (resolved, dialogue_turns, agent_steps, user_revised)
 JUDGED = (information_seeking, naturalness, coherence, *CRITERIA.values(), user_without_fault)
 METRICS = tuple(metric.name for metric in (*PLAYED, *JUDGED))
@@ -61,17 +65,23 @@ _UNSCORED = {reason.value: reason for reason in UnscoredReason}
 def due(setting: str, options: Options, dialog: Dialog) -> Due:
     """The scores of a whole dialogue; it has as many rounds as it takes."""
     metrics = (*PLAYED, *(JUDGED if SETTINGS[setting].rubrics else ()))
-    return Due(101, frozenset((0, metric.name) for metric in metrics), is_exact=False, usual=USUAL_TURNS)
+    return Due(
+        101, frozenset((0, metric.name) for metric in metrics), is_exact=False, usual=USUAL_TURNS
+    )
 
 
 def score(request: ScoreRequest) -> Sequence[Score]:
     """The scores of each dialogue with one sample of an instance."""
-    return [request.row(played, *one) for played in request.played for one in _scores(request, played)]
+    return [
+        request.row(played, *one) for played in request.played for one in _scores(request, played)
+    ]
 
 
 def _scores(request: ScoreRequest, played: Played) -> Iterator[tuple[Metric[..., float], Value]]:
     if cut_off := _cut_off(played.episode):
-        yield from dict.fromkeys((*PLAYED, *(JUDGED if SETTINGS[request.setting].rubrics else ())), cut_off).items()
+        yield from dict.fromkeys(
+            (*PLAYED, *(JUDGED if SETTINGS[request.setting].rubrics else ())), cut_off
+        ).items()
         return
     yield resolved, _resolved(request, played)
     yield from _counts(request, played).items()
@@ -81,32 +91,44 @@ def _scores(request: ScoreRequest, played: Played) -> Iterator[tuple[Metric[...,
 
 def _cut_off(episode: Episode) -> UnscoredReason | None:
     """Why a dialogue was not played to its end, where that is nobody's doing who speaks in it: half a dialogue has no figures."""
-    return reason_of(episode, 1) if episode.stop_reason in (StopReason.INFRA, StopReason.NOT_ASKED) else None
+    return (
+        reason_of(episode, 1)
+        if episode.stop_reason in (StopReason.INFRA, StopReason.NOT_ASKED)
+        else None
+    )
 
 
 def _resolved(request: ScoreRequest, played: Played) -> Value:
     missing = worst_of({_missing(verdict, played) for verdict in played.verdicts})
     if missing or not played.verdicts:
         return missing or UnscoredReason.INFRA
-    passed = {verdict.instruction_id: verdict.outcome is Outcome.PASSED for verdict in played.verdicts}
+    passed = {
+        verdict.instruction_id: verdict.outcome is Outcome.PASSED for verdict in played.verdicts
+    }
     return resolved(passed.get(FAIL_TO_PASS, True), passed.get(PASS_TO_PASS, True))
 
 
 def _missing(verdict: TestVerdict, played: Played) -> UnscoredReason | None:
     if verdict.outcome is Outcome.UNSCORED:
-        return _UNSCORED.get(verdict.reason.value if verdict.reason else "", UnscoredReason.SOURCE_MISSING)
+        return _UNSCORED.get(
+            verdict.reason.value if verdict.reason else "", UnscoredReason.SOURCE_MISSING
+        )
     if verdict.outcome is Outcome.INFRA:
         return UnscoredReason.INFRA
     return reason_of(played.episode, verdict.turn) if verdict.outcome is Outcome.ERROR else None
 
 
 def _counts(request: ScoreRequest, played: Played) -> Values:
-    labels = [dict(step.labels) for step in user_replies(played.episode) if revises(request.setting)]
+    labels = [
+        dict(step.labels) for step in user_replies(played.episode) if revises(request.setting)
+    ]
     revised = [one[REVISED] == "1" for one in labels if REVISED in one]
     return {
         dialogue_turns: dialogue_turns(len(agent_messages(played.episode))),
         agent_steps: agent_steps(n_answers(played.episode.steps)),
-        user_revised: user_revised(sum(revised), len(revised)) if revised else UnscoredReason.UNDEFINED,
+        user_revised: user_revised(sum(revised), len(revised))
+        if revised
+        else UnscoredReason.UNDEFINED,
     }
 
 
@@ -116,7 +138,9 @@ def _judged(played: Played) -> Values:
         by_rubric.setdefault(judgement.rubric, []).append(judgement)
     has_turn = has_agent_turn(played.episode)
     return {
-        information_seeking: _seeking(by_rubric.get(SEEKING, []), len(agent_messages(played.episode))),
+        information_seeking: _seeking(
+            by_rubric.get(SEEKING, []), len(agent_messages(played.episode))
+        ),
         naturalness: _natural(by_rubric.get(NATURALNESS, []), has_turn),
         coherence: _coherent(by_rubric.get(COHERENCE, []), has_turn),
         **_user(by_rubric.get(USER_TURN, []), len(user_replies(played.episode))),
@@ -124,7 +148,13 @@ def _judged(played: Played) -> Values:
 
 
 def _why_missing(judgements: Sequence[JudgeVerdict]) -> UnscoredReason | None:
-    return worst_of({_UNSCORED.get(one.unscored_reason or "", UnscoredReason.INFRA) for one in judgements if one.value is None})
+    return worst_of(
+        {
+            _UNSCORED.get(one.unscored_reason or "", UnscoredReason.INFRA)
+            for one in judgements
+            if one.value is None
+        }
+    )
 
 
 def _seeking(judgements: Sequence[JudgeVerdict], n_messages: int) -> Value:
@@ -163,7 +193,8 @@ def _user(judgements: Sequence[JudgeVerdict], n_replies: int) -> Values:
     if len(met) != n_replies:
         return dict.fromkeys(metrics, UnscoredReason.INFRA)
     shares: dict[Metric[..., float], Value] = {
-        metric: metric(sum(turn.get(name, False) for turn in met.values()), n_replies) for name, metric in CRITERIA.items()
+        metric: metric(sum(turn.get(name, False) for turn in met.values()), n_replies)
+        for name, metric in CRITERIA.items()
     }
     shares[user_without_fault] = user_without_fault(
         sum(all(turn.get(name) for name in CRITERIA) for turn in met.values()), n_replies

@@ -66,7 +66,10 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(_settings())
 
 def chosen(options: Options, dialogs: Sequence[Dialog]) -> Collection[str]:
     """The problems that a run asks: all, or a sample by their difficulty."""
-    return drawn(options[SAMPLE.name], {dialog.problem_id: dict(dialog.labels)[DIFFICULTY] for dialog in dialogs})
+    return drawn(
+        options[SAMPLE.name],
+        {dialog.problem_id: dict(dialog.labels)[DIFFICULTY] for dialog in dialogs},
+    )
 
 
 def revises(setting: str) -> bool:

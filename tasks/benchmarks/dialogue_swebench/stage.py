@@ -49,10 +49,16 @@ def stage(source: Path, dataset_version: str) -> Staged:
 def _files(source: Path) -> tuple[Path, ...]:
     if source.is_file():
         if not source.name.endswith(_SUFFIXES):
-            raise SourceUnreadable(f"{source} is not a {', '.join(_SUFFIXES)} file. Give one, or the folder that holds it")
+            raise SourceUnreadable(
+                f"{source} is not a {', '.join(_SUFFIXES)} file. Give one, or the folder that holds it"
+            )
         return (source,)
     there = sorted(source.iterdir()) if source.is_dir() else []
-    found = [path for path in there if path.name.endswith(_SUFFIXES) and path.name not in (QUERIES, "environments.json")]
+    found = [
+        path
+        for path in there
+        if path.name.endswith(_SUFFIXES) and path.name not in (QUERIES, "environments.json")
+    ]
     if not found:
         raise SourceUnreadable(
             f"{source} holds no {', '.join(_SUFFIXES)} file of instances: give one in SWE-bench's format, or its folder"
@@ -83,7 +89,9 @@ def _queries(source: Path) -> dict[str, str]:
             row: Any = json.loads(line)
             name, query = row["instance_id"], row["query"]
         except (ValueError, KeyError, TypeError):
-            raise SourceUnreadable(f'{path} line {number}: is no {{"instance_id", "query"}}') from None
+            raise SourceUnreadable(
+                f'{path} line {number}: is no {{"instance_id", "query"}}'
+            ) from None
         if not isinstance(name, str) or not isinstance(query, str | None):
             raise SourceUnreadable(f"{path} line {number}: instance_id and query must be texts")
         if query and query.strip():
@@ -91,7 +99,9 @@ def _queries(source: Path) -> dict[str, str]:
     return found
 
 
-def _make(line: Line, file: str, version: str, queries: Mapping[str, str]) -> tuple[Problem, list[Dialog]]:
+def _make(
+    line: Line, file: str, version: str, queries: Mapping[str, str]
+) -> tuple[Problem, list[Dialog]]:
     instance = parse_row(parse_object(line.content))
     problem = _problem(instance, version, file, line.number)
     return problem, [_dialog(instance, problem, queries.get(instance.instance_id))]
@@ -100,14 +110,18 @@ def _make(line: Line, file: str, version: str, queries: Mapping[str, str]) -> tu
 def _problem(instance: Instance, version: str, file: str, line: int) -> Problem:
     suite = TestSuite(tests=(*instance.FAIL_TO_PASS, *instance.PASS_TO_PASS), kind="patch")
     route = route_of(instance.repo, instance.version or "", suite.tests, instance.test_cmd or "")
-    facts = instance.model_dump(exclude={"query", "hints_text", *(() if instance.test_cmd else ("test_cmd",))})
+    facts = instance.model_dump(
+        exclude={"query", "hints_text", *(() if instance.test_cmd else ("test_cmd",))}
+    )
     return Problem(
         benchmark=BENCHMARK_NAME,
         dataset_version=version,
         problem_id=instance.instance_id,
         level=instance.difficulty or _UNKNOWN,
         prompt=instance.problem_statement,
-        instructions=(Instruction(instruction_id=BASE_INSTRUCTION, text=instance.title, suite=suite),),
+        instructions=(
+            Instruction(instruction_id=BASE_INSTRUCTION, text=instance.title, suite=suite),
+        ),
         reference_code=instance.patch,
         source_file=file,
         source_line=line,
@@ -129,7 +143,10 @@ def _dialog(instance: Instance, problem: Problem, beside: str | None) -> Dialog:
     """The user's first message: the data's, that of the file beside, or the issue's title."""
     query, source = (instance.query or beside or "").strip(), "data"
     if not query:
-        query, source = f"I have a problem with {instance.repo.rpartition('/')[2]}: {instance.title}", "title"
+        query, source = (
+            f"I have a problem with {instance.repo.rpartition('/')[2]}: {instance.title}",
+            "title",
+        )
     kind, persona = drawn_persona(instance.instance_id)
     return Dialog(
         benchmark=BENCHMARK_NAME,

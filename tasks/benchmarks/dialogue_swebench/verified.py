@@ -35,10 +35,15 @@ def _of_facts() -> Iterator[GradeRoute]:
     facts: Mapping[str, Any] = json.loads(_FACTS.read_text(encoding="utf-8"))
     for project, groups in facts["projects"].items():
         for group in groups:
-            ways = [route_of(project, version, (_FORMS.get(project, _PYTEST_ID),)) for version in group["versions"]]
+            ways = [
+                route_of(project, version, (_FORMS.get(project, _PYTEST_ID),))
+                for version in group["versions"]
+            ]
             way = ways[0]
             if way.python != group["python"] or any(other != way for other in ways):
-                raise ValueError(f"{project} {group['versions']}: no single route on Python {group['python']}: {ways}")
+                raise ValueError(
+                    f"{project} {group['versions']}: no single route on Python {group['python']}: {ways}"
+                )
             ids = tuple(f"{project.replace('/', '__')}-{number}" for number in group["instances"])
             yield GradeRoute(
                 project=project,
@@ -47,7 +52,9 @@ def _of_facts() -> Iterator[GradeRoute]:
                 runner=way.runner or "pytest",
                 command=way.command,
                 problem_ids=ids,
-                exceptions={name: facts["exceptions"][name] for name in ids if name in facts["exceptions"]},
+                exceptions={
+                    name: facts["exceptions"][name] for name in ids if name in facts["exceptions"]
+                },
             )
 
 
@@ -70,7 +77,14 @@ def _of_rows(source: Path) -> Iterator[GradeRoute]:
     for row in staged.quarantined:
         name = f"{row.source_file}:{row.source_line}"
         why = f"{row.reason}: {row.detail}"
-        yield GradeRoute(project="", versions=(), python="", runner=_NO_ROUTE, problem_ids=(name,), exceptions={name: why})
+        yield GradeRoute(
+            project="",
+            versions=(),
+            python="",
+            runner=_NO_ROUTE,
+            problem_ids=(name,),
+            exceptions={name: why},
+        )
 
 
 def _merged(routes: Iterator[GradeRoute]) -> Iterator[GradeRoute]:
@@ -81,14 +95,20 @@ def _merged(routes: Iterator[GradeRoute]) -> Iterator[GradeRoute]:
     for group in (alike[key] for key in sorted(alike, key=_by_project_and_python)):
         yield group[0].model_copy(
             update={
-                "versions": tuple(sorted({version for route in group for version in route.versions}, key=_numbers)),
+                "versions": tuple(
+                    sorted({version for route in group for version in route.versions}, key=_numbers)
+                ),
                 "problem_ids": tuple(name for route in group for name in route.problem_ids),
-                "exceptions": {name: why for route in group for name, why in route.exceptions.items()},
+                "exceptions": {
+                    name: why for route in group for name, why in route.exceptions.items()
+                },
             }
         )
 
 
-def _by_project_and_python(key: tuple[str, str, str, tuple[str, ...]]) -> tuple[str, list[int], tuple[str, ...]]:
+def _by_project_and_python(
+    key: tuple[str, str, str, tuple[str, ...]],
+) -> tuple[str, list[int], tuple[str, ...]]:
     return key[0], _numbers(key[1]), key[3]
 
 

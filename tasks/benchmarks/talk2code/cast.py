@@ -11,7 +11,14 @@ from tasks.benchmarks.talk2code.extraction import delivery_of
 from tasks.benchmarks.talk2code.languages import LANGUAGES
 from tasks.benchmarks.talk2code.options import turns_of
 from tasks.benchmarks.talk2code.quoted_dialogue import quote_dialogue
-from tasks.benchmarks.talk2code.settings import DIRECT, DIRECT_JUDGED, PLAYED_PROMPTS, PROMPTS, SETTINGS, is_interactive
+from tasks.benchmarks.talk2code.settings import (
+    DIRECT,
+    DIRECT_JUDGED,
+    PLAYED_PROMPTS,
+    PROMPTS,
+    SETTINGS,
+    is_interactive,
+)
 from tasks.benchmarks.talk2code.stage import ARCHETYPE, ENTRY_POINT, LANGUAGE, LEVEL, TRAIT
 from tasks.benchmarks.talk2code.user.hidden_code import HiddenCode
 from tasks.benchmarks.talk2code.user.persona_user import PersonaUser
@@ -30,13 +37,20 @@ def cast(request: CastRequest) -> Cast:
         ConfigError: an interactive setting, and no simulator.
     """
     if request.setting not in SETTINGS:
-        raise UnknownName("setting", f"talk2code.{request.setting}", (f"talk2code.{name}" for name in SETTINGS))
+        raise UnknownName(
+            "setting", f"talk2code.{request.setting}", (f"talk2code.{name}" for name in SETTINGS)
+        )
     if request.setting in (DIRECT, DIRECT_JUDGED):
-        subject = Instructed(request.subject_seat(HistoryPolicy.REFERENCE), instruction(request.dialog, PROMPTS["direct"]))
+        subject = Instructed(
+            request.subject_seat(HistoryPolicy.REFERENCE),
+            instruction(request.dialog, PROMPTS["direct"]),
+        )
         return _scripted(request.dialog, subject)
     if is_interactive(request.setting):
         return _interactive(request)
-    return _scripted(request.dialog, PartlyScripted(request.subject_seat(), golden_answers(request.dialog)))
+    return _scripted(
+        request.dialog, PartlyScripted(request.subject_seat(), golden_answers(request.dialog))
+    )
 
 
 def _scripted(dialog: Dialog, subject: Seat) -> Cast:
@@ -48,7 +62,9 @@ def _scripted(dialog: Dialog, subject: Seat) -> Cast:
 def _interactive(request: CastRequest) -> Cast:
     """The golden dialogue gives its first message and its persona. The simulator alone learns problem and reference."""
     if request.simulator is None:
-        raise ConfigError(f"setting talk2code.{request.setting} has a simulated user: name its model by `--simulator SPEC`")
+        raise ConfigError(
+            f"setting talk2code.{request.setting} has a simulated user: name its model by `--simulator SPEC`"
+        )
     labels, turns = dict(request.dialog.labels), turns_of(request.options)
     language, entry_point = LANGUAGES[labels[LANGUAGE]], labels[ENTRY_POINT]
     opening = next(turn for turn in request.dialog.turns if turn.role is Role.USER)
@@ -61,17 +77,25 @@ def _interactive(request: CastRequest) -> Cast:
         prompt=partial(simulator_prompt, labels),
         again=PLAYED_PROMPTS["simulator_again"],
         declined=PLAYED_PROMPTS["declined"],
-        hidden=HiddenCode(request.problem.reference_code, language, entry_point, request.problem.prompt),
-        delivers=lambda answer: delivery_of(answer, language, entry_point, request.options) is not None,
+        hidden=HiddenCode(
+            request.problem.reference_code, language, entry_point, request.problem.prompt
+        ),
+        delivers=lambda answer: (
+            delivery_of(answer, language, entry_point, request.options) is not None
+        ),
         turns=turns,
     )
     # One more than the model has replies, so that the user ends the dialogue and not the limit.
-    return Cast(subject=Instructed(alone.subject_seat(), task), counterpart=user, max_turns=turns + 1)
+    return Cast(
+        subject=Instructed(alone.subject_seat(), task), counterpart=user, max_turns=turns + 1
+    )
 
 
 def simulator_prompt(labels: dict[str, str], transcript: Transcript) -> str:
     """What the simulator is asked for its next reply: who it is, what it wants, what it knows, and what was said."""
-    traits = [(name.removeprefix(TRAIT), text) for name, text in labels.items() if name.startswith(TRAIT)]
+    traits = [
+        (name.removeprefix(TRAIT), text) for name, text in labels.items() if name.startswith(TRAIT)
+    ]
     return fill(
         PLAYED_PROMPTS["simulator"],
         archetype=labels[ARCHETYPE].replace("_", " "),
@@ -105,5 +129,7 @@ class Instructed:
     async def speak(self, transcript: Transcript) -> Step | Stop:
         """What the seat says, told the instruction as a system message first. Raises what the seat raises."""
         instruction = Turn(turn=1, role=Role.SYSTEM, content=self.text)
-        dialog = transcript.dialog.model_copy(update={"turns": (instruction, *transcript.dialog.turns)})
+        dialog = transcript.dialog.model_copy(
+            update={"turns": (instruction, *transcript.dialog.turns)}
+        )
         return await self.seat.speak(replace(transcript, dialog=dialog))

@@ -23,7 +23,21 @@ from warehouse.connect import Rows, query
 from warehouse.sql_files import read_sql
 
 _CODE = ("tp", "sr")
-_TALK = ("qd", "cl", "if_", "ua", "ce", "ls", "experience", "ec", "es", "sc", "ss", "user_leakage", "disclosed")
+_TALK = (
+    "qd",
+    "cl",
+    "if_",
+    "ua",
+    "ce",
+    "ls",
+    "experience",
+    "ec",
+    "es",
+    "sc",
+    "ss",
+    "user_leakage",
+    "disclosed",
+)
 _GOLDEN = "golden"
 REFERENCE_ROW = "Talk2Code"
 """Name of the golden dialogues' row, as in the paper: no model speaks in them."""
@@ -37,7 +51,12 @@ def _with_counts(figure: str) -> tuple[str, str, str]:
 
 COLUMNS = (
     *("level", "model", "dataset_version", "isolated"),
-    *(f"{track}_{name}" for track in ("direct", "interactive") for figure in _CODE for name in _with_counts(figure)),
+    *(
+        f"{track}_{name}"
+        for track in ("direct", "interactive")
+        for figure in _CODE
+        for name in _with_counts(figure)
+    ),
     *(name for figure in _TALK for name in _with_counts(figure)),
     *CONDITION_COLUMNS,
 )
@@ -58,7 +77,9 @@ def main_table(home: Path, run_ids: Sequence[str]) -> Rows:
     names, found = _query(home, run_ids, "figures")
     runs = [dict(zip(names, row, strict=True)) for row in found]
     if not runs:
-        raise UsageError(f"no run of talk2code is published in {home}. `parley run talk2code.SETTING --model SPEC` makes one")
+        raise UsageError(
+            f"no run of talk2code is published in {home}. `parley run talk2code.SETTING --model SPEC` makes one"
+        )
     return COLUMNS, list(_rows(runs))
 
 
@@ -66,11 +87,20 @@ def _rows(runs: Sequence[Run]) -> Iterator[tuple[object, ...]]:
     keys = dict.fromkeys((_shown(run), run["dataset_version"]) for run in runs)
     for level in _LEVELS:
         for model, version in sorted(keys, key=lambda key: (key[0] == REFERENCE_ROW, *key)):
-            ours = [run for run in runs if (_shown(run), run["dataset_version"], run["level"]) == (model, version, level)]
+            ours = [
+                run
+                for run in runs
+                if (_shown(run), run["dataset_version"], run["level"]) == (model, version, level)
+            ]
             for condition in rows_of(_condition(run) for run in ours):
                 of_row = [run for run in ours if fits(_condition(run), condition)]
                 talk = _GOLDEN if model == REFERENCE_ROW else "interactive"
-                code = [cell for track in ("direct", "interactive") for name in _CODE for cell in _cells(of_row, track, name)]
+                code = [
+                    cell
+                    for track in ("direct", "interactive")
+                    for name in _CODE
+                    for cell in _cells(of_row, track, name)
+                ]
                 rest = [cell for name in _TALK for cell in _cells(of_row, talk, name)]
                 isolated = all(run["isolated"] for run in of_row)
                 yield level, model, version, isolated, *code, *rest, *condition_cells(condition)
@@ -83,7 +113,9 @@ def _shown(run: Run) -> str:
 def _condition(run: Run) -> Condition:
     """Return what can change a run's figures of the table: of direct runs the code alone counts, of golden ones the talk."""
     whole = condition_of(run["spec_json"], run["task_share"], run["subsample_seed"])
-    apart = {"direct": (JUDGE, SCORING, "embedder"), _GOLDEN: ("sampling", "samples", "seed")}.get(run["track"], ())
+    apart = {"direct": (JUDGE, SCORING, "embedder"), _GOLDEN: ("sampling", "samples", "seed")}.get(
+        run["track"], ()
+    )
     return without(whole, *apart) if apart else whole
 
 
@@ -95,7 +127,19 @@ def _cells(runs: Sequence[Run], track: str, figure: str) -> tuple[object, object
 
 
 TURN_COLUMNS = (
-    *("level", "model", "dataset_version", "track", "turn", "rho", "n_rho", "n_rho_unscored", "p", "n_p", "n_p_unscored"),
+    *(
+        "level",
+        "model",
+        "dataset_version",
+        "track",
+        "turn",
+        "rho",
+        "n_rho",
+        "n_rho_unscored",
+        "p",
+        "n_p",
+        "n_p_unscored",
+    ),
     *("isolated", "run_id", *CONDITION_COLUMNS),
 )
 
@@ -114,20 +158,32 @@ def turns(home: Path, run_ids: Sequence[str]) -> Rows:
     rows: list[tuple[object, ...]] = []
     for record in records:
         track = _GOLDEN if record["setting"].startswith(f"talk2code.{_GOLDEN}") else "interactive"
-        cells = condition_cells(condition_of(record["spec_json"], record["task_share"], record["subsample_seed"]))
+        cells = condition_cells(
+            condition_of(record["spec_json"], record["task_share"], record["subsample_seed"])
+        )
         model = REFERENCE_ROW if track == _GOLDEN else record["model"]
         place = (model, record["dataset_version"], track, cells[-1])
         if newest.setdefault(place, record["run_id"]) == record["run_id"] or run_ids:
             shown = record | {"model": model, "track": track}
-            rows.append((*(shown[name] for name in TURN_COLUMNS[: -len(CONDITION_COLUMNS)]), *cells))
+            rows.append(
+                (*(shown[name] for name in TURN_COLUMNS[: -len(CONDITION_COLUMNS)]), *cells)
+            )
     order = {level: place for place, level in enumerate(_LEVELS)}
-    return TURN_COLUMNS, sorted(rows, key=lambda row: (order[str(row[0])], row[1] == REFERENCE_ROW, str(row[1]), row[-1], row[4]))
+    return TURN_COLUMNS, sorted(
+        rows,
+        key=lambda row: (order[str(row[0])], row[1] == REFERENCE_ROW, str(row[1]), row[-1], row[4]),
+    )
 
 
 def _query(home: Path, run_ids: Sequence[str], name: str) -> Rows:
-    there = query(home, "select table_name from information_schema.tables where table_name = 'talk2code_levels'")[1]
+    there = query(
+        home,
+        "select table_name from information_schema.tables where table_name = 'talk2code_levels'",
+    )[1]
     if not there:
-        raise UsageError(f"no run of talk2code is published in {home}. `parley run talk2code.SETTING --model SPEC` makes one")
+        raise UsageError(
+            f"no run of talk2code is published in {home}. `parley run talk2code.SETTING --model SPEC` makes one"
+        )
     statement = read_sql(files("tasks.benchmarks.talk2code") / "queries" / f"{name}.sql").statement
     return query(home, statement, {"run_ids": list(run_ids)})
 

@@ -8,9 +8,12 @@ from types import MappingProxyType
 from schemas.problem import BASE_INSTRUCTION, SuiteKind
 from tasks.benchmarks.contract import TestRun
 
-_BLOCK = re.compile(r"^[ \t]*```[ \t]*([\w+#.-]*)[^\n]*\n(.*?)(?:^[ \t]*```[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(
+    r"^[ \t]*```[ \t]*([\w+#.-]*)[^\n]*\n(.*?)(?:^[ \t]*```[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
+)
 _PUBLIC_TYPE = re.compile(
-    r"^public\s+(?=(?:(?:abstract|final|sealed|strictfp)\s+)*(?:class|interface|enum|record)\b)", re.MULTILINE
+    r"^public\s+(?=(?:(?:abstract|final|sealed|strictfp)\s+)*(?:class|interface|enum|record)\b)",
+    re.MULTILINE,
 )
 
 
@@ -36,8 +39,15 @@ LANGUAGES: Mapping[str, Language] = MappingProxyType(
     {
         language.name: language
         for language in (
-            Language("python", "asserts", ("python", "py", "python3"), r"\b(?:def|class)\s+NAME|^\s*NAME\s*=(?!=)"),
-            Language("java", "java", ("java",), r"[\w>\]]\s+NAME\s*\([^;{}]*\)\s*(?:throws\b[^;{}]*)?\{"),
+            Language(
+                "python",
+                "asserts",
+                ("python", "py", "python3"),
+                r"\b(?:def|class)\s+NAME|^\s*NAME\s*=(?!=)",
+            ),
+            Language(
+                "java", "java", ("java",), r"[\w>\]]\s+NAME\s*\([^;{}]*\)\s*(?:throws\b[^;{}]*)?\{"
+            ),
             Language(
                 "javascript",
                 "javascript",
@@ -48,7 +58,9 @@ LANGUAGES: Mapping[str, Language] = MappingProxyType(
         )
     }
 )
-LANGUAGE_OF: Mapping[SuiteKind, Language] = MappingProxyType({language.kind: language for language in LANGUAGES.values()})
+LANGUAGE_OF: Mapping[SuiteKind, Language] = MappingProxyType(
+    {language.kind: language for language in LANGUAGES.values()}
+)
 
 
 def delivered(answer: str, language: Language, entry_point: str) -> str | None:
@@ -56,7 +68,9 @@ def delivered(answer: str, language: Language, entry_point: str) -> str | None:
 
     Blocks are tagged with the language or untagged. A block that nothing closes ends with the answer.
     """
-    return next((code for code in _blocks(answer, language) if language.defines(code, entry_point)), None)
+    return next(
+        (code for code in _blocks(answer, language) if language.defines(code, entry_point)), None
+    )
 
 
 def code_of(answer: str, language: Language, entry_point: str) -> str:
@@ -99,9 +113,20 @@ def case_runs(
     since such a program has a single end; the case's number is the verdict's instruction.
     """
     if language.kind == "asserts":
-        return (TestRun(turn, BASE_INSTRUCTION, code, cases, language.kind, reference=reference, is_readable=is_readable),)
+        return (
+            TestRun(
+                turn,
+                BASE_INSTRUCTION,
+                code,
+                cases,
+                language.kind,
+                reference=reference,
+                is_readable=is_readable,
+            ),
+        )
     program, known = (
-        text if text is None or language.kind != "java" else _PUBLIC_TYPE.sub("", text) for text in (code, reference)
+        text if text is None or language.kind != "java" else _PUBLIC_TYPE.sub("", text)
+        for text in (code, reference)
     )
     return tuple(
         TestRun(
@@ -122,7 +147,9 @@ def whole_run(code: str, cases: tuple[str, ...], language: Language) -> tuple[st
     if language.kind == "asserts":
         return code, cases
     blocks = "\n".join(f"{{\n{case}\n}}" for case in cases)
-    return _PUBLIC_TYPE.sub("", code) if language.kind == "java" else code, (_ending(blocks, language),)
+    return _PUBLIC_TYPE.sub("", code) if language.kind == "java" else code, (
+        _ending(blocks, language),
+    )
 
 
 def _ending(case: str, language: Language) -> str:

@@ -32,7 +32,12 @@ def _reading(name: str, first: str, other: str, help: str) -> Option:
 
 
 SAMPLED = (
-    _reading(LEVEL_SAMPLE, "fourth", "all", "dialogues whose user's words a judge reads for their level: each fourth, or all"),
+    _reading(
+        LEVEL_SAMPLE,
+        "fourth",
+        "all",
+        "dialogues whose user's words a judge reads for their level: each fourth, or all",
+    ),
 )
 ENTITY_READINGS = (
     _reading(
@@ -41,8 +46,18 @@ ENTITY_READINGS = (
         "statement_and_answer",
         "what replies are compared with: the reference program, or the statement with it",
     ),
-    _reading(REPLIES, "before_last", "all", "replies that the formulas' n - 1 means: all but the one that delivers, or all"),
-    _reading(CHANGES, "as_printed", "consistent", "equation 6 as printed, or mean and share of rises over the same changes"),
+    _reading(
+        REPLIES,
+        "before_last",
+        "all",
+        "replies that the formulas' n - 1 means: all but the one that delivers, or all",
+    ),
+    _reading(
+        CHANGES,
+        "as_printed",
+        "consistent",
+        "equation 6 as printed, or mean and share of rises over the same changes",
+    ),
 )
 SEMANTIC_READINGS = (
     _reading(
@@ -71,7 +86,8 @@ def turns_of(options: Options) -> int:
 def counting_of(options: Options) -> Counting:
     """The readings of the formulas' indices."""
     return Counting(
-        cast("Literal['before_last', 'all']", options[REPLIES]), cast("Literal['as_printed', 'consistent']", options[CHANGES])
+        cast("Literal['before_last', 'all']", options[REPLIES]),
+        cast("Literal['as_printed', 'consistent']", options[CHANGES]),
     )
 
 

@@ -13,18 +13,24 @@ from tasks.benchmarks.talk2code.settings import is_interactive
 from tasks.benchmarks.talk2code.stage import ENTRY_POINT, LANGUAGE
 
 
-def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]) -> tuple[TestRun, ...]:
+def test_runs(
+    problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]
+) -> tuple[TestRun, ...]:
     """The cases on the program of the round in which it is due; its `code` is None where there is none."""
     suite = problem.instructions[0].suite
     language = LANGUAGE_OF[suite.kind]
     if is_interactive(episode.setting):
-        return case_runs(*delivery(dialog, episode, options), suite.tests, language, problem.reference_code)
+        return case_runs(
+            *delivery(dialog, episode, options), suite.tests, language, problem.reference_code
+        )
     turn = last_round(dialog)
     answer = episode.answer(turn)
     if answer is None:
         return case_runs(turn, None, suite.tests, language, problem.reference_code)
     program = program_of(answer, language, dict(dialog.labels)[ENTRY_POINT], options)
-    return case_runs(turn, program.code, suite.tests, language, problem.reference_code, program.is_readable)
+    return case_runs(
+        turn, program.code, suite.tests, language, problem.reference_code, program.is_readable
+    )
 
 
 def delivery(dialog: Dialog, episode: Episode, options: Options) -> tuple[int, str | None]:
@@ -35,7 +41,9 @@ def delivery(dialog: Dialog, episode: Episode, options: Options) -> tuple[int, s
     labels = dict(dialog.labels)
     answers = [step for step in episode.messages if step.role is Role.ASSISTANT]
     for answer in answers:
-        if code := delivery_of(answer.content, LANGUAGES[labels[LANGUAGE]], labels[ENTRY_POINT], options):
+        if code := delivery_of(
+            answer.content, LANGUAGES[labels[LANGUAGE]], labels[ENTRY_POINT], options
+        ):
             return answer.turn, code
     last = max((answer.turn for answer in answers), default=0)
     return (last if episode.stop_reason is StopReason.TURN_LIMIT else last + 1), None
@@ -48,4 +56,6 @@ def last_round(dialog: Dialog) -> int:
 
 def gold_answer(problem: Problem, turn: int) -> str:
     """The reference in a code block of its language, in any round."""
-    return f"```{LANGUAGE_OF[problem.instructions[0].suite.kind].name}\n{problem.reference_code}\n```"
+    return (
+        f"```{LANGUAGE_OF[problem.instructions[0].suite.kind].name}\n{problem.reference_code}\n```"
+    )

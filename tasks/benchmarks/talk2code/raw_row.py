@@ -19,7 +19,9 @@ def _some(texts: list[str]) -> list[str]:
 
 def _known(name: str) -> str:
     if name not in LANGUAGES:
-        raise PydanticCustomError("unknown_language", "unknown language; known: {known}", {"known": ", ".join(LANGUAGES)})
+        raise PydanticCustomError(
+            "unknown_language", "unknown language; known: {known}", {"known": ", ".join(LANGUAGES)}
+        )
     return name
 
 

@@ -18,14 +18,25 @@ from tasks.benchmarks.talk2code.measures.alignment import (
     meaning_scores,
     meaning_series,
 )
-from tasks.benchmarks.talk2code.measures.rubrics import ENTITIES, EXPERIENCE, USER_LEVEL, level_is_judged, spoken
+from tasks.benchmarks.talk2code.measures.rubrics import (
+    ENTITIES,
+    EXPERIENCE,
+    USER_LEVEL,
+    level_is_judged,
+    spoken,
+)
 from tasks.benchmarks.talk2code.options import turns_of
 from tasks.benchmarks.talk2code.programs import delivery, last_round
 from tasks.benchmarks.talk2code.settings import BY_TURN, SETTINGS, is_interactive
 from tasks.benchmarks.talk2code.stage import ENTRY_POINT, LANGUAGE, LEVEL
 from tasks.benchmarks.talk2code.user.hidden_code import HiddenCode
 from tasks.benchmarks.talk2code.user.persona_user import LEAKS, WORDINGS
-from tasks.metrics.intent_alignment import entity_match_density, entity_satisfaction, semantic_probability, semantic_satisfaction
+from tasks.metrics.intent_alignment import (
+    entity_match_density,
+    entity_satisfaction,
+    semantic_probability,
+    semantic_satisfaction,
+)
 from tasks.metrics.registry import Metric
 from tasks.metrics.user_dialogue import (
     RATINGS,
@@ -41,12 +52,18 @@ from tasks.metrics.user_dialogue import (
 CODE = (pass_rate, success_rate)
 TALK = (delivery_rate, user_leakage, reference_disclosure)
 EXPERIENCES = (interaction_experience, *RATINGS.values())
-METRICS = tuple(metric.name for metric in (*CODE, *EXPERIENCES, *BY_ENTITIES, *BY_MEANING, *TALK[:2], level_kept))
+METRICS = tuple(
+    metric.name
+    for metric in (*CODE, *EXPERIENCES, *BY_ENTITIES, *BY_MEANING, *TALK[:2], level_kept)
+)
 RANGES: Mapping[str, tuple[float, float]] = {metric.name: (1.0, 5.0) for metric in EXPERIENCES} | {
     entity_satisfaction.name: (-1.0, 1.0),
     semantic_satisfaction.name: (-7.0, 7.0),
 }
-IMPLICATIONS = ((success_rate.name, 1.0, pass_rate.name, 1.0), (delivery_rate.name, 0.0, pass_rate.name, 0.0))
+IMPLICATIONS = (
+    (success_rate.name, 1.0, pass_rate.name, 1.0),
+    (delivery_rate.name, 0.0, pass_rate.name, 0.0),
+)
 MARTS = (files("tasks.benchmarks.talk2code") / "marts" / "talk2code_levels.sql",)
 MEASURES = {
     "tp": "test_case_pass_rate",
@@ -83,20 +100,33 @@ def due(setting: str, options: Options, dialog: Dialog) -> Due:
         *(BY_ENTITIES if ENTITIES.name in chosen.rubrics else ()),
         *(BY_MEANING if chosen.needs_embedder else ()),
         *(TALK if is_interactive(setting) else ()),
-        *((level_kept,) if USER_LEVEL.name in chosen.rubrics and level_is_judged(dialog, options) else ()),
+        *(
+            (level_kept,)
+            if USER_LEVEL.name in chosen.rubrics and level_is_judged(dialog, options)
+            else ()
+        ),
     )
     scores = frozenset((0, metric.name) for metric in metrics)
     if is_interactive(setting):
-        return Due(turns_of(options), scores, is_exact=False, usual=max(1, round(USUAL_SHARE * turns_of(options))))
+        return Due(
+            turns_of(options),
+            scores,
+            is_exact=False,
+            usual=max(1, round(USUAL_SHARE * turns_of(options))),
+        )
     turns = (last_round(dialog),) if chosen.runs_programs else ()
     replies = (turn.turn for turn in dialog.turns if turn.role is Role.ASSISTANT)
-    by_turn = frozenset((turn, name) for turn in replies for name in chosen.metrics if name in BY_TURN)
+    by_turn = frozenset(
+        (turn, name) for turn in replies for name in chosen.metrics if name in BY_TURN
+    )
     return Due(len(turns), scores | by_turn, turns=turns)
 
 
 def score(request: ScoreRequest) -> Sequence[Score]:
     """The scores of each dialogue with one sample of a task."""
-    whole = [request.row(played, *one) for played in request.played for one in _scores(request, played)]
+    whole = [
+        request.row(played, *one) for played in request.played for one in _scores(request, played)
+    ]
     by_turn = (
         request.row(played, metric, value, turn=turn)
         for played in request.played
@@ -106,14 +136,24 @@ def score(request: ScoreRequest) -> Sequence[Score]:
     return [*whole, *by_turn]
 
 
-def _series(request: ScoreRequest, played: Played) -> Mapping[Metric[..., float], Mapping[int, Value]]:
+def _series(
+    request: ScoreRequest, played: Played
+) -> Mapping[Metric[..., float], Mapping[int, Value]]:
     """Return rho_k and P_k of each reply (Figure 4), where the setting measures them."""
     setting = SETTINGS[request.setting]
-    densities = {entity_match_density: entity_series(request, played)} if ENTITIES.name in setting.rubrics else {}
-    return densities | ({semantic_probability: meaning_series(request, played)} if setting.needs_embedder else {})
+    densities = (
+        {entity_match_density: entity_series(request, played)}
+        if ENTITIES.name in setting.rubrics
+        else {}
+    )
+    return densities | (
+        {semantic_probability: meaning_series(request, played)} if setting.needs_embedder else {}
+    )
 
 
-def _scores(request: ScoreRequest, played: Played) -> Iterator[tuple[Metric[..., float] | Metric[..., float | None], Value]]:
+def _scores(
+    request: ScoreRequest, played: Played
+) -> Iterator[tuple[Metric[..., float] | Metric[..., float | None], Value]]:
     setting = SETTINGS[request.setting]
     if setting.runs_programs:
         yield from _code(request, played).items()
@@ -136,7 +176,9 @@ def _code(request: ScoreRequest, played: Played) -> Values:
     missing = worst_of({_missing(verdict, played) for verdict in played.verdicts})
     if missing or not played.verdicts:
         return dict.fromkeys(CODE, missing or UnscoredReason.INFRA)
-    n_passed = sum(_n_passed(verdict, n_cases // len(played.verdicts)) for verdict in played.verdicts)
+    n_passed = sum(
+        _n_passed(verdict, n_cases // len(played.verdicts)) for verdict in played.verdicts
+    )
     return {metric: metric(n_passed, n_cases) for metric in CODE}
 
 
@@ -163,7 +205,10 @@ def _experience(judgements: Sequence[JudgeVerdict]) -> Values:
     values = {dimension: _rating(rated.get(dimension)) for dimension in RATINGS}
     known = [value for value in values.values() if not isinstance(value, UnscoredReason)]
     missing = worst_of({value for value in values.values() if isinstance(value, UnscoredReason)})
-    return {interaction_experience: missing or interaction_experience(known), **{RATINGS[d]: v for d, v in values.items()}}
+    return {
+        interaction_experience: missing or interaction_experience(known),
+        **{RATINGS[d]: v for d, v in values.items()},
+    }
 
 
 def _rating(judgement: JudgeVerdict | None) -> Value:
@@ -177,12 +222,20 @@ def _talk(request: ScoreRequest, played: Played) -> Values:
     """Return whether the model delivered, how often the user was asked for another wording, and what the user disclosed."""
     turn, code = delivery(played.dialog, played.episode, request.options)
     ended = played.episode.stop_reason in (StopReason.FINISHED, StopReason.TURN_LIMIT)
-    labels = [dict(step.labels) for step in played.episode.messages if step.role is Role.USER and step.turn > 1]
+    labels = [
+        dict(step.labels)
+        for step in played.episode.messages
+        if step.role is Role.USER and step.turn > 1
+    ]
     n_wordings, n_leaks = (sum(int(one[name]) for one in labels) for name in (WORDINGS, LEAKS))
     return {
-        delivery_rate: delivery_rate(code is not None) if ended or code else reason_of(played.episode, turn),
+        delivery_rate: delivery_rate(code is not None)
+        if ended or code
+        else reason_of(played.episode, turn),
         user_leakage: user_leakage(n_leaks, n_wordings) if n_wordings else UnscoredReason.UNDEFINED,
-        reference_disclosure: _disclosure(request, played) if n_wordings else UnscoredReason.UNDEFINED,
+        reference_disclosure: _disclosure(request, played)
+        if n_wordings
+        else UnscoredReason.UNDEFINED,
     }
 
 
@@ -190,7 +243,9 @@ def _disclosure(request: ScoreRequest, played: Played) -> float:
     """Return the share of the reference in the user's own messages; the golden dialogue's first message counts with them."""
     labels = dict(played.dialog.labels)
     problem = request.problem
-    hidden = HiddenCode(problem.reference_code, LANGUAGES[labels[LANGUAGE]], labels[ENTRY_POINT], problem.prompt)
+    hidden = HiddenCode(
+        problem.reference_code, LANGUAGES[labels[LANGUAGE]], labels[ENTRY_POINT], problem.prompt
+    )
     messages = [step.content for step in played.episode.messages if step.role is Role.USER]
     return reference_disclosure(hidden.disclosed(messages))
 

@@ -4,15 +4,27 @@ from schemas.dialog import HistoryPolicy
 from tasks.benchmarks.extraction import extraction_option
 from tasks.benchmarks.setting import Setting
 from tasks.benchmarks.talk2code.measures.rubrics import ENTITIES, EXPERIENCE, USER_LEVEL
-from tasks.benchmarks.talk2code.options import ENTITY_READINGS, NOTED, PLAYED, SAMPLED, SEMANTIC_READINGS
+from tasks.benchmarks.talk2code.options import (
+    ENTITY_READINGS,
+    NOTED,
+    PLAYED,
+    SAMPLED,
+    SEMANTIC_READINGS,
+)
 from tasks.language.prompt import PromptTexts
 
 DIRECT, DIRECT_JUDGED, GOLDEN = "direct", "direct_judged", "golden"
-INTERACTIVE, INTERACTIVE_JUDGED, INTERACTIVE_MEASURED = "interactive", "interactive_judged", "interactive_measured"
+INTERACTIVE, INTERACTIVE_JUDGED, INTERACTIVE_MEASURED = (
+    "interactive",
+    "interactive_judged",
+    "interactive_measured",
+)
 GOLDEN_MEASURED = "golden_measured"
 PROMPTS = PromptTexts("tasks.benchmarks.talk2code", ("direct",))
 SIMULATOR_PROMPTS = ("simulator",)
-PLAYED_PROMPTS = PromptTexts("tasks.benchmarks.talk2code", ("interactive", *SIMULATOR_PROMPTS, "simulator_again", "declined"))
+PLAYED_PROMPTS = PromptTexts(
+    "tasks.benchmarks.talk2code", ("interactive", *SIMULATOR_PROMPTS, "simulator_again", "declined")
+)
 MOST_TOKENS_SPOKEN = 512
 """Bound of a simulated user's reply, which has one to three sentences."""
 INTERACTIVE_METRICS = ("reference_disclosure",)

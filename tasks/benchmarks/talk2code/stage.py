@@ -24,11 +24,23 @@ from tasks.benchmarks.staging import Staging
 from tasks.benchmarks.talk2code.construction.humaneval import number_of
 from tasks.benchmarks.talk2code.construction.seed import Seed, python_reference_of, seed_of
 from tasks.benchmarks.talk2code.languages import LANGUAGES
-from tasks.benchmarks.talk2code.raw_row import RawDialogue, RawTask, TaskText, disclosure_fault, parse_row
+from tasks.benchmarks.talk2code.raw_row import (
+    RawDialogue,
+    RawTask,
+    TaskText,
+    disclosure_fault,
+    parse_row,
+)
 from tasks.benchmarks.talk2code.user.personas import personas_of
 
 BENCHMARK_NAME = "talk2code"
-ENTRY_POINT, LANGUAGE, LEVEL, ARCHETYPE, SOURCE = "entry_point", "language", "level", "archetype", "source"
+ENTRY_POINT, LANGUAGE, LEVEL, ARCHETYPE, SOURCE = (
+    "entry_point",
+    "language",
+    "level",
+    "archetype",
+    "source",
+)
 ENTITIES, REFERENCE_ENTITIES = "entities", "reference_entities"
 PYTHON_REFERENCE = "python_reference"
 TRAIT = "persona."
@@ -44,12 +56,17 @@ def stage(source: Path, dataset_version: str) -> Staged:
         SourceUnreadable: no such file, none with a row that can be read, or a persona that is none.
     """
     files, personas = _task_files(source), personas_of(source)
-    rows, staging = _Rows(dataset_version, personas, _python_references(files)), Staging(BENCHMARK_NAME, dataset_version)
+    rows, staging = (
+        _Rows(dataset_version, personas, _python_references(files)),
+        Staging(BENCHMARK_NAME, dataset_version),
+    )
     for path in files:
         file = relative_name(path, source)
         staging.add_lines(file, read_lines(path), lambda line, file=file: rows.make(line, file))
     staging.require_lines(source, len(files))
-    staging.problems.sort(key=lambda problem: -1 if (number := number_of(problem.problem_id)) is None else number)
+    staging.problems.sort(
+        key=lambda problem: -1 if (number := number_of(problem.problem_id)) is None else number
+    )
     return staging.staged()
 
 
@@ -62,13 +79,17 @@ def _task_files(source: Path) -> tuple[Path, ...]:
     """The files of a folder, and HumanEval's one level below. Of two that differ in packing alone the first is read."""
     if source.is_file():
         return (source,)
-    there = [*sorted(source.glob("*")), *sorted(source.glob("*/HumanEval*"))] if source.is_dir() else []
+    there = (
+        [*sorted(source.glob("*")), *sorted(source.glob("*/HumanEval*"))] if source.is_dir() else []
+    )
     found: dict[str, Path] = {}
     for path in there:
         if path.name.endswith(SUFFIXES):
             found.setdefault(path.name.removesuffix(".gz"), path)
     if not found:
-        raise SourceUnreadable(f"{source} holds no {' or '.join(SUFFIXES)} file: give one in the native format, or its folder")
+        raise SourceUnreadable(
+            f"{source} holds no {' or '.join(SUFFIXES)} file: give one in the native format, or its folder"
+        )
     return tuple(found.values())
 
 
@@ -78,7 +99,11 @@ def _python_references(files: Iterable[Path]) -> dict[int, str]:
     for path in files:
         for item in read_lines(path) if path.name.startswith("HumanEval") else ():
             with suppress(BadRow):
-                known = python_reference_of(parse_object(item.content)) if isinstance(item, Line) else None
+                known = (
+                    python_reference_of(parse_object(item.content))
+                    if isinstance(item, Line)
+                    else None
+                )
                 if known is not None:
                     found.setdefault(*known)
     return found
@@ -87,8 +112,17 @@ def _python_references(files: Iterable[Path]) -> dict[int, str]:
 class _Rows:
     """Makes problems and dialogs of rows."""
 
-    def __init__(self, dataset_version: str, personas: Mapping[str, Persona], python_references: dict[int, str]) -> None:
-        self._version, self._personas, self._python_references = dataset_version, personas, python_references
+    def __init__(
+        self,
+        dataset_version: str,
+        personas: Mapping[str, Persona],
+        python_references: dict[int, str],
+    ) -> None:
+        self._version, self._personas, self._python_references = (
+            dataset_version,
+            personas,
+            python_references,
+        )
 
     def make(self, line: Line, file: str) -> tuple[Problem, list[Dialog]]:
         """Make a task's problem and dialogs. Raises BadRow where it cannot be staged."""
@@ -96,7 +130,10 @@ class _Rows:
         task = seed_of(raw, self._python_references) or parse_row(raw)
         problem = _problem(task, raw, self._version, file, line.number)
         if isinstance(task, RawTask):
-            dialogs = [_dialog(task, dialogue, problem, self._persona(task, dialogue)) for dialogue in task.dialogues]
+            dialogs = [
+                _dialog(task, dialogue, problem, self._persona(task, dialogue))
+                for dialogue in task.dialogues
+            ]
         else:
             dialogs = [_open_dialog(task, problem, persona) for persona in self._personas.values()]
         names = [dialog.dialog_id for dialog in dialogs]
@@ -107,7 +144,10 @@ class _Rows:
     def _persona(self, task: RawTask, dialogue: RawDialogue) -> Persona:
         if dialogue.persona not in self._personas:
             known = ", ".join(sorted(self._personas))
-            raise BadRow("unknown_persona", f"{dialogue.persona!r} is no persona ({known}): add its file to `personas`")
+            raise BadRow(
+                "unknown_persona",
+                f"{dialogue.persona!r} is no persona ({known}): add its file to `personas`",
+            )
         if fault := disclosure_fault(task, dialogue):
             raise BadRow("misplaced_code", f"the dialogue with {dialogue.persona}: {fault}")
         return self._personas[dialogue.persona]
@@ -121,11 +161,19 @@ def _problem(task: TaskText, raw: Mapping[str, Any], version: str, file: str, li
         problem_id=task.task_id,
         level=task.source,
         prompt=task.problem,
-        instructions=(Instruction(instruction_id=BASE_INSTRUCTION, text=task.problem, suite=suite),),
+        instructions=(
+            Instruction(instruction_id=BASE_INSTRUCTION, text=task.problem, suite=suite),
+        ),
         reference_code=task.reference,
         source_file=file,
         source_line=line,
-        row_digest=_digest({name: value for name, value in raw.items() if name not in ("dialogues", REFERENCE_ENTITIES)}),
+        row_digest=_digest(
+            {
+                name: value
+                for name, value in raw.items()
+                if name not in ("dialogues", REFERENCE_ENTITIES)
+            }
+        ),
     )
 
 
@@ -151,7 +199,12 @@ def _open_dialog(task: Seed, problem: Problem, persona: Persona) -> Dialog:
 
 
 def _with_persona(
-    task: TaskText, problem: Problem, persona: Persona, turns: tuple[Turn, ...], said: object, labels: tuple[tuple[str, str], ...]
+    task: TaskText,
+    problem: Problem,
+    persona: Persona,
+    turns: tuple[Turn, ...],
+    said: object,
+    labels: tuple[tuple[str, str], ...],
 ) -> Dialog:
     known = (
         (LEVEL, persona.level.value),
@@ -176,18 +229,34 @@ def _with_persona(
 def persona_of(dialog: Dialog) -> Persona:
     """The persona that a dialog's labels tell."""
     labels = dict(dialog.labels)
-    traits = tuple((name.removeprefix(TRAIT), text) for name, text in dialog.labels if name.startswith(TRAIT))
+    traits = tuple(
+        (name.removeprefix(TRAIT), text) for name, text in dialog.labels if name.startswith(TRAIT)
+    )
     return Persona(persona_id=labels[ARCHETYPE], level=ExpertiseLevel(labels[LEVEL]), traits=traits)
 
 
 def _turns(dialogue: RawDialogue) -> tuple[Turn, ...]:
     turns: list[Turn] = []
     for number, said in enumerate(dialogue.turns, 1):
-        turns.append(Turn(turn=number, role=Role.USER, content=said.user, instruction_id=BASE_INSTRUCTION))
+        turns.append(
+            Turn(turn=number, role=Role.USER, content=said.user, instruction_id=BASE_INSTRUCTION)
+        )
         is_last, labels = number == len(dialogue.turns), _noted(ENTITIES, said.entities)
-        turns.append(Turn(turn=number, role=Role.ASSISTANT, content=said.assistant, do_eval=is_last, labels=labels))
+        turns.append(
+            Turn(
+                turn=number,
+                role=Role.ASSISTANT,
+                content=said.assistant,
+                do_eval=is_last,
+                labels=labels,
+            )
+        )
     return tuple(turns)
 
 
 def _noted(name: str, entities: list[str] | None) -> tuple[tuple[str, str], ...]:
-    return () if entities is None else ((name, json.dumps(sorted({entity.strip().lower() for entity in entities}))),)
+    return (
+        ()
+        if entities is None
+        else ((name, json.dumps(sorted({entity.strip().lower() for entity in entities}))),)
+    )

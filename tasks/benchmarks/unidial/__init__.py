@@ -55,7 +55,9 @@ SETTINGS = {
         most_tokens=MOST_TOKENS,
     ),
 }
-MARTS = tuple(files(__name__) / "marts" / f"{name}.sql" for name in ("unidial_pooled", "unidial_agents"))
+MARTS = tuple(
+    files(__name__) / "marts" / f"{name}.sql" for name in ("unidial_pooled", "unidial_agents")
+)
 
 
 def reworded(texts: Texts) -> Benchmark:
@@ -64,7 +66,9 @@ def reworded(texts: Texts) -> Benchmark:
     A judge that a user's text asks is shown no form of the answer beside it, and is not asked for its drift: those cases are in
     Parley's words.
     """
-    questions = {name: text for name, text in texts.items() if TEMPLATES[owner_of(name)].kind == "question"}
+    questions = {
+        name: text for name, text in texts.items() if TEMPLATES[owner_of(name)].kind == "question"
+    }
     of_judges = {name: text for name, text in texts.items() if name not in questions}
     rubrics = {
         name: replace(rubric, prompt=max(own.values(), key=len), is_reworded=True, drift=())
@@ -74,7 +78,9 @@ def reworded(texts: Texts) -> Benchmark:
     }
     return replace(
         BENCHMARK,
-        data=replace(BENCHMARK.data, stage=partial(stage, texts=questions), edition=edition_of(questions)),
+        data=replace(
+            BENCHMARK.data, stage=partial(stage, texts=questions), edition=edition_of(questions)
+        ),
         judging=Judging(rubrics, partial(judge_runs, texts=of_judges)),
     )
 
@@ -99,7 +105,12 @@ BENCHMARK = Benchmark(
     play=Play(cast=cast, gold_answer=gold_answer),
     programs=Programs(test_runs=test_runs),
     judging=Judging(RUBRICS, judge_runs),
-    scores=Scores(metrics=tuple(metric.name for metric in METRICS.values()), score=score, due=due, ranges=RANGES),
+    scores=Scores(
+        metrics=tuple(metric.name for metric in METRICS.values()),
+        score=score,
+        due=due,
+        ranges=RANGES,
+    ),
     results=Results(marts=MARTS, exports=EXPORTS, folders={"output": OUTPUT}),
     recordings=Recordings(answers=published_answers, judgements=published_judgements),
     wording=Wording(TEMPLATES, reworded),

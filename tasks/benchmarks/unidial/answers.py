@@ -70,19 +70,29 @@ class Rated(Frozen):
     @classmethod
     def _of_ude(cls, given: Any) -> Any:
         if isinstance(given, dict) and set(given) == {UDE}:
-            return {"score": read_as_ude(str(given[UDE]), cls.SCALE.zero), "rationale": str(given[UDE]), "reading": "ude"}
+            return {
+                "score": read_as_ude(str(given[UDE]), cls.SCALE.zero),
+                "rationale": str(given[UDE]),
+                "reading": "ude",
+            }
         return given
 
     @model_validator(mode="after")
     def _on_the_scale(self) -> "Rated":
         scale = self.SCALE
-        if self.reading == "strict" and not (self.score.is_integer() and scale.lowest <= self.score <= scale.highest):
-            raise ValueError(f"score: a whole number from {scale.lowest} to {scale.highest}, not {self.score}")
+        if self.reading == "strict" and not (
+            self.score.is_integer() and scale.lowest <= self.score <= scale.highest
+        ):
+            raise ValueError(
+                f"score: a whole number from {scale.lowest} to {scale.highest}, not {self.score}"
+            )
         return self
 
 
 def _whole(scale: Scale) -> Any:
-    return Field(json_schema_extra={"type": "integer", "minimum": scale.lowest, "maximum": scale.highest})
+    return Field(
+        json_schema_extra={"type": "integer", "minimum": scale.lowest, "maximum": scale.highest}
+    )
 
 
 TEN, FIFTEEN, YES_NO = Scale(1, 10, 0, 10), Scale(3, 15, 1, 15), Scale(0, 1, 0, 1)

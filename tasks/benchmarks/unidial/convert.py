@@ -59,7 +59,10 @@ class Contexts:
     def of(self, history: Sequence[NormalTurn], version: str, exact: bool, first: int) -> Context:
         """Return the context of these turns, the first of which stands at that place of the dialogue."""
         if self._made is None or history is not self._history:
-            self._history, self._made = history, Context.of(NAME, version, _context(history, exact, first))
+            self._history, self._made = (
+                history,
+                Context.of(NAME, version, _context(history, exact, first)),
+            )
         return self._made
 
 
@@ -76,44 +79,68 @@ def make(read: Read, normal: NormalDialog, place: Place, contexts: Contexts) -> 
     n_system, n_before = len(cut.system), len(cut.before)
     context = contexts.of(cut.shared, place.version, exact, n_system) if cut.before else None
     digest = content_id(
-        {"dataset": place.name, "dialog": [_without_answers(turn) for turn in (*cut.system, *cut.own)], "about": _about(normal)}
+        {
+            "dataset": place.name,
+            "dialog": [_without_answers(turn) for turn in (*cut.system, *cut.own)],
+            "about": _about(normal),
+        }
     )
     turns = [_turn(turn, 1, dataset, exact, n) for n, turn in enumerate(cut.system)]
-    turns += [_turn(turn, n // 2 + 1, dataset, exact, n_system + n_before + n) for n, turn in enumerate(cut.own)]
+    turns += [
+        _turn(turn, n // 2 + 1, dataset, exact, n_system + n_before + n)
+        for n, turn in enumerate(cut.own)
+    ]
     dialog = Dialog(
         benchmark=NAME,
         dataset_version=place.version,
         dialog_id=place.identity,
         problem_id=place.identity,
         turns=tuple(turns),
-        labels=(*_labels(normal, place.name, cut.tail, exact), *(((EDITION, place.edition),) if place.edition else ())),
+        labels=(
+            *_labels(normal, place.name, cut.tail, exact),
+            *(((EDITION, place.edition),) if place.edition else ()),
+        ),
         row_digest=digest,
         context_id=context.context_id if context else None,
         context_turns=n_before,
     )
-    return Made(_problem(dialog, cut, place.name or "unnamed", place.file, max(1, read.line)), dialog, context)
+    return Made(
+        _problem(dialog, cut, place.name or "unnamed", place.file, max(1, read.line)),
+        dialog,
+        context,
+    )
 
 
 class _Cut:
     """A dialogue's turns by what becomes of them."""
 
-    def __init__(self, normal: NormalDialog, history: Sequence[NormalTurn], n_history: int | None) -> None:
+    def __init__(
+        self, normal: NormalDialog, history: Sequence[NormalTurn], n_history: int | None
+    ) -> None:
         turns = normal.dialog_turns
         n_system = next((n for n, turn in enumerate(turns) if turn.role != "system"), len(turns))
         self.system, rest = turns[:n_system], turns[n_system:]
         answers = [place for place, turn in enumerate(rest) if turn.is_generated]
         if not answers:
-            raise BadRow("nothing_to_answer", "no turn has do_eval: the model would be asked for nothing")
+            raise BadRow(
+                "nothing_to_answer", "no turn has do_eval: the model would be asked for nothing"
+            )
         opening = answers[0] - 1
         if opening < 0:
             raise BadRow("no_alternation", "the first answer has no question before it")
-        before, self.own, self.tail = rest[:opening], rest[opening : answers[-1] + 1], rest[answers[-1] + 1 :]
+        before, self.own, self.tail = (
+            rest[:opening],
+            rest[opening : answers[-1] + 1],
+            rest[answers[-1] + 1 :],
+        )
         self.before: Sequence[NormalTurn] = history[:n_history]
         self.shared = history
         """Turns of the context: those before the dialogue, or a longer talk that begins with them."""
         self.question = rest[opening].content or ""
         if history and before:
-            raise BadRow("no_alternation", "turns stand between the shared history and the question")
+            raise BadRow(
+                "no_alternation", "turns stand between the shared history and the question"
+            )
         if before and (len(before) > MOST_PLAYED or not _is_regular(before)):
             self.before = self.shared = before
         else:
@@ -123,17 +150,27 @@ class _Cut:
 def _is_regular(turns: Sequence[NormalTurn]) -> bool:
     """Whether user and assistant take turns, and each says something."""
     roles = ["user", "assistant"] * (len(turns) // 2)
-    return [turn.role for turn in turns] == roles and all((turn.content or "").strip() for turn in turns)
+    return [turn.role for turn in turns] == roles and all(
+        (turn.content or "").strip() for turn in turns
+    )
 
 
 def _check(own: Sequence[NormalTurn], by_reference: bool) -> None:
     for place, turn in enumerate(own):
         if turn.role != ("user", "assistant")[place % 2]:
-            raise BadRow("no_alternation", f"turn {turn.turn_id}: {turn.role} speaks where the other should")
+            raise BadRow(
+                "no_alternation", f"turn {turn.turn_id}: {turn.role} speaks where the other should"
+            )
         if not turn.is_generated and not (turn.content or "").strip():
-            raise BadRow("blank_text", f"turn {turn.turn_id}: {turn.role} says nothing, and the model is not asked")
+            raise BadRow(
+                "blank_text",
+                f"turn {turn.turn_id}: {turn.role} says nothing, and the model is not asked",
+            )
         if by_reference and turn.is_generated and turn.reference is None and place < len(own) - 1:
-            raise BadRow("missing_reference", f"turn {turn.turn_id} has no reference, which later turns are shown")
+            raise BadRow(
+                "missing_reference",
+                f"turn {turn.turn_id} has no reference, which later turns are shown",
+            )
 
 
 def _about(normal: NormalDialog) -> dict[str, Any]:
@@ -157,26 +194,40 @@ def _context(turns: Sequence[NormalTurn], exact: bool, first: int) -> tuple[Turn
 
 def _turn(turn: NormalTurn, number: int, dataset: Dataset | None, exact: bool, place: int) -> Turn:
     config = turn.eval_config
-    derived = metrics_of(dataset, config.dynamic_config_source) if turn.is_generated and not config.metrics else ()
+    derived = (
+        metrics_of(dataset, config.dynamic_config_source)
+        if turn.is_generated and not config.metrics
+        else ()
+    )
     labels = _plain(turn.turn_labels)
     beside = {
         _LABELS: None if labels == turn.turn_labels else turn.turn_labels,
         _DOCUMENT: turn.reference_document,
         _SOURCE: config.dynamic_config_source or None,
-        REFERENCES: turn.reference if isinstance(turn.reference, list) or not turn.is_generated else None,
+        REFERENCES: turn.reference
+        if isinstance(turn.reference, list) or not turn.is_generated
+        else None,
         _DERIVED: True if derived else None,
         _TURN_ID: turn.turn_id if exact and turn.turn_id != place else None,
     }
-    first = turn.reference[0] if isinstance(turn.reference, list) and turn.reference else turn.reference
+    first = (
+        turn.reference[0] if isinstance(turn.reference, list) and turn.reference else turn.reference
+    )
     made = Turn(
         turn=number,
         role=Role(turn.role),
         content=None if turn.is_generated else turn.content,
         do_eval=config.do_eval if turn.role == "assistant" else None,
         reference=first if turn.is_generated and isinstance(first, str) else None,
-        labels=(*labels.items(), *((name, _json(value)) for name, value in beside.items() if value is not None)),
+        labels=(
+            *labels.items(),
+            *((name, _json(value)) for name, value in beside.items() if value is not None),
+        ),
         metrics=tuple(
-            MetricSpec(name=one.class_name, arguments=tuple((name, _json(value)) for name, value in one.args.items()))
+            MetricSpec(
+                name=one.class_name,
+                arguments=tuple((name, _json(value)) for name, value in one.args.items()),
+            )
             for one in (config.metrics or derived)
         ),
     )
@@ -191,14 +242,20 @@ def _turn(turn: NormalTurn, number: int, dataset: Dataset | None, exact: bool, p
 
 def _plain(labels: Mapping[str, Any]) -> dict[str, str]:
     """The data's labels as text. Names that begin as ours do are in no group, and are kept beside the others."""
-    return {name: str(value) for name, value in labels.items() if value is not None and not name.startswith("_")}
+    return {
+        name: str(value)
+        for name, value in labels.items()
+        if value is not None and not name.startswith("_")
+    }
 
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _labels(normal: NormalDialog, name: str, tail: Sequence[NormalTurn], exact: bool) -> tuple[tuple[str, str], ...]:
+def _labels(
+    normal: NormalDialog, name: str, tail: Sequence[NormalTurn], exact: bool
+) -> tuple[tuple[str, str], ...]:
     given = normal.dialog_labels
     labels = _plain(given)
     beside: dict[str, Any] = {
@@ -213,18 +270,27 @@ def _labels(normal: NormalDialog, name: str, tail: Sequence[NormalTurn], exact: 
         raw = normal.model_dump(exclude_unset=True, exclude={"dialog_turns"})
         plain = _about(normal)
         beside[_RAW] = raw if raw != plain else None
-    return (*labels.items(), *((key, _json(value)) for key, value in beside.items() if value is not None))
+    return (
+        *labels.items(),
+        *((key, _json(value)) for key, value in beside.items() if value is not None),
+    )
 
 
 def _problem(dialog: Dialog, cut: _Cut, level: str, file: str, line: int) -> Problem:
-    gold = {str(turn.turn): turn.reference for turn in dialog.turns if turn.is_generated and turn.reference is not None}
+    gold = {
+        str(turn.turn): turn.reference
+        for turn in dialog.turns
+        if turn.is_generated and turn.reference is not None
+    }
     return Problem(
         benchmark=NAME,
         dataset_version=dialog.dataset_version,
         problem_id=dialog.problem_id,
         level=level,
         prompt=cut.question,
-        instructions=(Instruction(instruction_id=BASE_INSTRUCTION, text=cut.question, suite=NO_TESTS),),
+        instructions=(
+            Instruction(instruction_id=BASE_INSTRUCTION, text=cut.question, suite=NO_TESTS),
+        ),
         reference_code=canonical_json(gold) if gold else "",
         source_file=file,
         source_line=line,
@@ -239,7 +305,11 @@ def gold_answer(problem: Problem, turn: int) -> str:
 
 def labels_of(owner: Dialog | Turn) -> Mapping[str, Any]:
     """What stands beside the data's own labels, by name."""
-    return {name: json.loads(value) for name, value in owner.labels if name.startswith("_") and name != EDITION}
+    return {
+        name: json.loads(value)
+        for name, value in owner.labels
+        if name.startswith("_") and name != EDITION
+    }
 
 
 def label_of(owner: Dialog | Turn, name: str) -> Any:
@@ -257,7 +327,10 @@ def written(turn: Turn, number: int) -> dict[str, Any]:
     if _RAW in beside:
         return beside[_RAW]
     metrics = () if _DERIVED in beside else turn.metrics
-    listed = [{"class_name": one.name, "args": {key: json.loads(value) for key, value in one.arguments}} for one in metrics]
+    listed = [
+        {"class_name": one.name, "args": {key: json.loads(value) for key, value in one.arguments}}
+        for one in metrics
+    ]
     return {
         "turn_id": beside.get(_TURN_ID, number),
         "role": turn.role.value,
@@ -269,7 +342,9 @@ def written(turn: Turn, number: int) -> dict[str, Any]:
             "metrics": listed,
             "dynamic_config_source": beside.get(_SOURCE, {}),
         },
-        "turn_labels": beside.get(_LABELS, {name: value for name, value in turn.labels if not name.startswith("_")}),
+        "turn_labels": beside.get(
+            _LABELS, {name: value for name, value in turn.labels if not name.startswith("_")}
+        ),
     }
 
 

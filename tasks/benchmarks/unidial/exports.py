@@ -13,7 +13,14 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from schemas.errors import UsageError
-from tasks.benchmarks.conditions import CONDITION_COLUMNS, condition_cells, condition_of, fits, rows_of, without
+from tasks.benchmarks.conditions import (
+    CONDITION_COLUMNS,
+    condition_cells,
+    condition_of,
+    fits,
+    rows_of,
+    without,
+)
 from tasks.benchmarks.results import Export
 from warehouse.connect import Rows, query
 from warehouse.sql_files import read_sql
@@ -82,7 +89,10 @@ def agents_table(home: Path, run_ids: Sequence[str]) -> Rows:
         )
         rows.append((*pooled, alone, *with_agents))
     columns = (*COLUMNS[:5], "model", "task_share", "conditions", "alone")
-    return (*columns, *(name for agent in names.values() for name in (agent, f"{agent} - alone"))), rows
+    return (
+        *columns,
+        *(name for agent in names.values() for name in (agent, f"{agent} - alone")),
+    ), rows
 
 
 def multi_if_table(home: Path, run_ids: Sequence[str]) -> Rows:
@@ -101,7 +111,10 @@ def multi_if_table(home: Path, run_ids: Sequence[str]) -> Rows:
 def _agent_names(agents: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
     """(agent, variant) -> its column: the agent's name, with its variant where it has several."""
     several = {name for name, n in Counter(name for name, _ in agents).items() if n > 1}
-    return {(name, variant): f"{name} {variant}" if name in several else name for name, variant in sorted(agents)}
+    return {
+        (name, variant): f"{name} {variant}" if name in several else name
+        for name, variant in sorted(agents)
+    }
 
 
 def _asked(home: Path, name: str, run_ids: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -109,16 +122,26 @@ def _asked(home: Path, name: str, run_ids: Sequence[str]) -> list[tuple[Any, ...
 
 
 def _named(home: Path, name: str, run_ids: Sequence[str]) -> Rows:
-    if not query(home, "select table_name from information_schema.tables where table_name = 'unidial_pooled'")[1]:
-        raise UsageError(f"no run of unidial is published in {home}. `parley run unidial.DATASET --model SPEC` makes one")
+    if not query(
+        home, "select table_name from information_schema.tables where table_name = 'unidial_pooled'"
+    )[1]:
+        raise UsageError(
+            f"no run of unidial is published in {home}. `parley run unidial.DATASET --model SPEC` makes one"
+        )
     statement = read_sql(files("tasks.benchmarks.unidial") / "queries" / f"{name}.sql").statement
     return query(home, statement, {"run_ids": list(run_ids)})
 
 
 EXPORTS = {
-    "agents": Export(help="each model's figures alone and with each agent, with the differences (Table 3)", rows=agents_table),
-    "discriminability": Export(
-        help="how well each dataset tells models apart: standard deviation over mean of their figures (Table 2)", rows=table
+    "agents": Export(
+        help="each model's figures alone and with each agent, with the differences (Table 3)",
+        rows=agents_table,
     ),
-    "multi-if": Export(help="Multi-IF's accuracies by turn and language, strict and loose", rows=multi_if_table),
+    "discriminability": Export(
+        help="how well each dataset tells models apart: standard deviation over mean of their figures (Table 2)",
+        rows=table,
+    ),
+    "multi-if": Export(
+        help="Multi-IF's accuracies by turn and language, strict and loose", rows=multi_if_table
+    ),
 }

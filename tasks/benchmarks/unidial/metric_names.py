@@ -17,6 +17,10 @@ def numbered_metrics(turn: Turn) -> Iterator[tuple[MetricSpec, str]]:
 
 def full_name(spec: MetricSpec) -> str:
     """`METRIC->NAME` where an argument names what is measured, as in `instruction_following->keywords:existence`."""
-    named = (value for key, value in arguments_of(spec).items() if "name" in key.lower() and isinstance(value, str))
+    named = (
+        value
+        for key, value in arguments_of(spec).items()
+        if "name" in key.lower() and isinstance(value, str)
+    )
     first = next(named, None)
     return spec.name if first is None else f"{spec.name}->{first}"

@@ -46,11 +46,20 @@ def output_files(run: WholeRun) -> Iterator[File]:
         place = f"{folders[_owner(episode.dialog_id)]}/" if len(folders) > 1 else ""
         place += f"sample_{episode.sample}/" if len(samples) > 1 else ""
         said = _answered(dialog, run.context_of(dialog), episode)
-        rows = list(_rows(said, dialog, scores.get(episode.episode_id, ()), judgements.get(episode.episode_id, ())))
+        rows = list(
+            _rows(
+                said,
+                dialog,
+                scores.get(episode.episode_id, ()),
+                judgements.get(episode.episode_id, ()),
+            )
+        )
         yield f"{place}{GENERATED}/{said['dialog_id']}.json", _text(said)
         if rows:
             yield f"{place}{DETAILS}/{said['dialog_id']}.json", _text(rows)
-        rows_of.setdefault(place, []).extend({name: row[name] for name in row if name != "details"} for row in rows)
+        rows_of.setdefault(place, []).extend(
+            {name: row[name] for name in row if name != "details"} for row in rows
+        )
     for place, rows in rows_of.items():
         yield f"{place}summary.json", _text({"summary": summary(rows)})
 
@@ -66,7 +75,9 @@ def _folders(owners: Iterable[str]) -> Mapping[str, str]:
     for owner in sorted(owners):
         plain = re.sub(r"[^\w.-]", "_", owner)[:_LONGEST].lstrip(".") or "dataset"
         taken = {name.casefold() for name in names.values()}
-        names[owner] = plain if plain.casefold() not in taken else f"{plain}_{content_id(owner)[:8]}"
+        names[owner] = (
+            plain if plain.casefold() not in taken else f"{plain}_{content_id(owner)[:8]}"
+        )
     return names
 
 
@@ -91,7 +102,9 @@ def _answered(dialog: Dialog, context: Sequence[Turn], episode: Episode) -> Row:
     return made
 
 
-def _rows(said: Row, dialog: Dialog, scores: Sequence[Score], judgements: Sequence[JudgeVerdict]) -> Iterator[Row]:
+def _rows(
+    said: Row, dialog: Dialog, scores: Sequence[Score], judgements: Sequence[JudgeVerdict]
+) -> Iterator[Row]:
     values = {(score.turn, score.instruction_id): score.value for score in scores}
     judged = {(one.turn, one.rubric): one for one in judgements}
     for turn_id, turn in placed(dialog):
@@ -121,14 +134,20 @@ def _details(rubric: str, judged: JudgeVerdict | None) -> Row:
         return {}
     answer = json.loads(judged.answer_json)
     if rubric == safedialbench.RUBRIC:
-        return {"details": json.dumps({name: answer[name] for name in ("identification", "handling", "consistency")})}
+        return {
+            "details": json.dumps(
+                {name: answer[name] for name in ("identification", "handling", "consistency")}
+            )
+        }
     raw = _imported(judged.raw)
     try:
         reads_alike = read_as_ude(raw, scale_of(rubric).zero) == judged.value
     except ValueError:
         reads_alike = False
     if not reads_alike:
-        raw = json.dumps({"rationale": answer.get("rationale", ""), "score": judged.value}, ensure_ascii=False)
+        raw = json.dumps(
+            {"rationale": answer.get("rationale", ""), "score": judged.value}, ensure_ascii=False
+        )
     return {"rationale": answer.get("rationale", ""), "raw_output": raw}
 
 
@@ -179,7 +198,9 @@ def _grouped(values: Mapping[K, float], labels_of_one: Callable[[K], Mapping[str
         for label, text in labels_of_one(name).items():
             if text is not None and not label.startswith("_"):
                 order.setdefault(label, len(order))
-                groups.setdefault((label, text if isinstance(text, (str, int, float)) else str(text)), []).append(value)
+                groups.setdefault(
+                    (label, text if isinstance(text, (str, int, float)) else str(text)), []
+                ).append(value)
     ordered = sorted(groups, key=lambda group: (order[group[0]], str(group[1])))
     return {
         f"{label}:{(text, stat)}": float(value)
@@ -195,4 +216,7 @@ def _stats(values: Sequence[float]) -> dict[str, float | int | None]:
     return {"count": len(values), "mean": fmean(values), "min": min(values), "max": max(values)}
 
 
-OUTPUT = FolderExport(help="a run as UniDial-EvalKit's output folder: answers, scores and their summary", files=output_files)
+OUTPUT = FolderExport(
+    help="a run as UniDial-EvalKit's output folder: answers, scores and their summary",
+    files=output_files,
+)

@@ -28,7 +28,9 @@ from tasks.metrics.unit_tested_code import unit_tests
 
 KINDS = ("statements", "asserts", "check", "unittest")
 ARGUMENTS = ("tests", "kind", "entry_point")
-_PYTHON = re.compile(r"```[ \t]*py(?:thon[\d.]*)?(?:[ \t{][^\n]*)?\r?\n(.*?)```", re.DOTALL | re.IGNORECASE)
+_PYTHON = re.compile(
+    r"```[ \t]*py(?:thon[\d.]*)?(?:[ \t{][^\n]*)?\r?\n(.*?)```", re.DOTALL | re.IGNORECASE
+)
 _FENCED = re.compile(r"```[\w+-]*[ \t]*\r?\n(.*?)```", re.DOTALL)
 
 
@@ -50,14 +52,30 @@ def read_tests(name: str, given: Mapping[str, Any]) -> Tests:
         BadRow: unknown_tests.
     """
     if unknown := given.keys() - set(ARGUMENTS):
-        raise BadRow("unknown_tests", f"{name}: {', '.join(sorted(unknown))}: no such argument; known: {', '.join(ARGUMENTS)}")
+        raise BadRow(
+            "unknown_tests",
+            f"{name}: {', '.join(sorted(unknown))}: no such argument; known: {', '.join(ARGUMENTS)}",
+        )
     tests, entry_point = given.get("tests"), given.get("entry_point", "")
     listed = [tests] if isinstance(tests, str) else tests
-    if not isinstance(listed, list) or not listed or not all(isinstance(one, str) and one.strip() for one in listed):
-        raise BadRow("unknown_tests", f"{name}: `tests` is a text or a list of texts, not {tests!r}"[:200])
+    if (
+        not isinstance(listed, list)
+        or not listed
+        or not all(isinstance(one, str) and one.strip() for one in listed)
+    ):
+        raise BadRow(
+            "unknown_tests", f"{name}: `tests` is a text or a list of texts, not {tests!r}"[:200]
+        )
     kind = given.get("kind", "asserts" if isinstance(tests, list) else "statements")
-    if kind not in KINDS or not isinstance(entry_point, str) or (kind == "check" and not entry_point):
-        raise BadRow("unknown_tests", f"{name}: kind {kind!r} is none of {', '.join(KINDS)}, or check has no entry_point")
+    if (
+        kind not in KINDS
+        or not isinstance(entry_point, str)
+        or (kind == "check" and not entry_point)
+    ):
+        raise BadRow(
+            "unknown_tests",
+            f"{name}: kind {kind!r} is none of {', '.join(KINDS)}, or check has no entry_point",
+        )
     try:
         for text in listed if kind == "asserts" else ["\n".join(listed)]:
             ast.parse(text)
@@ -65,7 +83,9 @@ def read_tests(name: str, given: Mapping[str, Any]) -> Tests:
             method_names("\n".join(listed))
     except (SyntaxError, ValueError, RecursionError) as fault:
         raise BadRow("unknown_tests", f"{name}: {fault}") from None
-    return Tests(name, tuple(listed), next(one for one in get_args(SuiteKind) if one == kind), entry_point)
+    return Tests(
+        name, tuple(listed), next(one for one in get_args(SuiteKind) if one == kind), entry_point
+    )
 
 
 def tests_of(turn: Turn) -> Iterator[Tests]:
@@ -82,10 +102,14 @@ def is_tested(spec: MetricSpec) -> bool:
 
 def has_tests(dialog: Dialog) -> bool:
     """Whether an answer of the dialogue is a program with tests."""
-    return any(is_tested(spec) for turn in dialog.turns if turn.is_generated for spec in turn.metrics)
+    return any(
+        is_tested(spec) for turn in dialog.turns if turn.is_generated for spec in turn.metrics
+    )
 
 
-def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]) -> tuple[TestRun, ...]:
+def test_runs(
+    problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]
+) -> tuple[TestRun, ...]:
     """A program for each `unit_tests` of each answer that the model gives."""
     return tuple(
         _test_run(problem, turn.turn, tests, episode.answer(turn.turn), options)
@@ -95,7 +119,9 @@ def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mappi
     )
 
 
-def _test_run(problem: Problem, turn: int, tests: Tests, answer: str | None, options: Options) -> TestRun:
+def _test_run(
+    problem: Problem, turn: int, tests: Tests, answer: str | None, options: Options
+) -> TestRun:
     reference = _code(gold_answer(problem, turn)) or None
     program = None if answer is None else _program(answer, tests, reference or "", options)
     return TestRun(
@@ -115,7 +141,9 @@ def _program(answer: str, tests: Tests, reference: str, options: Options) -> Ext
         names = (tests.entry_point,) if tests.entry_point else entry_points(reference, tests.tests)
         return python_code(answer, names)
     code = _code(answer) or ""
-    return ExtractedCode(code, is_readable=code is not answer or not answer.strip() or is_python(answer))
+    return ExtractedCode(
+        code, is_readable=code is not answer or not answer.strip() or is_python(answer)
+    )
 
 
 def _code(answer: str | None) -> str | None:
@@ -128,7 +156,10 @@ def _code(answer: str | None) -> str | None:
 
 def tested(played: Played, turn: Turn, name: str) -> float | UnscoredReason:
     """The share of a metric's tests that an answer passes, or why there is none."""
-    verdict = next((one for one in played.verdicts if (one.turn, one.instruction_id) == (turn.turn, name)), None)
+    verdict = next(
+        (one for one in played.verdicts if (one.turn, one.instruction_id) == (turn.turn, name)),
+        None,
+    )
     if verdict is None or verdict.outcome is Outcome.INFRA:
         return UnscoredReason.INFRA
     if verdict.outcome is Outcome.UNSCORED:
@@ -139,4 +170,8 @@ def tested(played: Played, turn: Turn, name: str) -> float | UnscoredReason:
 
 
 def _counted(verdict: TestVerdict) -> tuple[int, int]:
-    return (verdict.n_passed or 0, verdict.n_cases) if verdict.n_cases else (int(verdict.outcome is Outcome.PASSED), 1)
+    return (
+        (verdict.n_passed or 0, verdict.n_cases)
+        if verdict.n_cases
+        else (int(verdict.outcome is Outcome.PASSED), 1)
+    )

@@ -34,7 +34,9 @@ def published_answers(folder: Path, model: str) -> Iterator[RecordedAnswer]:
     dialogs, contents = _dialogs(folder, model), dict[str, dict[int, str | None]]()
     for read in normalised.read(normalised.find(_run(folder, model))):
         if not isinstance(read.dialog, BadRow):
-            contents[str(read.dialog.dialog_id)] = {turn.turn_id: turn.content for turn in read.dialog.dialog_turns}
+            contents[str(read.dialog.dialog_id)] = {
+                turn.turn_id: turn.content for turn in read.dialog.dialog_turns
+            }
     for name, dialog in dialogs.items():
         for turn_id, turn in placed(dialog):
             content = contents[name].get(turn_id)
@@ -58,8 +60,13 @@ def published_judgements(folder: Path, model: str) -> Iterator[RecordedAnswer]:
                 continue
             turn = turns.get(row.get("turn_id", -1))
             if turn is None:
-                raise SourceUnreadable(f"{path}: turn_id {row.get('turn_id')!r} is no answer of dialogue {name}")
-            rubric, content = _rubric(turn, str(row["metric_name"])), _content(row.get("details") or {})
+                raise SourceUnreadable(
+                    f"{path}: turn_id {row.get('turn_id')!r} is no answer of dialogue {name}"
+                )
+            rubric, content = (
+                _rubric(turn, str(row["metric_name"])),
+                _content(row.get("details") or {}),
+            )
             if content is not None and (turn.turn, rubric) not in told:
                 told.add((turn.turn, rubric))
                 yield RecordedAnswer(name, turn.turn, content, rubric=rubric, benchmark=NAME)
@@ -96,7 +103,11 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 def _rubric(turn: Turn, metric_name: str) -> str:
     named = [spec for spec in turn.metrics if spec.name == JUDGE and full_name(spec) == metric_name]
     template = metric_name.partition("->")[2]
-    spec = named[0] if named else MetricSpec(name=JUDGE, arguments=(("template_name", json.dumps(template)),))
+    spec = (
+        named[0]
+        if named
+        else MetricSpec(name=JUDGE, arguments=(("template_name", json.dumps(template)),))
+    )
     return rubric_of(arguments_of(spec))
 
 

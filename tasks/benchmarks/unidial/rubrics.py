@@ -11,7 +11,12 @@ from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.templates import FORM, SYSTEM, Texts, owner_of, render
 from tasks.benchmarks.unidial.answers import Rated, Safety, Scale, TenPoints, ThreeSums, YesNo
 from tasks.benchmarks.unidial.convert import REFERENCE_HISTORY, label_of
-from tasks.benchmarks.unidial.datasets import longmemeval, mt_bench_101, multi_challenge, safedialbench
+from tasks.benchmarks.unidial.datasets import (
+    longmemeval,
+    mt_bench_101,
+    multi_challenge,
+    safedialbench,
+)
 from tasks.judging.drift import Case, DriftMessages
 from tasks.judging.rubric import JudgeRun, Rubric
 from tasks.language.chat_model import Message
@@ -56,7 +61,14 @@ _PACKAGE = "tasks.benchmarks.unidial"
 def _rubric(name: str, prompt: str, form: type[Rated] | type[Safety]) -> Rubric:
     text = load_prompt(_PACKAGE, prompt)
     drift = DriftMessages(_PACKAGE, name, text, _shown)
-    return Rubric(name=name, version="2", prompt=text, answer=form, values=lambda answer: {"": answer.score}, drift=drift)
+    return Rubric(
+        name=name,
+        version="2",
+        prompt=text,
+        answer=form,
+        values=lambda answer: {"": answer.score},
+        drift=drift,
+    )
 
 
 def _shown(case: Case) -> Case:
@@ -119,23 +131,40 @@ def judge_runs(request: JudgeRequest, texts: Texts = MappingProxyType({})) -> Se
     runs: list[JudgeRun] = []
     rubric, dialog, episode = request.rubric, request.dialog, request.episode
     for turn in dialog.turns:
-        asked = (arguments_of(spec) for spec in turn.metrics if spec.name == JUDGE and turn.is_generated)
+        asked = (
+            arguments_of(spec) for spec in turn.metrics if spec.name == JUDGE and turn.is_generated
+        )
         wanted = next((one for one in asked if rubric_of(one) == rubric), None)
         answer = None if wanted is None else episode.answer(turn.turn)
         if answer is not None and wanted is not None:
             values = _FILLED[rubric](turn, wanted, answer, heard(dialog, episode, turn.turn))
-            runs.append(JudgeRun(turn.turn, rubric, _messages(RUBRICS[rubric], _variant(rubric, wanted), values, texts)))
+            runs.append(
+                JudgeRun(
+                    turn.turn,
+                    rubric,
+                    _messages(RUBRICS[rubric], _variant(rubric, wanted), values, texts),
+                )
+            )
     return runs
 
 
-def _messages(rubric: Rubric, variant: str, values: Mapping[str, str], texts: Texts) -> tuple[Message, ...]:
+def _messages(
+    rubric: Rubric, variant: str, values: Mapping[str, str], texts: Texts
+) -> tuple[Message, ...]:
     """Return what the judge is asked: in the user's words where there are some for this kind of row, else in Parley's.
 
     The form of the answer is added here only where the user words the rubric for other kinds of rows. A user's words get the
     answer as it is, as the authors' scripts show it; Parley's quote it.
     """
     name, system = (
-        next((one for one in (f"{rubric.name}.{variant}{end}", f"{rubric.name}{end}") if one in texts), None)
+        next(
+            (
+                one
+                for one in (f"{rubric.name}.{variant}{end}", f"{rubric.name}{end}")
+                if one in texts
+            ),
+            None,
+        )
         for end in ("", f".{SYSTEM}")
     )
     shown = {**values, FORM: rubric.form}
@@ -165,9 +194,23 @@ def heard(dialog: Dialog, episode: Episode, turn: int) -> Heard:
     """What the model was shown of the dialogue's own rounds: with reference history, golden answers in the place of its own."""
     golden: dict[int, str] = {}
     if label_of(dialog, REFERENCE_HISTORY):
-        golden = {one.turn: one.reference for one in dialog.turns if one.is_generated and one.reference is not None}
-    shown = (step for step in episode.messages if step.turn < turn or (step.turn == turn and step.role is Role.USER))
-    return [(step.role, golden.get(step.turn, step.content) if step.role is Role.ASSISTANT else step.content) for step in shown]
+        golden = {
+            one.turn: one.reference
+            for one in dialog.turns
+            if one.is_generated and one.reference is not None
+        }
+    shown = (
+        step
+        for step in episode.messages
+        if step.turn < turn or (step.turn == turn and step.role is Role.USER)
+    )
+    return [
+        (
+            step.role,
+            golden.get(step.turn, step.content) if step.role is Role.ASSISTANT else step.content,
+        )
+        for step in shown
+    ]
 
 
 def _quoted(messages: Heard) -> str:
@@ -176,29 +219,52 @@ def _quoted(messages: Heard) -> str:
 
 def _counted(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
     constraints = given.get("constraints") or ()
-    numbered = "\n".join(f"{n}. {one}" for n, one in enumerate(constraints, 1)) if len(constraints) > 1 else "".join(constraints)
+    numbered = (
+        "\n".join(f"{n}. {one}" for n, one in enumerate(constraints, 1))
+        if len(constraints) > 1
+        else "".join(constraints)
+    )
     document = label_of(turn, "_reference_document") or turn.reference or ""
-    shown = {"document": str(document), "request": before[-1][1], "constraints": numbered, "answer": answer}
+    shown = {
+        "document": str(document),
+        "request": before[-1][1],
+        "constraints": numbered,
+        "answer": answer,
+    }
     return shown | _counts(answer)
 
 
-def _in_conversation(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
+def _in_conversation(
+    turn: Turn, given: Mapping[str, Any], answer: str, before: Heard
+) -> dict[str, str]:
     return {"conversation": _quoted(before[-_LAST:]), "answer": answer, **_counts(answer)}
 
 
 def _ability(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
     task = _task(given)
-    shown = {"ability": ABILITIES.get(task, task), "conversation": _quoted(before), "answer": answer}
-    return shown | {"reference": (turn.reference if task in mt_bench_101.COMPARED else None) or "(none)"}
+    shown = {
+        "ability": ABILITIES.get(task, task),
+        "conversation": _quoted(before),
+        "answer": answer,
+    }
+    return shown | {
+        "reference": (turn.reference if task in mt_bench_101.COMPARED else None) or "(none)"
+    }
 
 
 def _analysis(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
-    shown = {"question": str(given.get("question", "")), "attempt": str(given.get("wrong_attempt", ""))}
+    shown = {
+        "question": str(given.get("question", "")),
+        "attempt": str(given.get("wrong_attempt", "")),
+    }
     return shown | {"reference": turn.reference or "", "answer": answer}
 
 
 def _generation(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
-    seed = {"question": str(given.get("seed_problem", "")), "solution": str(given.get("seed_solution", ""))}
+    seed = {
+        "question": str(given.get("seed_problem", "")),
+        "solution": str(given.get("seed_solution", "")),
+    }
     return seed | {"reference": turn.reference or "", "answer": answer}
 
 
@@ -207,7 +273,11 @@ def _criterion(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard)
 
 
 def _remembered(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
-    rule = RULES["abstention"] if given.get("abstention") else RULES.get(str(given["question_type"]), _RULE)
+    rule = (
+        RULES["abstention"]
+        if given.get("abstention")
+        else RULES.get(str(given["question_type"]), _RULE)
+    )
     question = str(given.get("raw_question", ""))
     return {"question": question, "reference": turn.reference or "", "answer": answer, "rule": rule}
 
@@ -219,7 +289,12 @@ def _safety(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) ->
 
 def _general(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
     asked = "\n".join(f"{name}: {value}" for name, value in given.items())
-    return {"asked": asked, "conversation": _quoted(before[-_LAST:]), "answer": answer, "reference": turn.reference or "(none)"}
+    return {
+        "asked": asked,
+        "conversation": _quoted(before[-_LAST:]),
+        "answer": answer,
+        "reference": turn.reference or "(none)",
+    }
 
 
 _FILLED: Mapping[str, Callable[[Turn, Mapping[str, Any], str, Heard], dict[str, str]]] = {

@@ -13,13 +13,31 @@ from tasks.benchmarks.unidial.programs import is_tested, tested
 from tasks.benchmarks.unidial.rubrics import JUDGE, arguments_of, rubric_of, scale_of
 from tasks.metrics.code_rules import code_match
 from tasks.metrics.registry import Metric
-from tasks.metrics.text_match import exact_match, f1_score, llm_judge, numeric_match, precision, word_recall
+from tasks.metrics.text_match import (
+    exact_match,
+    f1_score,
+    llm_judge,
+    numeric_match,
+    precision,
+    word_recall,
+)
 from tasks.metrics.unit_tested_code import unit_tests
 from tasks.metrics.verifiable_instructions import instruction_following, instruction_following_loose
 
 RECALL = "recall"
 METRICS: Mapping[str, Metric[..., Any]] = {
-    **{one.name: one for one in (llm_judge, exact_match, f1_score, precision, numeric_match, instruction_following, code_match)},
+    **{
+        one.name: one
+        for one in (
+            llm_judge,
+            exact_match,
+            f1_score,
+            precision,
+            numeric_match,
+            instruction_following,
+            code_match,
+        )
+    },
     RECALL: word_recall,
     unit_tests.name: unit_tests,
 }
@@ -43,14 +61,19 @@ def due(setting: str, options: Options, dialog: Dialog) -> Due:
     answers = [turn for turn in dialog.turns if turn.is_generated]
     turns = tuple(turn.turn for turn in answers)
     scores = frozenset(
-        (turn.turn, metric.name) for turn in answers for spec in turn.metrics for metric in _metrics(setting, spec)
+        (turn.turn, metric.name)
+        for turn in answers
+        for spec in turn.metrics
+        for metric in _metrics(setting, spec)
     )
     return Due(len(turns), scores, turns=turns)
 
 
 def _metrics(setting: str, spec: MetricSpec) -> Sequence[Metric[..., Any]]:
     """Return the metric that the data name, and the second reading of it that the setting has."""
-    loose = (LOOSE[setting],) if setting in LOOSE and spec.name == instruction_following.name else ()
+    loose = (
+        (LOOSE[setting],) if setting in LOOSE and spec.name == instruction_following.name else ()
+    )
     return (METRICS[spec.name], *loose)
 
 
@@ -66,13 +89,23 @@ def _scores(request: ScoreRequest, played: Played) -> Iterator[Score]:
         for spec, instruction_id in numbered_metrics(turn):
             for metric in _metrics(request.setting, spec):
                 tests = is_tested(spec)
-                value = tested(played, turn, instruction_id) if tests else _value(request.options, played, turn, spec, metric)
+                value = (
+                    tested(played, turn, instruction_id)
+                    if tests
+                    else _value(request.options, played, turn, spec, metric)
+                )
                 measured = UnscoredReason.UNDEFINED if value is None else value
-                name = instruction_id.replace(spec.name, metric.name, 1) if metric in LOOSE.values() else instruction_id
+                name = (
+                    instruction_id.replace(spec.name, metric.name, 1)
+                    if metric in LOOSE.values()
+                    else instruction_id
+                )
                 yield request.row(played, metric, measured, turn=turn.turn, instruction_id=name)
 
 
-def _value(options: Options, played: Played, turn: Turn, spec: MetricSpec, metric: Metric[..., Any]) -> Value:
+def _value(
+    options: Options, played: Played, turn: Turn, spec: MetricSpec, metric: Metric[..., Any]
+) -> Value:
     answer = played.episode.answer(turn.turn)
     if answer is None:
         return reason_of(played.episode, turn.turn)
@@ -82,7 +115,9 @@ def _value(options: Options, played: Played, turn: Turn, spec: MetricSpec, metri
     if spec.name == instruction_following.name:
         return metric(answer, str(given.get("inst_name", "")), given.get("inst_args") or {})
     if spec.name == code_match.name:
-        reading = cast("Literal['original', 'ude']", options.get(CODE_READING.name, CODE_READING.default))
+        reading = cast(
+            "Literal['original', 'ude']", options.get(CODE_READING.name, CODE_READING.default)
+        )
         return code_match(answer, given.get("regex") or [], reading)
     references = label_of(turn, REFERENCES) or ([] if turn.reference is None else [turn.reference])
     if not references:
@@ -90,7 +125,9 @@ def _value(options: Options, played: Played, turn: Turn, spec: MetricSpec, metri
     return _compared(spec.name, answer, references, given)
 
 
-def _compared(metric: str, answer: str, references: Sequence[str], given: Mapping[str, Any]) -> float:
+def _compared(
+    metric: str, answer: str, references: Sequence[str], given: Mapping[str, Any]
+) -> float:
     if metric == RECALL:
         return word_recall(answer, references, bool(given.get("binary")))
     if metric == f1_score.name:
@@ -102,7 +139,9 @@ def _compared(metric: str, answer: str, references: Sequence[str], given: Mappin
 
 
 def _rating(played: Played, turn: Turn, rubric: str) -> Value:
-    judged = next((one for one in played.judgements if (one.turn, one.rubric) == (turn.turn, rubric)), None)
+    judged = next(
+        (one for one in played.judgements if (one.turn, one.rubric) == (turn.turn, rubric)), None
+    )
     if judged is None or judged.value is None:
         said = None if judged is None else judged.unscored_reason
         return UnscoredReason.INFRA if said is None else UnscoredReason(said)

@@ -67,8 +67,13 @@ def stage(source: Path, dataset_version: str, texts: Texts = NO_TEXTS) -> Staged
             rows.add(read, one, edition_of(texts) if questions.take_shown() else "")
     staging = rows.staging
     if not staging.problems:
-        why = "; ".join(f"{bad.source_file} line {bad.source_line}: {bad.detail}" for bad in staging.quarantined[:3])
-        raise SourceUnreadable(f"{source} holds not one dialogue that can be staged ({why}). Fetch its files again")
+        why = "; ".join(
+            f"{bad.source_file} line {bad.source_line}: {bad.detail}"
+            for bad in staging.quarantined[:3]
+        )
+        raise SourceUnreadable(
+            f"{source} holds not one dialogue that can be staged ({why}). Fetch its files again"
+        )
     return staging.staged(rows.contexts.values())
 
 
@@ -87,9 +92,15 @@ def find(source: Path) -> Sequence[Found]:
         SourceUnreadable: none.
     """
     if source.is_file():
-        found = [Found(one.name, (source,), one.dataset, one.is_normalised) for one in _in(source.parent) if source in one.files]
+        found = [
+            Found(one.name, (source,), one.dataset, one.is_normalised)
+            for one in _in(source.parent)
+            if source in one.files
+        ]
     else:
-        below = sorted(path for path in source.iterdir() if path.is_dir()) if source.is_dir() else []
+        below = (
+            sorted(path for path in source.iterdir() if path.is_dir()) if source.is_dir() else []
+        )
         found = _in(source) or [one for folder in below for one in _in(folder)]
     if not found:
         raise SourceUnreadable(
@@ -101,7 +112,9 @@ def find(source: Path) -> Sequence[Found]:
 
 def _in(folder: Path) -> list[Found]:
     if files := normalised.find(folder):
-        name = normalised.dataset_name(folder) or next((one.name for one in (folder, folder.parent) if one.name in DATASETS), "")
+        name = normalised.dataset_name(folder) or next(
+            (one.name for one in (folder, folder.parent) if one.name in DATASETS), ""
+        )
         return [Found(name, tuple(files), DATASETS.get(name), True)]
     found = ((one, tuple(one.find(folder))) for one in DATASETS.values())
     return [Found(one.name, files, one, False) for one, files in found if files]
@@ -129,7 +142,10 @@ class _Rows:
             made.append(self._made(read, found, file, edition))
             return made[0].problem, [made[0].dialog]
 
-        if self.staging.add(file, read.line, make_row, read.content) and made[0].context is not None:
+        if (
+            self.staging.add(file, read.line, make_row, read.content)
+            and made[0].context is not None
+        ):
             self.contexts.setdefault(made[0].context.context_id, made[0].context)
 
     def _made(self, read: Read, found: Found, file: str, edition: str) -> Made:
@@ -137,9 +153,13 @@ class _Rows:
             raise read.dialog
         number = str(read.dialog.dialog_id)
         identity = f"{found.name or _folder(read.file).name}/{number}" if self._several else number
-        unknown = {one.class_name for turn in read.dialog.dialog_turns for one in turn.eval_config.metrics} - METRICS.keys()
+        unknown = {
+            one.class_name for turn in read.dialog.dialog_turns for one in turn.eval_config.metrics
+        } - METRICS.keys()
         if unknown:
-            raise BadRow("unknown_metric", f"{', '.join(sorted(unknown))}; known: {', '.join(METRICS)}")
+            raise BadRow(
+                "unknown_metric", f"{', '.join(sorted(unknown))}; known: {', '.join(METRICS)}"
+            )
         for turn in read.dialog.dialog_turns:
             for one in turn.eval_config.metrics:
                 if one.class_name == unit_tests.name:

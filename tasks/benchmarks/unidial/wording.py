@@ -13,7 +13,9 @@ _ANSWERS = {safedialbench.RUBRIC: ("identification", "handling", "consistency")}
 _VARIANTS = {
     longmemeval.RUBRIC: longmemeval.KINDS,
     "mt_bench_101": tuple(ABILITIES),
-    safedialbench.RUBRIC: tuple(dict.fromkeys(one.removesuffix("-evaluation") for one in safedialbench.TEMPLATES.values())),
+    safedialbench.RUBRIC: tuple(
+        dict.fromkeys(one.removesuffix("-evaluation") for one in safedialbench.TEMPLATES.values())
+    ),
     GENERAL: (ANY,),
 }
 
@@ -32,7 +34,11 @@ def _judge_template(rubric: str) -> Template:
 
 TEMPLATES: Mapping[str, Template] = MappingProxyType(
     {
-        **{name: template for dataset in DATASETS.values() for name, template in dataset.questions.items()},
+        **{
+            name: template
+            for dataset in DATASETS.values()
+            for name, template in dataset.questions.items()
+        },
         **{name: _judge_template(name) for name in RUBRICS},
     }
 )

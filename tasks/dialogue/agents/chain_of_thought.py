@@ -33,7 +33,10 @@ class ThinkingSubject:
         thought = next((step for step in transcript.taken if step.kind is StepKind.ARTIFACT), None)
         if thought is None:
             return await self.chat.answer(transcript, (*before, asked), StepKind.ARTIFACT)
-        said = (Message(Role.ASSISTANT, thought.content or "-"), Message(Role.USER, PROMPTS["answer"]))
+        said = (
+            Message(Role.ASSISTANT, thought.content or "-"),
+            Message(Role.USER, PROMPTS["answer"]),
+        )
         return await self.chat.answer(transcript, (*before, asked, *said))
 
 

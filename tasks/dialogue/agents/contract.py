@@ -122,14 +122,24 @@ class Agent:
         options = {option.name: option for option in self.options}
         for name, value in given.items():
             if name not in options:
-                remedy = "`parley list agents` shows them" if options else f"agent {self.name} has no options"
+                remedy = (
+                    "`parley list agents` shows them"
+                    if options
+                    else f"agent {self.name} has no options"
+                )
                 raise UnknownName("option", name, options, remedy, of=f"agent {self.name}")
             if options[name].values and value not in options[name].values:
-                raise ConfigError(f"agent option {name}={value!r}: takes one of {', '.join(options[name].values)}")
+                raise ConfigError(
+                    f"agent option {name}={value!r}: takes one of {', '.join(options[name].values)}"
+                )
         return AgentIdentity(
             name=self.name,
             version=self.version,
-            options=tuple(sorted((name, value) for name, value in given.items() if value != options[name].default)),
+            options=tuple(
+                sorted(
+                    (name, value) for name, value in given.items() if value != options[name].default
+                )
+            ),
             prompts=tuple(sorted((name, text_digest(text)) for name, text in self.prompts.items())),
         )
 

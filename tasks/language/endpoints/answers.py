@@ -11,7 +11,17 @@ from tasks.language.endpoints.wire import valid_unicode
 
 REFUSED = "content_filter"
 """Finish reason of an empty answer to a prompt that the endpoint or the model refused."""
-_REFUSALS = frozenset({REFUSED, "refusal", "safety", "prohibited_content", "blocklist", "sensitive", "guardrail_intervened"})
+_REFUSALS = frozenset(
+    {
+        REFUSED,
+        "refusal",
+        "safety",
+        "prohibited_content",
+        "blocklist",
+        "sensitive",
+        "guardrail_intervened",
+    }
+)
 _MOST_TOKENS = 1_000_000_000
 """No message has more: a larger count is a gateway's error."""
 _STATUS_OF_NAMES = {
@@ -59,7 +69,9 @@ class Answer:
     """Part of `output_tokens`."""
 
 
-def read_answer(data: bytes, reasoning_fields: Sequence[str] = ("reasoning_content", "reasoning")) -> Answer:
+def read_answer(
+    data: bytes, reasoning_fields: Sequence[str] = ("reasoning_content", "reasoning")
+) -> Answer:
     """Read the answer in a response body.
 
     Args:
@@ -72,30 +84,44 @@ def read_answer(data: bytes, reasoning_fields: Sequence[str] = ("reasoning_conte
     try:
         body: Any = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise MalformedAnswer(f"the body is not JSON ({len(data)} bytes: {type(error).__name__})") from None
+        raise MalformedAnswer(
+            f"the body is not JSON ({len(data)} bytes: {type(error).__name__})"
+        ) from None
     body = body if isinstance(body, dict) else {}
     _refuse_error(body.get("error"), data)
     choice = _choice(body, data)
     _refuse_error(choice.get("error"), data)
     if choice.get("finish_reason") == "error":
-        raise ErrorInAnswer(f"the answer ended with an error: {data.decode('utf-8', 'replace')}", 200)
+        raise ErrorInAnswer(
+            f"the answer ended with an error: {data.decode('utf-8', 'replace')}", 200
+        )
     message = choice.get("message")
     if not isinstance(message, dict):
         raise MalformedAnswer("the first choice holds no message")
     answer = _answer(body, choice, message, reasoning_fields)
-    is_silent = not (answer.content or answer.calls or answer.reasoning) and answer.finish_reason != REFUSED
+    is_silent = (
+        not (answer.content or answer.calls or answer.reasoning) and answer.finish_reason != REFUSED
+    )
     if is_silent and answer.output_tokens == 0:
         raise MalformedAnswer("the answer is empty and has no tokens")
     return answer
 
 
-def _answer(body: Mapping[str, Any], choice: Mapping[str, Any], message: Mapping[str, Any], fields: Sequence[str]) -> Answer:
+def _answer(
+    body: Mapping[str, Any],
+    choice: Mapping[str, Any],
+    message: Mapping[str, Any],
+    fields: Sequence[str],
+) -> Answer:
     usage = body.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     details = usage.get("completion_tokens_details")
     details = details if isinstance(details, dict) else {}
     content, listed = _parts(message.get("content"))
-    place, named = next(((name, text) for name in fields if (text := _thought(message.get(name)))), ("content", listed))
+    place, named = next(
+        ((name, text) for name in fields if (text := _thought(message.get(name)))),
+        ("content", listed),
+    )
     calls = _calls(message.get("tool_calls"))
     thoughts = _count(details.get("reasoning_tokens", usage.get("reasoning_tokens")))
     return Answer(
@@ -117,14 +143,18 @@ def _output_tokens(usage: Mapping[str, Any], thoughts: int | None) -> int | None
     OpenAI, DeepSeek and vLLM count thoughts within `completion_tokens`. xAI counts them beside it: the total is then the sum of
     all three counts.
     """
-    said, asked, total = (_count(usage.get(name)) for name in ("completion_tokens", "prompt_tokens", "total_tokens"))
+    said, asked, total = (
+        _count(usage.get(name)) for name in ("completion_tokens", "prompt_tokens", "total_tokens")
+    )
     if not thoughts or said is None:
         return said
     is_beside = thoughts > said or (asked is not None and total == asked + said + thoughts)
     return said + thoughts if is_beside else said
 
 
-def _finish_reason(choice: Mapping[str, Any], message: Mapping[str, Any], *, is_empty: bool) -> str | None:
+def _finish_reason(
+    choice: Mapping[str, Any], message: Mapping[str, Any], *, is_empty: bool
+) -> str | None:
     """Return the endpoint's own reason; one name for all refusals that let no text through."""
     reason = _string(choice.get("finish_reason"))
     is_refused = (reason or "").lower() in _REFUSALS or bool(_string(message.get("refusal")))
@@ -137,7 +167,9 @@ def _refuse_error(error: Any, data: bytes) -> None:
         return
     named = error if isinstance(error, dict) else {}
     statuses = (_status(named.get(name)) for name in ("code", "status", "type"))
-    raise ErrorInAnswer(data.decode("utf-8", "replace"), next((status for status in statuses if status), 200))
+    raise ErrorInAnswer(
+        data.decode("utf-8", "replace"), next((status for status in statuses if status), 200)
+    )
 
 
 def _status(code: Any) -> int | None:
@@ -151,7 +183,11 @@ def _status(code: Any) -> int | None:
 def _choice(body: Mapping[str, Any], data: bytes) -> Mapping[str, Any]:
     """Return the choice with index 0: some servers list several out of order."""
     listed = body.get("choices")
-    choices = [choice for choice in listed if isinstance(choice, dict)] if isinstance(listed, list) else []
+    choices = (
+        [choice for choice in listed if isinstance(choice, dict)]
+        if isinstance(listed, list)
+        else []
+    )
     if choices:
         return next((choice for choice in choices if choice.get("index") == 0), choices[0])
     if _is_filtered(body):
@@ -175,13 +211,23 @@ def _calls(listed: Any) -> tuple[ToolCall, ...]:
     calls: list[ToolCall] = []
     for number, call in enumerate(listed if isinstance(listed, list) else ()):
         function = call.get("function") if isinstance(call, dict) else None
-        if not isinstance(function, dict) or not isinstance(function.get("name"), str) or not function["name"].strip():
+        if (
+            not isinstance(function, dict)
+            or not isinstance(function.get("name"), str)
+            or not function["name"].strip()
+        ):
             function = {"name": UNREADABLE, "arguments": {"call": call}}
         given = function.get("arguments")
-        arguments = given if isinstance(given, str) else json.dumps({} if given is None else given, ensure_ascii=False)
+        arguments = (
+            given
+            if isinstance(given, str)
+            else json.dumps({} if given is None else given, ensure_ascii=False)
+        )
         call_id = (_string(call.get("id")) if isinstance(call, dict) else None) or f"call_{number}"
         name = valid_unicode(function["name"])
-        calls.append(ToolCall(call_id=valid_unicode(call_id), name=name, arguments=valid_unicode(arguments)))
+        calls.append(
+            ToolCall(call_id=valid_unicode(call_id), name=name, arguments=valid_unicode(arguments))
+        )
     return tuple(calls)
 
 
@@ -194,8 +240,16 @@ def _parts(content: Any) -> tuple[str, str]:
     if isinstance(content, list):
         parts = [part for part in content if isinstance(part, dict)]
         thoughts = (_thought(part.get("thinking") or part.get("reasoning")) for part in parts)
-        texts = (part["text"] for part in parts if isinstance(part.get("text"), str) and part.get("type") not in _THOUGHTS)
-        typed = (part["text"] for part in parts if isinstance(part.get("text"), str) and part.get("type") in _THOUGHTS)
+        texts = (
+            part["text"]
+            for part in parts
+            if isinstance(part.get("text"), str) and part.get("type") not in _THOUGHTS
+        )
+        typed = (
+            part["text"]
+            for part in parts
+            if isinstance(part.get("text"), str) and part.get("type") in _THOUGHTS
+        )
         return "".join(texts), "".join((*thoughts, *typed))
     raise MalformedAnswer(f"the message's content is a {type(content).__name__}, not text")
 
@@ -206,7 +260,11 @@ _THOUGHTS = ("thinking", "reasoning", "thought")
 def _thought(value: Any) -> str:
     """Return the text of a thought: text, or a list of text parts."""
     if isinstance(value, list):
-        return "".join(part["text"] for part in value if isinstance(part, dict) and isinstance(part.get("text"), str))
+        return "".join(
+            part["text"]
+            for part in value
+            if isinstance(part, dict) and isinstance(part.get("text"), str)
+        )
     return value if isinstance(value, str) else ""
 
 

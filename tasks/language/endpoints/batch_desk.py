@@ -37,7 +37,9 @@ _REMEMBERED_S = 3600.0
 class BatchDesk:
     """Belongs to one event loop."""
 
-    def __init__(self, transport: BatchTransport, folder: Path, url: str, policy: BatchPolicy | None = None) -> None:
+    def __init__(
+        self, transport: BatchTransport, folder: Path, url: str, policy: BatchPolicy | None = None
+    ) -> None:
         self._transport, self._folder, self._url = transport, folder, url
         self._policy = policy or BatchPolicy()
         self._batches: dict[str, Batch] = {}
@@ -74,7 +76,11 @@ class BatchDesk:
         if batch.ended_at and time.time() - batch.ended_at > _REMEMBERED_S:
             path.unlink(missing_ok=True)
         elif batch.url == self._url:
-            self._batches.update((key, batch) for key in batch.keys if key not in batch.failed and key not in self._batches)
+            self._batches.update(
+                (key, batch)
+                for key in batch.keys
+                if key not in batch.failed and key not in self._batches
+            )
 
     async def ask(self, body: Mapping[str, Any]) -> bytes | Fault:
         """Return the answer to a request: its response's body, or the fault of its line or batch."""
@@ -104,7 +110,11 @@ class BatchDesk:
 
     async def aclose(self) -> None:
         """Stop asking. Batches under way go on at the endpoint, and the next desk finds them."""
-        tasks = [*self._sent, *self._results.values(), *([self._gathering] if self._gathering else [])]
+        tasks = [
+            *self._sent,
+            *self._results.values(),
+            *([self._gathering] if self._gathering else []),
+        ]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -121,7 +131,9 @@ class BatchDesk:
             self._sent.add(task)
             task.add_done_callback(self._sent.discard)
 
-    async def _send_and_wait(self, waiting: Mapping[str, tuple[Mapping[str, Any], asyncio.Future[bytes | Fault]]]) -> None:
+    async def _send_and_wait(
+        self, waiting: Mapping[str, tuple[Mapping[str, Any], asyncio.Future[bytes | Fault]]]
+    ) -> None:
         batch = Batch(name=uuid.uuid4().hex, keys=list(waiting), url=self._url)
         lines: Lines = {}
         try:
@@ -134,16 +146,26 @@ class BatchDesk:
         finally:
             for key, (_, future) in waiting.items():
                 if not future.done():
-                    future.set_result(lines.get(key) or Fault("transient", f"batch {batch.batch_id}: no answer came back", 408))
+                    future.set_result(
+                        lines.get(key)
+                        or Fault("transient", f"batch {batch.batch_id}: no answer came back", 408)
+                    )
 
     async def _make(self, batch: Batch, bodies: Mapping[str, Mapping[str, Any]]) -> Fault | None:
         """Make a batch; return why it could not be made."""
-        rows = ({"custom_id": key, "method": "POST", "url": ENDPOINT, "body": body} for key, body in bodies.items())
-        uploaded = await self._transport.upload(f"{batch.name}.jsonl", b"".join(json_bytes(row) + b"\n" for row in rows))
+        rows = (
+            {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": body}
+            for key, body in bodies.items()
+        )
+        uploaded = await self._transport.upload(
+            f"{batch.name}.jsonl", b"".join(json_bytes(row) + b"\n" for row in rows)
+        )
         if isinstance(uploaded, Fault):
             return uploaded
         batch.file_id = str(read_object(uploaded).get("id", ""))
-        self._keep(batch)  # before the batch is made: were it made and this process killed, its name would find it
+        self._keep(
+            batch
+        )  # before the batch is made: were it made and this process killed, its name would find it
         made = await self._transport.call(
             "/batches",
             {
@@ -160,7 +182,11 @@ class BatchDesk:
         batch.batch_id = str(found.get("id", ""))
         if not batch.batch_id:
             self._path(batch).unlink(missing_ok=True)
-            return made if isinstance(made, Fault) else Fault("transient", "the endpoint named no id of the batch")
+            return (
+                made
+                if isinstance(made, Fault)
+                else Fault("transient", "the endpoint named no id of the batch")
+            )
         self._note(batch, found)
         return None
 
@@ -170,7 +196,11 @@ class BatchDesk:
         while True:
             answer = await self._transport.call(path)
             n_faults += 1
-            if not isinstance(answer, Fault) or answer.kind == "permanent" or n_faults == self._policy.most_faults:
+            if (
+                not isinstance(answer, Fault)
+                or answer.kind == "permanent"
+                or n_faults == self._policy.most_faults
+            ):
                 return answer
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, self._policy.slowest_poll_s)
@@ -194,7 +224,11 @@ class BatchDesk:
     async def _outcome(self, batch: Batch, key: str) -> bytes | Fault | None:
         """Return what a known batch brought for a request; None where it brings nothing, so that it is sent again."""
         outcome = (await self._lines(batch)).get(key)
-        is_again = isinstance(outcome, Fault) and outcome.kind in ("transient", "overload") and key in batch.failed
+        is_again = (
+            isinstance(outcome, Fault)
+            and outcome.kind in ("transient", "overload")
+            and key in batch.failed
+        )
         return None if is_again else outcome
 
     def _forget(self, batch: Batch) -> None:
@@ -223,7 +257,9 @@ class BatchDesk:
         lines = {key: lines.get(key, rest) for key in batch.keys}
         batch.failed = [key for key, line in lines.items() if isinstance(line, Fault)]
         batch.ended_at = time.time()
-        self._batches = {key: b for key, b in self._batches.items() if b is not batch or key not in batch.failed}
+        self._batches = {
+            key: b for key, b in self._batches.items() if b is not batch or key not in batch.failed
+        }
         self._keep(batch)
         return lines
 

@@ -74,7 +74,11 @@ def read_line(row: Mapping[str, Any], refusal: Refusal) -> bytes | Fault:
     response, error = row.get("response"), row.get("error")
     if isinstance(response, dict):
         status, body = int(response.get("status_code") or 0), response.get("body")
-        return json_bytes(body) if 200 <= status < 300 and isinstance(body, dict) else refusal(status, json.dumps(body))
+        return (
+            json_bytes(body)
+            if 200 <= status < 300 and isinstance(body, dict)
+            else refusal(status, json.dumps(body))
+        )
     code = error.get("code", "") if isinstance(error, dict) else ""
     return Fault("transient", f"the batch brought no answer to this request ({code or error})", 408)
 
@@ -84,7 +88,11 @@ def why_without(state: Mapping[str, Any], refusal: Refusal) -> Fault:
     errors = (state.get("errors") or {}).get("data") or ()
     if state.get("status") == "failed" and errors:
         return refusal(400, json.dumps({"error": errors[0]}))
-    return Fault("transient", f"batch {state.get('id')} has {state.get('status')} without an answer to this request", 408)
+    return Fault(
+        "transient",
+        f"batch {state.get('id')} has {state.get('status')} without an answer to this request",
+        408,
+    )
 
 
 def read_object(data: bytes | Fault) -> Mapping[str, Any]:
@@ -100,7 +108,9 @@ def read_object(data: bytes | Fault) -> Mapping[str, Any]:
 
 def describe_batches(endpoints: Iterable[ModelEndpoint]) -> str:
     """Return the state of the batches under way at these endpoints, in a few words; empty where there are none."""
-    places = {(endpoint.batches, endpoint_url(endpoint)) for endpoint in endpoints if endpoint.batches}
+    places = {
+        (endpoint.batches, endpoint_url(endpoint)) for endpoint in endpoints if endpoint.batches
+    }
     under_way = list[Batch]()
     for folder, url in places:
         for path in Path(folder).glob("*.json"):
@@ -112,6 +122,9 @@ def describe_batches(endpoints: Iterable[ModelEndpoint]) -> str:
                 under_way.append(batch)
     if not under_way:
         return ""
-    n_completed, n_requests = sum(batch.n_completed for batch in under_way), sum(len(batch.keys) for batch in under_way)
+    n_completed, n_requests = (
+        sum(batch.n_completed for batch in under_way),
+        sum(len(batch.keys) for batch in under_way),
+    )
     states = ", ".join(sorted({batch.status for batch in under_way}))
     return f"{len(under_way)} batch{'es' * (len(under_way) > 1)} ({states}): {n_completed} of {n_requests} requests answered"

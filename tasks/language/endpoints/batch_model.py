@@ -44,7 +44,9 @@ class BatchModel(OpenAIModel):
         self._folder, self._batches = folder, batches
         self._desk: BatchDesk | None = None
 
-    async def call(self, pool: EndpointPool, path: str, body: dict[str, Any] | None = None) -> bytes | Fault:
+    async def call(
+        self, pool: EndpointPool, path: str, body: dict[str, Any] | None = None
+    ) -> bytes | Fault:
         """Send one request; one for an answer is gathered with others and waits for its batch."""
         if path != "/chat/completions" or body is None:
             return await super().call(pool, path, body)
@@ -52,7 +54,9 @@ class BatchModel(OpenAIModel):
             self._desk = BatchDesk(_Transport(self, pool), self._folder, self.url, self._batches)
         return await self._desk.ask(body)
 
-    async def send(self, pool: EndpointPool, path: str, body: Mapping[str, Any] | None) -> bytes | Fault:
+    async def send(
+        self, pool: EndpointPool, path: str, body: Mapping[str, Any] | None
+    ) -> bytes | Fault:
         """Send one request at once."""
         return await super().call(pool, path, None if body is None else dict(body))
 
@@ -90,11 +94,19 @@ class _Transport:
         kind = {"Content-Type": form.headers["Content-Type"]}
         try:
             async with self._pool.session.post(
-                f"{self._pool.url}/files{self._pool.query}", data=form, headers=kind, allow_redirects=False
+                f"{self._pool.url}/files{self._pool.query}",
+                data=form,
+                headers=kind,
+                allow_redirects=False,
             ) as response:
                 data = await response.read()
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            return Fault("transient", self._model.shown(f"the requests could not be uploaded ({type(error).__name__}: {error})"))
+            return Fault(
+                "transient",
+                self._model.shown(
+                    f"the requests could not be uploaded ({type(error).__name__}: {error})"
+                ),
+            )
         if 200 <= response.status < 300:
             return data
         return self.refusal(response.status, data.decode("utf-8", "replace"), {})

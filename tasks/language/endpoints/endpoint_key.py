@@ -38,5 +38,7 @@ def resolve_key(endpoint: ModelEndpoint, environ: Mapping[str, str] | None = Non
             " Set it, or name another with --key-env (`key_env` in a configuration file)"
         )
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise ConfigError(f"the environment variable {variable} holds characters that no key has (spaces, line ends, non-ASCII)")
+        raise ConfigError(
+            f"the environment variable {variable} holds characters that no key has (spaces, line ends, non-ASCII)"
+        )
     return key

@@ -43,7 +43,9 @@ class BodyTooLarge(Exception):
     """A body beyond `MAX_BODY_BYTES`; the message says so."""
 
     def __init__(self) -> None:
-        super().__init__(f"the answer is larger than {MAX_BODY_BYTES >> 20} MiB, which is the limit")
+        super().__init__(
+            f"the answer is larger than {MAX_BODY_BYTES >> 20} MiB, which is the limit"
+        )
 
 
 @dataclass
@@ -78,14 +80,18 @@ class EndpointPool:
     def __repr__(self) -> str:
         return f"EndpointPool({self.url}, users={self.users})"
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
+    async def post(
+        self, path: str, body: Mapping[str, Any]
+    ) -> tuple[int, Mapping[str, str], bytes]:
         """Send one JSON body: status, headers and bytes of what came back, whatever it is.
 
         Raises:
             BodyTooLarge: see there.
             aiohttp.ClientError, OSError: no connection, or one that broke off.
         """
-        async with self.session.post(self.url + path + self.query, data=json_bytes(body), allow_redirects=False) as response:
+        async with self.session.post(
+            self.url + path + self.query, data=json_bytes(body), allow_redirects=False
+        ) as response:
             return response.status, response.headers, await _bounded(response)
 
     async def get(self, path: str) -> tuple[int, Mapping[str, str], bytes]:
@@ -119,7 +125,9 @@ class EndpointPool:
                 self.refusal = fault
         self.abandoned()
 
-    def count(self, ticket: int, *, kind: str = "", text: str = "", status: int | None = None) -> None:
+    def count(
+        self, ticket: int, *, kind: str = "", text: str = "", status: int | None = None
+    ) -> None:
         """Tell limit and watch how a request ended.
 
         Args:
@@ -159,7 +167,9 @@ async def _bounded(response: "ClientResponse") -> bytes:
 
 
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
-_POOLS: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, EndpointPool]] = weakref.WeakKeyDictionary()
+_POOLS: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, EndpointPool]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 def join_pool(
@@ -190,9 +200,13 @@ def join_pool(
         session = _session(url, key, ca_file, headers, concurrency=concurrency, connect_s=connect_s)
         beside = [pool for pool in pools.values() if pool.account == account]
         limit = beside[0].limit if beside else AdaptiveLimit(concurrency)
-        watch = next((pool.watch for pool in beside if pool.watch.policy == outage), None) or OutageWatch(url, outage)
+        watch = next(
+            (pool.watch for pool in beside if pool.watch.policy == outage), None
+        ) or OutageWatch(url, outage)
         behind = f"?{urlencode(query)}" if query else ""
-        pool = EndpointPool(session, url.rstrip("/"), limit, watch, account, concurrency, query=behind)
+        pool = EndpointPool(
+            session, url.rstrip("/"), limit, watch, account, concurrency, query=behind
+        )
         pool.has_key = key is not None or bool(headers)
         pools[name] = pool
         _agree(account, pools)
@@ -217,13 +231,21 @@ def is_loopback(url: str) -> bool:
 
 
 def _session(
-    url: str, key: str | None, ca_file: str | None, extra: Mapping[str, str], *, concurrency: int, connect_s: float
+    url: str,
+    key: str | None,
+    ca_file: str | None,
+    extra: Mapping[str, str],
+    *,
+    concurrency: int,
+    connect_s: float,
 ) -> "ClientSession":
     """The session of all requests: it has the SDK's own authorization, and keeps no cookies of a server."""
     import aiohttp
 
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=concurrency, keepalive_timeout=_KEEP_ALIVE_S, ssl=_trusted(ca_file)),
+        connector=aiohttp.TCPConnector(
+            limit=concurrency, keepalive_timeout=_KEEP_ALIVE_S, ssl=_trusted(ca_file)
+        ),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_s),
         headers={
             "Accept": "application/json",
@@ -248,7 +270,9 @@ def _trusted(ca_file: str | None) -> ssl.SSLContext:
         try:
             context.load_verify_locations(ca_file)
         except OSError as error:  # an ssl.SSLError is one
-            raise ConfigError(f"--ca-file {ca_file}: {error.strerror or error}. Give a PEM file of certificates") from None
+            raise ConfigError(
+                f"--ca-file {ca_file}: {error.strerror or error}. Give a PEM file of certificates"
+            ) from None
     return context
 
 

@@ -12,7 +12,15 @@ from tasks.language.endpoints.endpoint_key import key_variable
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SET_BY_PARLEY = frozenset(
     {
-        *("accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type", "expect"),
+        *(
+            "accept",
+            "accept-encoding",
+            "connection",
+            "content-encoding",
+            "content-length",
+            "content-type",
+            "expect",
+        ),
         *("host", "te", "trailer", "transfer-encoding", "upgrade"),
     }
 )
@@ -29,11 +37,17 @@ def check_headers(headers: Mapping[str, str]) -> None:
     known: dict[str, str] = {}
     for name, variable in headers.items():
         if not _NAME.fullmatch(name):
-            raise ConfigError(f"header {plain_line(name, 40)!r} is not the name of a header; write NAME=ENV_VARIABLE")
+            raise ConfigError(
+                f"header {plain_line(name, 40)!r} is not the name of a header; write NAME=ENV_VARIABLE"
+            )
         if name.lower() in _SET_BY_PARLEY:
-            raise ConfigError(f"header {name!r} is set by Parley, or by its connections: leave it out")
+            raise ConfigError(
+                f"header {name!r} is set by Parley, or by its connections: leave it out"
+            )
         if (twin := known.setdefault(name.lower(), name)) != name:
-            raise ConfigError(f"headers {twin!r} and {name!r} are one, since case does not count: leave one of them out")
+            raise ConfigError(
+                f"headers {twin!r} and {name!r} are one, since case does not count: leave one of them out"
+            )
         if not (variable.isascii() and variable.isidentifier()):
             raise ConfigError(
                 f"header {name!r}: its value is not the name of a variable (and is not shown, in case it is the secret itself)."
@@ -41,7 +55,9 @@ def check_headers(headers: Mapping[str, str]) -> None:
             )
 
 
-def resolve_headers(endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+def resolve_headers(
+    endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Header -> its value, read where it is used.
 
     Raises:
@@ -57,7 +73,9 @@ def resolve_headers(endpoint: ModelEndpoint, environ: Mapping[str, str] | None =
                 f" --header {name}=ENV_VARIABLE (`headers` in a configuration file)"
             )
         if not (value.isascii() and value.isprintable()):
-            raise ConfigError(f"the environment variable {variable} (header {name!r}) holds characters that no header has")
+            raise ConfigError(
+                f"the environment variable {variable} (header {name!r}) holds characters that no header has"
+            )
         found[name] = value
     return found
 
@@ -73,7 +91,12 @@ def secrets_of(key: str | None, headers: Mapping[str, str]) -> tuple[str, ...]:
 
     The last word counts since an endpoint may repeat the key of `Bearer KEY` alone.
     """
-    values = {word for value in headers.values() for word in (value, value.split()[-1]) if len(word) >= _SHORTEST_SECRET}
+    values = {
+        word
+        for value in headers.values()
+        for word in (value, value.split()[-1])
+        if len(word) >= _SHORTEST_SECRET
+    }
     return tuple(sorted(values | ({key} if key else set()), key=lambda text: (-len(text), text)))
 
 

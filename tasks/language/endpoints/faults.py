@@ -26,7 +26,9 @@ _NO_SUCH_MODEL = re.compile(
     r"|model\b.{0,120}\b(?:not exist|not found|is not (?:a )?(?:valid|available))",
     re.IGNORECASE | re.DOTALL,
 )
-_NO_CREDIT = re.compile(r"insufficient_quota|insufficient (?:balance|credits)|billing_hard_limit", re.IGNORECASE)
+_NO_CREDIT = re.compile(
+    r"insufficient_quota|insufficient (?:balance|credits)|billing_hard_limit", re.IGNORECASE
+)
 _NO_TOOLS = re.compile(
     r"\btools?\b.{0,80}(?:not (?:supported|enabled|available|permitted)|unsupported|unrecognized|unexpected|requires)"
     r"|(?:not support|unsupported|unrecognized|unknown|extra|supports?) .{0,60}\b(?:tools?|tool[_ ](?:use|calls?|choice))\b",
@@ -68,13 +70,25 @@ class Fault:
     """Whether the endpoint may charge for it: it answered with content, or broke off after the request was sent."""
 
 
-def read_fault(status: int, text: str, headers: Mapping[str, str], sent: Mapping[str, Any], now: datetime | None = None) -> Fault:
+def read_fault(
+    status: int,
+    text: str,
+    headers: Mapping[str, str],
+    sent: Mapping[str, Any],
+    now: datetime | None = None,
+) -> Fault:
     """Classify an error response. `sent` is the request's body."""
     fault = _read_fault(status, text, headers, sent, now)
     return replace(fault, is_paid=True) if status in _GATEWAY_GAVE_UP else fault
 
 
-def _read_fault(status: int, text: str, headers: Mapping[str, str], sent: Mapping[str, Any], now: datetime | None) -> Fault:
+def _read_fault(
+    status: int,
+    text: str,
+    headers: Mapping[str, str],
+    sent: Mapping[str, Any],
+    now: datetime | None,
+) -> Fault:
     said = f"HTTP {status}: {shortened(error_message(text))}"
     text = text.replace('\\"', '"')  # quotes of a message within JSON
     if "tools" in sent and status in (400, 404, 422, 500, 501) and _NO_TOOLS.search(text):
@@ -85,14 +99,21 @@ def _read_fault(status: int, text: str, headers: Mapping[str, str], sent: Mappin
         return Fault("merged_messages", said, status)
     if status in (408, 409, 425, 429) or status >= 500:
         if _NO_CREDIT.search(text):
-            return Fault("permanent", said, status, remedy="The account has no credit left: add some, or use another key")
+            return Fault(
+                "permanent",
+                said,
+                status,
+                remedy="The account has no credit left: add some, or use another key",
+            )
         kind = "transient" if status in (409, 425) else "overload"
         return Fault(kind, said, status, retry_after_s(headers, now))
     if status in (400, 413, 422):
         return _refused(status, text, said, sent)
     if status in (403, 451) and find_words("refused", text):
         return Fault("content_filter", said, status)
-    return Fault("permanent", said, status, remedy=_REMEDIES.get(status, "See the endpoint's message"))
+    return Fault(
+        "permanent", said, status, remedy=_REMEDIES.get(status, "See the endpoint's message")
+    )
 
 
 def _refused(status: int, text: str, said: str, sent: Mapping[str, Any]) -> Fault:
@@ -104,7 +125,12 @@ def _refused(status: int, text: str, said: str, sent: Mapping[str, Any]) -> Faul
         size = _CONTEXT_SIZE.search(text)
         asked = sent.get("max_tokens", sent.get("max_completion_tokens"))
         if size and asked and asked >= int(size.group(1)):
-            return Fault("permanent", said, status, remedy=f"max_tokens={asked} alone fills the model's context: lower it")
+            return Fault(
+                "permanent",
+                said,
+                status,
+                remedy=f"max_tokens={asked} alone fills the model's context: lower it",
+            )
         return Fault("context_length", said, status)
     if find_words("refused", text):
         return Fault("content_filter", said, status)
@@ -151,7 +177,9 @@ def error_message(text: str) -> str:
         return text
     for _ in range(3):
         if isinstance(body, dict):
-            body = next((body[name] for name in ("error", "message", "detail") if body.get(name)), body)
+            body = next(
+                (body[name] for name in ("error", "message", "detail") if body.get(name)), body
+            )
     return body if isinstance(body, str) else text
 
 
@@ -191,8 +219,12 @@ def without_answer(error: BaseException, limit_s: float, shown: Callable[[str], 
     while (inner := causes[-1].__cause__ or causes[-1].__context__) is not None:
         causes.append(inner)
     if any(isinstance(cause, TimeoutError) for cause in causes):
-        return Fault("overload", f"no answer in time (limit {limit_s:g} s)", is_sent=is_sent, is_paid=is_sent)
-    untrusted = next((cause for cause in reversed(causes) if isinstance(cause, SSLCertVerificationError)), None)
+        return Fault(
+            "overload", f"no answer in time (limit {limit_s:g} s)", is_sent=is_sent, is_paid=is_sent
+        )
+    untrusted = next(
+        (cause for cause in reversed(causes) if isinstance(cause, SSLCertVerificationError)), None
+    )
     if untrusted is not None:
         return Fault(
             "permanent",
@@ -201,4 +233,9 @@ def without_answer(error: BaseException, limit_s: float, shown: Callable[[str], 
             is_sent=False,
         )
     said = f"{type(causes[-1]).__name__}: {causes[-1]}".removesuffix(": ")
-    return Fault("transient", f"no connection, or one that broke off ({shown(said)})", is_sent=is_sent, is_paid=is_sent)
+    return Fault(
+        "transient",
+        f"no connection, or one that broke off ({shown(said)})",
+        is_sent=is_sent,
+        is_paid=is_sent,
+    )

@@ -19,8 +19,15 @@ def merged(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         if role == "assistant" and not message["content"].strip() and not message.get("tool_calls"):
             continue
         last = joined[-1] if joined else None
-        if last is not None and last["role"] == role and role != "tool" and not {*last, *message} & {"tool_calls"}:
-            last["content"] = _JOINED.join(text for text in (last["content"], message["content"]) if text)
+        if (
+            last is not None
+            and last["role"] == role
+            and role != "tool"
+            and not {*last, *message} & {"tool_calls"}
+        ):
+            last["content"] = _JOINED.join(
+                text for text in (last["content"], message["content"]) if text
+            )
         else:
             joined.append({**message, "role": role})
     return joined

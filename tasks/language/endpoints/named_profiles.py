@@ -21,7 +21,10 @@ _FOUND_OUT = "thoughts"
 
 def profile_names(home: Path) -> Mapping[str, str]:
     """Return name -> text of every known profile. A user's file comes before one of Parley's with the same name."""
-    own = {Path(entry.name).stem: entry for entry in files("tasks.language.endpoints").joinpath(FOLDER).iterdir()}
+    own = {
+        Path(entry.name).stem: entry
+        for entry in files("tasks.language.endpoints").joinpath(FOLDER).iterdir()
+    }
     added = {path.stem: path for path in sorted((home / FOLDER).glob("*.yaml"))}
     return {name: entry.read_text(encoding="utf-8") for name, entry in {**own, **added}.items()}
 
@@ -41,7 +44,9 @@ def load_profile(choice: str, home: Path) -> tuple[EndpointProfile, str]:
         try:
             name, text = path.stem, path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"profile {plain_line(choice)!r}: the file cannot be read ({error})") from None
+            raise ConfigError(
+                f"profile {plain_line(choice)!r}: the file cannot be read ({error})"
+            ) from None
     else:
         known = profile_names(home)
         if choice not in known:
@@ -49,7 +54,9 @@ def load_profile(choice: str, home: Path) -> tuple[EndpointProfile, str]:
             raise UnknownName("profile", choice, sorted(known), remedy)
         name, text = choice, known[choice]
     profile = read_profile(text, choice)
-    stated = profile.model_dump(mode="json", exclude_defaults=True)  # a field that comes later moves no id
+    stated = profile.model_dump(
+        mode="json", exclude_defaults=True
+    )  # a field that comes later moves no id
     return profile, f"{name} {content_id(stated)[:12]}"
 
 
@@ -75,4 +82,6 @@ def read_profile(text: str, place: str) -> EndpointProfile:
         said = " ".join(str(error).split())
     else:
         return profile.model_copy(update={"refused": tuple(sorted(set(profile.refused)))})
-    raise ConfigError(f"profile {plain_line(place)!r}: {plain_line(said)}. Its fields: {', '.join(fields)}")
+    raise ConfigError(
+        f"profile {plain_line(place)!r}: {plain_line(said)}. Its fields: {', '.join(fields)}"
+    )

@@ -85,7 +85,9 @@ class OpenAIModel:
         return f"OpenAIModel({self.identity.label} at {self.url})"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(f"{self!r} holds a key and connections: send identity and endpoint, and call open_model where it is used")
+        raise TypeError(
+            f"{self!r} holds a key and connections: send identity and endpoint, and call open_model where it is used"
+        )
 
     def pool(self) -> EndpointPool:
         """The endpoint's client and limit on the running loop; joined at the first call."""
@@ -123,17 +125,28 @@ class OpenAIModel:
         def ask(pool: EndpointPool) -> Awaitable[Answer | Fault]:
             nonlocal as_text, profile
             profile = self.profile(pool)
-            as_text = bool(request.tools) and (request.sampling.tools_as_text or not profile.takes_tools)
+            as_text = bool(request.tools) and (
+                request.sampling.tools_as_text or not profile.takes_tools
+            )
             sent = with_tools_as_text(request) if as_text else request
             return self.ask(pool, request_body(self._name, sent, profile))
 
         outcome, elapsed_s, n_sent = await self.asked(ask, is_repeated=is_repeated)
         adapted = profile.adaptations
         if isinstance(outcome, Fault):
-            return Completion(content="", finish_reason=outcome.kind, latency_s=elapsed_s, n_calls=n_sent, adapted=adapted)
+            return Completion(
+                content="",
+                finish_reason=outcome.kind,
+                latency_s=elapsed_s,
+                n_calls=n_sent,
+                adapted=adapted,
+            )
         thought = _thought_of(outcome, request, profile)
         self._note_thoughts(outcome, thought)
-        return replace(_completion(outcome, thought, request, elapsed_s, n_sent, as_text=as_text), adapted=adapted)
+        return replace(
+            _completion(outcome, thought, request, elapsed_s, n_sent, as_text=as_text),
+            adapted=adapted,
+        )
 
     @property
     def found_profile(self) -> EndpointProfile:
@@ -144,7 +157,9 @@ class OpenAIModel:
         """Remember where an answer's thoughts were."""
         pool = self.pool()
         known = self.profile(pool)
-        found = known.thinking(answer.reasoning_place, "tags" if thought.reasoning or thought.is_cut_off else "")
+        found = known.thinking(
+            answer.reasoning_place, "tags" if thought.reasoning or thought.is_cut_off else ""
+        )
         if found != known:
             pool.profiles[self._name, self._first_profile] = found
 
@@ -181,12 +196,17 @@ class OpenAIModel:
                 raise self.unavailable(pool.refusal, tries, n_sent)
             if pool.watch.is_down:
                 waited_s = await self._outlast(pool.watch, tries, n_sent, own_fault)
-                started_s, last_try = started_s and started_s + waited_s, tries + self._policy.max_tries
+                started_s, last_try = (
+                    started_s and started_s + waited_s,
+                    tries + self._policy.max_tries,
+                )
             is_under_way = False
             try:
                 ticket = await pool.limit.acquire(again=tries > 0)
                 try:
-                    if pool.refusal is not None or (pool.watch.is_down and not pool.watch.is_probe()):
+                    if pool.refusal is not None or (
+                        pool.watch.is_down and not pool.watch.is_probe()
+                    ):
                         continue
                     started_s, tries = started_s or time.monotonic(), tries + 1
                     is_under_way = True
@@ -194,7 +214,9 @@ class OpenAIModel:
                     is_under_way = False
                     n_sent += not isinstance(outcome, Fault) or outcome.is_sent
                     if isinstance(outcome, Fault):
-                        pool.count(ticket, kind=outcome.kind, text=outcome.text, status=outcome.status)
+                        pool.count(
+                            ticket, kind=outcome.kind, text=outcome.text, status=outcome.status
+                        )
                     else:
                         pool.count(ticket)
                 finally:
@@ -206,7 +228,9 @@ class OpenAIModel:
                 if is_under_way:  # cancelled: the endpoint may be at work on it
                     self._on_send(Send(is_repeated or tries > 1, is_paid=True))
                 raise
-            self._on_send(Send(is_repeated or tries > 1, not isinstance(outcome, Fault) or outcome.is_paid))
+            self._on_send(
+                Send(is_repeated or tries > 1, not isinstance(outcome, Fault) or outcome.is_paid)
+            )
             elapsed_s = time.monotonic() - started_s
             if not isinstance(outcome, Fault):
                 if (imposture := self._imposture(outcome)) is None:
@@ -252,7 +276,9 @@ class OpenAIModel:
         except MalformedAnswer as error:
             return Fault("transient", self.shown(str(error)), 200, is_paid=True)
 
-    async def call(self, pool: EndpointPool, path: str, body: dict[str, Any] | None = None) -> bytes | Fault:
+    async def call(
+        self, pool: EndpointPool, path: str, body: dict[str, Any] | None = None
+    ) -> bytes | Fault:
         """One request: POST with a body, else GET.
 
         Every way of failing becomes a Fault here, so that no exception carries request or key any further.
@@ -261,27 +287,42 @@ class OpenAIModel:
 
         try:
             async with asyncio.timeout(self._policy.timeout_s):
-                status, headers, data = await (pool.get(path) if body is None else pool.post(path, body))
+                status, headers, data = await (
+                    pool.get(path) if body is None else pool.post(path, body)
+                )
         except BodyTooLarge as error:
             return Fault("transient", str(error), 200, is_paid=True)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             return without_answer(error, self._policy.timeout_s, self.shown)
-        return data if 200 <= status < 300 else self._refusal(status, data.decode("utf-8", "replace"), headers, body or {})
+        return (
+            data
+            if 200 <= status < 300
+            else self._refusal(status, data.decode("utf-8", "replace"), headers, body or {})
+        )
 
-    def _refusal(self, status: int, text: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> Fault:
+    def _refusal(
+        self, status: int, text: str, headers: Mapping[str, str], body: Mapping[str, Any]
+    ) -> Fault:
         fault = read_fault(status, self.redacted(text), headers, body)
         return replace(fault, text=self.redacted(fault.text))
 
     def _without_key(self, answer: Answer) -> Answer:
         """The answer without our key: a gateway may write it into an answer, which journal and tables keep."""
-        calls = tuple(call.model_copy(update={name: self.redacted(text) for name, text in call}) for call in answer.calls)
+        calls = tuple(
+            call.model_copy(update={name: self.redacted(text) for name, text in call})
+            for call in answer.calls
+        )
         texts = {
             "content": answer.content,
             "reasoning": answer.reasoning,
             "finish_reason": answer.finish_reason,
             "served_model": answer.served_model,
         }
-        echoed = {name: clean for name, text in texts.items() if text and (clean := self.redacted(text)) != text}
+        echoed = {
+            name: clean
+            for name, text in texts.items()
+            if text and (clean := self.redacted(text)) != text
+        }
         return replace(answer, calls=calls, **echoed) if echoed or calls else answer
 
     def redacted(self, text: str) -> str:
@@ -295,7 +336,11 @@ class OpenAIModel:
     def _imposture(self, answer: Served) -> Fault | None:
         """The fault of an answer by another model. A retry may help if the right model answered before (a gateway's fallback)."""
         served = answer.served_model
-        if served is None or not self._policy.check_served_model or is_plausible_name(self._name, served):
+        if (
+            served is None
+            or not self._policy.check_served_model
+            or is_plausible_name(self._name, served)
+        ):
             self._has_served = True
             return None
         return Fault(
@@ -308,7 +353,9 @@ class OpenAIModel:
     def _wait_s(self, fault: Fault, tries: int) -> float:
         policy = self._policy
         if fault.retry_after_s is not None:
-            return min(fault.retry_after_s, policy.max_retry_after_s) + random.uniform(0, policy.backoff_s)
+            return min(fault.retry_after_s, policy.max_retry_after_s) + random.uniform(
+                0, policy.backoff_s
+            )
         return random.uniform(0, min(policy.max_backoff_s, policy.backoff_s * 2 ** (tries - 1)))
 
     def unavailable(self, fault: Fault, tries: int, n_sent: int | None = None) -> ModelUnavailable:
@@ -318,10 +365,18 @@ class OpenAIModel:
             n_sent: requests among the tries that may have reached the endpoint; all where None.
         """
         after = "" if tries <= 1 else f" ({tries} tries)"
-        remedy = fault.remedy or _REMEDIES.get(fault.kind) or "Is the server running and reachable, and the address right?"
+        remedy = (
+            fault.remedy
+            or _REMEDIES.get(fault.kind)
+            or "Is the server running and reachable, and the address right?"
+        )
         if fault.status in (401, 403):
             unnamed = "name its variable with --key-env (`key_env` in a configuration file)"
-            remedy += f": check the variable {self._key_variable}" if self._key_variable else f": {unnamed}"
+            remedy += (
+                f": check the variable {self._key_variable}"
+                if self._key_variable
+                else f": {unnamed}"
+            )
         return ModelUnavailable(
             f"model {self.identity.name!r} at {self.url}: {fault.text}{after}. {remedy}",
             permanent=fault.kind in ("permanent", "merged_messages"),
@@ -339,10 +394,20 @@ def _thought_of(answer: Answer, request: ChatRequest, profile: EndpointProfile) 
 
 
 def _completion(
-    answer: Answer, thought: Thought, request: ChatRequest, latency_s: float, n_calls: int, *, as_text: bool
+    answer: Answer,
+    thought: Thought,
+    request: ChatRequest,
+    latency_s: float,
+    n_calls: int,
+    *,
+    as_text: bool,
 ) -> Completion:
-    content, calls = calls_in(thought.answer, request.tools) if as_text else (thought.answer, answer.calls)
-    is_cut_off = thought.is_cut_off or (answer.finish_reason == "length" and not content and not calls)
+    content, calls = (
+        calls_in(thought.answer, request.tools) if as_text else (thought.answer, answer.calls)
+    )
+    is_cut_off = thought.is_cut_off or (
+        answer.finish_reason == "length" and not content and not calls
+    )
     return Completion(
         content=content,
         finish_reason=CUT_OFF if is_cut_off else answer.finish_reason,

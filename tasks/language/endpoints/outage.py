@@ -49,7 +49,9 @@ class OutageWatch:
     def answered(self) -> None:
         """A sign of life: any answer, a refusal of this very request, or a plea to come later (429)."""
         if self.is_down:
-            LOG.warning("endpoint %s answers again after %.0f s", self._url, _now_s() - self._since_s)
+            LOG.warning(
+                "endpoint %s answers again after %.0f s", self._url, _now_s() - self._since_s
+            )
         self.is_down = self.is_suspect = self._has_given_up = self._is_probe_due = False
         self.n_faults, self._probe = 0, None
         self._askers.clear()
@@ -71,7 +73,9 @@ class OutageWatch:
                 self._probe = None
                 self._arm_probe()
             return
-        self.is_suspect = self.n_faults >= self.policy.faults and (not has_status or len(self._askers) >= _SEVERAL_REQUESTS)
+        self.is_suspect = self.n_faults >= self.policy.faults and (
+            not has_status or len(self._askers) >= _SEVERAL_REQUESTS
+        )
         if self.is_suspect and _now_s() - self._since_s >= self.policy.silence_s:
             self._begin()
 
@@ -129,11 +133,15 @@ class OutageWatch:
             "endpoint %s does not answer since %s (%s): waiting up to %g s for it",
             self._url, self._since, self._last_fault, self.policy.patience_s,
         )  # fmt: skip
-        self._timers["patience"] = asyncio.get_running_loop().call_later(self.policy.patience_s, self._give_up)
+        self._timers["patience"] = asyncio.get_running_loop().call_later(
+            self.policy.patience_s, self._give_up
+        )
         self._arm_probe()
 
     def _arm_probe(self) -> None:
-        self._timers["probe"] = asyncio.get_running_loop().call_later(self._pause_s, self._release_one)
+        self._timers["probe"] = asyncio.get_running_loop().call_later(
+            self._pause_s, self._release_one
+        )
         self._pause_s = min(2 * self._pause_s, self.policy.max_pause_s)
 
     def _release_one(self) -> None:
@@ -146,7 +154,11 @@ class OutageWatch:
 
     def _give_up(self) -> None:
         self._has_given_up = True
-        LOG.warning("endpoint %s did not come back within %g s: its episodes stay owed", self._url, self.policy.patience_s)
+        LOG.warning(
+            "endpoint %s did not come back within %g s: its episodes stay owed",
+            self._url,
+            self.policy.patience_s,
+        )
         self._wake_all()
 
     def _wake_all(self) -> None:

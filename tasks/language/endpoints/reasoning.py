@@ -16,7 +16,9 @@ _QUOTES = frozenset("'\"`")
 _CHANNEL_MARK = re.compile(r"<\|channel\|>|^\s*analysis(?=.*?assistantfinal)", re.DOTALL)
 _FINAL = re.compile(r"<\|channel\|>\s*final[^<]*<\|message\|>|assistantfinal", re.DOTALL)
 _END_OF_FINAL = re.compile(r"<\|(?:return|end|start|call)\|>")
-_MARK = re.compile(r"<\|(?:channel|start)\|>\s*\w*|<\|(?:message|end|return|call|constrain)\|>|^\s*analysis")
+_MARK = re.compile(
+    r"<\|(?:channel|start)\|>\s*\w*|<\|(?:message|end|return|call|constrain)\|>|^\s*analysis"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,11 @@ def known_tags() -> Mapping[str, tuple[str, str]]:
     """Name -> (how a thought begins, how it ends). The file is read at the first answer with a mark."""
     import yaml
 
-    text = files("tasks.language.endpoints").joinpath("reasoning_tags.yaml").read_text(encoding="utf-8")
+    text = (
+        files("tasks.language.endpoints")
+        .joinpath("reasoning_tags.yaml")
+        .read_text(encoding="utf-8")
+    )
     return {name: (begin, end) for name, (begin, end) in yaml.safe_load(text).items()}
 
 
@@ -69,7 +75,11 @@ def without_reasoning(content: str, choice: str = AUTO) -> Thought:
     if CHANNEL in names and _CHANNEL_MARK.search(content):
         return _final_channel(content)
     known = known_tags()
-    tags = [known[name] for name in names if name in known and any(mark in content for mark in known[name])]
+    tags = [
+        known[name]
+        for name in names
+        if name in known and any(mark in content for mark in known[name])
+    ]
     return _without_blocks(content, tags) if tags else Thought(content)
 
 
@@ -79,7 +89,9 @@ def _final_channel(content: str) -> Thought:
         return Thought("", _MARK.sub("", content).strip(), is_cut_off=True)
     answer = content[final.end() :]
     end = _END_OF_FINAL.search(answer)
-    return Thought(answer[: end.start()] if end else answer, _MARK.sub("", content[: final.start()]).strip())
+    return Thought(
+        answer[: end.start()] if end else answer, _MARK.sub("", content[: final.start()]).strip()
+    )
 
 
 def _without_blocks(content: str, tags: Sequence[tuple[str, str]]) -> Thought:
@@ -106,13 +118,21 @@ def _without_blocks(content: str, tags: Sequence[tuple[str, str]]) -> Thought:
 def _next_beginning(text: str, marks: Sequence[str], before: str) -> tuple[int, str] | None:
     """Return the place and the text of the first mark that is not in a fenced block."""
     found = sorted((at, mark) for mark in marks for at in _places(text, mark))
-    return next(((at, mark) for at, mark in found if len(_FENCE.findall(before + text[:at])) % 2 == 0), None)
+    return next(
+        ((at, mark) for at, mark in found if len(_FENCE.findall(before + text[:at])) % 2 == 0), None
+    )
 
 
 def _places(text: str, mark: str) -> list[int]:
     """Return where a mark stands outside of quotes."""
     places = (match.start() for match in re.finditer(re.escape(mark), text))
-    return [at for at in places if not (text[at - 1 : at] in _QUOTES and text[at + len(mark) : at + len(mark) + 1] in _QUOTES)]
+    return [
+        at
+        for at in places
+        if not (
+            text[at - 1 : at] in _QUOTES and text[at + len(mark) : at + len(mark) + 1] in _QUOTES
+        )
+    ]
 
 
 def _after_blank_lines(text: str) -> str:

@@ -47,13 +47,17 @@ def check_request_fields(fields: Mapping[str, Any]) -> RequestFields:
     found: dict[str, str] = {}
     for name, value in fields.items():
         if not name or not is_plain_name(name) or any(mark in name for mark in " =\"'"):
-            raise ConfigError(f"request field {plain_line(name, 40)!r} is not the name of a field; write NAME=JSON")
+            raise ConfigError(
+                f"request field {plain_line(name, 40)!r} is not the name of a field; write NAME=JSON"
+            )
         if name in SET_BY_PARLEY:
             raise ConfigError(f"request field {name!r} is set by Parley: {SET_BY_PARLEY[name]}")
         try:
             text = canonical_json(value)
         except (TypeError, ValueError) as error:
-            raise ConfigError(f"request field {name!r}: {plain_line(str(error))}. Give a value that JSON has") from None
+            raise ConfigError(
+                f"request field {name!r}: {plain_line(str(error))}. Give a value that JSON has"
+            ) from None
         secret = name if looks_secret(name) and name not in _NO_SECRETS else secret_in(text)
         if secret is not None:
             raise ConfigError(

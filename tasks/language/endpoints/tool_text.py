@@ -14,7 +14,10 @@ from schemas.episode import ToolCall
 from tasks.language.chat_model import UNREADABLE, ChatRequest, Message, ToolSpec
 from tasks.language.prompt import fill, load_prompt
 
-_OPENING = re.compile(r"^[ \t]*(?P<fence>```|~~~)[ \t]*(?P<tag>tool_calls?|json)?[ \t]*\r?\n", re.IGNORECASE | re.MULTILINE)
+_OPENING = re.compile(
+    r"^[ \t]*(?P<fence>```|~~~)[ \t]*(?P<tag>tool_calls?|json)?[ \t]*\r?\n",
+    re.IGNORECASE | re.MULTILINE,
+)
 _BETWEEN = re.compile(r"[\s,]*")
 _CLOSING = re.compile(r"\s*(?:```|~~~)[ \t]*(?:\r?\n|\Z)")
 _NAMES, _ARGUMENTS = ("name", "tool", "function"), ("arguments", "parameters", "args", "input")
@@ -24,7 +27,10 @@ _LENIENT = json.JSONDecoder(strict=False)
 
 def with_tools_as_text(request: ChatRequest) -> ChatRequest:
     """The same request without tools: its messages tell of them, and of calls and results so far."""
-    told = fill(load_prompt("tasks.language", "tools_as_text"), tools="\n".join(map(_described, request.tools)))
+    told = fill(
+        load_prompt("tasks.language", "tools_as_text"),
+        tools="\n".join(map(_described, request.tools)),
+    )
     first, *rest = request.messages
     if first.role is Role.SYSTEM:
         system = Message(Role.SYSTEM, f"{first.content}\n\n{told}")
@@ -59,7 +65,10 @@ def _as_text(messages: list[Message]) -> Iterator[Message]:
 
 
 def _with_block(message: Message) -> str:
-    calls = ", ".join(f'{{"name": {json.dumps(c.name)}, "arguments": {_object_text(c.arguments)}}}' for c in message.calls)
+    calls = ", ".join(
+        f'{{"name": {json.dumps(c.name)}, "arguments": {_object_text(c.arguments)}}}'
+        for c in message.calls
+    )
     block = f"```tool_calls\n[{calls}]\n```"
     return f"{message.content}\n\n{block}" if message.content else block
 
@@ -82,7 +91,9 @@ def calls_in(content: str, tools: tuple[ToolSpec, ...]) -> tuple[str, tuple[Tool
     while (opening := _OPENING.search(content, at)) is not None:
         is_marked = (opening["tag"] or "").lower().startswith("tool_call")
         values, end = _values(content, opening.end())
-        asked = [call for value in values for call in _calls(value) if is_marked or call[0] in known]
+        asked = [
+            call for value in values for call in _calls(value) if is_marked or call[0] in known
+        ]
         if is_marked and not asked:
             end = _end_of_block(content, opening.end())
             asked = [(UNREADABLE, content[opening.end() : end].strip("`~ \r\n"))]
@@ -90,7 +101,10 @@ def calls_in(content: str, tools: tuple[ToolSpec, ...]) -> tuple[str, tuple[Tool
         at = end if asked else opening.end()
         found += asked
     said = text + content[at:]
-    calls = (ToolCall(call_id=f"call_{n}", name=name, arguments=arguments) for n, (name, arguments) in enumerate(found))
+    calls = (
+        ToolCall(call_id=f"call_{n}", name=name, arguments=arguments)
+        for n, (name, arguments) in enumerate(found)
+    )
     return said.strip() if found else said, tuple(calls)
 
 
@@ -113,7 +127,9 @@ def _match_end(pattern: re.Pattern[str], content: str, at: int) -> int:
 
 
 def _end_of_block(content: str, start: int) -> int:
-    closing = re.compile(r"^[ \t]*(?:```|~~~)[ \t]*(?:\r?\n|\Z)", re.MULTILINE).search(content, start)
+    closing = re.compile(r"^[ \t]*(?:```|~~~)[ \t]*(?:\r?\n|\Z)", re.MULTILINE).search(
+        content, start
+    )
     return closing.end() if closing else len(content)
 
 

@@ -16,7 +16,10 @@ def vendor_words() -> Mapping[str, Mapping[str, tuple[re.Pattern[str], ...]]]:
     text = files("tasks.language.endpoints").joinpath(WORDS_FILE).read_text(encoding="utf-8")
     kinds: dict[str, dict[str, list[str]]] = yaml.safe_load(text)
     return {
-        kind: {vendor: tuple(re.compile(one, re.IGNORECASE | re.DOTALL) for one in patterns) for vendor, patterns in by.items()}
+        kind: {
+            vendor: tuple(re.compile(one, re.IGNORECASE | re.DOTALL) for one in patterns)
+            for vendor, patterns in by.items()
+        }
         for kind, by in kinds.items()
     }
 

@@ -26,7 +26,9 @@ def json_bytes(body: Mapping[str, Any]) -> bytes:
         return json.dumps(body).encode()
 
 
-def request_body(model: str, request: ChatRequest, profile: EndpointProfile = _NATIVE) -> dict[str, Any]:
+def request_body(
+    model: str, request: ChatRequest, profile: EndpointProfile = _NATIVE
+) -> dict[str, Any]:
     """Body of POST /chat/completions, in the form that the endpoint's profile describes.
 
     A greedy request has no `top_p`, and no value of 1.0 is sent where the temperature is the endpoint's own: it would change
@@ -34,7 +36,10 @@ def request_body(model: str, request: ChatRequest, profile: EndpointProfile = _N
     """
     sampling = request.sampling
     messages = [_message(m) for m in request.messages]
-    body: dict[str, Any] = {"model": model, "messages": merged(messages) if profile.messages == "merged" else messages}
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": merged(messages) if profile.messages == "merged" else messages,
+    }
     if sampling.temperature is not None:
         body["temperature"] = sampling.temperature
     if sampling.top_p != 1 or sampling.temperature:
@@ -48,7 +53,14 @@ def request_body(model: str, request: ChatRequest, profile: EndpointProfile = _N
         body.pop(name, None)
     if request.tools:
         body["tools"] = [
-            {"type": "function", "function": {"name": t.name, "description": t.description, "parameters": t.parameters}}
+            {
+                "type": "function",
+                "function": {
+                    "name": t.name,
+                    "description": t.description,
+                    "parameters": t.parameters,
+                },
+            }
             for t in request.tools
         ]
     if request.answer_schema is not None and profile.takes_schema:
@@ -62,7 +74,11 @@ def _message(message: Message) -> dict[str, Any]:
     said: dict[str, Any] = {"role": message.role.value, "content": message.content}
     if message.calls:
         said["tool_calls"] = [
-            {"id": c.call_id, "type": "function", "function": {"name": c.name, "arguments": object_text(c.arguments)}}
+            {
+                "id": c.call_id,
+                "type": "function",
+                "function": {"name": c.name, "arguments": object_text(c.arguments)},
+            }
             for c in message.calls
         ]
     if message.call_id is not None:
@@ -84,7 +100,9 @@ def object_text(arguments: str) -> str:
         given: Any = json.loads(arguments or "{}", strict=False)
     except (ValueError, RecursionError):
         given = None
-    return json.dumps(given if isinstance(given, dict) else {"unreadable": arguments}, ensure_ascii=False)
+    return json.dumps(
+        given if isinstance(given, dict) else {"unreadable": arguments}, ensure_ascii=False
+    )
 
 
 def valid_unicode(text: str) -> str:
@@ -103,7 +121,9 @@ def is_plausible_name(asked: str, served: str) -> bool:
     """Whether the model that answered may be the one asked for: the same, dated or tagged, or the last part of its path."""
     wanted, found = asked.lower().strip("/"), served.lower().strip("/")
     names = {wanted, wanted.rsplit("/", 1)[-1]}
-    names |= {name.rsplit(":", 1)[0] for name in names} | {name.removesuffix("-latest") for name in names}
+    names |= {name.rsplit(":", 1)[0] for name in names} | {
+        name.removesuffix("-latest") for name in names
+    }
     return any(
         other.startswith(name) and _DATE_OR_TAG.match(other, len(name))
         for name in names

@@ -48,12 +48,16 @@ class SpecSettings:
         """Raise ConfigError where the user gave an address or key: this kind of model takes none."""
         for name in ("base_url", "key_env"):
             if getattr(self, name):
-                raise ConfigError(f"model {self.text!r}: takes no {name} ({getattr(self, name)!r}); leave it out")
+                raise ConfigError(
+                    f"model {self.text!r}: takes no {name} ({getattr(self, name)!r}); leave it out"
+                )
 
     def refuse_other_revision(self, known: str) -> None:
         """Raise ConfigError where the user gave a revision: this kind of model tells its own."""
         if self.revision not in (None, known):
-            raise ConfigError(f"model {self.text!r}: its revision is {known}, not {self.revision!r}; leave revision out")
+            raise ConfigError(
+                f"model {self.text!r}: its revision is {known}, not {self.revision!r}; leave revision out"
+            )
 
     @property
     def unpinned(self) -> str:
@@ -94,7 +98,10 @@ Open = Callable[[ModelIdentity, ModelEndpoint, OpenSettings], "ChatModel"]
 Check = Callable[[ModelIdentity, ModelEndpoint, Mapping[str, str] | None], Awaitable[None]]
 """Ask before a run whether the model is there. Raises ConfigError, ModelUnavailable."""
 
-TellFacts = Callable[[ModelIdentity, ModelEndpoint, Mapping[str, str] | None], Coroutine[Any, Any, Mapping[str, str] | None]]
+TellFacts = Callable[
+    [ModelIdentity, ModelEndpoint, Mapping[str, str] | None],
+    Coroutine[Any, Any, Mapping[str, str] | None],
+]
 """See `tasks.language.opening.served_facts`."""
 
 
@@ -135,5 +142,7 @@ class ModelProvider:
     """Ask where it is served what is told of a model there; None where nobody would know another model under its name."""
     usual_key: Callable[[str], str | None] = lambda _rest: None
     """(text behind the colon) -> name of the variable that holds the key where the user names none."""
-    secret_variables: Callable[[ModelEndpoint], Sequence[str]] = lambda endpoint: tuple(filter(None, (endpoint.key_env,)))
+    secret_variables: Callable[[ModelEndpoint], Sequence[str]] = lambda endpoint: tuple(
+        filter(None, (endpoint.key_env,))
+    )
     """Names of the variables that hold the key and the values of headers."""

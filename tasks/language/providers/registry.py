@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 PROVIDERS: "Registry[ModelProvider]" = Registry(
     "provider of models",
     "parley.models",
-    {name: f"tasks.language.providers.{name}:PROVIDER" for name in ("embedded", "openai", "vllm", "recorded", "control")},
+    {
+        name: f"tasks.language.providers.{name}:PROVIDER"
+        for name in ("embedded", "openai", "vllm", "recorded", "control")
+    },
 )
 
 
@@ -22,7 +25,10 @@ def provider_of(text: str) -> "ModelProvider | None":
 
 def forms() -> tuple[str, ...]:
     """Return the forms of all specs: ours, then others'."""
-    names = (*PROVIDERS.built_in, *(name for name in PROVIDERS.names() if name not in PROVIDERS.built_in))
+    names = (
+        *PROVIDERS.built_in,
+        *(name for name in PROVIDERS.names() if name not in PROVIDERS.built_in),
+    )
     return tuple(form for name in names for form in PROVIDERS.load(name).forms)
 
 

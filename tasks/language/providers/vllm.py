@@ -9,7 +9,12 @@ from schemas.errors import UsageError
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.language.providers.contract import ModelChoice, ModelProvider, ServeRequest, SpecSettings
 from tasks.language.providers.openai import open_served
-from tasks.language.servers.vllm_command import engine_version, find_program, serve_commands, served_name
+from tasks.language.servers.vllm_command import (
+    engine_version,
+    find_program,
+    serve_commands,
+    served_name,
+)
 from tasks.language.servers.vllm_settings import VllmSettings
 from tasks.language.weights import WEIGHTS, weight_files, weights_digest
 
@@ -24,7 +29,9 @@ def read(rest: str, given: SpecSettings) -> ModelChoice:
     folder = Path(rest).expanduser()
     if folder.is_dir():
         if not weight_files(folder.resolve()):
-            raise UsageError(f"model {given.text!r}: no file of weights lies in {folder.resolve()} ({', '.join(WEIGHTS)})")
+            raise UsageError(
+                f"model {given.text!r}: no file of weights lies in {folder.resolve()} ({', '.join(WEIGHTS)})"
+            )
         identity = ModelIdentity(
             provider=NAME,
             name=given.name or folder.resolve().name,
@@ -34,9 +41,13 @@ def read(rest: str, given: SpecSettings) -> ModelChoice:
         )
         return ModelChoice(identity, ModelEndpoint(path=str(folder.resolve())))
     if rest.startswith((".", "/", "~")) or rest.count("/") != 1:
-        raise UsageError(f"model {given.text!r}: no such folder, and no repository name (ORGANISATION/NAME) either")
+        raise UsageError(
+            f"model {given.text!r}: no such folder, and no repository name (ORGANISATION/NAME) either"
+        )
     given.refuse_name()
-    identity = ModelIdentity(provider=NAME, name=rest, revision=given.unpinned, serving=given.serve.in_id)
+    identity = ModelIdentity(
+        provider=NAME, name=rest, revision=given.unpinned, serving=given.serve.in_id
+    )
     return ModelChoice(identity, ModelEndpoint(path=rest))
 
 
@@ -47,18 +58,26 @@ def serve(request: ServeRequest) -> Iterator[ModelEndpoint]:
 
     identity, settings = request.identity, request.settings or VllmSettings()
     name, place = served_name(identity), request.endpoint.path or identity.name
-    commands = serve_commands(identity, place, settings, revision=request.revision, program=find_program(settings))
+    commands = serve_commands(
+        identity, place, settings, revision=request.revision, program=find_program(settings)
+    )
     limits = {"ready_s": settings.ready_s, "restarts": settings.restarts}
     request.on_progress("starts vLLM")
     with ExitStack() as servers:
-        log = servers.enter_context(_own_log(request.logs / f"vllm-{identity.name.replace('/', '--')}.log"))
+        log = servers.enter_context(
+            _own_log(request.logs / f"vllm-{identity.name.replace('/', '--')}.log")
+        )
         try:
-            started = vllm_servers(identity.label, commands, name, log, **limits, on_progress=request.on_progress)
+            started = vllm_servers(
+                identity.label, commands, name, log, **limits, on_progress=request.on_progress
+            )
             first, *others = servers.enter_context(started)
         finally:
             request.on_progress("")
         replicas = (first, *others) if others else ()
-        yield request.endpoint.model_copy(update={"base_url": first, "served_name": name, "replicas": replicas})
+        yield request.endpoint.model_copy(
+            update={"base_url": first, "served_name": name, "replicas": replicas}
+        )
 
 
 @contextmanager
@@ -67,7 +86,10 @@ def _own_log(wanted: Path) -> Iterator[Path]:
     with _LOGS_LOCK:
         log = next(
             path
-            for path in (wanted, *(wanted.with_stem(f"{wanted.stem}-{n}") for n in range(2, len(_LOGS_IN_USE) + 3)))
+            for path in (
+                wanted,
+                *(wanted.with_stem(f"{wanted.stem}-{n}") for n in range(2, len(_LOGS_IN_USE) + 3)),
+            )
             if path not in _LOGS_IN_USE
         )
         _LOGS_IN_USE.add(log)

@@ -84,7 +84,10 @@ class _Answer:
             "object": "chat.completion",
             "model": MODEL_NAME,
             "choices": [{"index": 0, "message": message, "finish_reason": self._finish_reason}],
-            "usage": {"prompt_tokens": self._input_tokens, "completion_tokens": self._output_tokens},
+            "usage": {
+                "prompt_tokens": self._input_tokens,
+                "completion_tokens": self._output_tokens,
+            },
         }
 
 

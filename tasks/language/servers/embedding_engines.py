@@ -15,7 +15,12 @@ from typing import Any
 
 BATCH_ON_GPU = 32
 MAX_TEXTS = 2048
-_SETTINGS = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"}
+_SETTINGS = {
+    "OMP_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "HF_HUB_OFFLINE": "1",
+    "TQDM_DISABLE": "1",
+}
 """Read when the libraries are imported. One thread an engine, nothing fetched beside the weights, no bars in the log."""
 
 
@@ -30,7 +35,9 @@ class EmbeddingEngines:
         number: engines; a GPU has one.
     """
 
-    def __init__(self, name: str, weights: Path, pooling: str, max_length: int, number: int) -> None:
+    def __init__(
+        self, name: str, weights: Path, pooling: str, max_length: int, number: int
+    ) -> None:
         os.environ |= _SETTINGS
         torch: Any = import_module("torch")
         library: Any = import_module("FlagEmbedding")
@@ -66,15 +73,25 @@ class EmbeddingEngines:
         finally:
             self._free.put(engine)
         in_base64 = request.get("encoding_format") == "base64"
-        rows = [base64.b64encode(v.astype("<f4").tobytes()).decode() if in_base64 else v.tolist() for v in vectors]
-        data = [{"object": "embedding", "index": index, "embedding": row} for index, row in enumerate(rows)]
+        rows = [
+            base64.b64encode(v.astype("<f4").tobytes()).decode() if in_base64 else v.tolist()
+            for v in vectors
+        ]
+        data = [
+            {"object": "embedding", "index": index, "embedding": row}
+            for index, row in enumerate(rows)
+        ]
         return {"object": "list", "model": self._name, "data": data}
 
 
 def _texts(request: Mapping[str, Any]) -> Sequence[str]:
     given = request.get("input")
     texts = [given] if isinstance(given, str) else given
-    if not isinstance(texts, list) or not 0 < len(texts) <= MAX_TEXTS or not all(isinstance(text, str) for text in texts):
+    if (
+        not isinstance(texts, list)
+        or not 0 < len(texts) <= MAX_TEXTS
+        or not all(isinstance(text, str) for text in texts)
+    ):
         raise ValueError(f"`input` is a text or a list of 1 to {MAX_TEXTS} texts")
     return texts
 

@@ -14,7 +14,13 @@ from schemas.run import ModelEndpoint
 from tasks.language.embedder_spec import BGE_M3
 from tasks.language.servers.embedding_engines import EmbeddingEngines
 from tasks.language.servers.loopback_http import LoopbackServer
-from tasks.language.servers.server_process import RESTARTS, end_with_parent, report_ready, server_process, take_stdout
+from tasks.language.servers.server_process import (
+    RESTARTS,
+    end_with_parent,
+    report_ready,
+    server_process,
+    take_stdout,
+)
 
 MAX_ENGINES = 4
 """They share the weights; the number changes no vector."""
@@ -33,11 +39,23 @@ def embedding_server(
     Raises:
         ModelUnavailable: the server did not start within `ready_s` seconds, or an hour where weights are downloaded.
     """
-    arguments = ("--name", identity.name, "--pooling", identity.pooling, "--max-length", str(identity.max_length))
+    arguments = (
+        "--name",
+        identity.name,
+        "--pooling",
+        identity.pooling,
+        "--max-length",
+        str(identity.max_length),
+    )
     where = ("--weights", endpoint.path) if endpoint.path else ()
     log = log_dir / f"embedder-{identity.name}.log"
-    module, limit_s = "tasks.language.servers.embedding_server", ready_s if endpoint.path else _DOWNLOAD_S
-    with server_process(identity.label, module, (*arguments, *where), log, ready_s=limit_s, restarts=RESTARTS) as base_url:
+    module, limit_s = (
+        "tasks.language.servers.embedding_server",
+        ready_s if endpoint.path else _DOWNLOAD_S,
+    )
+    with server_process(
+        identity.label, module, (*arguments, *where), log, ready_s=limit_s, restarts=RESTARTS
+    ) as base_url:
         yield base_url
 
 
@@ -46,7 +64,9 @@ def _downloaded() -> Path:
     hub: Any = import_module("huggingface_hub")
     repository, commit = BGE_M3
     try:
-        found = hub.snapshot_download(repository, revision=commit, ignore_patterns=["onnx/*", "imgs/*", "*.jpg"])
+        found = hub.snapshot_download(
+            repository, revision=commit, ignore_patterns=["onnx/*", "imgs/*", "*.jpg"]
+        )
     except Exception as error:  # noqa: BLE001  (the library raises its own, OSError and HTTP errors: each means no weights)
         sys.exit(
             f"the weights of bge-m3 are neither in the cache nor could they be downloaded ({type(error).__name__}). Name"
@@ -57,7 +77,9 @@ def _downloaded() -> Path:
 
 def main() -> None:
     """The server's own process: serve the model until the parent ends."""
-    parser = argparse.ArgumentParser(prog="python -m tasks.language.servers.embedding_server", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tasks.language.servers.embedding_server", description=__doc__
+    )
     parser.add_argument("--name", required=True)
     parser.add_argument("--weights", type=Path)
     parser.add_argument("--pooling", choices=("mean", "cls"), required=True)
@@ -68,7 +90,9 @@ def main() -> None:
     report = take_stdout()
     end_with_parent(given.parent, lambda: None)
     number = min(MAX_ENGINES, os.cpu_count() or 1)
-    engines = EmbeddingEngines(given.name, given.weights or _downloaded(), given.pooling, given.max_length, number)
+    engines = EmbeddingEngines(
+        given.name, given.weights or _downloaded(), given.pooling, given.max_length, number
+    )
     server = LoopbackServer(given.name, engines.answer, given.port)
     report_ready(report, server.base_url)
     server.serve_forever()

@@ -11,29 +11,63 @@ _PREFIX = re.compile(
     r"^(?:\([^()]*\bpid=\d+\)\s*)?"  # the process that wrote the line
     r"(?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\s+\d[\d-]*\s+[\d:.,]+\s*(?:\[[^\]]*\]\s?)?)?"
 )
-_ERROR = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Fault|Interrupt|Exit|Unavailable|NotFound)\b(?::\s*\S.*)?$")
+_ERROR = re.compile(
+    r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Fault|Interrupt|Exit|Unavailable|NotFound)\b(?::\s*\S.*)?$"
+)
 _HAS_MORE = re.compile(r"validation errors? for \w+$|:$")
-_REPEATS = re.compile(r"Engine core initialization failed|See root cause above|EngineDeadError|Engine process failed to start")
-_ON_PROCESSORS = re.compile(r"VLLM_CPU_KVCACHE_SPACE|CPU backend|device_config=cpu|\bcpu_(?:worker|model_runner)\b")
+_REPEATS = re.compile(
+    r"Engine core initialization failed|See root cause above|EngineDeadError|Engine process failed to start"
+)
+_ON_PROCESSORS = re.compile(
+    r"VLLM_CPU_KVCACHE_SPACE|CPU backend|device_config=cpu|\bcpu_(?:worker|model_runner)\b"
+)
 _NO_ROOM = re.compile(
     r"KV cache|cache blocks|gpu_memory_utilization|gpu-memory-utilization|out of memory|OutOfMemory|Cannot allocate memory"
     r"|Free memory on device|memory utilization|can't allocate memory",
     re.IGNORECASE,
 )
-_LOWER = re.compile(r"out of memory|OutOfMemory|can(?:no|')t allocate memory|less than desired", re.IGNORECASE)
+_LOWER = re.compile(
+    r"out of memory|OutOfMemory|can(?:no|')t allocate memory|less than desired", re.IGNORECASE
+)
 _ROOM = {
-    (True, True): "set VLLM_CPU_KVCACHE_SPACE (GiB, in serve.environment) below the free memory, and serve.memory_share",
-    (True, False): "raise VLLM_CPU_KVCACHE_SPACE (GiB, in serve.environment), or lower serve.max_model_len",
+    (
+        True,
+        True,
+    ): "set VLLM_CPU_KVCACHE_SPACE (GiB, in serve.environment) below the free memory, and serve.memory_share",
+    (
+        True,
+        False,
+    ): "raise VLLM_CPU_KVCACHE_SPACE (GiB, in serve.environment), or lower serve.max_model_len",
     (False, True): "lower serve.memory_share, or give the model more GPUs by serve.tensor_parallel",
-    (False, False): "raise serve.memory_share, lower serve.max_model_len, or raise serve.tensor_parallel",
+    (
+        False,
+        False,
+    ): "raise serve.memory_share, lower serve.max_model_len, or raise serve.tensor_parallel",
 }
 """(on processors, memory is short) -> what helps; else the cache is too small."""
 _REMEDIES = (
-    (re.compile(r"Address already in use|EADDRINUSE", re.IGNORECASE), "another program took its port: run the command again"),
-    (re.compile(r"No CUDA GPUs|no NVIDIA driver|invalid device ordinal|Failed to infer device type"), "check serve.devices"),
-    (re.compile(r"gated repo|401 Client Error|403 Client Error"), "set HF_TOKEN to a token that may read the repository"),
-    (re.compile(r"trust_remote_code"), "add --trust-remote-code to serve.arguments, if you trust the repository's code"),
-    (re.compile(r"architectures? .*not supported|does not recognize this architecture"), "this vLLM cannot serve the model"),
+    (
+        re.compile(r"Address already in use|EADDRINUSE", re.IGNORECASE),
+        "another program took its port: run the command again",
+    ),
+    (
+        re.compile(
+            r"No CUDA GPUs|no NVIDIA driver|invalid device ordinal|Failed to infer device type"
+        ),
+        "check serve.devices",
+    ),
+    (
+        re.compile(r"gated repo|401 Client Error|403 Client Error"),
+        "set HF_TOKEN to a token that may read the repository",
+    ),
+    (
+        re.compile(r"trust_remote_code"),
+        "add --trust-remote-code to serve.arguments, if you trust the repository's code",
+    ),
+    (
+        re.compile(r"architectures? .*not supported|does not recognize this architecture"),
+        "this vLLM cannot serve the model",
+    ),
 )
 
 
@@ -78,8 +112,12 @@ def first_error(text: str) -> tuple[int, str] | None:
             in_traceback = False
             if not _REPEATS.search(words):
                 more = lines[number : number + 2] if _HAS_MORE.search(words) else []
-                return number, " ".join(part.strip() for part in (words, *(text for _, text in more)))
-        elif level in ("ERROR", "CRITICAL") and not in_traceback and logged is None and words.strip():
+                return number, " ".join(
+                    part.strip() for part in (words, *(text for _, text in more))
+                )
+        elif (
+            level in ("ERROR", "CRITICAL") and not in_traceback and logged is None and words.strip()
+        ):
             logged = number, words.strip()
     return logged
 

@@ -56,7 +56,9 @@ def server_process(
     Raises:
         ModelUnavailable: it ended, or reported nothing in time; holds the log's first error, or its last lines, and its path.
     """
-    server = _Server(label, (sys.executable, "-P", "-m", module, *arguments), log, ready_s, _environment(keys))
+    server = _Server(
+        label, (sys.executable, "-P", "-m", module, *arguments), log, ready_s, _environment(keys)
+    )
     try:
         address = server.start(on_progress)
         if restarts:
@@ -69,7 +71,14 @@ def server_process(
 class _Server:
     """One server: the process that serves now, and a thread that starts another where it dies."""
 
-    def __init__(self, label: str, command: tuple[str, ...], log: Path, ready_s: float, environment: dict[str, str]) -> None:
+    def __init__(
+        self,
+        label: str,
+        command: tuple[str, ...],
+        log: Path,
+        ready_s: float,
+        environment: dict[str, str],
+    ) -> None:
         self._label, self._command, self._log = label, command, log
         self._ready_s, self._environment = ready_s, environment
         self._process: subprocess.Popen[bytes] | None = None
@@ -92,12 +101,16 @@ class _Server:
                     env=self._environment,
                     start_new_session=True,
                 )
-        return _reported(self._process, self._label, self._log, log_start, self._ready_s, on_progress)
+        return _reported(
+            self._process, self._label, self._log, log_start, self._ready_s, on_progress
+        )
 
     def keep_up(self, address: str, restarts: int) -> None:
         """Start it again at its address where it dies, `restarts` times at most."""
         port = str(urlsplit(address).port)
-        self._keeper = threading.Thread(target=self._keep_up, args=(port, restarts), name=f"{self._label} keeper", daemon=True)
+        self._keeper = threading.Thread(
+            target=self._keep_up, args=(port, restarts), name=f"{self._label} keeper", daemon=True
+        )
         self._keeper.start()
 
     def _keep_up(self, port: str, restarts: int) -> None:
@@ -106,8 +119,16 @@ class _Server:
             status = process.wait() if process is not None else None
             if self._is_over:
                 return
-            LOG.warning("the server of %s ended (status %s): start %d of %d again", self._label, status, number, restarts)
-            with contextlib.suppress(ModelUnavailable, ValueError, OSError):  # it died again, or the block ended meanwhile
+            LOG.warning(
+                "the server of %s ended (status %s): start %d of %d again",
+                self._label,
+                status,
+                number,
+                restarts,
+            )
+            with contextlib.suppress(
+                ModelUnavailable, ValueError, OSError
+            ):  # it died again, or the block ended meanwhile
                 self.start(lambda _: None, "--port", port)
 
     def end(self) -> None:
@@ -127,7 +148,10 @@ def _environment(keys: tuple[str, ...]) -> dict[str, str]:
     """
     inherited = os.environ.get("PYTHONPATH")
     kept = without_secrets(os.environ, keep=keys)
-    return {**kept, "PYTHONPATH": os.pathsep.join((str(_PACKAGE_ROOT), *([inherited] if inherited else ())))}
+    return {
+        **kept,
+        "PYTHONPATH": os.pathsep.join((str(_PACKAGE_ROOT), *([inherited] if inherited else ()))),
+    }
 
 
 def _reported(
@@ -156,7 +180,9 @@ def _reported(
             )
         chunk = os.read(process.stdout.fileno(), 4096)
         if not chunk:
-            raise ModelUnavailable(f"model {label}: its server ended at its start. {why_it_ended(log, log_start)}")
+            raise ModelUnavailable(
+                f"model {label}: its server ended at its start. {why_it_ended(log, log_start)}"
+            )
         said += chunk
 
 
@@ -179,7 +205,9 @@ def end_with_parent(parent: int, end: Callable[[], None]) -> None:
             readable, _, _ = select.select([sys.stdin], [], [], _POLL_S)
             if readable and not os.read(sys.stdin.fileno(), 1):
                 break
-        with contextlib.suppress(Exception):  # whatever it was: nobody is left to be told, and this process ends now
+        with contextlib.suppress(
+            Exception
+        ):  # whatever it was: nobody is left to be told, and this process ends now
             end()
         os._exit(0)
 

@@ -36,7 +36,10 @@ class ServeCommand:
     def shown(self) -> str:
         """As a person would type it."""
         return " ".join(
-            [*(f"{name}={shlex.quote(value)}" for name, value in self.environment.items()), shlex.join(self.arguments)]
+            [
+                *(f"{name}={shlex.quote(value)}" for name, value in self.environment.items()),
+                shlex.join(self.arguments),
+            ]
         )
 
     def at(self, port: int) -> list[str]:
@@ -50,7 +53,12 @@ def served_name(identity: ModelIdentity) -> str:
 
 
 def serve_commands(
-    identity: ModelIdentity, place: str, settings: VllmSettings, *, revision: str | None = None, program: str | None = None
+    identity: ModelIdentity,
+    place: str,
+    settings: VllmSettings,
+    *,
+    revision: str | None = None,
+    program: str | None = None,
 ) -> tuple[ServeCommand, ...]:
     """The command of each replica.
 
@@ -64,17 +72,39 @@ def serve_commands(
         (("--revision", revision) if revision and not Path(place).is_dir() else ())
         + (("--dtype", settings.dtype) if settings.dtype else ())
         + (("--max-model-len", str(settings.max_model_len)) if settings.max_model_len else ())
-        + (("--tensor-parallel-size", str(settings.tensor_parallel)) if settings.tensor_parallel > 1 else ())
-        + (("--gpu-memory-utilization", str(settings.memory_share)) if settings.memory_share else ())
+        + (
+            ("--tensor-parallel-size", str(settings.tensor_parallel))
+            if settings.tensor_parallel > 1
+            else ()
+        )
+        + (
+            ("--gpu-memory-utilization", str(settings.memory_share))
+            if settings.memory_share
+            else ()
+        )
     )
     arguments = (
-        *(name, "serve", place, "--served-model-name", served_name(identity), "--host", "127.0.0.1", "--port", ANY_PORT),
+        *(
+            name,
+            "serve",
+            place,
+            "--served-model-name",
+            served_name(identity),
+            "--host",
+            "127.0.0.1",
+            "--port",
+            ANY_PORT,
+        ),
         *("--seed", str(settings.seed), "--enable-prefix-caching", "--generation-config", "vllm"),
         *(*optional, *settings.arguments),
     )
     return tuple(
         ServeCommand(
-            arguments, {**({"CUDA_VISIBLE_DEVICES": d} if (d := settings.devices_of(i)) else {}), **settings.environment}
+            arguments,
+            {
+                **({"CUDA_VISIBLE_DEVICES": d} if (d := settings.devices_of(i)) else {}),
+                **settings.environment,
+            },
         )
         for i in range(settings.replicas)
     )
@@ -88,7 +118,11 @@ def find_program(settings: VllmSettings) -> str:
     """
     named = settings.command or os.environ.get(VARIABLE)
     beside = Path(sys.executable).with_name("vllm")
-    found = shutil.which(named) if named else (str(beside) if os.access(beside, os.X_OK) else shutil.which("vllm"))
+    found = (
+        shutil.which(named)
+        if named
+        else (str(beside) if os.access(beside, os.X_OK) else shutil.which("vllm"))
+    )
     if found is None:
         told = f"{named!r} is no program" if named else "it is not installed"
         raise UsageError(
@@ -117,12 +151,16 @@ def engine_version(settings: VllmSettings) -> str:
 def _version_of(program: str) -> str:
     for command in (*_by_its_python(program), [program, "--version"]):
         try:
-            asked = subprocess.run(command, capture_output=True, text=True, timeout=_VERSION_S, check=False)
+            asked = subprocess.run(
+                command, capture_output=True, text=True, timeout=_VERSION_S, check=False
+            )
         except (OSError, subprocess.TimeoutExpired):
             continue
         if asked.returncode == 0 and (said := asked.stdout.split()):
             return said[-1]
-    raise UsageError(f"{program}: it tells no version. Is it the program `vllm`? Try it by hand: {program} --version")
+    raise UsageError(
+        f"{program}: it tells no version. Is it the program `vllm`? Try it by hand: {program} --version"
+    )
 
 
 def _by_its_python(program: str) -> list[list[str]]:
@@ -133,4 +171,8 @@ def _by_its_python(program: str) -> list[list[str]]:
     except OSError:
         return []
     python = first.removeprefix("#!").strip()
-    return [[python, "-c", _VERSION]] if first.startswith("#!") and "python" in Path(python).name else []
+    return (
+        [[python, "-c", _VERSION]]
+        if first.startswith("#!") and "python" in Path(python).name
+        else []
+    )

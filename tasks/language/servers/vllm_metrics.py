@@ -16,7 +16,11 @@ COUNTERS = {
     "preemptions": "vllm:num_preemptions_total",
 }
 """Our name -> vLLM's, of what only grows while the server lives."""
-_RUNNING, _WAITING, _CACHE = "vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"
+_RUNNING, _WAITING, _CACHE = (
+    "vllm:num_requests_running",
+    "vllm:num_requests_waiting",
+    "vllm:kv_cache_usage_perc",
+)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,10 @@ _PHASES = (
     (re.compile(r"Application startup complete"), "listens"),
     (re.compile(r"Capturing CUDA graphs?\D*(\d+%)?", re.IGNORECASE), "captures graphs"),
     (re.compile(r"torch\.compile|Compiling", re.IGNORECASE), "compiles"),
-    (re.compile(r"KV cache size|CPU KV cache|Available KV cache", re.IGNORECASE), "makes its cache"),
+    (
+        re.compile(r"KV cache size|CPU KV cache|Available KV cache", re.IGNORECASE),
+        "makes its cache",
+    ),
     (re.compile(r"Loading safetensors checkpoint shards:\s*(\d+%)"), "loads weights"),
     (re.compile(r"Starting to load model|Loading weights"), "loads weights"),
     (re.compile(r"Initializing a V1 LLM engine|Resolved architecture"), "makes its engine"),
@@ -107,7 +110,9 @@ class Replica:
 
     def _get(self, path: str) -> bytes | None:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with suppress(OSError, ValueError, HTTPException):  # another program may have taken the port meanwhile
+        with suppress(
+            OSError, ValueError, HTTPException
+        ):  # another program may have taken the port meanwhile
             with opener.open(f"http://127.0.0.1:{self.port}{path}", timeout=5) as response:
                 return response.read() if response.status == 200 else None
         return None
@@ -155,7 +160,9 @@ def _shared_memory(pids: Iterable[int]) -> set[Path]:
         with suppress(OSError):
             lines = Path(f"/proc/{pid}/maps").read_text("utf-8", "replace").split("\n")
             found |= {
-                Path(place) for line in lines if (place := line.partition("/")[1] + line.partition("/")[2]).startswith(_SEGMENT)
+                Path(place)
+                for line in lines
+                if (place := line.partition("/")[1] + line.partition("/")[2]).startswith(_SEGMENT)
             }
     return {segment for segment in found if segment.is_file()}
 
@@ -168,7 +175,9 @@ def _group(leader: int) -> dict[int, bool]:
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.Error, ProcessLookupError):
             if os.getpgid(child.pid) == leader and child.status() != psutil.STATUS_ZOMBIE:
-                found[child.pid] = any("multiprocessing.resource_tracker" in word for word in child.cmdline())
+                found[child.pid] = any(
+                    "multiprocessing.resource_tracker" in word for word in child.cmdline()
+                )
     return found
 
 
@@ -184,7 +193,9 @@ def end_everything() -> None:
 
     for _ in range(20):
         living = [
-            p.pid for p in psutil.Process().children(recursive=True) if p.is_running() and p.status() != psutil.STATUS_ZOMBIE
+            p.pid
+            for p in psutil.Process().children(recursive=True)
+            if p.is_running() and p.status() != psutil.STATUS_ZOMBIE
         ]
         if not living:
             return

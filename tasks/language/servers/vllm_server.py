@@ -62,23 +62,45 @@ def vllm_servers(
         "name": name,
         "log": str(log),
         "restarts": restarts,
-        "commands": [{"arguments": command.arguments, "environment": dict(command.environment)} for command in commands],
+        "commands": [
+            {"arguments": command.arguments, "environment": dict(command.environment)}
+            for command in commands
+        ],
     }
     arguments = ("--servers", json.dumps(told))
-    with server_process(label, WATCHER, arguments, log, ready_s=ready_s, keys=HUB_KEYS, on_progress=on_progress) as addresses:
+    with server_process(
+        label, WATCHER, arguments, log, ready_s=ready_s, keys=HUB_KEYS, on_progress=on_progress
+    ) as addresses:
         yield tuple(addresses.split())
 
 
 def main() -> None:
     """The process that watches over vLLM's: serve the model until the parent ends."""
-    parser = argparse.ArgumentParser(prog="python -m tasks.language.servers.vllm_server", description=__doc__)
-    parser.add_argument("--servers", type=json.loads, required=True, help="commands, name, log and restarts, as JSON")
-    parser.add_argument("--parent", type=int, required=True, help="process whose end ends this one, and vLLM with it")
+    parser = argparse.ArgumentParser(
+        prog="python -m tasks.language.servers.vllm_server", description=__doc__
+    )
+    parser.add_argument(
+        "--servers",
+        type=json.loads,
+        required=True,
+        help="commands, name, log and restarts, as JSON",
+    )
+    parser.add_argument(
+        "--parent",
+        type=int,
+        required=True,
+        help="process whose end ends this one, and vLLM with it",
+    )
     given = parser.parse_args()
     told, over = given.servers, threading.Event()
-    commands = [ServeCommand(tuple(one["arguments"]), one["environment"]) for one in told["commands"]]
+    commands = [
+        ServeCommand(tuple(one["arguments"]), one["environment"]) for one in told["commands"]
+    ]
     log = Path(told["log"])
-    replicas = [Replica(command, log.with_suffix(f".{i}.log") if i else log) for i, command in enumerate(commands)]
+    replicas = [
+        Replica(command, log.with_suffix(f".{i}.log") if i else log)
+        for i, command in enumerate(commands)
+    ]
     report = take_stdout()
     adopt_orphans()
 
@@ -106,7 +128,9 @@ def main() -> None:
         end()
 
 
-def _await_health(replicas: Sequence[Replica], name: str, tell: Callable[[str], None], over: threading.Event) -> None:
+def _await_health(
+    replicas: Sequence[Replica], name: str, tell: Callable[[str], None], over: threading.Event
+) -> None:
     begun_s = told_s = time.monotonic()
     waiting = list(replicas)
     while waiting and not over.is_set():
@@ -114,14 +138,22 @@ def _await_health(replicas: Sequence[Replica], name: str, tell: Callable[[str], 
             status = replica.exit_status()
             if status is not None:
                 _show_tail(replicas, replica)
-                sys.exit(f"vLLM ended at its start with exit status {status}; its log is {replica.log}")
+                sys.exit(
+                    f"vLLM ended at its start with exit status {status}; its log is {replica.log}"
+                )
             if replica.is_healthy():
                 if (served := replica.served_models()) != [name]:
-                    sys.exit(f"the server on port {replica.port} serves {', '.join(served) or 'no model'}, not {name}")
+                    sys.exit(
+                        f"the server on port {replica.port} serves {', '.join(served) or 'no model'}, not {name}"
+                    )
                 waiting.remove(replica)
         if waiting and time.monotonic() - told_s >= _TELL_S:
             told_s = time.monotonic()
-            ready = f", {len(replicas) - len(waiting)} of {len(replicas)} replicas ready" if len(replicas) > 1 else ""
+            ready = (
+                f", {len(replicas) - len(waiting)} of {len(replicas)} replicas ready"
+                if len(replicas) > 1
+                else ""
+            )
             tell(f"vLLM {waiting[0].phase()}, {told_s - begun_s:.0f} s{ready}")
         over.wait(_POLL_S)
 
@@ -132,7 +164,11 @@ def _show_tail(replicas: Sequence[Replica], failed: Replica) -> None:
         with contextlib.suppress(OSError):
             text = failed.log.read_text("utf-8", "replace")
             found = first_error(text)
-            shown = [f"Traceback (most recent call last): see {failed.log}", found[1]] if found else text.splitlines()[-4:]
+            shown = (
+                [f"Traceback (most recent call last): see {failed.log}", found[1]]
+                if found
+                else text.splitlines()[-4:]
+            )
             print("\n".join(shown), file=sys.stderr)
 
 
@@ -148,7 +184,9 @@ def _keep_up(replicas: Sequence[Replica], restarts: int, over: threading.Event) 
                 replica.end()
             if replica.restarts >= restarts:
                 print(
-                    f"parley: vLLM on port {replica.port} ended ({status}) and is not started again", file=sys.stderr, flush=True
+                    f"parley: vLLM on port {replica.port} ended ({status}) and is not started again",
+                    file=sys.stderr,
+                    flush=True,
                 )
                 alive.remove(replica)
                 continue

@@ -24,7 +24,13 @@ _OURS = frozenset(
             "--dtype",
             "--max-model-len",
         ),
-        *("--tensor-parallel-size", "-tp", "--gpu-memory-utilization", "--enable-prefix-caching", "--no-enable-prefix-caching"),
+        *(
+            "--tensor-parallel-size",
+            "-tp",
+            "--gpu-memory-utilization",
+            "--enable-prefix-caching",
+            "--no-enable-prefix-caching",
+        ),
         *("--generation-config", "--uds", "--config"),
     }
 )
@@ -36,7 +42,11 @@ def _set_by_us(name: str) -> str | None:
     given = name.replace("_", "-")
     if not given.strip("-") or not given.startswith("-"):
         return None
-    return given if given in _OURS else next((ours for ours in sorted(_OURS) if ours.startswith(given)), None)
+    return (
+        given
+        if given in _OURS
+        else next((ours for ours in sorted(_OURS) if ours.startswith(given)), None)
+    )
 
 
 class VllmSettings(Frozen):
@@ -72,7 +82,11 @@ class VllmSettings(Frozen):
     @property
     def in_id(self) -> tuple[tuple[str, str], ...]:
         """The settings off their defaults that can change an answer, by name."""
-        named = {"arguments": " ".join(self.arguments), "dtype": self.dtype or "", "seed": str(self.seed or "")}
+        named = {
+            "arguments": " ".join(self.arguments),
+            "dtype": self.dtype or "",
+            "seed": str(self.seed or ""),
+        }
         named["max_model_len"] = str(self.max_model_len or "")
         return tuple(sorted((name, value) for name, value in named.items() if value))
 
@@ -92,7 +106,9 @@ class VllmSettings(Frozen):
             return cls.model_validate(split)
         except ValidationError as error:
             known = ", ".join(name for name in cls.model_fields if name != "environment")
-            wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+            wrong = "; ".join(
+                f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()
+            )
             raise ConfigError(f"--serve: {wrong}. Known: {known}") from None
 
     @model_validator(mode="after")
@@ -115,10 +131,14 @@ class VllmSettings(Frozen):
                 )
         needed = self.replicas * self.tensor_parallel
         if self.devices and self.devices != AUTO and len(self.devices) != needed:
-            raise ConfigError(f"serve.devices names {len(self.devices)} devices, but its replicas need {needed}")
+            raise ConfigError(
+                f"serve.devices names {len(self.devices)} devices, but its replicas need {needed}"
+            )
         return self
 
     def devices_of(self, replica: int) -> str:
         """Value of CUDA_VISIBLE_DEVICES for a replica (from 0); empty where none is stated, or the night has chosen none yet."""
         devices = () if self.devices == AUTO else self.devices
-        return ",".join(devices[replica * self.tensor_parallel : (replica + 1) * self.tensor_parallel])
+        return ",".join(
+            devices[replica * self.tensor_parallel : (replica + 1) * self.tensor_parallel]
+        )

@@ -66,12 +66,20 @@ class BuildSpec(Frozen):
     @property
     def undated(self) -> "BuildSpec":
         """The same without the days that stand in place of unknown revisions."""
-        roles = tuple(role.model_copy(update={"model": _undated(role.model)}) for role in self.roles)
-        return self.model_copy(update={"roles": roles, "embedder": self.embedder and _undated(self.embedder)})
+        roles = tuple(
+            role.model_copy(update={"model": _undated(role.model)}) for role in self.roles
+        )
+        return self.model_copy(
+            update={"roles": roles, "embedder": self.embedder and _undated(self.embedder)}
+        )
 
 
 def _undated(identity: Identity) -> Identity:
-    return identity.model_copy(update={"revision": ""}) if identity.revision.startswith(_UNPINNED) else identity
+    return (
+        identity.model_copy(update={"revision": ""})
+        if identity.revision.startswith(_UNPINNED)
+        else identity
+    )
 
 
 class BuildPlan:
@@ -87,7 +95,13 @@ class BuildPlan:
         endpoints: Mapping[str, ModelEndpoint],
         embedder: ModelEndpoint | None,
     ) -> None:
-        self.request, self.home, self.benchmark, self.staged, self.spec = request, home, benchmark, staged, spec
+        self.request, self.home, self.benchmark, self.staged, self.spec = (
+            request,
+            home,
+            benchmark,
+            staged,
+            spec,
+        )
         self.embedder, self._endpoints = embedder, endpoints
         self.construction = benchmark.constructions[spec.construction]
         self.build_id = spec.build_id
@@ -97,7 +111,10 @@ class BuildPlan:
     @property
     def models(self) -> tuple[tuple[ModelIdentity, ModelEndpoint, ModelRequest], ...]:
         """Every model that takes part, role by role: who, where, and what was asked for."""
-        return tuple((one.model, self._endpoints[one.role], self.request.roles[one.role]) for one in self.spec.roles)
+        return tuple(
+            (one.model, self._endpoints[one.role], self.request.roles[one.role])
+            for one in self.spec.roles
+        )
 
     @cached_property
     def estimate(self) -> Mapping[str, int]:
@@ -113,7 +130,11 @@ class BuildPlan:
     @cached_property
     def limits(self) -> Limits:
         """Bounds of its programs on this machine."""
-        return widened(self.construction.limits or self.benchmark.programs.limits, self.home.path, self.request.sandbox)
+        return widened(
+            self.construction.limits or self.benchmark.programs.limits,
+            self.home.path,
+            self.request.sandbox,
+        )
 
     @property
     def is_begun(self) -> bool:
@@ -164,13 +185,25 @@ def plan_build(request: BuildRequest, home: Home) -> BuildPlan:
             BuildRole(role=name, model=choice.identity, sampling=construction.roles[name].sampling)
             for name, choice in roles.items()
         ),
-        prompts=tuple(sorted((name, text_digest(text)) for name, text in construction.prompts.items())),
-        options=tuple(sorted((name, value) for name, value in chosen.items() if value != defaults[name])),
+        prompts=tuple(
+            sorted((name, text_digest(text)) for name, text in construction.prompts.items())
+        ),
+        options=tuple(
+            sorted((name, value) for name, value in chosen.items() if value != defaults[name])
+        ),
         embedder=embedder.identity if embedder else None,
     )
     endpoints = {name: choice.endpoint for name, choice in roles.items()}
     first = _first_rows(staged, request.limit)
-    plan = BuildPlan(request, home, benchmark, first, _as_begun(home, spec), endpoints, embedder.endpoint if embedder else None)
+    plan = BuildPlan(
+        request,
+        home,
+        benchmark,
+        first,
+        _as_begun(home, spec),
+        endpoints,
+        embedder.endpoint if embedder else None,
+    )
     _ = plan.estimate  # refuses data that it cannot begin with, before anything is started
     return plan
 
@@ -189,18 +222,24 @@ def _choose_models(request: BuildRequest, construction: Construction) -> dict[st
     for role in wanted:
         if role not in request.roles:
             option = f"--{role} SPEC" if role in ("model", "judge") else f"--model {role}=SPEC"
-            raise ConfigError(f"{request.what} asks a model as its {role} ({construction.roles[role].help}). Name it by {option}")
+            raise ConfigError(
+                f"{request.what} asks a model as its {role} ({construction.roles[role].help}). Name it by {option}"
+            )
     return {role: choose(request.roles[role], None) for role in wanted}
 
 
 def _choose_embedder(request: BuildRequest, construction: Construction) -> EmbedderChoice | None:
     asked = request.embedder
     if asked is None and construction.needs_embedder:
-        raise ConfigError(f"{request.what} compares texts by their vectors. Name an embedder by --embedder SPEC")
+        raise ConfigError(
+            f"{request.what} compares texts by their vectors. Name an embedder by --embedder SPEC"
+        )
     if asked is None:
         return None
     if not construction.needs_embedder:
-        raise ConfigError(f"--embedder {asked.spec}: nothing in {request.what} reads vectors. Leave it out")
+        raise ConfigError(
+            f"--embedder {asked.spec}: nothing in {request.what} reads vectors. Leave it out"
+        )
     today = datetime.now(UTC).strftime("%Y-%m-%d")
     return parse_embedder(asked.spec, key_env=asked.key_env, revision=asked.revision, today=today)
 
@@ -211,14 +250,18 @@ def _first_rows(staged: Staged, limit: int | None) -> Staged:
     problems = staged.problems[:limit]
     names = {problem.problem_id for problem in problems}
     dialogs = tuple(dialog for dialog in staged.dialogs if dialog.problem_id in names)
-    return replace(staged, problems=problems, dialogs=dialogs, n_input=len(problems) + len(staged.quarantined))
+    return replace(
+        staged, problems=problems, dialogs=dialogs, n_input=len(problems) + len(staged.quarantined)
+    )
 
 
 def _as_begun(home: Home, spec: BuildSpec) -> BuildSpec:
     """The same build as it was begun, if that was on another day (UTC) and it is unfinished: it goes on and begins no new one."""
     if spec == spec.undated:
         return spec
-    unfinished = [path for path in home.builds.glob(f"*/{BEGUN}") if not (path.parent / FINISHED).exists()]
+    unfinished = [
+        path for path in home.builds.glob(f"*/{BEGUN}") if not (path.parent / FINISHED).exists()
+    ]
     for path in sorted(unfinished, key=_age):
         with suppress(OSError, ValueError):
             earlier = BuildSpec.model_validate_json(path.read_text(encoding="utf-8"))

@@ -35,7 +35,9 @@ class BuildReport(Frozen):
     programs_reused: int = 0
 
 
-def report_of(plan: BuildPlan, made: Constructed, files: tuple[str, ...], kept: KeptCalls) -> BuildReport:
+def report_of(
+    plan: BuildPlan, made: Constructed, files: tuple[str, ...], kept: KeptCalls
+) -> BuildReport:
     """How a build ended."""
     out, counts = Path(plan.request.out).resolve(), kept.calls(plan.construction.roles)
     return BuildReport(
@@ -64,7 +66,12 @@ def dry_report(plan: BuildPlan) -> BuildReport:
     """What a build would ask. Starts nothing."""
     kept = KeptCalls(plan.folder).n_kept
     calls = tuple(
-        RoleCalls(role=one.role, model=one.model.label, estimated=plan.estimate[one.role], reused=kept.get(one.role, 0))
+        RoleCalls(
+            role=one.role,
+            model=one.model.label,
+            estimated=plan.estimate[one.role],
+            reused=kept.get(one.role, 0),
+        )
         for one in plan.spec.roles
     )
     return BuildReport(build_id=plan.build_id, what=plan.request.what, calls=calls)

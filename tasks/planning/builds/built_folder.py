@@ -23,7 +23,9 @@ _LONGEST_NAME = 200
 def require_place(plan: BuildPlan) -> None:
     """Raise UsageError where `--out` holds what the build may not replace: said before anything is asked."""
     out = _out(plan)
-    require_room(out, _Owned(out).owns, replace=plan.request.replace or _Owned(out).build_id == plan.build_id)
+    require_room(
+        out, _Owned(out).owns, replace=plan.request.replace or _Owned(out).build_id == plan.build_id
+    )
 
 
 def write_built(plan: BuildPlan, made: Constructed) -> tuple[str, ...]:
@@ -34,10 +36,15 @@ def write_built(plan: BuildPlan, made: Constructed) -> tuple[str, ...]:
         UsageError: see `require_place`.
     """
     out = _out(plan)
-    files = {_file_name(name): content.encode() if isinstance(content, str) else content for name, content in made.files.items()}
+    files = {
+        _file_name(name): content.encode() if isinstance(content, str) else content
+        for name, content in made.files.items()
+    }
     files[REVIEW] = review_sheet(made.review)
     owned = _Owned(out)
-    with new_folder(out, owned.owns, replace=plan.request.replace or owned.build_id == plan.build_id) as folder:
+    with new_folder(
+        out, owned.owns, replace=plan.request.replace or owned.build_id == plan.build_id
+    ) as folder:
         for name, content in files.items():
             (folder / name).write_bytes(content)
         (folder / MADE_FROM).write_text(_made_from(plan, files), encoding="utf-8")
@@ -49,8 +56,15 @@ def _out(plan: BuildPlan) -> Path:
 
 
 def _file_name(name: str) -> str:
-    if not is_plain_name(name) or "/" in name or name.startswith(".") or not 0 < len(name.encode()) <= _LONGEST_NAME:
-        raise ParleyError(f"the construction made a file {plain_line(repr(name))}: files have plain names, without folders")
+    if (
+        not is_plain_name(name)
+        or "/" in name
+        or name.startswith(".")
+        or not 0 < len(name.encode()) <= _LONGEST_NAME
+    ):
+        raise ParleyError(
+            f"the construction made a file {plain_line(repr(name))}: files have plain names, without folders"
+        )
     if name in (REVIEW, MADE_FROM):
         raise ParleyError(f"the construction made a file {name!r}: that name is Parley's own")
     return name
@@ -102,7 +116,9 @@ def review_sheet(review: Review) -> bytes:
     """
     for number, row in enumerate(review.rows, 1):
         if len(row) != len(review.columns):
-            raise ParleyError(f"row {number} of the review sheet has {len(row)} cells for {len(review.columns)} columns")
+            raise ParleyError(
+                f"row {number} of the review sheet has {len(row)} cells for {len(review.columns)} columns"
+            )
     text = io.StringIO(newline="")
     csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n").writerows(
         [_cell(cell) for cell in row] for row in (review.columns, *review.rows)

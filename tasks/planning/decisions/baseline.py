@@ -41,11 +41,17 @@ def find_baseline(plan: "RunPlan", rule: DecisionRule) -> Baseline | None:
     """
     own, runs = _own_run(plan), _finished_runs(plan)
     alike = [run for run in runs if run.condition == own.condition and run.run_id != own.run_id]
-    other = _predecessor(own, alike) if rule.baseline == PREDECESSOR else most_alike(own, _named(rule.baseline, alike, runs, own))
+    other = (
+        _predecessor(own, alike)
+        if rule.baseline == PREDECESSOR
+        else most_alike(own, _named(rule.baseline, alike, runs, own))
+    )
     return None if other is None else Baseline(other, *_read_scores(plan, other))
 
 
-def _named(name: str, alike: Sequence[ComparedRun], runs: Sequence[ComparedRun], own: ComparedRun) -> tuple[ComparedRun, ...]:
+def _named(
+    name: str, alike: Sequence[ComparedRun], runs: Sequence[ComparedRun], own: ComparedRun
+) -> tuple[ComparedRun, ...]:
     found = runs_named(alike, name)
     if found or name in own.names or own.run_id.startswith(name):
         return tuple(run for run in found if run.checkpoint != own.checkpoint)
@@ -67,7 +73,10 @@ def _predecessor(own: ComparedRun, alike: Iterable[ComparedRun]) -> ComparedRun 
 def _finished_runs(plan: "RunPlan") -> list[ComparedRun]:
     benchmark = plan.spec.benchmark
     records = plan.lake.read("runs", RunRecord, benchmark=benchmark)
-    rules = {rule.run_id: rule for rule in plan.lake.read("comparison_rules", ComparisonRule, benchmark=benchmark)}
+    rules = {
+        rule.run_id: rule
+        for rule in plan.lake.read("comparison_rules", ComparisonRule, benchmark=benchmark)
+    }
     return [
         _compared(record, rule.family if (rule := rules.get(record.run_id)) else record.model)
         for record in records
@@ -76,10 +85,27 @@ def _finished_runs(plan: "RunPlan") -> list[ComparedRun]:
 
 
 def _compared(record: RunRecord, family: str) -> ComparedRun:
-    names = ("run_id", "night_id", "benchmark", "setting", "dataset_version", "model", "revision", "spec_json", "sandbox")
+    names = (
+        "run_id",
+        "night_id",
+        "benchmark",
+        "setting",
+        "dataset_version",
+        "model",
+        "revision",
+        "spec_json",
+        "sandbox",
+    )
     names += ("isolated", "task_share", "subsample_seed", "finished_at")
     same = {name: getattr(record, name) for name in names}
-    return ComparedRun(**same, first_seen=record.started_at, family=family, baseline=None, threshold=None, thresholds=None)
+    return ComparedRun(
+        **same,
+        first_seen=record.started_at,
+        family=family,
+        baseline=None,
+        threshold=None,
+        thresholds=None,
+    )
 
 
 def _own_run(plan: "RunPlan") -> ComparedRun:
@@ -112,10 +138,14 @@ def _read_scores(plan: "RunPlan", other: ComparedRun) -> tuple[Scored, Mapping[s
     scores = plan.lake.read("scores", Score, **keys, run_id=other.run_id)
 
     def dialogs() -> dict[str, str]:
-        rows = plan.lake.read_arrow("episodes", plan.lake.parts("episodes", **keys), ["episode_id", "dialog_id"])
+        rows = plan.lake.read_arrow(
+            "episodes", plan.lake.parts("episodes", **keys), ["episode_id", "dialog_id"]
+        )
         return dict(zip(rows["episode_id"].to_pylist(), rows["dialog_id"].to_pylist(), strict=True))
 
-    return by_place(scores, listing_again(dialogs)), {score.metric: score.metric_version for score in scores}
+    return by_place(scores, listing_again(dialogs)), {
+        score.metric: score.metric_version for score in scores
+    }
 
 
 def by_place(scores: Iterable[Score], dialog_of: Mapping[str, str]) -> Scored:
@@ -127,6 +157,11 @@ def by_place(scores: Iterable[Score], dialog_of: Mapping[str, str]) -> Scored:
     found: dict[str, dict[str, dict[Place, float]]] = {}
     for score in scores:
         if score.value is not None:
-            place = (dialog_of[score.episode_id], score.sample, score.turn, score.instruction_id or "")
+            place = (
+                dialog_of[score.episode_id],
+                score.sample,
+                score.turn,
+                score.instruction_id or "",
+            )
             found.setdefault(score.metric, {}).setdefault(score.problem_id, {})[place] = score.value
     return found

@@ -57,7 +57,11 @@ class Evidence:
         self.wanted = problem_order(wanted, plan.spec.benchmark, subsample.seed if subsample else 0)
         for name in self.metrics:
             self._require_alike(name)
-        self.order = tuple(problem for problem in self.wanted if any(problem in self._theirs(name) for name in self.metrics))
+        self.order = tuple(
+            problem
+            for problem in self.wanted
+            if any(problem in self._theirs(name) for name in self.metrics)
+        )
         """Problems that are asked, in their fixed order: those that the baseline has a score of."""
         self._own: dict[str, dict[str, Mapping[Place, float]]] = {name: {} for name in self.metrics}
         self._ended: set[str] = set()
@@ -79,7 +83,9 @@ class Evidence:
                 f" {metric!r}, this Parley has {version}. Evaluate the baseline again: its dialogues are kept"
             )
         baseline_alone = (
-            ScorePair(problem, place, None, value) for problem, values in theirs.items() for place, value in values.items()
+            ScorePair(problem, place, None, value)
+            for problem, values in theirs.items()
+            for place, value in values.items()
         )
         paired_differences(baseline_alone, self._ends[metric])
 
@@ -90,9 +96,15 @@ class Evidence:
 
     def take(self, problems: Collection[str], scores: Iterable[Score]) -> None:
         """Take in problems whose dialogues have ended, with their scores. One that a fault left unscored holds back others."""
-        scores = [score for score in scores if score.metric in self._own and score.problem_id in problems]
+        scores = [
+            score for score in scores if score.metric in self._own and score.problem_id in problems
+        ]
         found = by_place(scores, self.dialog_of)
-        faults = {score.problem_id for score in scores if score.unscored_reason is not None and score.unscored_reason.is_fault}
+        faults = {
+            score.problem_id
+            for score in scores
+            if score.unscored_reason is not None and score.unscored_reason.is_fault
+        }
         self._ended |= set(problems)
         self._faulty = (self._faulty - set(problems)) | faults
         for name, of_metric in self._own.items():
@@ -106,7 +118,14 @@ class Evidence:
     @property
     def n_in_order(self) -> int:
         """Problems of the order before the first one that is missing."""
-        return next((n for n, name in enumerate(self.order) if name not in self._ended or name in self._faulty), len(self.order))
+        return next(
+            (
+                n
+                for n, name in enumerate(self.order)
+                if name not in self._ended or name in self._faulty
+            ),
+            len(self.order),
+        )
 
     @property
     def is_decided(self) -> bool:
@@ -135,14 +154,23 @@ class Evidence:
         common = [problem for problem in self.order if problem in theirs]
         reached = [problem for problem in self.order[: self.n_in_order] if problem in theirs]
         rows = (
-            ScorePair(problem, (dialog, turn, instruction), ours[problem].get(place), theirs[problem].get(place))
+            ScorePair(
+                problem,
+                (dialog, turn, instruction),
+                ours[problem].get(place),
+                theirs[problem].get(place),
+            )
             for problem in reached
             for place in sorted(theirs[problem].keys() | ours[problem].keys())
             for dialog, _, turn, instruction in [place]
         )
         found = paired_differences(rows, (low, high))
         values = (np.array(list(found.values.values())) - low) / (high - low)
-        return sign * np.array(list(found.differences.values())), len(common) - len(found.unscored), values
+        return (
+            sign * np.array(list(found.differences.values())),
+            len(common) - len(found.unscored),
+            values,
+        )
 
     def verdict(self, metric: str) -> Verdict:
         """State of one metric now."""
@@ -157,7 +185,8 @@ class Evidence:
             decision=decision,
             n_asked=len(differences),
             n_total=n_total,
-            n_left_out=len(self.wanted) - sum(problem in self._theirs(metric) for problem in self.wanted),
+            n_left_out=len(self.wanted)
+            - sum(problem in self._theirs(metric) for problem in self.wanted),
             low=ends[0],
             high=ends[1],
             mean_difference=sign * width * _mean(differences) if len(differences) else None,
@@ -168,7 +197,9 @@ class Evidence:
             points=self._points(differences, n_total, sign * width),
         )
 
-    def _points(self, differences: np.ndarray, n_total: int, factor: float) -> tuple[SequencePoint, ...]:
+    def _points(
+        self, differences: np.ndarray, n_total: int, factor: float
+    ) -> tuple[SequencePoint, ...]:
         if not len(differences):
             return ()
         ends = intervals(differences, n_total, self._alpha)
@@ -185,7 +216,9 @@ _LARGEST = 1e300
 """Stands for an infinite e-value in tables: the answers not given yet could not change the decision."""
 
 
-def _e_value(differences: np.ndarray, n_total: int, margin: float, decision: DecisionName | None) -> float:
+def _e_value(
+    differences: np.ndarray, n_total: int, margin: float, decision: DecisionName | None
+) -> float:
     """Evidence for a decision; 0 where there is none."""
     if decision is None or decision == "all_asked" or not len(differences):
         return 0.0
@@ -203,7 +236,9 @@ def _chosen_metrics(plan: "RunPlan", rule: DecisionRule) -> tuple[str, ...]:
         if name not in known:
             raise UnknownName("metric", name, known, of=plan.spec.full_setting)
         if METRICS.load(name).better is None:
-            raise ConfigError(f"decide: metric {name!r} only describes, neither direction is better. Decide by another metric")
+            raise ConfigError(
+                f"decide: metric {name!r} only describes, neither direction is better. Decide by another metric"
+            )
     usual = next((name for name in known if METRICS.load(name).better is not None), None)
     if not rule.metrics and usual is None:
         raise ConfigError(f"decide: no metric of {plan.spec.full_setting} has a better direction")

@@ -32,8 +32,17 @@ def evidence_for(plan: "RunPlan") -> Evidence | None:
 def decided_problems(plan: "RunPlan", evidence: Evidence) -> frozenset[str] | None:
     """Return the problems that the run has, where it is decided by this very rule and baseline already; else None."""
     rows = plan.lake.read("decisions", Decision, **plan.keys)
-    asked = {(name, evidence.rule.margin, evidence.rule.alpha, evidence.baseline.run.run_id) for name in evidence.metrics}
-    kept = {(row.metric, row.margin, row.alpha, row.baseline_run_id) for row in rows if row.decision is not None}
+    asked = {
+        (name, evidence.rule.margin, evidence.rule.alpha, evidence.baseline.run.run_id)
+        for name in evidence.metrics
+    }
+    kept = {
+        (row.metric, row.margin, row.alpha, row.baseline_run_id)
+        for row in rows
+        if row.decision is not None
+    }
     if asked != kept or len(rows) != len(kept):
         return None
-    return frozenset(row.problem_id for row in plan.lake.read("run_episodes", RunEpisode, **plan.keys))
+    return frozenset(
+        row.problem_id for row in plan.lake.read("run_episodes", RunEpisode, **plan.keys)
+    )

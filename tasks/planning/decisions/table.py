@@ -11,7 +11,9 @@ from tasks.planning.reporting.account import FoundRun, nothing_done, with_episod
 _PART = "decisions"
 
 
-def decision_rows(plan: RunPlan, evidence: Evidence, judged: Iterable[JudgeVerdict]) -> tuple[Decision, ...]:
+def decision_rows(
+    plan: RunPlan, evidence: Evidence, judged: Iterable[JudgeVerdict]
+) -> tuple[Decision, ...]:
     """Return a row for each metric of the rule.
 
     Args:
@@ -62,7 +64,9 @@ def keep_decisions(plan: RunPlan, rows: Sequence[Decision]) -> None:
         plan.lake.keep_only("decisions", (), **plan.keys)
 
 
-def _saved(plan: RunPlan, evidence: Evidence, judged: Iterable[JudgeVerdict]) -> tuple[float | None, float | None, float | None]:
+def _saved(
+    plan: RunPlan, evidence: Evidence, judged: Iterable[JudgeVerdict]
+) -> tuple[float | None, float | None, float | None]:
     """Return the calls, tokens and USD of the problems of the order that were not asked, by the means of those that were."""
     asked = {w.dialog.problem_id for w in plan.members}
     n_saved = sum(problem not in asked for problem in evidence.order)
@@ -71,7 +75,9 @@ def _saved(plan: RunPlan, evidence: Evidence, judged: Iterable[JudgeVerdict]) ->
     whole = FoundRun({}, frozenset(w.episode_id for w in plan.members), None)
     spent = with_episodes(nothing_done(plan, whole, "finished"), plan, whole, {}, 0)
     if plan.judges:
-        spent = with_judgements(spent, plan, list({row.judgement_id: row for row in judged}.values()), 0, 0)
+        spent = with_judgements(
+            spent, plan, list({row.judgement_id: row for row in judged}.values()), 0, 0
+        )
     each = n_saved / len(asked)
     tokens = None if spent.n_unknown_tokens else (spent.input_tokens + spent.output_tokens) * each
     return spent.model_calls * each, tokens, None if spent.usd is None else spent.usd * each

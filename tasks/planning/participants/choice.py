@@ -17,7 +17,9 @@ from tasks.storage.file_digests import FileDigests
 from tasks.storage.home import Home, find_home
 
 
-def choose(request: ModelRequest, resumed: ModelIdentity | None, home: Home | None = None) -> ModelChoice:
+def choose(
+    request: ModelRequest, resumed: ModelIdentity | None, home: Home | None = None
+) -> ModelChoice:
     """Who is asked for, and where. A run that is resumed keeps the revision that it was begun with.
 
     Args:
@@ -37,10 +39,14 @@ def choose(request: ModelRequest, resumed: ModelIdentity | None, home: Home | No
     if not request.batch:
         return choice
     if not PROVIDERS.load(choice.identity.provider).takes_batches:
-        raise ConfigError(f"model {request.spec!r}: batches are for models behind an endpoint: openai:MODEL[@BASE_URL]")
+        raise ConfigError(
+            f"model {request.spec!r}: batches are for models behind an endpoint: openai:MODEL[@BASE_URL]"
+        )
     if home is None:
         raise ConfigError(f"model {request.spec!r}: batches are for evaluations; leave out `batch`")
-    return replace(choice, endpoint=choice.endpoint.model_copy(update={"batches": str(home.batches)}))
+    return replace(
+        choice, endpoint=choice.endpoint.model_copy(update={"batches": str(home.batches)})
+    )
 
 
 def in_form(choice: ModelChoice, request: ModelRequest) -> ModelChoice:
@@ -57,7 +63,11 @@ def in_form(choice: ModelChoice, request: ModelRequest) -> ModelChoice:
             f"model {choice.identity.label}: it is no endpoint; leave --messages and --profile out (`messages` and `profile` in a"
             " file)"
         )
-    profile, name = load_profile(request.profile, find_home().path) if request.profile else (EndpointProfile(), "")
+    profile, name = (
+        load_profile(request.profile, find_home().path)
+        if request.profile
+        else (EndpointProfile(), "")
+    )
     if request.messages != "auto":
         profile = profile.model_copy(update={"messages": request.messages})
     return ModelChoice(

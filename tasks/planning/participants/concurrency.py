@@ -17,7 +17,9 @@ def endpoint_of(identity: ModelIdentity, endpoint: ModelEndpoint) -> Endpoint:
     return endpoint.base_url or identity.label, endpoint.key_env
 
 
-def place_of(identity: ModelIdentity, planned: ModelEndpoint, served: Mapping[ModelIdentity, ModelEndpoint]) -> ModelEndpoint:
+def place_of(
+    identity: ModelIdentity, planned: ModelEndpoint, served: Mapping[ModelIdentity, ModelEndpoint]
+) -> ModelEndpoint:
     """Return where a model is: at a server that was started for this run, or as planned. Its requests have the planned form."""
     place = served.get(identity)
     return planned if place is None else place.model_copy(update={"profile": planned.profile})

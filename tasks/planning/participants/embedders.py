@@ -26,15 +26,29 @@ def choose_embedder(
         return None
     asked = request.embedder
     if asked is None:
-        who = f"agent {request.model.agent}" if _agent_needs_embedder(request) else f"{benchmark.name}.{setting}"
+        who = (
+            f"agent {request.model.agent}"
+            if _agent_needs_embedder(request)
+            else f"{benchmark.name}.{setting}"
+        )
         raise ConfigError(
             f"{who} compares texts by their vectors. Name an embedder by --embedder SPEC (`embedder` in a"
             " night's configuration): bge-m3, openai:MODEL@BASE_URL, or without a network embedded:minilm"
         )
-    before = resumed.embedder.revision if resumed and resumed.embedder and resumed.embedder.is_hosted else None
+    before = (
+        resumed.embedder.revision
+        if resumed and resumed.embedder and resumed.embedder.is_hosted
+        else None
+    )
     today = datetime.now(UTC).strftime("%Y-%m-%d")
     fields = check_request_fields(asked.request)
-    choice = parse_embedder(asked.spec, key_env=asked.key_env, revision=asked.revision or before, today=today, request=fields)
+    choice = parse_embedder(
+        asked.spec,
+        key_env=asked.key_env,
+        revision=asked.revision or before,
+        today=today,
+        request=fields,
+    )
     return replace(choice, endpoint=reached(choice.endpoint, asked))
 
 

@@ -21,7 +21,11 @@ class PlannedJudge:
 
 
 def choose_judges(
-    request: EvaluationRequest, benchmark: Benchmark, setting: str, resumed: RunSpec | None, home: Home | None = None
+    request: EvaluationRequest,
+    benchmark: Benchmark,
+    setting: str,
+    resumed: RunSpec | None,
+    home: Home | None = None,
 ) -> Mapping[str, PlannedJudge]:
     """Rubric -> its judge. None for a setting without rubrics, even if one is named: a night may hold both kinds of settings.
 
@@ -45,7 +49,11 @@ def choose_judges(
             )
         choice = choose(asked, before.get(rubric.name), home)
         judge = RubricJudge(
-            rubric=rubric.name, version=rubric.version, prompt=rubric.digest, judge=choice.identity, sampling=asked.sampling
+            rubric=rubric.name,
+            version=rubric.version,
+            prompt=rubric.digest,
+            judge=choice.identity,
+            sampling=asked.sampling,
         )
         chosen[rubric.name] = PlannedJudge(judge, choice.endpoint, asked)
     return chosen
@@ -62,5 +70,11 @@ def refuse_needless_judges(request: EvaluationRequest) -> None:
     benchmark, setting = find_setting(request.benchmark.name)
     if not benchmark.rubrics(setting):
         judged = [name for name in benchmark.settings if benchmark.rubrics(name)]
-        others = f"; judged are {', '.join(f'{benchmark.name}.{name}' for name in judged)}" if judged else ""
-        raise ConfigError(f"{benchmark.name}.{setting} is judged by nobody: leave --judge out{others}")
+        others = (
+            f"; judged are {', '.join(f'{benchmark.name}.{name}' for name in judged)}"
+            if judged
+            else ""
+        )
+        raise ConfigError(
+            f"{benchmark.name}.{setting} is judged by nobody: leave --judge out{others}"
+        )

@@ -19,7 +19,10 @@ def keep_models(plan: RunPlan) -> bool:
     changed = False
     for identity, _, asked in plan.models:
         name = content_id(identity)
-        known = {part.stem.removeprefix("part-") for part in plan.lake.parts("models", model=identity.label)}
+        known = {
+            part.stem.removeprefix("part-")
+            for part in plan.lake.parts("models", model=identity.label)
+        }
         part = plan.lake.folder("models", model=identity.label) / f"part-{name}.parquet"
         before = plan.lake.read_part("models", ModelRecord, part)[0] if name in known else None
         row = _record(identity, asked, before)
@@ -29,11 +32,17 @@ def keep_models(plan: RunPlan) -> bool:
     return changed
 
 
-def _record(identity: ModelIdentity, asked: ModelRequest, before: ModelRecord | None) -> ModelRecord:
+def _record(
+    identity: ModelIdentity, asked: ModelRequest, before: ModelRecord | None
+) -> ModelRecord:
     prices = (asked.usd_per_million_input, asked.usd_per_million_output)
     if before is not None and prices == (None, None):
         prices = (before.usd_per_million_input, before.usd_per_million_output)
-    by_hour = before.usd_per_hour if before is not None and asked.usd_per_hour is None else asked.usd_per_hour
+    by_hour = (
+        before.usd_per_hour
+        if before is not None and asked.usd_per_hour is None
+        else asked.usd_per_hour
+    )
     return ModelRecord(
         model=identity.label,
         provider=identity.provider,
@@ -85,7 +94,9 @@ def role_cost(
 def batched_roles(plan: RunPlan) -> tuple[str, ...]:
     """Return the roles whose requests go to batches, as the table of costs names them; of judges each with its label."""
     subject = ("subject",) if plan.request.model.batch else ()
-    judges = {f"judge {judge.judge.judge.label}" for judge in plan.judges.values() if judge.request.batch}
+    judges = {
+        f"judge {judge.judge.judge.label}" for judge in plan.judges.values() if judge.request.batch
+    }
     return (*subject, *sorted(judges))
 
 

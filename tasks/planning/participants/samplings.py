@@ -24,7 +24,10 @@ def _samplings(plan: RunPlan) -> Iterator[RoleSampling]:
 
 
 def _row(
-    role: Literal["subject", "simulator", "judge"], identity: ModelIdentity, sampling: Sampling, rubric: str = ""
+    role: Literal["subject", "simulator", "judge"],
+    identity: ModelIdentity,
+    sampling: Sampling,
+    rubric: str = "",
 ) -> RoleSampling:
     return RoleSampling(
         role=role,

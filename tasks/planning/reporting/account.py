@@ -46,12 +46,16 @@ def look(plan: RunPlan, before: RunRecord | None) -> FoundRun:
     counted = dict(Counter(paid_by.values()).most_common())
     outside = {**plan.state(), "parley_version": parley_version()}
     if before is not None:
-        return FoundRun(counted, owed, before, plan.run_id, why_again(before, plan.spec, outside, len(owed)))
+        return FoundRun(
+            counted, owed, before, plan.run_id, why_again(before, plan.spec, outside, len(owed))
+        )
     other = _latest_alike(plan)
     if other is None:
         return FoundRun(counted, owed, None)
     rows = digests_by_dialog(plan.dataset)
-    return FoundRun(counted, owed, None, other.run_id, compare(plan.lake, other, plan.spec, outside, rows))
+    return FoundRun(
+        counted, owed, None, other.run_id, compare(plan.lake, other, plan.spec, outside, rows)
+    )
 
 
 def _finished(plan: RunPlan) -> tuple[dict[str, str], frozenset[str]]:
@@ -62,7 +66,9 @@ def _finished(plan: RunPlan) -> tuple[dict[str, str], frozenset[str]]:
 
 def _latest_alike(plan: RunPlan) -> RunRecord | None:
     """The latest run of this model's name on this setting."""
-    records = plan.lake.read("runs", RunRecord, benchmark=plan.spec.benchmark, model=plan.spec.label)
+    records = plan.lake.read(
+        "runs", RunRecord, benchmark=plan.spec.benchmark, model=plan.spec.label
+    )
     alike = [r for r in records if r.setting == plan.spec.full_setting and r.run_id != plan.run_id]
     return max(alike, key=lambda r: r.finished_at, default=None)
 
@@ -84,15 +90,25 @@ def nothing_done(plan: RunPlan, found: FoundRun, status: str) -> RunWork:
     )
 
 
-def with_begun(work: RunWork, begun: AbstractSet[str], kept: Mapping[str, Sequence[Step]]) -> RunWork:
+def with_begun(
+    work: RunWork, begun: AbstractSet[str], kept: Mapping[str, Sequence[Step]]
+) -> RunWork:
     """Add how many episodes were resumed, with how many answers, and how many were played anew.
 
     Args:
         begun: episodes that were played in this invocation, to their end or not.
         kept: episode -> steps kept from earlier attempts.
     """
-    answers = [step for steps in kept.values() for step in steps if step.n_calls or _is_answer(step)]
-    return work.model_copy(update={"n_resumed": len(kept), "n_turns_kept": len(answers), "n_new": len(begun - kept.keys())})
+    answers = [
+        step for steps in kept.values() for step in steps if step.n_calls or _is_answer(step)
+    ]
+    return work.model_copy(
+        update={
+            "n_resumed": len(kept),
+            "n_turns_kept": len(answers),
+            "n_new": len(begun - kept.keys()),
+        }
+    )
 
 
 def _is_answer(step: Step) -> bool:
@@ -102,7 +118,9 @@ def _is_answer(step: Step) -> bool:
 def begun_episodes(plan: RunPlan, found: FoundRun) -> frozenset[str]:
     """Return the episodes among the pending ones that finished since then, or of which the journal holds a part."""
     still = {w.episode_id for w in plan.owed()}
-    return frozenset((found.owed - still) | read_journal(plan.home.journal(plan.run_id), still).keys())
+    return frozenset(
+        (found.owed - still) | read_journal(plan.home.journal(plan.run_id), still).keys()
+    )
 
 
 def with_episodes(
@@ -133,7 +151,9 @@ def with_episodes(
     )
 
 
-def with_judgements(work: RunWork, plan: RunPlan, asked: Sequence[JudgeVerdict], n_reused: int, model_calls: int) -> RunWork:
+def with_judgements(
+    work: RunWork, plan: RunPlan, asked: Sequence[JudgeVerdict], n_reused: int, model_calls: int
+) -> RunWork:
     """Add the judgements asked for and their tokens.
 
     Args:
@@ -158,10 +178,14 @@ def paid_steps(rows: pa.Table, kept: Mapping[str, Sequence[Step]]) -> list[dict[
     """What was paid for beyond the kept steps, without its texts: they may be gigabytes."""
     steps = rows["steps"].combine_chunks()
     every = steps.flatten()
-    facts = pa.table({name: every.field(name) for name in ("role", "n_calls", "input_tokens", "output_tokens")}).to_pylist()
+    facts = pa.table(
+        {name: every.field(name) for name in ("role", "n_calls", "input_tokens", "output_tokens")}
+    ).to_pylist()
     new: list[dict[str, Any]] = []
     end = 0
-    for episode_id, n_steps in zip(rows["episode_id"].to_pylist(), steps.value_lengths().to_pylist(), strict=True):
+    for episode_id, n_steps in zip(
+        rows["episode_id"].to_pylist(), steps.value_lengths().to_pylist(), strict=True
+    ):
         new += facts[end + len(kept.get(episode_id, ())) : end + n_steps]
         end += n_steps
     return [step for step in new if step["n_calls"] > 0]
@@ -169,7 +193,11 @@ def paid_steps(rows: pa.Table, kept: Mapping[str, Sequence[Step]]) -> list[dict[
 
 def _tokens(steps: list[dict[str, Any]]) -> tuple[int, int, int]:
     unknown = sum(step["input_tokens"] is None or step["output_tokens"] is None for step in steps)
-    return sum(s["input_tokens"] or 0 for s in steps), sum(s["output_tokens"] or 0 for s in steps), unknown
+    return (
+        sum(s["input_tokens"] or 0 for s in steps),
+        sum(s["output_tokens"] or 0 for s in steps),
+        unknown,
+    )
 
 
 def _role(step: dict[str, Any]) -> str:
@@ -178,11 +206,18 @@ def _role(step: dict[str, Any]) -> str:
 
 def _player_costs(plan: RunPlan, steps: list[dict[str, Any]]) -> Iterator[RoleCost]:
     """Cost of each role that answered."""
-    players = (("subject", plan.spec.subject, plan.request.model), ("simulator", plan.spec.simulator, plan.request.simulator))
+    players = (
+        ("subject", plan.spec.subject, plan.request.model),
+        ("simulator", plan.spec.simulator, plan.request.simulator),
+    )
     for role, identity, asked in players:
         own = [step for step in steps if _role(step) == role]
         if own:
-            yield RoleCost(None) if identity is None or asked is None else role_cost(plan, identity, asked, _tokens(own))
+            yield (
+                RoleCost(None)
+                if identity is None or asked is None
+                else role_cost(plan, identity, asked, _tokens(own))
+            )
 
 
 def _judge_costs(plan: RunPlan, asked: Sequence[JudgeVerdict]) -> Iterator[RoleCost]:
@@ -193,4 +228,6 @@ def _judge_costs(plan: RunPlan, asked: Sequence[JudgeVerdict]) -> Iterator[RoleC
 
 
 def _judged_rows(asked: Sequence[JudgeVerdict]) -> list[dict[str, Any]]:
-    return [row.model_dump(include={"input_tokens", "output_tokens"}) for row in asked if row.n_calls]
+    return [
+        row.model_dump(include={"input_tokens", "output_tokens"}) for row in asked if row.n_calls
+    ]

@@ -51,9 +51,14 @@ def as_published(home: Home, reports: Sequence[RunReport]) -> list[RunReport]:
 
     withheld = [report.run_id for report in reports if report.status == "withheld"]
     released = set(withheld) - left_out(home, withheld).keys()
-    reports = [report.model_copy(update={"status": "finished"}) if report.run_id in released else report for report in reports]
+    reports = [
+        report.model_copy(update={"status": "finished"}) if report.run_id in released else report
+        for report in reports
+    ]
     reasons = left_out(home, [report.run_id for report in reports if report.is_published])
     return [
-        report.model_copy(update={"status": "withheld", "reason": reasons[report.run_id]}) if report.run_id in reasons else report
+        report.model_copy(update={"status": "withheld", "reason": reasons[report.run_id]})
+        if report.run_id in reasons
+        else report
         for report in reports
     ]

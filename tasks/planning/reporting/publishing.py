@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from warehouse.publication.publish import PublishReport
 
 
-def publish_to_warehouse(home: Home, run_ids: Sequence[str] | None = None, *, rebuild: bool = False) -> "PublishReport":
+def publish_to_warehouse(
+    home: Home, run_ids: Sequence[str] | None = None, *, rebuild: bool = False
+) -> "PublishReport":
     """Bring the warehouse up to date with the lake: some runs, or all.
 
     Raises:
@@ -38,14 +40,18 @@ def publish_to_warehouse(home: Home, run_ids: Sequence[str] | None = None, *, re
 
 def metric_directions() -> dict[str, str]:
     """Metrics of all benchmarks -> `higher` or `lower`, which is better; without those that only describe."""
-    measured = {name for benchmark in BENCHMARKS.names() for name in BENCHMARKS.load(benchmark).all_metrics}
+    measured = {
+        name for benchmark in BENCHMARKS.names() for name in BENCHMARKS.load(benchmark).all_metrics
+    }
     found = {name: METRICS.load(name).better for name in sorted(measured)}
     return {name: better for name, better in found.items() if better is not None}
 
 
 def judged_metrics() -> frozenset[str]:
     """Return the metrics of all benchmarks that read judgements."""
-    measured = {name for benchmark in BENCHMARKS.names() for name in BENCHMARKS.load(benchmark).all_metrics}
+    measured = {
+        name for benchmark in BENCHMARKS.names() for name in BENCHMARKS.load(benchmark).all_metrics
+    }
     return frozenset(name for name in measured if METRICS.load(name).judged)
 
 
@@ -54,7 +60,9 @@ def unpublished(home: Home, records: Iterable[RunRecord]) -> tuple[str, ...]:
     from warehouse.connect import shown_runs
 
     shown = shown_runs(home.path)
-    return tuple(record.run_id for record in records if shown.get(record.run_id) != record.finished_at)
+    return tuple(
+        record.run_id for record in records if shown.get(record.run_id) != record.finished_at
+    )
 
 
 def left_out(home: Home, run_ids: Iterable[str]) -> dict[str, str]:

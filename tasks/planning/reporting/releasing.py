@@ -50,14 +50,18 @@ def release(home: Home, run_id: str, because: str) -> Released:
 def _made(record: RunRecord, because: str, number: int) -> Release:
     name = f"run {record.run_id[:12]} of {record.model}"
     if not because:
-        raise UsageError(f'{name} is released by a reason that tables can show: --because "why its numbers may be read"')
+        raise UsageError(
+            f'{name} is released by a reason that tables can show: --because "why its numbers may be read"'
+        )
     if record.status == "finished":
         raise UsageError(
             f"{name} passed its checks. If a publication withholds it, its files were changed or damaged, which no release"
             " mends: `parley publish` names the files"
         )
     if record.status == "incomplete":
-        raise UsageError(f"{name} did not come to its end. Type its command again: finished work is not done twice")
+        raise UsageError(
+            f"{name} did not come to its end. Type its command again: finished work is not done twice"
+        )
     return Release(
         run_id=record.run_id,
         benchmark=record.benchmark,

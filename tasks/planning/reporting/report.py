@@ -93,7 +93,11 @@ def tally(n_wanted: int, episodes: Sequence[Episode], scores: Sequence[Score]) -
         for step in episode.steps:
             if step.adapted:
                 adapted["simulator" if step.role is Role.USER else "subject"].update(step.adapted)
-        answers = [step for step in episode.messages if step.role is Role.ASSISTANT and not step.is_scripted]
+        answers = [
+            step
+            for step in episode.messages
+            if step.role is Role.ASSISTANT and not step.is_scripted
+        ]
         counts.update(
             n_truncated=sum(step.finish_reason in ("length", "cut_off") for step in episode.steps),
             n_answers=len(answers),
@@ -140,7 +144,9 @@ def withheld_because(
         if is_permanent and fault:
             return f"{fault}. So {share}"
         remedy = (
-            "Run again to try the owed ones, or raise it" if counts.n_infra else "`unscored_reason` in the table scores says why"
+            "Run again to try the owed ones, or raise it"
+            if counts.n_infra
+            else "`unscored_reason` in the table scores says why"
         )
         return f"{share}. {remedy}{last}"
     return None

@@ -21,7 +21,14 @@ from tasks.storage.replaced_file import replace_file
 
 LAYOUT = 1
 """Raise it when the same commit gives another tree."""
-_PACKED = ("--window=0", "--no-reuse-delta", "--no-reuse-object", "--threads=1", "--compression=1", "--quiet")
+_PACKED = (
+    "--window=0",
+    "--no-reuse-delta",
+    "--no-reuse-object",
+    "--threads=1",
+    "--compression=1",
+    "--quiet",
+)
 _SETTINGS = """[core]
 \trepositoryformatversion = 0
 \tfilemode = true
@@ -66,13 +73,17 @@ class Checkouts:
 
     def _make(self, repository: Repository, commit: str) -> str:
         tree, entries = repository.entries(commit)
-        wanted = {entry.sha for entry in entries if entry.kind == "blob" and entry.sha not in self._blobs}
+        wanted = {
+            entry.sha for entry in entries if entry.kind == "blob" and entry.sha not in self._blobs
+        }
         links: dict[str, str] = {}
         for sha, content in repository.blobs(sorted(wanted)) if wanted else ():
             self._blobs[sha] = self.trees.add(content)
         for entry in entries:
             if entry.mode == "120000":
-                links[entry.sha] = self.trees.get(self._blobs[entry.sha]).decode("utf-8", "surrogateescape")
+                links[entry.sha] = self.trees.get(self._blobs[entry.sha]).decode(
+                    "utf-8", "surrogateescape"
+                )
         files = self.trees.add_row({"entries": _rows(self.trees, entries, self._blobs, links)})
         with tempfile.TemporaryDirectory(prefix="parley-checkout-") as folder:
             _write_history(repository, tree, entries, Path(folder))
@@ -88,7 +99,9 @@ class Checkouts:
             return tree
         with tempfile.TemporaryDirectory(prefix="parley-patch-") as name:
             folder = Path(name)
-            text = (patch if patch.endswith("\n") else f"{patch}\n").encode("utf-8", "surrogatepass")
+            text = (patch if patch.endswith("\n") else f"{patch}\n").encode(
+                "utf-8", "surrogatepass"
+            )
             touched = _touched(text)
             for path, entry in self.trees.files(tree, touched).items():
                 place = folder / path
@@ -99,14 +112,18 @@ class Checkouts:
                     place.write_bytes(self.trees.get(entry.what))
                     place.chmod(entry.mode)
             run_git(folder, "apply", "-", stdin=text)
-            return self.trees.with_files(tree, {path: self._entry(folder / path) for path in touched})
+            return self.trees.with_files(
+                tree, {path: self._entry(folder / path) for path in touched}
+            )
 
     def _entry(self, path: Path) -> Entry | None:
         if path.is_symlink():
             return Entry(0o777, str(path.readlink()), is_link=True)
         if not path.is_file():
             return None
-        return Entry(0o755 if path.stat().st_mode & 0o100 else 0o644, self.trees.add(path.read_bytes()))
+        return Entry(
+            0o755 if path.stat().st_mode & 0o100 else 0o644, self.trees.add(path.read_bytes())
+        )
 
 
 def _touched(patch: bytes) -> tuple[str, ...]:
@@ -124,7 +141,9 @@ def _touched(patch: bytes) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _rows(trees: TreeStore, entries: Sequence[GitEntry], blobs: dict[str, str], links: dict[str, str]) -> list[Any]:
+def _rows(
+    trees: TreeStore, entries: Sequence[GitEntry], blobs: dict[str, str], links: dict[str, str]
+) -> list[Any]:
     """The root folder's list; all folders below are in the store."""
     below: dict[str, list[Any]] = {"": []}
     for entry in entries:
@@ -135,11 +154,15 @@ def _rows(trees: TreeStore, entries: Sequence[GitEntry], blobs: dict[str, str], 
         elif entry.mode == "120000":
             below.setdefault(folder, []).append([name, LINK, 0o777, links[entry.sha]])
         elif entry.kind == "blob":
-            below.setdefault(folder, []).append([name, FILE, 0o755 if entry.mode == "100755" else 0o644, blobs[entry.sha]])
+            below.setdefault(folder, []).append(
+                [name, FILE, 0o755 if entry.mode == "100755" else 0o644, blobs[entry.sha]]
+            )
 
     def listed(path: str) -> list[Any]:
         rows = [
-            [name, kind, mode, trees.add_row({"entries": listed(what)})] if kind == FOLDER else [name, kind, mode, what]
+            [name, kind, mode, trees.add_row({"entries": listed(what)})]
+            if kind == FOLDER
+            else [name, kind, mode, what]
             for name, kind, mode, what in below[path]
         ]
         return sorted(rows, key=lambda row: row[0])
@@ -147,11 +170,19 @@ def _rows(trees: TreeStore, entries: Sequence[GitEntry], blobs: dict[str, str], 
     return listed("")
 
 
-def _write_history(repository: Repository, tree: str, entries: Sequence[GitEntry], folder: Path) -> None:
+def _write_history(
+    repository: Repository, tree: str, entries: Sequence[GitEntry], folder: Path
+) -> None:
     """Make `folder/.git` with one commit of that tree."""
     run_git(folder, "init", "--quiet", "--template=", "--initial-branch=main")
     shas = dict.fromkeys((tree, *(entry.sha for entry in entries if entry.kind != "commit")))
-    pack = run_git(repository.path, "pack-objects", *_PACKED, "--stdout", stdin="".join(f"{sha}\n" for sha in shas).encode())
+    pack = run_git(
+        repository.path,
+        "pack-objects",
+        *_PACKED,
+        "--stdout",
+        stdin="".join(f"{sha}\n" for sha in shas).encode(),
+    )
     run_git(folder, "-c", "pack.writeReverseIndex=false", "index-pack", "--stdin", stdin=pack)
     commit = run_git(folder, "commit-tree", tree, "-m", "Base").decode().strip()
     run_git(folder, "update-ref", "refs/heads/main", commit)

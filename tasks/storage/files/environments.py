@@ -35,7 +35,9 @@ _LAST_TOOLS = {
 """The last installers for an older Python. The installers that come with such a Python install releases that need a newer one."""
 _FOLDER = "python.txt"
 """Names the folder of the Python that an environment was made with."""
-_PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9][A-Za-z0-9.+!_-]*")
+_PIN = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9][A-Za-z0-9.+!_-]*"
+)
 _PTH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*\.pth")
 
 
@@ -56,7 +58,9 @@ class Recipe(Frozen):
         if version is None:
             raise ValueError(f"python is {self.python!r}: give a version as 3.11")
         if (int(version[1]), int(version[2])) < _OLDEST:
-            raise ValueError(f"python is {self.python}: tests are graded on 3.5 and newer; give pins for one of these")
+            raise ValueError(
+                f"python is {self.python}: tests are graded on 3.5 and newer; give pins for one of these"
+            )
         for line in self.requirements:
             if not _PIN.fullmatch(line):
                 raise ValueError(f"requirement {line!r}: must be NAME==VERSION")
@@ -144,14 +148,26 @@ def _install(recipe: Recipe, place: Path) -> None:
     python = _interpreter(recipe.python)
     tools = _LAST_TOOLS.get(recipe.python)
     uv = shutil.which("uv") if tools is None else None
-    _run(uv, "venv", "--quiet", "--python", python.path, str(place)) if uv else _run(python.path, "-m", "venv", str(place))
+    _run(uv, "venv", "--quiet", "--python", python.path, str(place)) if uv else _run(
+        python.path, "-m", "venv", str(place)
+    )
     pins = place / "requirements.txt"
     pins.write_text("\n".join(recipe.requirements) + "\n")
     own = str(place / "bin" / "python")
     if uv:
-        _run(uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", own, "-r", str(pins))
+        _run(
+            uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", own, "-r", str(pins)
+        )
     else:
-        install = (own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input")
+        install = (
+            own,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-input",
+        )
         if tools is not None and recipe.requirements:
             _run(*install, *tools)
         if recipe.requirements:
@@ -196,4 +212,6 @@ def _run(*argv: str) -> None:
         raise SandboxUnavailable(f"an environment could not be built: {error}") from error
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()[-3:]
-        raise SandboxUnavailable(f"an environment could not be built by {argv[0]} {argv[1]}: {' / '.join(said)}")
+        raise SandboxUnavailable(
+            f"an environment could not be built by {argv[0]} {argv[1]}: {' / '.join(said)}"
+        )

@@ -54,7 +54,11 @@ class Filling:
     """
 
     def __init__(
-        self, get: Callable[[str], bytes], row: Callable[[str], dict[str, Any]], owner: int | None, watch: FolderWatch | None
+        self,
+        get: Callable[[str], bytes],
+        row: Callable[[str], dict[str, Any]],
+        owner: int | None,
+        watch: FolderWatch | None,
     ) -> None:
         self._get, self._row, self._owner, self._watch = get, row, owner, watch
         self.seen: dict[Stamp, str] = {}
@@ -72,7 +76,10 @@ class Filling:
 
     def _fill(self, place: int, row: dict[str, Any]) -> tuple[Walked, list[int]]:
         """Fill a folder; return what it holds, and the watches of the folders below."""
-        filled, watches = Walked(tuple(tuple(entry) for entry in row["entries"]), n_files=len(row["entries"])), list[int]()
+        filled, watches = (
+            Walked(tuple(tuple(entry) for entry in row["entries"]), n_files=len(row["entries"])),
+            list[int](),
+        )
         for name, kind, mode, what in row["entries"]:
             if kind == LINK:
                 os.symlink(what, name, dir_fd=place)

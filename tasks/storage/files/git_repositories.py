@@ -47,7 +47,9 @@ class GitEntry:
     path: str
 
 
-def run_git(folder: Path, *arguments: str, stdin: bytes = b"", more: Mapping[str, str] | None = None) -> bytes:
+def run_git(
+    folder: Path, *arguments: str, stdin: bytes = b"", more: Mapping[str, str] | None = None
+) -> bytes:
     """What a git command prints; the machine's and the user's settings do not count.
 
     Raises:
@@ -63,13 +65,30 @@ def run_git(folder: Path, *arguments: str, stdin: bytes = b"", more: Mapping[str
 def _ran(
     folder: Path, *arguments: str, stdin: bytes = b"", more: Mapping[str, str] | None = None
 ) -> "subprocess.CompletedProcess[bytes]":
-    argv = ("git", "-c", "safe.directory=*", "-c", "core.quotePath=false", "-C", str(folder), *arguments)
+    argv = (
+        "git",
+        "-c",
+        "safe.directory=*",
+        "-c",
+        "core.quotePath=false",
+        "-C",
+        str(folder),
+        *arguments,
+    )
     try:
-        done = subprocess.run(argv, input=stdin, capture_output=True, env={**_ENVIRONMENT, **(more or {})}, check=False)
+        done = subprocess.run(
+            argv,
+            input=stdin,
+            capture_output=True,
+            env={**_ENVIRONMENT, **(more or {})},
+            check=False,
+        )
     except OSError as error:
         raise SourceUnreadable(f"git cannot be run ({error.strerror}): install it") from error
     if done.returncode < 0:
-        raise SourceUnreadable(f"{folder}: git {arguments[0]} was ended by signal {-done.returncode}")
+        raise SourceUnreadable(
+            f"{folder}: git {arguments[0]} was ended by signal {-done.returncode}"
+        )
     return done
 
 
@@ -101,13 +120,17 @@ class Repository:
         Raises:
             SourceUnreadable: one is not there (a shallow or partial copy).
         """
-        data = run_git(self.path, "cat-file", "--batch", stdin="".join(f"{sha}\n" for sha in wanted).encode())
+        data = run_git(
+            self.path, "cat-file", "--batch", stdin="".join(f"{sha}\n" for sha in wanted).encode()
+        )
         at = 0
         while at < len(data):
             end = data.index(b"\n", at)
             sha, *facts = data[at:end].decode().split(" ")
             if len(facts) < 2:
-                raise SourceUnreadable(f"{self.path}: object {sha} is missing; the copy is not whole")
+                raise SourceUnreadable(
+                    f"{self.path}: object {sha} is missing; the copy is not whole"
+                )
             size = int(facts[1])
             yield sha, data[end + 1 : end + 1 + size]
             at = end + 2 + size
@@ -140,7 +163,12 @@ class Repositories:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._stack.close()
 
     @property
@@ -152,31 +180,47 @@ class Repositories:
         """The repository that has a commit; one with a fitting name is looked at first. None where no one has it."""
         if (repo, commit) not in self._of:
             short = re.sub(r"[^a-z0-9]+", "", repo.lower())
-            ordered = sorted(self._found, key=lambda one: short not in re.sub(r"[^a-z0-9]+", "", one.name.lower()))
+            ordered = sorted(
+                self._found,
+                key=lambda one: short not in re.sub(r"[^a-z0-9]+", "", one.name.lower()),
+            )
             self._of[repo, commit] = next((one for one in ordered if one.holds(commit)), None)
         return self._of[repo, commit]
 
     def _below(self, folder: Path) -> list[Repository]:
         if not folder.is_dir():
-            raise SourceUnreadable(f"{folder} is not a folder: give one that holds repositories ({FORMS})")
-        found = [Repository(self._opened(path), _name(path, folder)) for path in _repositories(folder, _DEEPEST)]
+            raise SourceUnreadable(
+                f"{folder} is not a folder: give one that holds repositories ({FORMS})"
+            )
+        found = [
+            Repository(self._opened(path), _name(path, folder))
+            for path in _repositories(folder, _DEEPEST)
+        ]
         if not found:
-            raise SourceUnreadable(f"{folder} holds no repository: give one with repositories in or below it, each {FORMS}")
+            raise SourceUnreadable(
+                f"{folder} holds no repository: give one with repositories in or below it, each {FORMS}"
+            )
         return found
 
     def _opened(self, path: Path) -> Path:
         if path.is_dir():
             return path
-        place = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-repository-")))
+        place = Path(
+            self._stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-repository-"))
+        )
         if path.name.endswith(_BUNDLE):
-            run_git(place, "clone", "--quiet", "--bare", str(path.absolute()), str(place / "bare.git"))
+            run_git(
+                place, "clone", "--quiet", "--bare", str(path.absolute()), str(place / "bare.git")
+            )
             return place / "bare.git"
         _make(place, path)
         return place
 
 
 def _repositories(folder: Path, levels: int) -> Iterator[Path]:
-    if (folder / ".git").exists() or ((folder / "HEAD").is_file() and (folder / "objects").is_dir()):
+    if (folder / ".git").exists() or (
+        (folder / "HEAD").is_file() and (folder / "objects").is_dir()
+    ):
         yield folder
         return
     for path in sorted(folder.iterdir()):

@@ -57,7 +57,9 @@ class ImageCheckouts:
                 copied.mkdir()
                 own.mkdir()
                 DockerSandbox(image=image).copy_folder(PLACE, copied)
-                digest = self.checkouts.tree(Repository(own, image), with_built_files(copied, own, commit))
+                digest = self.checkouts.tree(
+                    Repository(own, image), with_built_files(copied, own, commit)
+                )
             replace_file(record, json.dumps({"tree": digest}).encode())
         return digest
 
@@ -74,7 +76,9 @@ def with_trees(repository: RepoSnapshot, checkouts: Checkouts) -> RepoSnapshot:
         tree = ImageCheckouts(checkouts).tree(image, repository.base_commit)
         tested = checkouts.patched(tree, repository.test_patch)
     except SourceUnreadable as error:
-        raise ImageFault(f"repository_unreadable: {error}, in the image {image}", permanent=True) from error
+        raise ImageFault(
+            f"repository_unreadable: {error}, in the image {image}", permanent=True
+        ) from error
     return repository.model_copy(update={"tree": tree, "tested_tree": tested})
 
 
@@ -96,13 +100,23 @@ def with_built_files(copied: Path, own: Path, commit: str) -> str:
     at_work = {"GIT_DIR": str(own / ".git"), "GIT_WORK_TREE": str(copied)}
     run_git(copied, "read-tree", commit, more=at_work)
     listed = run_git(copied, "ls-files", "--others", "-z", more=at_work).split(b"\0")
-    beside = [path for path in listed if path and not path.endswith((b"/", *_COMPILED)) and b"\n" not in path]
+    beside = [
+        path
+        for path in listed
+        if path and not path.endswith((b"/", *_COMPILED)) and b"\n" not in path
+    ]
     if not beside:
         return commit
-    links = {path: os.readlink(os.path.join(os.fsencode(copied), path)) for path in beside if _is_link(copied, path)}
+    links = {
+        path: os.readlink(os.path.join(os.fsencode(copied), path))
+        for path in beside
+        if _is_link(copied, path)
+    }
     files = [path for path in beside if path not in links]
     named = b"".join(path + b"\n" for path in files)
-    shas = run_git(copied, "hash-object", "-w", "--no-filters", "--stdin-paths", stdin=named, more=at_work).split()
+    shas = run_git(
+        copied, "hash-object", "-w", "--no-filters", "--stdin-paths", stdin=named, more=at_work
+    ).split()
     entries = [(_mode(copied, path), sha, path) for path, sha in zip(files, shas, strict=True)]
     for path, target in links.items():
         sha = run_git(copied, "hash-object", "-w", "--stdin", stdin=target, more=at_work).strip()
@@ -118,4 +132,8 @@ def _is_link(folder: Path, path: bytes) -> bool:
 
 
 def _mode(folder: Path, path: bytes) -> bytes:
-    return b"100755" if os.lstat(os.path.join(os.fsencode(folder), path)).st_mode & 0o100 else b"100644"
+    return (
+        b"100755"
+        if os.lstat(os.path.join(os.fsencode(folder), path)).st_mode & 0o100
+        else b"100644"
+    )

@@ -69,7 +69,13 @@ class Keeping:
         watch: knows all that happened until now. A folder in which nothing changed since the last walk is not walked again.
     """
 
-    def __init__(self, objects: Objects, known: Mapping[Stamp, str], bounds: TreeBounds, watch: FolderWatch | None) -> None:
+    def __init__(
+        self,
+        objects: Objects,
+        known: Mapping[Stamp, str],
+        bounds: TreeBounds,
+        watch: FolderWatch | None,
+    ) -> None:
         self._objects, self._known, self._bounds, self._watch = objects, known, bounds, watch
         self._stored = frozenset(known.values())
         self._bytes = self._files = 0
@@ -100,7 +106,12 @@ class Keeping:
         Where a file has several names, none is recalled from then on, and the walk has to be done again.
         """
         status = folder.stat()
-        self._top, self._is_stamped, self._has_links, self._has_recalled = folder, tells_changes(status.st_dev), False, False
+        self._top, self._is_stamped, self._has_links, self._has_recalled = (
+            folder,
+            tells_changes(status.st_dev),
+            False,
+            False,
+        )
         _open_to_its_owner(None, folder, status, 0o755)
         with opened(folder, OPEN_FOLDER) as place:
             found = self._folder(place, "", 1, NO_WATCH)
@@ -125,7 +136,11 @@ class Keeping:
     def _folder(self, place: int, path: str, depth: int, parent: int) -> Walked:
         if depth > self._bounds.depth:
             raise TreeOverrun(f"folders deeper than {self._bounds.depth} levels")
-        watched = self._watch.watch(place, self._top, parent) if self._watch else Watched(NO_WATCH, None, None)
+        watched = (
+            self._watch.watch(place, self._top, parent)
+            if self._watch
+            else Watched(NO_WATCH, None, None)
+        )
         if isinstance(watched.remembered, Walked):
             self._count_again(watched.remembered, depth)
             self._has_recalled = True
@@ -141,7 +156,9 @@ class Keeping:
             self._watch.remember_folder(watched.number, walked)
         return walked
 
-    def _entry(self, here: "_Here", path: str, entry: "os.DirEntry[str]", walked: Walked) -> Named | None:
+    def _entry(
+        self, here: "_Here", path: str, entry: "os.DirEntry[str]", walked: Walked
+    ) -> Named | None:
         place = here.place
         status = entry.stat(follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):
@@ -157,14 +174,29 @@ class Keeping:
             has_links = status.st_nlink > 1
             self._has_links = self._has_links or has_links
             is_doubted = here.doubted is None or entry.name in here.doubted or has_links
-            return entry.name, FILE, mode, self._file(here, path, entry.name, status, is_doubted, walked)
+            return (
+                entry.name,
+                FILE,
+                mode,
+                self._file(here, path, entry.name, status, is_doubted, walked),
+            )
         os.unlink(entry.name, dir_fd=place)
         self.dropped.append(path)
         return None
 
-    def _file(self, here: "_Here", path: str, name: str, status: os.stat_result, is_doubted: bool, walked: Walked) -> str:
+    def _file(
+        self,
+        here: "_Here",
+        path: str,
+        name: str,
+        status: os.stat_result,
+        is_doubted: bool,
+        walked: Walked,
+    ) -> str:
         if status.st_size > self._bounds.file_mb * _MIB:
-            raise TreeOverrun(f"{path!r} has {status.st_size} bytes, more than {self._bounds.file_mb} MiB")
+            raise TreeOverrun(
+                f"{path!r} has {status.st_size} bytes, more than {self._bounds.file_mb} MiB"
+            )
         walked.n_bytes += status.st_size
         self._count(status.st_size, 0)
         stamp = stamp_of(status)
@@ -202,10 +234,14 @@ def opened(path: str | Path, flags: int, folder: int | None = None) -> Iterator[
 
 def stamp_of(status: os.stat_result) -> Stamp:
     """What of a file's status changes with its content."""
-    return Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return Stamp(
+        status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    )
 
 
-def _open_to_its_owner(folder: int | None, name: str | Path, status: os.stat_result, needed: int) -> int:
+def _open_to_its_owner(
+    folder: int | None, name: str | Path, status: os.stat_result, needed: int
+) -> int:
     """The entry's mode from now on: at least `needed`, and nothing beside the rights to read, write and execute."""
     mode = stat.S_IMODE(status.st_mode) & 0o777 | needed
     if mode != stat.S_IMODE(status.st_mode):

@@ -14,7 +14,13 @@ _MOST_BYTES = 2**32
 
 def packed(content: bytes) -> bytes:
     """A content as LZ4, behind a mark and its size. A tenth larger than zlib makes it, and unpacked ten times as fast."""
-    return b"".join((_MARK, len(content).to_bytes(_SIZE_BYTES, "little"), _codec().compress(content, asbytes=True)))
+    return b"".join(
+        (
+            _MARK,
+            len(content).to_bytes(_SIZE_BYTES, "little"),
+            _codec().compress(content, asbytes=True),
+        )
+    )
 
 
 def unpacked(data: bytes) -> bytes:

@@ -67,7 +67,10 @@ class PulledImages:
 
     @contextmanager
     def held(
-        self, image: str, tell: Callable[[int], None] = lambda _: None, is_over: Callable[[], bool] = lambda: False
+        self,
+        image: str,
+        tell: Callable[[int], None] = lambda _: None,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> Iterator[None]:
         """Have an image on the daemon for the time of the block. It is pulled first where it is not there.
 
@@ -121,7 +124,9 @@ class PulledImages:
             layers |= record["layers"] if record["is_here"] else {}
         return sum(layers.values())
 
-    def _pull(self, api: Any, image: str, tell: Callable[[int], None], is_over: Callable[[], bool]) -> None:
+    def _pull(
+        self, api: Any, image: str, tell: Callable[[int], None], is_over: Callable[[], bool]
+    ) -> None:
         with self._slot(is_over):
             reserved = self._with_room(api, image, is_over)
             try:
@@ -133,7 +138,9 @@ class PulledImages:
                     raise
                 raise ImageFault(f"image_missing: {error}") from error
             else:
-                self._write(image, {"image": image, "is_here": True, "layers": layer_bytes(api, image)})
+                self._write(
+                    image, {"image": image, "is_here": True, "layers": layer_bytes(api, image)}
+                )
             finally:
                 reserved.unlink(missing_ok=True)
         tell(-1)
@@ -143,7 +150,10 @@ class PulledImages:
         begun = time.monotonic()
         while True:
             with _locked(self.folder / "room.lock", fcntl.LOCK_EX, is_over):
-                if self._has_room() or self._removed_one(api, time.monotonic() - begun > self.patience_s) is None:
+                if (
+                    self._has_room()
+                    or self._removed_one(api, time.monotonic() - begun > self.patience_s) is None
+                ):
                     place = self.folder / "reserved" / f"{_own_name()}-{content_id(image)}"
                     place.parent.mkdir(parents=True, exist_ok=True)
                     place.touch()
@@ -156,7 +166,9 @@ class PulledImages:
         return self.used_bytes() + (self._n_on_their_way() + 1) * largest <= self.bound_gb * _GB
 
     def _n_on_their_way(self) -> int:
-        return sum(_is_alive(path, path.name.rpartition("-")[0]) for path in self.folder.glob("reserved/*"))
+        return sum(
+            _is_alive(path, path.name.rpartition("-")[0]) for path in self.folder.glob("reserved/*")
+        )
 
     def _removed_one(self, api: Any, with_pending: bool) -> bool | None:
         """Remove the image that was used longest ago, one that no pending episode needs if there is any.
@@ -167,7 +179,10 @@ class PulledImages:
         here = [record for record in self._records() if record["is_here"]]
         if not here and not self._n_on_their_way():
             return None
-        ranked = sorted((self.is_pending(record["image"]), self._used_at(record["image"]), record["image"]) for record in here)
+        ranked = sorted(
+            (self.is_pending(record["image"]), self._used_at(record["image"]), record["image"])
+            for record in here
+        )
         for is_pending, _, image in ranked:
             if is_pending and not with_pending:
                 break
@@ -186,7 +201,9 @@ class PulledImages:
     def _records(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         for path in self.folder.glob("records/*"):
-            with suppress(OSError, ValueError):  # half-written, or written by another release: the image is not ours then
+            with suppress(
+                OSError, ValueError
+            ):  # half-written, or written by another release: the image is not ours then
                 found.append(json.loads(path.read_text()))
         return found
 

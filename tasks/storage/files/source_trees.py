@@ -55,7 +55,9 @@ def tree_files(folder: Path, expected: TreeDigests, packages: str = "") -> Mappi
     return found
 
 
-def _digests(folder: Path, packages: str, files: Iterable[tuple[str, Where]], read: Callable[[Where], bytes]) -> TreeDigests:
+def _digests(
+    folder: Path, packages: str, files: Iterable[tuple[str, Where]], read: Callable[[Where], bytes]
+) -> TreeDigests:
     installed = _installed(folder / packages) if packages else ()
     digest = hashlib.sha256()
     for name, where in files:
@@ -67,7 +69,11 @@ def _digests(folder: Path, packages: str, files: Iterable[tuple[str, Where]], re
 
 def _installed(folder: Path) -> tuple[str, ...]:
     """Names and versions of installed packages, as their own folders state them."""
-    return tuple(sorted(path.name for path in folder.iterdir() if path.suffix in _OF_A_PACKAGE)) if folder.is_dir() else ()
+    return (
+        tuple(sorted(path.name for path in folder.iterdir() if path.suffix in _OF_A_PACKAGE))
+        if folder.is_dir()
+        else ()
+    )
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:

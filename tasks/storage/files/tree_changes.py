@@ -18,7 +18,9 @@ def tree_changes(read: ReadRow, old: str, new: str) -> Changes:
     return found
 
 
-def _compare(read: ReadRow, path: str, old: Mapping[str, Any], new: Mapping[str, Any], found: Changes) -> None:
+def _compare(
+    read: ReadRow, path: str, old: Mapping[str, Any], new: Mapping[str, Any], found: Changes
+) -> None:
     before, after = ({row[0]: row[1:] for row in listed["entries"]} for listed in (old, new))
     for name in sorted(before.keys() | after.keys()):
         sides = before.get(name), after.get(name)
@@ -49,7 +51,10 @@ def entry_at(read: ReadRow, digest: str, path: str) -> Entry | None:
 
 
 def replaced(
-    read: ReadRow, keep: Callable[[Mapping[str, Any]], str], entries: list[Any], files: Mapping[str, Entry | None]
+    read: ReadRow,
+    keep: Callable[[Mapping[str, Any]], str],
+    entries: list[Any],
+    files: Mapping[str, Entry | None],
 ) -> list[Any]:
     """A folder's entries with other files at these paths, or none. A folder that is left empty goes."""
     rows = {row[0]: row for row in entries}

@@ -59,9 +59,15 @@ class TreeStore:
             watch.collect()
         walk = Keeping(self, found, bounds or TreeBounds(), watch)
         entries = walk.entries(folder)
-        others = {name: other for name, path in (beside or {}).items() if (other := walk.entries(path))}
+        others = {
+            name: other for name, path in (beside or {}).items() if (other := walk.entries(path))
+        }
         stored = {name: self.add_folder(other) for name, other in others.items()}
-        digest = self.add_row({"entries": entries, "beside": stored}) if stored else self.add_folder(entries)
+        digest = (
+            self.add_row({"entries": entries, "beside": stored})
+            if stored
+            else self.add_folder(entries)
+        )
         kept = Kept(digest, tuple(walk.dropped))
         if known is not None:
             known.update(_settled(walk.seen))
@@ -75,7 +81,10 @@ class TreeStore:
         owner: int | None = None,
         watch: FolderWatch | None = None,
     ) -> dict[Stamp, str]:
-        row, filling = self._recent_row(digest), Filling(self._recent.get, self._recent_row, owner, watch)
+        row, filling = (
+            self._recent_row(digest),
+            Filling(self._recent.get, self._recent_row, owner, watch),
+        )
         filling.fill(folder, row)
         for name, place in (beside or {}).items():
             if name in row.get("beside", {}):
@@ -94,7 +103,11 @@ class TreeStore:
         return tree_changes(self._row, old, new)
 
     def files(self, digest: str, paths: Iterable[str]) -> dict[str, Entry]:
-        return {path: entry for path in paths if (entry := entry_at(self._row, digest, path)) is not None}
+        return {
+            path: entry
+            for path in paths
+            if (entry := entry_at(self._row, digest, path)) is not None
+        }
 
     def with_files(self, digest: str, files: Mapping[str, Entry | None]) -> str:
         """Digest of a folder with other files at these paths, or none.
@@ -102,7 +115,9 @@ class TreeStore:
         Raises:
             CorruptRows: as `restore`.
         """
-        return self.add_row({"entries": replaced(self._row, self.add_row, self._row(digest)["entries"], files)})
+        return self.add_row(
+            {"entries": replaced(self._row, self.add_row, self._row(digest)["entries"], files)}
+        )
 
     def joined(self, *digests: str) -> str:
         """Digest of a folder with the entries of several, which have no name in common. Raises CorruptRows."""
@@ -137,9 +152,13 @@ class TreeStore:
             with open(place, "rb", buffering=0) as file:
                 content = unpacked(file.readall())
         except (OSError, ValueError) as error:
-            raise CorruptRows(f"{place}: no object of the tree store ({error}). {_AGAIN}") from error
+            raise CorruptRows(
+                f"{place}: no object of the tree store ({error}). {_AGAIN}"
+            ) from error
         if hashlib.sha256(content).hexdigest() != digest:
-            raise CorruptRows(f"{place}: its content is not what its name says. Remove the file. {_AGAIN}")
+            raise CorruptRows(
+                f"{place}: its content is not what its name says. Remove the file. {_AGAIN}"
+            )
         return content
 
     def _place(self, digest: str) -> str:
@@ -193,7 +212,9 @@ class TreeStore:
         try:
             return json.loads(content)
         except ValueError as error:
-            raise CorruptRows(f"{digest}: names no folder of the tree store {self._path}") from error
+            raise CorruptRows(
+                f"{digest}: names no folder of the tree store {self._path}"
+            ) from error
 
 
 def _settled(seen: Mapping[Stamp, str]) -> dict[Stamp, str]:

@@ -28,7 +28,14 @@ class JournalWriter:
     def __init__(self, folder: Path, *, fsync: bool = False) -> None:
         self._segment = open_segment(folder, "a turn", fsync=fsync)
 
-    def append(self, episode_id: str, attempt: int, at: int, steps: Sequence[Step], hold: HeldShard | None = None) -> None:
+    def append(
+        self,
+        episode_id: str,
+        attempt: int,
+        at: int,
+        steps: Sequence[Step],
+        hold: HeldShard | None = None,
+    ) -> None:
         """Keep steps of an episode, in one write.
 
         Args:
@@ -44,7 +51,11 @@ class JournalWriter:
         self._segment.write(row, hold=hold)
 
     def append_answers(
-        self, episode_id: str, attempt: int, answers: Mapping[str, Completion], hold: HeldShard | None = None
+        self,
+        episode_id: str,
+        attempt: int,
+        answers: Mapping[str, Completion],
+        hold: HeldShard | None = None,
     ) -> None:
         """Keep answers that are in no step yet, by the key of their request.
 
@@ -79,7 +90,9 @@ class _Collected:
     attempt: int = 0
     steps: list[tuple[int | None, Step]] = field(default_factory=list[tuple[int | None, Step]])
     """(place in the episode, step); lines of an older Parley name no place."""
-    answers: list[tuple[int, str, Completion]] = field(default_factory=list[tuple[int, str, Completion]])
+    answers: list[tuple[int, str, Completion]] = field(
+        default_factory=list[tuple[int, str, Completion]]
+    )
 
 
 def read_journal(folder: Path, only: Iterable[str] | None = None) -> Mapping[str, Unfinished]:
@@ -96,7 +109,10 @@ def read_journal(folder: Path, only: Iterable[str] | None = None) -> Mapping[str
             if wanted is not None and episode_id not in wanted:
                 continue
             steps = _steps(row)
-            answers = [(attempt, key, read_completion(answer)) for key, answer in row.get("answers", {}).items()]
+            answers = [
+                (attempt, key, read_completion(answer))
+                for key, answer in row.get("answers", {}).items()
+            ]
         except (KeyError, TypeError, ValueError):  # no row of a journal
             continue
         entry = collected.setdefault(episode_id, _Collected())
@@ -105,12 +121,18 @@ def read_journal(folder: Path, only: Iterable[str] | None = None) -> Mapping[str
             entry.attempt, entry.steps = attempt, steps
         elif attempt == entry.attempt:
             entry.steps.extend(steps)
-    return {key: Unfinished(entry.attempt, _in_order(entry.steps), tuple(entry.answers)) for key, entry in collected.items()}
+    return {
+        key: Unfinished(entry.attempt, _in_order(entry.steps), tuple(entry.answers))
+        for key, entry in collected.items()
+    }
 
 
 def _steps(row: Mapping[str, Any]) -> list[tuple[int | None, Step]]:
     at: int | None = row.get("at")
-    return [(None if at is None else at + n, Step.model_validate(step)) for n, step in enumerate(row["steps"])]
+    return [
+        (None if at is None else at + n, Step.model_validate(step))
+        for n, step in enumerate(row["steps"])
+    ]
 
 
 def read_completion(answer: Mapping[str, Any]) -> Completion:

@@ -46,7 +46,9 @@ def _one_of_each_attempt(head: pa.Table) -> list[int]:
     return sorted(at for _, at in best.values())
 
 
-def replace_by_one(lake: Lake, table: str, merged: pa.Table, name: str, parts: Sequence[Path], **keys: str) -> None:
+def replace_by_one(
+    lake: Lake, table: str, merged: pa.Table, name: str, parts: Sequence[Path], **keys: str
+) -> None:
     """Write one part, then remove the parts whose rows it holds. Parts that came meanwhile stay.
 
     Raises:

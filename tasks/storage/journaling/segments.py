@@ -116,12 +116,20 @@ def is_being_written(path: Path) -> bool:
 def dump_row(row: object) -> dict[str, object]:
     """Return the fields of a model without those at their default, or all fields of a dataclass."""
     defaults = _defaults(type(row))
-    return {name: value for name, value in vars(row).items() if name not in defaults or value != defaults[name]}
+    return {
+        name: value
+        for name, value in vars(row).items()
+        if name not in defaults or value != defaults[name]
+    }
 
 
 @cache
 def _defaults(kind: type) -> dict[str, object]:
-    return {name: field.default for name, field in kind.model_fields.items()} if issubclass(kind, BaseModel) else {}
+    return (
+        {name: field.default for name, field in kind.model_fields.items()}
+        if issubclass(kind, BaseModel)
+        else {}
+    )
 
 
 def line_of(row: Mapping[str, object]) -> bytes:
@@ -169,7 +177,11 @@ class SegmentReader:
 
     def _new_lines(self, segments: Iterable[Path]) -> Iterator[tuple[Path, bytes]]:
         if isinstance(self._folder, ObjectPath):  # an object comes whole, and never changes
-            new = [path for path in segments if isinstance(path, ObjectPath) and path not in self._n_read]
+            new = [
+                path
+                for path in segments
+                if isinstance(path, ObjectPath) and path not in self._n_read
+            ]
             for segment, content in self._folder.read_each(new):
                 self._n_read[segment] = len(content)
                 yield from ((segment, line) for line in content.splitlines())
@@ -182,7 +194,9 @@ class SegmentReader:
                         file.seek(start)
                         for line in file:
                             yield segment, line
-                            if not line.endswith(b"\n"):  # torn or being written: it is read again, and what follows with it
+                            if not line.endswith(
+                                b"\n"
+                            ):  # torn or being written: it is read again, and what follows with it
                                 break
                             self._n_read[segment] += len(line)
 

@@ -56,7 +56,9 @@ class ShippedSegments:
             self._n_bytes += len(lines)
             if self._thread is None:
                 self._ends = False
-                self._thread = threading.Thread(target=self._ship_on, name="parley-shipping", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._ship_on, name="parley-shipping", daemon=True
+                )
                 self._thread.start()
             if self._n_bytes >= SHIP_BYTES:
                 self._wake.set()
@@ -71,10 +73,14 @@ class ShippedSegments:
             with self._lock:
                 rows, self._rows, self._n_bytes = self._rows, [], 0
             try:
-                held = {hold: _is_held(hold) for hold in {hold for _, hold in rows if hold is not None}}
+                held = {
+                    hold: _is_held(hold) for hold in {hold for _, hold in rows if hold is not None}
+                }
                 lines = [line for line, hold in rows if hold is None or held[hold]]
                 if lines:
-                    (self._folder / f"{self._name}-{self._n_shipped:06d}.jsonl").write_bytes(b"".join(lines))
+                    (self._folder / f"{self._name}-{self._n_shipped:06d}.jsonl").write_bytes(
+                        b"".join(lines)
+                    )
                     self._n_shipped += 1
             except ParleyError as fault:
                 with self._lock:
@@ -118,7 +124,9 @@ class ShippedSegments:
                 continue  # the next `write` raises it
 
 
-def open_segment(folder: Path, what: str, *, fsync: bool = False) -> SegmentWriter | ShippedSegments:
+def open_segment(
+    folder: Path, what: str, *, fsync: bool = False
+) -> SegmentWriter | ShippedSegments:
     """Return what writes rows below a folder, or a place in a store. See `SegmentWriter`."""
     if isinstance(folder, ObjectPath):
         return ShippedSegments(folder)

@@ -33,7 +33,9 @@ class Kills:
     def due(self, point):
         """Number of the kill that is due here, or None."""
         with self.lock:
-            armed = next((n for n in range(len(self.plan)) if not os.path.exists(self.mark(n))), None)
+            armed = next(
+                (n for n in range(len(self.plan)) if not os.path.exists(self.mark(n))), None
+            )
             if armed is None or self.plan[armed]["point"] != point:
                 return None
             self.hits[armed] += 1
@@ -56,7 +58,11 @@ class Kills:
             except FileExistsError:
                 return
             os.write(descriptor, said.encode())
-            orders = [(target, each) for target in groups.get(victim, [pid]) for each in self.plan[number]["signals"]]
+            orders = [
+                (target, each)
+                for target in groups.get(victim, [pid])
+                for each in self.plan[number]["signals"]
+            ]
             sending = threading.Thread(target=_send, args=(orders, driver))
             sending.start()  # so that a signal's handler in this thread does not keep the next from being sent
             sending.join()
@@ -86,7 +92,9 @@ def _send(orders, driver):
 def _is_pending(pid, number):
     try:
         with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
-            masks = [int(line.split()[1], 16) for line in file if line.startswith(("SigPnd", "ShdPnd"))]
+            masks = [
+                int(line.split()[1], 16) for line in file if line.startswith(("SigPnd", "ShdPnd"))
+            ]
     except OSError:
         return False
     return any(mask >> (number - 1) & 1 for mask in masks)
@@ -94,7 +102,9 @@ def _is_pending(pid, number):
 
 def _server():
     try:
-        with open(os.path.join(os.environ["PARLEY_HOME"], "prefect", "server.json"), encoding="utf-8") as file:
+        with open(
+            os.path.join(os.environ["PARLEY_HOME"], "prefect", "server.json"), encoding="utf-8"
+        ) as file:
             return json.load(file)["pid"]
     except (OSError, KeyError, ValueError):
         return None
@@ -215,8 +225,17 @@ def _wrap_files(kills):
 
     def wrapped_replace(source, target, **options):
         place = str(target)
-        name = next((n for n, mark in (("shard", "/episodes/"), ("verdicts", "/test_verdicts/")) if mark in place), None)
-        name = {"warehouse.duckdb": "warehouse", "server.json": "server"}.get(os.path.basename(place), name)
+        name = next(
+            (
+                n
+                for n, mark in (("shard", "/episodes/"), ("verdicts", "/test_verdicts/"))
+                if mark in place
+            ),
+            None,
+        )
+        name = {"warehouse.duckdb": "warehouse", "server.json": "server"}.get(
+            os.path.basename(place), name
+        )
         if name:
             kills.reach(f"before {name} rename")
         replace(source, target, **options)

@@ -25,7 +25,9 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", sql_files.names("saved"))
 def test_a_bundled_query_can_be_asked(published: Path, name: str) -> None:
     rows = parley(published, "sql", f"@{name}", "--json").json()
-    assert bool(rows) == (name != "work")  # this lake's runs were written by hand, so nobody worked on them
+    assert bool(rows) == (
+        name != "work"
+    )  # this lake's runs were written by hand, so nobody worked on them
 
 
 def test_an_own_query_goes_before_a_bundled_one(published: Path) -> None:
@@ -52,7 +54,13 @@ def test_parquet_keeps_types_and_what_is_missing(published: Path, tmp_path: Path
     import pyarrow.parquet as pq
 
     out = tmp_path / "new" / "rows.parquet"
-    done = parley(published, "sql", "select * from (values (1, 'a'), (null, 'b')) as t(n, s)", "--parquet", out)
+    done = parley(
+        published,
+        "sql",
+        "select * from (values (1, 'a'), (null, 'b')) as t(n, s)",
+        "--parquet",
+        out,
+    )
     assert done.code == 0, done.err
     assert pq.read_table(out).to_pylist() == [{"n": 1, "s": "a"}, {"n": None, "s": "b"}]
 
@@ -80,7 +88,10 @@ def test_a_terminal_gets_no_control_characters_and_a_pipe_gets_the_cells_as_stor
 
 
 def test_failures_are_failures_and_faults_are_faults(published: Path) -> None:
-    outcomes = {name: {row["outcome"] for row in parley(published, "sql", name, "--json").json()} for name in SPLIT}
+    outcomes = {
+        name: {row["outcome"] for row in parley(published, "sql", name, "--json").json()}
+        for name in SPLIT
+    }
     assert outcomes == {"@failures": {"failed", "error"}, "@faults": {"infra"}}
 
 
@@ -104,7 +115,9 @@ def pager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return shown
 
 
-def test_what_is_longer_than_the_terminal_is_paged(pager: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_longer_than_the_terminal_is_paged(
+    pager: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from flows.text.results import print_rows
 
     print_rows("", ["n"], [(n,) for n in range(3)], pager=True)
@@ -118,7 +131,10 @@ def test_what_is_longer_than_the_terminal_is_paged(pager: Path, capsys: pytest.C
 
 @pytest.mark.parametrize("settings", [{"PAGER": ""}, {"PAGER": "/nothing/here"}])
 def test_without_a_pager_all_is_printed(
-    pager: Path, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    pager: Path,
+    settings: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     from flows.text.results import print_rows
 
@@ -129,9 +145,17 @@ def test_without_a_pager_all_is_printed(
     assert not pager.exists()
 
 
-def test_help_prints_each_page_of_the_documentation_and_names_its_neighbours(published: Path) -> None:
-    listed = dict(line.removeprefix("parley help ").split(maxsplit=1) for line in parley(published, "help").out.splitlines())
-    pages = {page.stem: page.read_text(encoding="utf-8") for page in (ROOT / "flows" / "text" / "topics").glob("*.md")}
+def test_help_prints_each_page_of_the_documentation_and_names_its_neighbours(
+    published: Path,
+) -> None:
+    listed = dict(
+        line.removeprefix("parley help ").split(maxsplit=1)
+        for line in parley(published, "help").out.splitlines()
+    )
+    pages = {
+        page.stem: page.read_text(encoding="utf-8")
+        for page in (ROOT / "flows" / "text" / "topics").glob("*.md")
+    }
     assert listed == {name: page.splitlines()[0].removeprefix("# ") for name, page in pages.items()}
     assert {"tutorial", "models", "settings", "resume", "withheld", "budgets"} <= listed.keys()
     for name, page in pages.items():

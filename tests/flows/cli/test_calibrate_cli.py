@@ -12,12 +12,19 @@ from tests.flows.parley_command import parley
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
 
-TASK = {"prompt": "def f():\n", "entry_point": "f", "test": "def check(c):\n    assert c() == 1, 'not one'\n"}
+TASK = {
+    "prompt": "def f():\n",
+    "entry_point": "f",
+    "test": "def check(c):\n    assert c() == 1, 'not one'\n",
+}
 
 
 def written(folder: Path, solutions: dict[str, str]) -> Path:
     folder.mkdir()
-    rows = [{"task_id": name, "canonical_solution": f"    return {value}\n", **TASK} for name, value in solutions.items()]
+    rows = [
+        {"task_id": name, "canonical_solution": f"    return {value}\n", **TASK}
+        for name, value in solutions.items()
+    ]
     (folder / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return folder
 
@@ -36,7 +43,9 @@ def test_a_reference_that_fails_is_named_and_nothing_is_kept(home: Path, tmp_pat
     data = written(tmp_path / "data", {"a": "1", "bad": "2", "MBPP/56": "3"})
     done = parley(home, "doctor", "--calibrate", "--data", data, "--sandbox", "bubblewrap")
     assert done.code == 1
-    assert "1 of 3 references pass; 1 cannot pass, because of known faults in their data" in done.out
+    assert (
+        "1 of 3 references pass; 1 cannot pass, because of known faults in their data" in done.out
+    )
     assert "failed: bad (failed: AssertionError: not one)" in done.out
     assert not (home / "calibration.json").exists()
 

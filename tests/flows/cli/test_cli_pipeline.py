@@ -36,7 +36,9 @@ def test_gold_passes_everything_and_empty_nothing(home: Path) -> None:
 def test_a_run_s_json_holds_what_its_table_shows(home: Path) -> None:
     line = parley(home, *SAMPLE, "--model", "control:empty", "--json").json()
     columns = "metric, mean, ci_low, ci_high, n, n_unscored, n_not_applicable"
-    shown = ask(home, f"SELECT {columns} FROM leaderboard WHERE run_id = '{line['run_id']}' ORDER BY metric")
+    shown = ask(
+        home, f"SELECT {columns} FROM leaderboard WHERE run_id = '{line['run_id']}' ORDER BY metric"
+    )
     assert line["results"] == shown
     assert {one["metric"]: one["mean"] for one in shown}["instruction_forgetting_ratio"] is None
 
@@ -44,7 +46,12 @@ def test_a_run_s_json_holds_what_its_table_shows(home: Path) -> None:
 def test_a_finished_run_is_not_done_again(home: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in (home / "lake").rglob("*.parquet")}
     line = parley(
-        home, *SAMPLE, "--model", "control:gold", "--json", environ={"PREFECT_API_URL": "http://127.0.0.1:9/api"}
+        home,
+        *SAMPLE,
+        "--model",
+        "control:gold",
+        "--json",
+        environ={"PREFECT_API_URL": "http://127.0.0.1:9/api"},
     ).json()
     assert (line["model_calls"], line["owed"], line["published"]) == (0, 0, True)
     assert {path: path.stat().st_mtime_ns for path in (home / "lake").rglob("*.parquet")} == before
@@ -53,7 +60,20 @@ def test_a_finished_run_is_not_done_again(home: Path) -> None:
 def test_a_finished_run_imports_only_what_tells_that_it_is(home: Path) -> None:
     found = imported(parley_process(home, *SAMPLE, "--model", "control:gold", environ=PROFILED))
     assert {"pyarrow", "duckdb", "rich"} <= found
-    assert found & {"prefect", "distributed", "great_expectations", "openai", "aiohttp", "asyncio", "pandas", "scipy"} == set()
+    assert (
+        found
+        & {
+            "prefect",
+            "distributed",
+            "great_expectations",
+            "openai",
+            "aiohttp",
+            "asyncio",
+            "pandas",
+            "scipy",
+        }
+        == set()
+    )
 
 
 def test_the_contracts_columns_are_there(home: Path) -> None:
@@ -67,7 +87,10 @@ def test_the_contracts_columns_are_there(home: Path) -> None:
     scores = "run_id, benchmark, model, episode_id, problem_id, sample, turn, metric, value, unscored_reason"
     assert ask(home, f"SELECT {scores} FROM scores LIMIT 1")
     turns = "run_id, benchmark, model, setting, level, axis, turn, ia, ca_strict, ca_fraction, ifr, n, n_unscored"
-    assert {row["axis"] for row in ask(home, f"SELECT {turns} FROM codeif_turns")} == {"turn", "strategy_slot"}
+    assert {row["axis"] for row in ask(home, f"SELECT {turns} FROM codeif_turns")} == {
+        "turn",
+        "strategy_slot",
+    }
     assert ask(home, "SELECT * FROM codeif_strategies")
     assert ask(home, "SELECT * FROM costs")
 
@@ -78,7 +101,12 @@ def test_verdicts_exist_for_each_instruction_so_far(home: Path) -> None:
         "SELECT turn, count(*) n FROM test_verdicts WHERE model = 'control:gold' AND problem_id = 'function/1'"
         " GROUP BY turn ORDER BY 1",
     )
-    assert [row["n"] for row in rows] == [1, 2, 3, 1]  # the last is Functionality Extension: its own tests only
+    assert [row["n"] for row in rows] == [
+        1,
+        2,
+        3,
+        1,
+    ]  # the last is Functionality Extension: its own tests only
 
 
 def test_a_transcript_shows_prompts_answers_and_verdicts(home: Path) -> None:
@@ -104,7 +132,9 @@ def test_an_exported_recording_runs_to_the_same_verdicts(home: Path, tmp_path: P
     assert ask(home, sql.format(again["run_id"])) == ask(home, sql.format(run))
 
 
-def test_a_recording_without_an_answer_withholds_the_run_and_nothing_becomes_zero(home: Path, tmp_path: Path) -> None:
+def test_a_recording_without_an_answer_withholds_the_run_and_nothing_becomes_zero(
+    home: Path, tmp_path: Path
+) -> None:
     run = ask(home, "SELECT run_id FROM runs WHERE model = 'control:gold'")[0]["run_id"]
     whole = tmp_path / "whole.jsonl"
     parley(home, "export", "recording", "--run", run, "--out", whole)
@@ -112,33 +142,67 @@ def test_a_recording_without_an_answer_withholds_the_run_and_nothing_becomes_zer
     cut = tmp_path / "cut.jsonl"
     cut.write_text(
         "\n".join(
-            line for line in lines if not (json.loads(line)["problem_id"] == "function/1" and json.loads(line)["turn"] == 2)
+            line
+            for line in lines
+            if not (
+                json.loads(line)["problem_id"] == "function/1" and json.loads(line)["turn"] == 2
+            )
         )
     )
     done = parley(home, *SAMPLE, "--model", f"recorded:{cut}")
     assert done.code == 3
     assert "1 of 8 episodes" in done.err
     assert "max_fault_share" in done.err
-    assert ask(home, "SELECT count(*) n FROM leaderboard WHERE model = 'recorded:cut'") == [{"n": 0}]
-    assert ask(home, "SELECT status FROM runs WHERE model = 'recorded:cut'") == [{"status": "withheld"}]
+    assert ask(home, "SELECT count(*) n FROM leaderboard WHERE model = 'recorded:cut'") == [
+        {"n": 0}
+    ]
+    assert ask(home, "SELECT status FROM runs WHERE model = 'recorded:cut'") == [
+        {"status": "withheld"}
+    ]
     published = parley(home, *SAMPLE, "--model", f"recorded:{cut}", "--max-fault-share", "1")
     assert published.code == 0, published.err
     row = ask(
-        home, "SELECT mean, n, n_unscored FROM leaderboard WHERE model = 'recorded:cut' AND metric = 'instruction_accuracy'"
+        home,
+        "SELECT mean, n, n_unscored FROM leaderboard WHERE model = 'recorded:cut' AND metric = 'instruction_accuracy'",
     )[0]
     assert row["mean"] == 1.0
     assert row["n_unscored"] == 3  # turns 2, 3 and 4 of that task
-    gold = ask(home, "SELECT n FROM leaderboard WHERE model = 'control:gold' AND metric = 'instruction_accuracy'")[0]
+    gold = ask(
+        home,
+        "SELECT n FROM leaderboard WHERE model = 'control:gold' AND metric = 'instruction_accuracy'",
+    )[0]
     assert row["n"] + row["n_unscored"] == gold["n"]
 
 
 @pytest.mark.long
 def test_a_run_can_be_grown(home: Path) -> None:
-    first = parley(home, *SAMPLE, "--model", "control:gold", "--option", "history=upstream_v0", "--limit", "2", "--json").json()
+    first = parley(
+        home,
+        *SAMPLE,
+        "--model",
+        "control:gold",
+        "--option",
+        "history=upstream_v0",
+        "--limit",
+        "2",
+        "--json",
+    ).json()
     assert first["episodes"] == 2
-    grown = parley(home, *SAMPLE, "--model", "control:gold", "--option", "history=upstream_v0", "--json").json()
+    grown = parley(
+        home, *SAMPLE, "--model", "control:gold", "--option", "history=upstream_v0", "--json"
+    ).json()
     assert (grown["run_id"], grown["episodes"]) == (first["run_id"], 8)
-    smaller = parley(home, *SAMPLE, "--model", "control:gold", "--option", "history=upstream_v0", "--limit", "1", "--json").json()
+    smaller = parley(
+        home,
+        *SAMPLE,
+        "--model",
+        "control:gold",
+        "--option",
+        "history=upstream_v0",
+        "--limit",
+        "1",
+        "--json",
+    ).json()
     assert (smaller["episodes"], smaller["owed"]) == (8, 0)
 
 
@@ -146,11 +210,20 @@ def test_a_run_can_be_grown(home: Path) -> None:
 def test_samples_share_what_a_smaller_run_has_paid_for(home: Path) -> None:
     line = parley(home, *SAMPLE, "--model", "control:empty", "--samples", "2", "--json").json()
     assert line["episodes"] == 16
-    one = ask(home, "SELECT run_id FROM runs WHERE model = 'control:empty' AND samples = 1")[0]["run_id"]
-    assert (line["n_reused"], line["reused_from"], line["n_new"], line["programs_run"]) == (8, {one: 8}, 8, 0)
+    one = ask(home, "SELECT run_id FROM runs WHERE model = 'control:empty' AND samples = 1")[0][
+        "run_id"
+    ]
+    assert (line["n_reused"], line["reused_from"], line["n_new"], line["programs_run"]) == (
+        8,
+        {one: 8},
+        8,
+        0,
+    )
     assert [(d["field"], d["reruns"]) for d in line["why"]] == [("samples", "dialogues")]
     night = parley(home, "report", "--night", line["night_id"], "--json").json()
-    assert [(run["run_id"], run["n_reused"], run["n_new"]) for run in night["runs"]] == [(line["run_id"], 8, 8)]
+    assert [(run["run_id"], run["n_reused"], run["n_new"]) for run in night["runs"]] == [
+        (line["run_id"], 8, 8)
+    ]
     sql = f"SELECT n_reused, n_new, why[1].field AS field FROM night_work WHERE night_id = '{line['night_id']}'"
     assert ask(home, sql) == [{"n_reused": 8, "n_new": 8, "field": "samples"}]
     told = parley(home, "report")
@@ -168,7 +241,15 @@ def test_samples_share_what_a_smaller_run_has_paid_for(home: Path) -> None:
 @pytest.mark.long
 def test_a_price_stated_later_counts_and_one_left_out_takes_none_away(home: Path) -> None:
     with model_server() as server:
-        run = (*SAMPLE, "--model", f"openai:mock@{server.base_url}", "--revision", "1", "--limit", "1")
+        run = (
+            *SAMPLE,
+            "--model",
+            f"openai:mock@{server.base_url}",
+            "--revision",
+            "1",
+            "--limit",
+            "1",
+        )
         parley(home, *run, "--json").json()
         sql = "SELECT usd FROM costs WHERE model LIKE 'openai:%'"
         assert ask(home, sql) == [{"usd": None}]
@@ -189,7 +270,9 @@ def test_a_warehouse_older_than_the_lake_is_published_again(home: Path) -> None:
     line = parley(home, *run, "--limit", "2").json()
     shown = ask(home, sql.format(line["run_id"]))
     assert shown[0]["n"] > 0
-    (home / "warehouse.duckdb").write_bytes(before)  # as if killed between the run's end and its publication
+    (home / "warehouse.duckdb").write_bytes(
+        before
+    )  # as if killed between the run's end and its publication
     assert ask(home, sql.format(line["run_id"])) == []
     parley(home, *run, "--limit", "2").json()
     assert ask(home, sql.format(line["run_id"])) == shown
@@ -209,26 +292,40 @@ def test_a_damaged_or_lost_part_of_a_finished_run_is_made_anew(home: Path) -> No
     assert again["published"] is True
     assert (again["n_reused"], again["n_new"], again["reused_from"]) == (2, 0, {run_id: 2})
     found = parley(home, "why-rerun", run_id, "--json").json()
-    assert [(d["field"], d["reruns"]) for d in found] == [("files.test_verdicts", "tests"), ("files.scores", "scores")]
+    assert [(d["field"], d["reruns"]) for d in found] == [
+        ("files.test_verdicts", "tests"),
+        ("files.scores", "scores"),
+    ]
     parley(home, "publish", "--rebuild")
     assert ask(home, sql) == whole
 
 
 def test_mended_rows_leave_the_quarantine(home: Path, tmp_path: Path) -> None:
-    sample = next(p for p in (ROOT / "tasks/benchmarks/codeif/sample").iterdir() if p.name.endswith(".jsonl"))
+    sample = next(
+        p for p in (ROOT / "tasks/benchmarks/codeif/sample").iterdir() if p.name.endswith(".jsonl")
+    )
     lines = sample.read_text().splitlines()
     data = tmp_path / "L_1_part_1.jsonl"
-    for text, staged, quarantined in (("\n".join([*lines[:-1], lines[-1][:40]]), 7, 1), ("\n".join(lines), 8, 0)):
+    for text, staged, quarantined in (
+        ("\n".join([*lines[:-1], lines[-1][:40]]), 7, 1),
+        ("\n".join(lines), 8, 0),
+    ):
         data.write_text(text)
         counts = parley(home, "stage", "codeif", "--data", data, "--json").json()
         assert (counts["rows"], counts["staged"], counts["quarantined"]) == (8, staged, quarantined)
         parley(home, "publish")
-        assert ask(home, "SELECT count(*) n FROM quarantine WHERE dataset_version = 'current'") == [{"n": quarantined}]
+        assert ask(home, "SELECT count(*) n FROM quarantine WHERE dataset_version = 'current'") == [
+            {"n": quarantined}
+        ]
 
 
 @pytest.mark.long
-def test_a_night_stages_raw_data_and_one_bad_run_does_not_cost_the_others(home: Path, tmp_path: Path) -> None:
-    sample = next(p for p in (ROOT / "tasks/benchmarks/codeif/sample").iterdir() if p.name.endswith(".jsonl"))
+def test_a_night_stages_raw_data_and_one_bad_run_does_not_cost_the_others(
+    home: Path, tmp_path: Path
+) -> None:
+    sample = next(
+        p for p in (ROOT / "tasks/benchmarks/codeif/sample").iterdir() if p.name.endswith(".jsonl")
+    )
     (tmp_path / "L_1_part_1.jsonl").write_text(sample.read_text() + "{torn")
     night = {
         "models": [{"spec": "openai:m@http://127.0.0.1:9/v1"}, {"spec": "control:gold"}],
@@ -241,9 +338,9 @@ def test_a_night_stages_raw_data_and_one_bad_run_does_not_cost_the_others(home: 
     assert "127.0.0.1:9" in done.err
     statuses = {line["model"]: line["status"] for line in map(json.loads, done.out.splitlines())}
     assert statuses["control:gold"] == "finished"
-    assert {line["model"]: line["results"] is None for line in map(json.loads, done.out.splitlines())} == {
-        model: status == "failed" for model, status in statuses.items()
-    }
+    assert {
+        line["model"]: line["results"] is None for line in map(json.loads, done.out.splitlines())
+    } == {model: status == "failed" for model, status in statuses.items()}
     assert sorted(statuses.values()) == ["failed", "finished"]
     sql = "SELECT mean FROM leaderboard WHERE dataset_version = 'v0' AND metric = 'instruction_accuracy'"
     assert ask(home, sql) == [{"mean": 1.0}]
@@ -254,7 +351,10 @@ def test_a_night_stages_raw_data_and_one_bad_run_does_not_cost_the_others(home: 
 
 def test_why_rerun_names_the_field(home: Path) -> None:
     runs = {
-        r["model"]: r["run_id"] for r in ask(home, "SELECT model, run_id FROM runs WHERE samples = 1 ORDER BY started_at DESC")
+        r["model"]: r["run_id"]
+        for r in ask(
+            home, "SELECT model, run_id FROM runs WHERE samples = 1 ORDER BY started_at DESC"
+        )
     }
     found = parley(home, "why-rerun", runs["control:gold"], runs["control:empty"], "--json").json()
     assert "subject.name" in {d["field"] for d in found}
@@ -278,17 +378,24 @@ def test_a_dry_run_counts_calls_and_starts_nothing(home: Path, tmp_path: Path) -
         "price",
     ]
     control = parley(elsewhere, *SAMPLE, "--model", "control:gold", "--dry-run", "--json").json()
-    assert (control["owed"], control["calls"], control["usd"]) == (8, 0, 0), "a control costs nothing"
+    assert (control["owed"], control["calls"], control["usd"]) == (8, 0, 0), (
+        "a control costs nothing"
+    )
     assert max(map(len, shown.splitlines())) <= 100
     assert not elsewhere.exists()
-    assert parley(home, *SAMPLE, "--model", "control:gold", "--dry-run", "--json").json()["calls"] == 0
+    assert (
+        parley(home, *SAMPLE, "--model", "control:gold", "--dry-run", "--json").json()["calls"] == 0
+    )
 
 
 def test_rebuilding_from_parquet_gives_the_same_warehouse(home: Path) -> None:
     tables = [row["name"] for row in ask(home, "SHOW TABLES") if not row["name"].startswith("_")]
 
     def contents() -> dict[str, list[str]]:
-        return {t: sorted(json.dumps(row, sort_keys=True) for row in ask(home, f"SELECT * FROM {t}")) for t in tables}
+        return {
+            t: sorted(json.dumps(row, sort_keys=True) for row in ask(home, f"SELECT * FROM {t}"))
+            for t in tables
+        }
 
     incremental = contents()
     assert parley(home, "publish", "--rebuild", "--json").json()["runs_loaded"] > 0
@@ -296,9 +403,14 @@ def test_rebuilding_from_parquet_gives_the_same_warehouse(home: Path) -> None:
 
 
 def test_quality_checks_and_docs_are_kept(home: Path) -> None:
-    tables = {r["table_name"] for r in ask(home, "SELECT DISTINCT table_name FROM quality_checks WHERE success")}
+    tables = {
+        r["table_name"]
+        for r in ask(home, "SELECT DISTINCT table_name FROM quality_checks WHERE success")
+    }
     assert tables == {"dialogs", "problems", "episodes", "test_verdicts", "forgery_audit", "scores"}
-    docs = ask(home, "SELECT docs_path FROM runs WHERE model = 'control:gold' LIMIT 1")[0]["docs_path"]
+    docs = ask(home, "SELECT docs_path FROM runs WHERE model = 'control:gold' LIMIT 1")[0][
+        "docs_path"
+    ]
     page = (home / docs).read_text()
     assert "test_verdicts.html" in page
 
@@ -308,4 +420,6 @@ def test_an_unisolated_run_must_be_asked_for_and_every_table_says_so(home: Path)
     assert done.code == 0, done.err
     assert "NOT ISOLATED" in done.out
     for table in ("leaderboard", "codeif_turns", "codeif_strategies", "costs", "runs"):
-        assert ask(home, f"SELECT DISTINCT isolated FROM {table} WHERE sandbox = 'none'") == [{"isolated": False}], table
+        assert ask(home, f"SELECT DISTINCT isolated FROM {table} WHERE sandbox = 'none'") == [
+            {"isolated": False}
+        ], table

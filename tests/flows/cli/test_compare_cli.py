@@ -20,7 +20,9 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     made = empty_lake(tmp_path / "home")
-    for night, (name, n_passed) in enumerate((("step-1000", 18), ("step-2000-" + "long-name" * 8, 10)), start=1):
+    for night, (name, n_passed) in enumerate(
+        (("step-1000", 18), ("step-2000-" + "long-name" * 8, 10)), start=1
+    ):
         write(checkpoint(made, name), passing(n_passed), night)
         rule(checkpoint(made, name))
     lake = SmallLake(made)
@@ -35,25 +37,48 @@ def test_two_checkpoints_are_compared_by_their_names_or_runs(home: Path) -> None
     by_run = parley(home, "compare", old.run_id[:8], new.run_id, "--json").json()
     assert by_name == by_run
     [row] = by_name
-    assert (row["metric"], row["run_id"], row["other_run_id"], row["against"]) == (IA, new.run_id, old.run_id, "asked")
-    assert (row["difference"], row["p_value"], row["event"]) == (pytest.approx(-0.4), pytest.approx(2 / 2**8), "regression")
+    assert (row["metric"], row["run_id"], row["other_run_id"], row["against"]) == (
+        IA,
+        new.run_id,
+        old.run_id,
+        "asked",
+    )
+    assert (row["difference"], row["p_value"], row["event"]) == (
+        pytest.approx(-0.4),
+        pytest.approx(2 / 2**8),
+        "regression",
+    )
     shown = parley(home, "compare", "step-1000", new.subject.label)
     assert max(map(len, shown.out.splitlines())) <= 80
     assert "0.900  0.500  -0.400" in shown.out
-    assert "regression: instruction_accuracy 0.900 -> 0.500 (-0.400; threshold 0.01, q = 0.00781)" in " ".join(shown.out.split())
-    assert json.loads(parley(home, "compare", "step-1000", new.run_id, "--metric", IA, "--json").out) == by_name
+    assert (
+        "regression: instruction_accuracy 0.900 -> 0.500 (-0.400; threshold 0.01, q = 0.00781)"
+        in " ".join(shown.out.split())
+    )
+    assert (
+        json.loads(parley(home, "compare", "step-1000", new.run_id, "--metric", IA, "--json").out)
+        == by_name
+    )
 
 
 def test_a_night_names_its_regressions(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     new = checkpoint(home, "step-2000-" + "long-name" * 8)
     report = RunReport(
-        run_id=new.run_id, title="night", setting="codeif.static", model=new.subject.label, status="finished", episodes=20
+        run_id=new.run_id,
+        title="night",
+        setting="codeif.static",
+        model=new.subject.label,
+        status="finished",
+        episodes=20,
     )
     print_results(Home(home), [report])
     [told] = [line for line in capsys.readouterr().out.splitlines() if "regression" in line]
     assert "against its predecessor, regression: instruction_accuracy 0.900 -> 0.500" in told
     table = comparison_markdown(compared_rows(Home(home), [new.run_id])).splitlines()
-    assert (len(table), table[2].endswith("| -0.400 | -0.600…-0.200 | 0.008 | 0.315 | regression | – |")) == (3, True)
+    assert (
+        len(table),
+        table[2].endswith("| -0.400 | -0.600…-0.200 | 0.008 | 0.315 | regression | – |"),
+    ) == (3, True)
 
 
 def test_names_that_cannot_be_compared_are_told_why(home: Path) -> None:
@@ -62,6 +87,9 @@ def test_names_that_cannot_be_compared_are_told_why(home: Path) -> None:
     unknown = parley(home, "compare", "step-1000", "step-3000")
     assert (unknown.code, "known: vllm:/models/step-1000" in unknown.err) == (2, True)
     withheld = parley(home, "compare", "step-1000", "openai:gamma/7b=x")
-    assert (withheld.code, "is withheld and has no published scores: too many infra faults" in withheld.err) == (2, True)
+    assert (
+        withheld.code,
+        "is withheld and has no published scores: too many infra faults" in withheld.err,
+    ) == (2, True)
     metric = parley(home, "compare", "coder", "step-1000", "--metric", "nothing")
     assert (metric.code, f"known: {IA}" in metric.err) == (2, True)

@@ -13,7 +13,9 @@ def test_a_rule_names_baseline_margin_alpha_and_metrics() -> None:
 
 
 def test_margin_and_alpha_have_usual_values() -> None:
-    assert parse_decide("baseline=predecessor") == DecisionRule(baseline="predecessor", margin=0.03, alpha=0.05)
+    assert parse_decide("baseline=predecessor") == DecisionRule(
+        baseline="predecessor", margin=0.03, alpha=0.05
+    )
 
 
 @pytest.mark.parametrize("text", [None, "off"])

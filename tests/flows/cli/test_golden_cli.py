@@ -8,7 +8,12 @@ import pytest
 
 from tests.flows.parley_command import ask, parley, parley_process
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.shared, pytest.mark.usefixtures("bubblewrap")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.long,
+    pytest.mark.shared,
+    pytest.mark.usefixtures("bubblewrap"),
+]
 
 MODEL = "qwen2.5-7b-instruct"
 FINISHED_LIMIT_S = 5.0
@@ -66,9 +71,23 @@ def golden(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Golde
     imported = parley(home, "import", "codeif", published, "--model", MODEL, "--out", recording)
     assert imported.code == 0, imported.err
     readings = ("--option", "history=upstream_v0", "--option", "answer_cleanup=upstream_v0")
-    run = ("run", "codeif.static", "--dataset-version", "v0", *readings, "--model", f"recorded:{recording}", "--json")
+    run = (
+        "run",
+        "codeif.static",
+        "--dataset-version",
+        "v0",
+        *readings,
+        "--model",
+        f"recorded:{recording}",
+        "--json",
+    )
     line = parley_process(home, *run).json()
-    assert (line["status"], line["episodes"], line["owed"], line["n_infra"]) == ("finished", 50, 0, 0)
+    assert (line["status"], line["episodes"], line["owed"], line["n_infra"]) == (
+        "finished",
+        50,
+        0,
+        0,
+    )
     assert (line["n_unscored"], line["published"]) == (0, True)
     return Golden(home, run, line["run_id"])
 
@@ -101,11 +120,20 @@ def test_a_second_identical_run_does_nothing_and_quickly(golden: Golden) -> None
     took_s: list[float] = []
     for _ in range(2):
         before_s = processor_s()
-        done = parley_process(golden.home, *golden.run, environ={"PREFECT_API_URL": "http://127.0.0.1:9/api"})
+        done = parley_process(
+            golden.home, *golden.run, environ={"PREFECT_API_URL": "http://127.0.0.1:9/api"}
+        )
         took_s.append(processor_s() - before_s)
         line = done.json()
-        assert (line["run_id"], line["model_calls"], line["owed"], line["published"]) == (golden.run_id, 0, 0, True)
+        assert (line["run_id"], line["model_calls"], line["owed"], line["published"]) == (
+            golden.run_id,
+            0,
+            0,
+            True,
+        )
         assert not state.exists()
     assert log.stat().st_mtime_ns == log_before, "a Prefect server was started"
-    assert {path: path.stat().st_mtime_ns for path in (golden.home / "lake").rglob("*.parquet")} == before
+    assert {
+        path: path.stat().st_mtime_ns for path in (golden.home / "lake").rglob("*.parquet")
+    } == before
     assert min(took_s) < FINISHED_LIMIT_S, took_s

@@ -23,11 +23,24 @@ def laid_out(place: Path, version: str) -> Path:
     return place
 
 
-def test_what_was_answered_is_kept_and_other_packages_are_graded_again(home: Path, tmp_path: Path) -> None:
+def test_what_was_answered_is_kept_and_other_packages_are_graded_again(
+    home: Path, tmp_path: Path
+) -> None:
     def run(folder: str, version: str) -> Any:
         projects = laid_out(tmp_path / folder, version)
-        said = ("run", "codeif.static", "--dataset-version", SAMPLE_REPOSITORIES, "--limit", "1", "--model", "control:gold")
-        return parley(home, *said, "--resource", f"repos={projects}", "--workers", "1", "--json").json()
+        said = (
+            "run",
+            "codeif.static",
+            "--dataset-version",
+            SAMPLE_REPOSITORIES,
+            "--limit",
+            "1",
+            "--model",
+            "control:gold",
+        )
+        return parley(
+            home, *said, "--resource", f"repos={projects}", "--workers", "1", "--json"
+        ).json()
 
     first = run("first", "1.0")
     assert (first["status"], first["n_new"], first["n_infra"]) == ("finished", 1, 0)

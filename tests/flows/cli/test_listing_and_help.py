@@ -25,12 +25,24 @@ COMMON = (
 @pytest.mark.parametrize("n", [0, 1, 300, 70_000])
 def test_the_rows_of_a_parquet_file_are_read_from_its_end(tmp_path: Path, n: int) -> None:
     columns = {"a": list(range(n)), "b": [[{"x": str(at), "y": [at % 2 == 0]}] for at in range(n)]}
-    types = pa.schema([("a", pa.int64()), ("b", pa.list_(pa.struct([("x", pa.string()), ("y", pa.list_(pa.bool_()))])))])
-    pq.write_table(pa.table(columns, schema=types), tmp_path / "part.parquet", row_group_size=1000, compression="zstd")
+    types = pa.schema(
+        [
+            ("a", pa.int64()),
+            ("b", pa.list_(pa.struct([("x", pa.string()), ("y", pa.list_(pa.bool_()))]))),
+        ]
+    )
+    pq.write_table(
+        pa.table(columns, schema=types),
+        tmp_path / "part.parquet",
+        row_group_size=1000,
+        compression="zstd",
+    )
     assert n_rows(tmp_path / "part.parquet") == n
 
 
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"no parquet file at all", b"\x00\x01\x00\x00\x00PAR1"])
+@pytest.mark.parametrize(
+    "content", [b"", b"PAR1", b"no parquet file at all", b"\x00\x01\x00\x00\x00PAR1"]
+)
 def test_what_is_no_parquet_file_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "part.parquet"
     path.write_bytes(content)
@@ -49,13 +61,17 @@ def test_each_setting_is_one_line_with_the_rows_of_its_newest_edition(tmp_path: 
     heads, cells = printed_rows(rows)
     assert [cell[0] for cell in cells] == [row[0] for row in rows]
     assert len(heads) == 2
-    assert next(cell[1] for cell in cells if cell[0] == "codeif.static").startswith("sample (1,234), ")
+    assert next(cell[1] for cell in cells if cell[0] == "codeif.static").startswith(
+        "sample (1,234), "
+    )
     assert {row[3]["sample"] for row in rows if row[3]} == {1234}
     done = parley(tmp_path, "list", "benchmarks")
     table = [line for line in done.out.splitlines() if line.strip()]
     assert max(map(len, table)) <= 80
     assert [line.split()[0] for line in table[2:-1]] == [row[0] for row in rows]
-    by_name = {row["setting"]: row for row in parley(tmp_path, "list", "benchmarks", "--json").json()}
+    by_name = {
+        row["setting"]: row for row in parley(tmp_path, "list", "benchmarks", "--json").json()
+    }
     assert by_name["codeif.static"]["rows_staged"] == {"sample": 1234}
 
 
@@ -63,7 +79,11 @@ def test_a_name_brings_the_details_of_a_benchmark_or_a_setting(tmp_path: Path) -
     home = Home.at(tmp_path)
     lines = list(described(home, "codeif"))
     assert max(map(len, lines)) <= 80
-    assert [line for line in lines if line.startswith("codeif.")] == ["codeif.static", "codeif.dynamic", "codeif.two_round"]
+    assert [line for line in lines if line.startswith("codeif.")] == [
+        "codeif.static",
+        "codeif.dynamic",
+        "codeif.two_round",
+    ]
     one = " ".join(described(home, "codeif.two_round"))
     assert "codeif.static" not in one
     assert "--option context_tokens" in one
@@ -95,7 +115,9 @@ def test_the_common_options_come_first_and_the_others_in_panels(tmp_path: Path) 
     ours, theirs = pty.openpty()
     os.set_inheritable(theirs, True)
     environ = environment(tmp_path, {"COLUMNS": "80", "TERM": "xterm"})
-    process = subprocess.Popen(command("run", "--help"), stdout=theirs, stderr=theirs, stdin=theirs, env=environ)
+    process = subprocess.Popen(
+        command("run", "--help"), stdout=theirs, stderr=theirs, stdin=theirs, env=environ
+    )
     os.close(theirs)
     parts: list[bytes] = []
     while True:
@@ -108,6 +130,9 @@ def test_the_common_options_come_first_and_the_others_in_panels(tmp_path: Path) 
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", b"".join(parts).decode())
     assert max(map(len, shown.splitlines())) <= 80
     drawn = sections(shown)
-    seen, wanted = ({name: {flag[:12] for flag in flags} - {"--help"} for name, flags in one.items()} for one in (drawn, plain))
+    seen, wanted = (
+        {name: {flag[:12] for flag in flags} - {"--help"} for name, flags in one.items()}
+        for one in (drawn, plain)
+    )
     assert seen == wanted  # a panel folds long flags
     assert "bge-m3[@FOLDER]" in shown  # no markup is lost

@@ -18,7 +18,19 @@ def ask(home: Path, sql: str) -> Any:
 
 def run(home: Path, server: ModelServer, *arguments: object) -> Done:
     spec = f"openai:mock@{server.base_url}"
-    return parley(home, *SAMPLE, "--model", spec, "--revision", "r1", "--limit", 2, "--sandbox", "none", *arguments)
+    return parley(
+        home,
+        *SAMPLE,
+        "--model",
+        spec,
+        "--revision",
+        "r1",
+        "--limit",
+        2,
+        "--sandbox",
+        "none",
+        *arguments,
+    )
 
 
 def test_a_run_goes_on_without_what_the_endpoint_refuses_and_its_record_says_so(home: Path) -> None:
@@ -33,9 +45,10 @@ def test_a_run_goes_on_without_what_the_endpoint_refuses_and_its_record_says_so(
     (record,) = ask(home, "SELECT status, adapted FROM runs")
     assert record["status"] == "finished"
     assert record["adapted"] == [{"key": "subject", "value": "without temperature"}]
-    assert {tuple(row["adapted"]) for row in ask(home, "SELECT adapted FROM steps WHERE role = 'assistant'")} == {
-        ("without temperature",)
-    }
+    assert {
+        tuple(row["adapted"])
+        for row in ask(home, "SELECT adapted FROM steps WHERE role = 'assistant'")
+    } == {("without temperature",)}
 
 
 def test_the_default_temperature_is_not_sent_and_is_another_run(home: Path) -> None:

@@ -48,7 +48,11 @@ def test_an_unwilling_endpoint_is_described(home: Path) -> None:
         spec = f"openai:mock@{server.base_url}"
         found = parley(home, "models", "test", spec, "--json").json()
         table = parley(home, "models", "test", spec, "--profile", "openai-reasoning")
-    assert (found["thinks"], found["takes_system_role"], found["takes_equal_roles"]) == (False, False, None)
+    assert (found["thinks"], found["takes_system_role"], found["takes_equal_roles"]) == (
+        False,
+        False,
+        None,
+    )
     assert (found["calls_tools"], found["fits_schema"]) == (False, False)
     assert found["profile"] == {
         "refused": ["temperature"],
@@ -75,9 +79,15 @@ def test_an_unwilling_endpoint_is_described(home: Path) -> None:
         ("gpt-5", "gpt-5", 2),
     ],
 )
-def test_what_cannot_be_asked_is_one_clear_message(home: Path, spec: str, message: str, code: int) -> None:
+def test_what_cannot_be_asked_is_one_clear_message(
+    home: Path, spec: str, message: str, code: int
+) -> None:
     def refuse(body: Mapping[str, Any]) -> Reply | None:
-        return Reply(404, code="model_not_found", message="no such model") if body["model"] != "mock" else None
+        return (
+            Reply(404, code="model_not_found", message="no such model")
+            if body["model"] != "mock"
+            else None
+        )
 
     with model_server(refuse=refuse) as server:
         done = parley(home, "models", "test", spec.format(url=server.base_url))

@@ -46,16 +46,22 @@ def played(standing_home: Path) -> Iterator[tuple[Path, dict[str, Any], int]]:
         return MOODS[seed].reply
 
     with model_server(refuse=meet, answer=lambda _: ANSWER) as server:
-        done = parley(standing_home, *run(server.base_url, "--samples", len(MOODS) + N_HONEST, "--json"))
+        done = parley(
+            standing_home, *run(server.base_url, "--samples", len(MOODS) + N_HONEST, "--json")
+        )
         assert done.code == 0, done.err
         yield standing_home, json.loads(done.out), len(server.bodies)
 
 
 @pytest.mark.parametrize("seed", range(len(MOODS)), ids=[mood.name for mood in MOODS])
-def test_each_mood_ends_its_own_dialogue_as_it_must(played: tuple[Path, dict[str, Any], int], seed: int) -> None:
+def test_each_mood_ends_its_own_dialogue_as_it_must(
+    played: tuple[Path, dict[str, Any], int], seed: int
+) -> None:
     home, _, _ = played
     mood: Mood = MOODS[seed]
-    (episode,) = rows(home, f"SELECT episode_id, stop_reason, error FROM episodes WHERE sample = {seed}")
+    (episode,) = rows(
+        home, f"SELECT episode_id, stop_reason, error FROM episodes WHERE sample = {seed}"
+    )
     assert episode["stop_reason"] == STOPS[mood.outcome], episode["error"]
     first = rows(
         home,
@@ -67,7 +73,9 @@ def test_each_mood_ends_its_own_dialogue_as_it_must(played: tuple[Path, dict[str
         assert episode["error"]
         return
     expected = "" if mood.outcome == "empty" else ANSWER
-    assert [(step["content"], step["n_calls"]) for step in first] == [(expected, 1 + (mood.outcome == "asked again"))]
+    assert [(step["content"], step["n_calls"]) for step in first] == [
+        (expected, 1 + (mood.outcome == "asked again"))
+    ]
     assert bool(first[0]["reasoning"]) == ("reasoning" in mood.name)
 
 
@@ -77,20 +85,37 @@ def test_no_dialogue_is_lost(played: tuple[Path, dict[str, Any], int]) -> None:
     assert (report["episodes"], report["owed"], report["n_infra"]) == (len(MOODS) + N_HONEST, 0, 0)
     assert report["model_calls"] == n_requests
     (record,) = rows(home, "SELECT status, n_refused, n_empty, n_cut_off FROM runs")
-    assert record == {"status": "finished", "n_refused": n["refused"], "n_empty": n["empty"], "n_cut_off": 0}
+    assert record == {
+        "status": "finished",
+        "n_refused": n["refused"],
+        "n_empty": n["empty"],
+        "n_cut_off": 0,
+    }
     honest = rows(home, f"SELECT DISTINCT stop_reason FROM episodes WHERE sample >= {len(MOODS)}")
     assert honest == [{"stop_reason": "finished"}]
-    unscored = rows(home, "SELECT DISTINCT unscored_reason r FROM scores WHERE value IS NULL AND unscored_reason IS NOT NULL")
+    unscored = rows(
+        home,
+        "SELECT DISTINCT unscored_reason r FROM scores WHERE value IS NULL AND unscored_reason IS NOT NULL",
+    )
     assert "infra" not in {row["r"] for row in unscored}
 
 
 @pytest.mark.parametrize(
-    ("code", "advice"), [(401, "The key was not accepted"), ("402", "no credit left"), ("insufficient_quota", "no credit left")]
+    ("code", "advice"),
+    [
+        (401, "The key was not accepted"),
+        ("402", "no credit left"),
+        ("insufficient_quota", "no credit left"),
+    ],
 )
-def test_a_refused_key_or_account_within_a_200_ends_at_once(standing_home: Path, code: object, advice: str) -> None:
+def test_a_refused_key_or_account_within_a_200_ends_at_once(
+    standing_home: Path, code: object, advice: str
+) -> None:
     reply = Reply(body=(("choices", []), ("error", {"code": code, "message": "refused"})))
     with model_server(choose=lambda *_: reply) as server:
-        done = parley(standing_home, *run(server.base_url, "--seed", 1000 + sum(map(ord, str(code)))))
+        done = parley(
+            standing_home, *run(server.base_url, "--seed", 1000 + sum(map(ord, str(code))))
+        )
         assert len(server.bodies) == 1, "no request is asked again"
     assert done.code != 0
     assert advice in done.out + done.err

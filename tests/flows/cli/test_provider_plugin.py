@@ -17,8 +17,12 @@ def environ(tmp_path: Path) -> dict[str, str]:
     """Variables with which a distribution is found that has nothing but the provider."""
     info = tmp_path / "plugins" / "parley_parrot-1.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: parley-parrot\nVersion: 1\n", encoding="ascii")
-    (info / "entry_points.txt").write_text("[parley.models]\nparrot = tests.tasks.language.parrot:PROVIDER\n", encoding="ascii")
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: parley-parrot\nVersion: 1\n", encoding="ascii"
+    )
+    (info / "entry_points.txt").write_text(
+        "[parley.models]\nparrot = tests.tasks.language.parrot:PROVIDER\n", encoding="ascii"
+    )
     return {"PYTHONPATH": os.pathsep.join((str(info.parent), str(ROOT)))}
 
 
@@ -26,7 +30,10 @@ def test_a_run_asks_a_model_of_it(served_home: Path, environ: dict[str, str]) ->
     command = (*SAMPLE, "--model", "parrot:grey", "--limit", "1", "--sandbox", "none", "--json")
     done = parley_process(served_home, *command, environ=environ).json()
     assert done["published"], done
-    rows = query(served_home, "SELECT DISTINCT model FROM steps WHERE role = 'assistant' AND content LIKE '%# grey: %'")[1]
+    rows = query(
+        served_home,
+        "SELECT DISTINCT model FROM steps WHERE role = 'assistant' AND content LIKE '%# grey: %'",
+    )[1]
     assert rows == [("parrot:grey",)]
     assert parley_process(served_home, *command, environ=environ).json()["model_calls"] == 0
 

@@ -29,7 +29,10 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("--help",), (*EVERYTHING, "pydantic")),
         (("--version",), (*EVERYTHING, "pydantic")),
         (("run", "--help"), EVERYTHING),
-        (("list", "benchmarks"), tuple(name for name in EVERYTHING if name not in ("rich", "yaml"))),
+        (
+            ("list", "benchmarks"),
+            tuple(name for name in EVERYTHING if name not in ("rich", "yaml")),
+        ),
         (("list", "metrics"), tuple(name for name in EVERYTHING if name not in ("rich", "yaml"))),
         (("list", "builds"), tuple(name for name in EVERYTHING if name not in ("rich", "yaml"))),
         (("list", "runs"), (*ORCHESTRATION, *NUMBERS, "numpy", "duckdb")),
@@ -39,7 +42,9 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
     ids=lambda value: " ".join(value[:2]),
 )
-def test_a_quick_command_imports_nothing_heavy(published: Path, arguments: tuple[str, ...], unneeded: tuple[str, ...]) -> None:
+def test_a_quick_command_imports_nothing_heavy(
+    published: Path, arguments: tuple[str, ...], unneeded: tuple[str, ...]
+) -> None:
     done = parley_process(published, *arguments, environ=PROFILED)
     assert imported(done) & set(unneeded) == set()
 
@@ -60,14 +65,32 @@ def test_what_is_imported_is_seen(published: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("line", "listed"), [("parley run codeif.", "benchmarks"), ("parley why-rerun ", "runs"), ("parley show ", "episodes")]
+    ("line", "listed"),
+    [
+        ("parley run codeif.", "benchmarks"),
+        ("parley why-rerun ", "runs"),
+        ("parley show ", "episodes"),
+    ],
 )
 def test_a_shell_completes_names(published: Path, line: str, listed: str) -> None:
-    words = {"_PARLEY_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    words = {
+        "_PARLEY_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(line.count(" ")),
+    }
     script = Path(sys.executable).with_name("parley")
-    done = subprocess.run([script], capture_output=True, text=True, check=True, env=environment(published, words), timeout=120)
+    done = subprocess.run(
+        [script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment(published, words),
+        timeout=120,
+    )
     rows = parley_process(published, "list", listed, "--json").json()
     beginning = line.rpartition(" ")[2]
-    names = sorted({name for row in rows if (name := next(iter(row.values()))).startswith(beginning)})
+    names = sorted(
+        {name for row in rows if (name := next(iter(row.values()))).startswith(beginning)}
+    )
     assert names
     assert done.stdout.split("\n")[: len(names)] == names

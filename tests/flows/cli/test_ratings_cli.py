@@ -32,22 +32,37 @@ def ratings(lake: SmallLake, *more: str) -> Path:
 @pytest.mark.slow
 def test_ratings_come_in_and_their_agreement_is_shown(lake: SmallLake) -> None:
     done = parley(lake.home, "import", "ratings", str(ratings(lake)))
-    assert (done.code, done.out.strip().endswith("6 of 6 ratings kept, 6 new or changed")) == (0, True)
+    assert (done.code, done.out.strip().endswith("6 of 6 ratings kept, 6 new or changed")) == (
+        0,
+        True,
+    )
     (row,) = parley(lake.home, "agreement", "--rubric", "clear", "--json").json()
     # 2 of 3 alike; by chance (2/3)(1/3) + (1/3)(2/3) = 4/9: kappa = (2/3 - 4/9) / (1 - 4/9) = 2/5
     assert (row["first"], row["second"], row["n"], row["n_missing"]) == ("ann", "ben", 3, 0)
     assert row["kappa"] == pytest.approx(0.4)
     assert "0.4" in parley(lake.home, "agreement").out
-    assert parley(lake.home, "sql", "select count(*) as n from ratings", "--json").json() == [{"n": 6}]
+    assert parley(lake.home, "sql", "select count(*) as n from ratings", "--json").json() == [
+        {"n": 6}
+    ]
     wrong = parley(lake.home, "agreement", "--rubric", "claer")
     assert (wrong.code, "known: clear" in wrong.err) == (2, True)
 
 
 @pytest.mark.slow
 def test_rows_in_quarantine_are_counted_and_change_the_exit_code(lake: SmallLake) -> None:
-    done = parley(lake.home, "import", "ratings", str(ratings(lake, "nobody,1,clear,clarity,ann,1")), "--json")
-    assert (done.code, json.loads(done.out)) == (3, {"rows": 7, "kept": 6, "changed": 6, "quarantined": 1})
-    held = parley(lake.home, "sql", "select source_line, reason from quarantine where benchmark = 'ratings'", "--json").json()
+    done = parley(
+        lake.home, "import", "ratings", str(ratings(lake, "nobody,1,clear,clarity,ann,1")), "--json"
+    )
+    assert (done.code, json.loads(done.out)) == (
+        3,
+        {"rows": 7, "kept": 6, "changed": 6, "quarantined": 1},
+    )
+    held = parley(
+        lake.home,
+        "sql",
+        "select source_line, reason from quarantine where benchmark = 'ratings'",
+        "--json",
+    ).json()
     assert held == [{"source_line": 8, "reason": "unknown_episode"}]
     again = parley(lake.home, "import", "ratings", str(ratings(lake)), "--json")
     assert (again.code, again.json()["changed"]) == (0, 0)

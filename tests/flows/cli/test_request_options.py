@@ -31,7 +31,9 @@ def embedder() -> Iterator[EmbeddingServer]:
         yield server
 
 
-def run(home: Path, server: ModelServer, *arguments: object, environ: Mapping[str, str] | None = None) -> Done:
+def run(
+    home: Path, server: ModelServer, *arguments: object, environ: Mapping[str, str] | None = None
+) -> Done:
     spec = f"openai:mock@{server.base_url}"
     small = ("--limit", 1, "--sandbox", "none", "--revision", "r1")
     return parley(home, *SAMPLE, "--model", spec, *small, *arguments, environ=environ)
@@ -40,23 +42,65 @@ def run(home: Path, server: ModelServer, *arguments: object, environ: Mapping[st
 def extras_of(server: ModelServer, model: str) -> list[dict[str, Any]]:
     """The fields beyond Parley's own, each set of them once."""
     own = {"model", "messages", "temperature", "seed", "max_tokens", "response_format"}
-    found = [{name: value for name, value in body.items() if name not in own} for body in server.bodies if body["model"] == model]
+    found = [
+        {name: value for name, value in body.items() if name not in own}
+        for body in server.bodies
+        if body["model"] == model
+    ]
     return [one for n, one in enumerate(found) if one not in found[:n]]
 
 
-def test_each_role_has_its_own_fields_and_headers(home: Path, server: ModelServer, embedder: EmbeddingServer) -> None:
+def test_each_role_has_its_own_fields_and_headers(
+    home: Path, server: ModelServer, embedder: EmbeddingServer
+) -> None:
     place = server.base_url
     models = {"model": "mock", "simulator": "user", "judge": "judge"}
-    options = [text for role, name in models.items() for text in (f"--{role}", f"openai:{name}@{place}")]
+    options = [
+        text for role, name in models.items() for text in (f"--{role}", f"openai:{name}@{place}")
+    ]
     options += ["--embedder", f"openai:{MODEL}@{embedder.base_url}"]
-    options += [text for role in ("", "simulator-", "judge-", "embedder-") for text in (f"--{role}revision", "r1")]
-    options += ["--request", 'reasoning_effort="low"', "--request", 'chat_template_kwargs={"enable_thinking": false}']
-    options += ["--simulator-request", "top_k=20", "--judge-request", "min_p=0.1", "--embedder-request", "dimensions=4"]
-    options += ["--header", "X-Team=TEAM", "--judge-header", "X-Judge=TEAM", "--embedder-header", "X-Vectors=TEAM"]
-    command = ("run", "talk2code.interactive_measured", "--dataset-version", "sample", "--workers", 1, "--sandbox", "none")
+    options += [
+        text
+        for role in ("", "simulator-", "judge-", "embedder-")
+        for text in (f"--{role}revision", "r1")
+    ]
+    options += [
+        "--request",
+        'reasoning_effort="low"',
+        "--request",
+        'chat_template_kwargs={"enable_thinking": false}',
+    ]
+    options += [
+        "--simulator-request",
+        "top_k=20",
+        "--judge-request",
+        "min_p=0.1",
+        "--embedder-request",
+        "dimensions=4",
+    ]
+    options += [
+        "--header",
+        "X-Team=TEAM",
+        "--judge-header",
+        "X-Judge=TEAM",
+        "--embedder-header",
+        "X-Vectors=TEAM",
+    ]
+    command = (
+        "run",
+        "talk2code.interactive_measured",
+        "--dataset-version",
+        "sample",
+        "--workers",
+        1,
+        "--sandbox",
+        "none",
+    )
     done = parley(home, *command, "--limit", 1, *options, environ=ENVIRON)
     assert done.code in (0, 3), done.err
-    assert extras_of(server, "mock") == [{"reasoning_effort": "low", "chat_template_kwargs": {"enable_thinking": False}}]
+    assert extras_of(server, "mock") == [
+        {"reasoning_effort": "low", "chat_template_kwargs": {"enable_thinking": False}}
+    ]
     assert extras_of(server, "user") == [{"top_k": 20}]
     assert extras_of(server, "judge") == [{"min_p": 0.1}]
     assert all(body["dimensions"] == 4 for body in embedder.bodies)
@@ -74,7 +118,10 @@ def test_fields_are_part_of_the_id_and_headers_are_not(home: Path, server: Model
     n_before = len(server.bodies)
     same = run(home, server, "--json", "--header", "X-Team=TEAM", environ=ENVIRON).json()["run_id"]
     assert (same, len(server.bodies)) == (plain, n_before)
-    asked = [run(home, server, "--json", "--request", f"top_k={k}").json()["run_id"] for k in ("20", "20.0", "21")]
+    asked = [
+        run(home, server, "--json", "--request", f"top_k={k}").json()["run_id"]
+        for k in ("20", "20.0", "21")
+    ]
     assert asked[0] == asked[1]
     assert len({plain, *asked}) == 3
     assert len(server.bodies) == 3 * n_before
@@ -91,28 +138,46 @@ def test_a_nights_file_has_them_and_an_address_has_a_query(home: Path, server: M
     assert {body["top_k"] for body in server.bodies} == {20}
     assert {headers["api-key"] for headers in server.headers} == {f"Bearer {SECRET}"}
     assert not any("authorization" in headers for headers in server.headers)
-    assert {path.partition("?")[0] for path in server.paths} == {"/v1/models", "/v1/chat/completions"}
+    assert {path.partition("?")[0] for path in server.paths} == {
+        "/v1/models",
+        "/v1/chat/completions",
+    }
     queries = {tuple(parse_qsl(path.partition("?")[2])) for path in server.paths}
     assert queries == {(("api-version", "2026-10-01-preview"), ("x", "a b"))}
 
 
-def test_the_value_of_a_header_is_in_no_output_file_or_table(home: Path, server: ModelServer) -> None:
+def test_the_value_of_a_header_is_in_no_output_file_or_table(
+    home: Path, server: ModelServer
+) -> None:
     server.answer = lambda _: f"Your token is {SECRET}.\n```python\nx = 1\n```\n"
     server.script += [Reply(500)]
     done = run(home, server, "--header", "Authorization=GATEWAY_TOKEN", environ=ENVIRON)
     assert done.code == 0, done.err
     assert {headers["authorization"] for headers in server.headers} == {f"Bearer {SECRET}"}
     server.key = "another"
-    refused = run(home, server, "--header", "Authorization=GATEWAY_TOKEN", "--seed", 5, environ=ENVIRON)
+    refused = run(
+        home, server, "--header", "Authorization=GATEWAY_TOKEN", "--seed", 5, environ=ENVIRON
+    )
     assert refused.code == 1
     assert "(sent: [key])" in refused.err
     assert SECRET not in done.out + done.err + refused.out + refused.err
-    (row,) = parley(home, "sql", "--json", "SELECT any_value(content) AS said FROM turns WHERE role = 'assistant'").json()
+    (row,) = parley(
+        home,
+        "sql",
+        "--json",
+        "SELECT any_value(content) AS said FROM turns WHERE role = 'assistant'",
+    ).json()
     assert row["said"].startswith("Your token is [key].")
-    assert (in_files(home, SECRET), in_parquet(home, SECRET), in_warehouse(home, SECRET)) == ([], [], [])
+    assert (in_files(home, SECRET), in_parquet(home, SECRET), in_warehouse(home, SECRET)) == (
+        [],
+        [],
+        [],
+    )
 
 
-def test_a_short_value_of_a_header_changes_no_word_of_an_answer(home: Path, server: ModelServer) -> None:
+def test_a_short_value_of_a_header_changes_no_word_of_an_answer(
+    home: Path, server: ModelServer
+) -> None:
     server.answer = lambda _: "A neutral answer.\n```python\nx = 1\n```\n"
     assert run(home, server, "--header", "X-Team=TEAM", environ=ENVIRON).code == 0
     first = "SELECT DISTINCT split_part(content, chr(10), 1) AS said FROM turns WHERE role = 'assistant'"
@@ -122,7 +187,10 @@ def test_a_short_value_of_a_header_changes_no_word_of_an_answer(home: Path, serv
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--request", "reasoning_effort=low"], "A text stands in quotes: 'reasoning_effort=\"low\"'"),
+        (
+            ["--request", "reasoning_effort=low"],
+            "A text stands in quotes: 'reasoning_effort=\"low\"'",
+        ),
         (["--request", "x=NaN"], "the value is not JSON"),
         (["--request", "x"], "--request 'x' is not of the form NAME=JSON"),
         (["--request", "x=1", "--request", "x=2"], "--request x is given twice"),
@@ -134,7 +202,10 @@ def test_a_short_value_of_a_header_changes_no_word_of_an_answer(home: Path, serv
         (["--header", "X Team=TEAM"], "'X Team' is not the name of a header"),
         (["--header", "Content-Type=TEAM"], "'Content-Type' is set by Parley"),
         (["--header", "X-Team=TEAM", "--header", "x-team=TEAM"], "case does not count"),
-        (["--header", "X-Team=UNSET_VARIABLE"], "the environment variable UNSET_VARIABLE is not set"),
+        (
+            ["--header", "X-Team=UNSET_VARIABLE"],
+            "the environment variable UNSET_VARIABLE is not set",
+        ),
     ],
 )
 def test_a_faulty_field_or_header_is_refused_before_anything_is_asked(
@@ -147,7 +218,10 @@ def test_a_faulty_field_or_header_is_refused_before_anything_is_asked(
 
 
 def test_headers_of_a_model_without_an_endpoint_and_keys_in_a_query_are_refused(home: Path) -> None:
-    for model, options in (("control:gold", ("--header", "A=TEAM")), ("openai:m@https://a.test/v1?api-key=sk-1", ())):
+    for model, options in (
+        ("control:gold", ("--header", "A=TEAM")),
+        ("openai:m@https://a.test/v1?api-key=sk-1", ()),
+    ):
         done = parley(home, *SAMPLE, "--model", model, *options)
         assert done.code == 2
         assert "sk-1" not in done.err

@@ -21,13 +21,22 @@ def test_every_field_of_a_model_is_a_key_and_every_key_a_field() -> None:
 def test_the_documentation_has_a_row_for_each_key_with_its_flag() -> None:
     rows = {line.split("`")[1]: line for line in key_table().splitlines() if line.startswith("| `")}
     assert list(rows) == [key.name for key in ROLE_KEYS]
-    assert all(f"`--{key.flag.replace('_', '-')}`" in rows[key.name] for key in ROLE_KEYS if key.flag and "subject" in key.roles)
+    assert all(
+        f"`--{key.flag.replace('_', '-')}`" in rows[key.name]
+        for key in ROLE_KEYS
+        if key.flag and "subject" in key.roles
+    )
     assert key_table() in generated_pages()["reference/role-keys.md"]
 
 
 def test_the_command_has_a_flag_for_each_key_of_each_role_and_its_help_shows_the_subjects() -> None:
     run = command_tree().commands["run"]
-    shown = {name: not parameter.hidden for parameter in run.params if hasattr(parameter, "hidden") for name in parameter.opts}
+    shown = {
+        name: not parameter.hidden
+        for parameter in run.params
+        if hasattr(parameter, "hidden")
+        for name in parameter.opts
+    }
     for role in ROLES:
         for key in (key for key in ROLE_KEYS if role in key.roles and key.flag is not None):
             assert shown[key.option(role)] == (role == "subject"), key.option(role)
@@ -45,19 +54,34 @@ def test_the_command_has_a_flag_for_each_key_of_each_role_and_its_help_shows_the
             "openai:m@http://a.test/v1?x=1",
             {"temperature": 0.7, "max_tokens": 64},
         ),
-        ("judge", "openai:m,temperature=default,stop=a,stop=b,c", "openai:m", {"temperature": "default", "stop": ("a", "b,c")}),
+        (
+            "judge",
+            "openai:m,temperature=default,stop=a,stop=b,c",
+            "openai:m",
+            {"temperature": "default", "stop": ("a", "b,c")},
+        ),
         (
             "subject",
             'openai:m,request.provider={"order": ["a", "b"]},request.top_k=20,headers.X-Team=TEAM',
             "openai:m",
-            {"request": {"provider": {"order": ["a", "b"]}, "top_k": 20}, "headers": {"X-Team": "TEAM"}},
+            {
+                "request": {"provider": {"order": ["a", "b"]}, "top_k": 20},
+                "headers": {"X-Team": "TEAM"},
+            },
         ),
-        ("subject", "control:gold,agent=chain_of_thought", "control:gold", {"agent": "chain_of_thought"}),
+        (
+            "subject",
+            "control:gold,agent=chain_of_thought",
+            "control:gold",
+            {"agent": "chain_of_thought"},
+        ),
         ("subject", "openai:m,omit_reasoning=false", "openai:m", {"omit_reasoning": False}),
         ("embedder", "bge-m3@/weights,revision=r1", "bge-m3@/weights", {"revision": "r1"}),
     ],
 )
-def test_keys_behind_a_spec_are_fields_of_the_model(role: Role, text: str, spec: str, fields: dict[str, Any]) -> None:
+def test_keys_behind_a_spec_are_fields_of_the_model(
+    role: Role, text: str, spec: str, fields: dict[str, Any]
+) -> None:
     found, own = split_spec(role, text)
     assert found == spec
     assert ModelRequest(**fields_of(role, {}, own), spec=spec) == ModelRequest(**fields, spec=spec)
@@ -66,7 +90,11 @@ def test_keys_behind_a_spec_are_fields_of_the_model(role: Role, text: str, spec:
 @pytest.mark.parametrize(
     ("role", "text", "message"),
     [
-        ("subject", "openai:m,temprature=1", "unknown key 'temprature' of --subject.*Do you mean temperature?"),
+        (
+            "subject",
+            "openai:m,temprature=1",
+            "unknown key 'temprature' of --subject.*Do you mean temperature?",
+        ),
         ("embedder", "openai:m,temperature=1", "unknown key 'temperature' of --embedder"),
         ("simulator", "openai:m,agent=chain_of_thought", "unknown key 'agent' of --simulator"),
         ("judge", "openai:m,request=1", r"write request\.NAME=VALUE"),
@@ -81,7 +109,12 @@ def test_a_faulty_key_is_refused(role: Role, text: str, message: str) -> None:
 
 
 def test_a_judges_own_key_wins_over_the_flag_of_all_judges_and_a_subjects_contradicts_it() -> None:
-    flags, own = {"temperature": ["0.2"], "request": ["top_k=1"]}, {"temperature": ["0.7"], "request": ["top_k=2"]}
+    flags, own = (
+        {"temperature": ["0.2"], "request": ["top_k=1"]},
+        {"temperature": ["0.7"], "request": ["top_k=2"]},
+    )
     assert fields_of("judge", flags, own) == {"temperature": 0.7, "request": {"top_k": 2}}
-    with pytest.raises(UsageError, match="--temperature and the key temperature behind --subject say the same"):
+    with pytest.raises(
+        UsageError, match="--temperature and the key temperature behind --subject say the same"
+    ):
         fields_of("subject", flags, own)

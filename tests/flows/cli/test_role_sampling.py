@@ -14,7 +14,18 @@ from tests.secrets.searching import in_files, in_parquet
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("served_home")]
 DEPLOYED, PERSONA = "You are deployed at Acme.", "/no_think"
-TALK = ("run", "talk2code.interactive_judged", "--dataset-version", "sample", "--workers", 1, "--sandbox", "none", "--limit", 1)
+TALK = (
+    "run",
+    "talk2code.interactive_judged",
+    "--dataset-version",
+    "sample",
+    "--workers",
+    1,
+    "--sandbox",
+    "none",
+    "--limit",
+    1,
+)
 REVISIONS = ("--revision", "r1", "--simulator-revision", "r1", "--judge-revision", "r1", "--json")
 
 
@@ -34,13 +45,31 @@ def bodies_of(server: ModelServer, model: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_each_role_has_its_own_sampling_and_system_text_and_the_tables_say_so(home: Path, server: ModelServer) -> None:
+def test_each_role_has_its_own_sampling_and_system_text_and_the_tables_say_so(
+    home: Path, server: ModelServer
+) -> None:
     url = server.base_url
     (home.parent / "deployed.txt").write_text(f"{DEPLOYED}\n")
     (home.parent / "persona.txt").write_text(PERSONA)
-    roles = (f"openai:mock@{url},max_tokens=64", "--simulator", f"openai:user@{url},temperature=0.7,system_prompt=persona.txt")
-    judge = ("--judge", f"experience=openai:judge@{url},max_tokens=900", "--judge", f"openai:judge@{url}")
-    more = ("--system-prompt", "deployed.txt", "--judge-temperature", "default", "--judge-top-p", "0.9")
+    roles = (
+        f"openai:mock@{url},max_tokens=64",
+        "--simulator",
+        f"openai:user@{url},temperature=0.7,system_prompt=persona.txt",
+    )
+    judge = (
+        "--judge",
+        f"experience=openai:judge@{url},max_tokens=900",
+        "--judge",
+        f"openai:judge@{url}",
+    )
+    more = (
+        "--system-prompt",
+        "deployed.txt",
+        "--judge-temperature",
+        "default",
+        "--judge-top-p",
+        "0.9",
+    )
     done = parley(home, *TALK, *roles, *judge, *more, *REVISIONS)
     assert done.code in (0, 3), done.err
 
@@ -51,10 +80,14 @@ def test_each_role_has_its_own_sampling_and_system_text_and_the_tables_say_so(ho
         assert system[0].startswith(f"{DEPLOYED}\n\n")
         assert len(system[0]) > len(DEPLOYED) + 50, "the benchmark's own text follows"
     for body in bodies_of(server, "user"):
-        assert (body["temperature"], body["max_tokens"]) == (0.7, 512), "not the subject's, and not 0"
+        assert (body["temperature"], body["max_tokens"]) == (0.7, 512), (
+            "not the subject's, and not 0"
+        )
         assert body["messages"][0] == {"role": "system", "content": PERSONA}
         assert body["messages"][1]["role"] == "user"
-    assert {(body.get("temperature"), body["top_p"]) for body in bodies_of(server, "judge")} == {(None, 0.9)}
+    assert {(body.get("temperature"), body["top_p"]) for body in bodies_of(server, "judge")} == {
+        (None, 0.9)
+    }
     assert {body.get("max_tokens") for body in bodies_of(server, "judge")} == {None, 900}
 
     columns = "role, rubric, model, temperature, top_p, max_tokens, length(system_prompt) AS n"
@@ -71,21 +104,50 @@ def test_each_role_has_its_own_sampling_and_system_text_and_the_tables_say_so(ho
     assert in_files(home / "lake", DEPLOYED) == []
 
 
-def test_a_simulator_without_sampling_of_its_own_has_the_settings(home: Path, server: ModelServer) -> None:
+def test_a_simulator_without_sampling_of_its_own_has_the_settings(
+    home: Path, server: ModelServer
+) -> None:
     url = server.base_url
-    models = ("--model", f"openai:mock@{url}", "--simulator", f"openai:user@{url}", "--judge", f"openai:judge@{url}")
+    models = (
+        "--model",
+        f"openai:mock@{url}",
+        "--simulator",
+        f"openai:user@{url}",
+        "--judge",
+        f"openai:judge@{url}",
+    )
     ids: list[str] = []
-    for more, bound in ((), 512), (("--max-tokens", 100), 100), (("--max-tokens", 100, "--simulator-max-tokens", 2000), 2000):
+    for more, bound in (
+        ((), 512),
+        (("--max-tokens", 100), 100),
+        (("--max-tokens", 100, "--simulator-max-tokens", 2000), 2000),
+    ):
         server.reset()
         ids.append(json.loads(parley(home, *TALK, *models, *REVISIONS, *more).out)["run_id"])
-        assert {(body["temperature"], body["max_tokens"]) for body in bodies_of(server, "user")} == {(0, bound)}
+        assert {
+            (body["temperature"], body["max_tokens"]) for body in bodies_of(server, "user")
+        } == {(0, bound)}
     assert len(set(ids)) == 3
     rows = ask(home, "SELECT run_id, max_tokens FROM run_samplings WHERE role = 'simulator'")
-    assert {row["run_id"]: row["max_tokens"] for row in rows} == dict(zip(ids, (512, 100, 2000), strict=True))
+    assert {row["run_id"]: row["max_tokens"] for row in rows} == dict(
+        zip(ids, (512, 100, 2000), strict=True)
+    )
 
 
-def test_the_text_of_a_system_prompt_is_in_the_id_and_its_path_is_not(home: Path, server: ModelServer) -> None:
-    command = (*SAMPLE, f"openai:mock@{server.base_url}", "--revision", "r1", "--limit", 1, "--sandbox", "none", "--json")
+def test_the_text_of_a_system_prompt_is_in_the_id_and_its_path_is_not(
+    home: Path, server: ModelServer
+) -> None:
+    command = (
+        *SAMPLE,
+        f"openai:mock@{server.base_url}",
+        "--revision",
+        "r1",
+        "--limit",
+        1,
+        "--sandbox",
+        "none",
+        "--json",
+    )
     for name, text in (("a.txt", "Be brief."), ("b.txt", "Be brief.\n"), ("c.txt", "Be long.")):
         (home.parent / name).write_text(text)
     names = ("a.txt", "b.txt", "c.txt")
@@ -103,15 +165,34 @@ def test_the_text_of_a_system_prompt_is_in_the_id_and_its_path_is_not(home: Path
 
 
 @pytest.mark.parametrize("is_beside", [False, True], ids=["within", "beside"])
-def test_thoughts_are_billed_once_wherever_a_vendor_counts_them(home: Path, server: ModelServer, is_beside: bool) -> None:
+def test_thoughts_are_billed_once_wherever_a_vendor_counts_them(
+    home: Path, server: ModelServer, is_beside: bool
+) -> None:
     details = {"completion_tokens_details": {"reasoning_tokens": 90}}
-    usage = {"prompt_tokens": 20, "completion_tokens": 10 if is_beside else 100, "total_tokens": 120, **details}
+    usage = {
+        "prompt_tokens": 20,
+        "completion_tokens": 10 if is_beside else 100,
+        "total_tokens": 120,
+        **details,
+    }
     server.answer = lambda _: Reply(content="```python\nx = 1\n```", body=(("usage", usage),))
-    command = (*SAMPLE, "--model", f"openai:mock@{server.base_url}", "--revision", "r1", "--limit", 1, "--sandbox", "none")
+    command = (
+        *SAMPLE,
+        "--model",
+        f"openai:mock@{server.base_url}",
+        "--revision",
+        "r1",
+        "--limit",
+        1,
+        "--sandbox",
+        "none",
+    )
     cut = parley(home, *command, "--budget", "tokens=115")
     assert (cut.code, len(server.bodies)) == (4, 1), "one answer has 120 tokens"
     assert parley(home, *command, "--price", 1, 10).code == 0
-    (row,) = ask(home, "SELECT calls, input_tokens, output_tokens, reasoning_tokens, usd FROM costs")
+    (row,) = ask(
+        home, "SELECT calls, input_tokens, output_tokens, reasoning_tokens, usd FROM costs"
+    )
     n = row["calls"]
     assert n > 1
     assert row == {

@@ -17,7 +17,11 @@ GOLD = (*SAMPLE, "--model", "control:gold")
     ("arguments", "code", "said"),
     [
         ((*RUN, "--model", "gpt-5"), 2, ["'gpt-5'", "openai:MODEL", "control:gold"]),
-        (("run", "codeifs.static", "--model", "control:gold"), 2, ["'codeifs'", "known: codeif", "parley list benchmarks"]),
+        (
+            ("run", "codeifs.static", "--model", "control:gold"),
+            2,
+            ["'codeifs'", "known: codeif", "parley list benchmarks"],
+        ),
         (
             ("run", "codeif.dynamik", "--model", "control:gold"),
             2,
@@ -27,20 +31,36 @@ GOLD = (*SAMPLE, "--model", "control:gold")
         ((*RUN, "--model", "control:gold", "--data", "no/such/dir"), 2, ["no/such/dir"]),
         ((*GOLD, "--dataset-version", "v7"), 2, ["'v7'", "current, v0, level_1"]),
         ((*GOLD, "--option", "history=all"), 2, ["history='all'", "on_policy, upstream_v0"]),
-        ((*GOLD, "--option", "histori=on_policy"), 2, ["unknown option 'histori' of codeif.static; known: history"]),
+        (
+            (*GOLD, "--option", "histori=on_policy"),
+            2,
+            ["unknown option 'histori' of codeif.static; known: history"],
+        ),
         ((*GOLD, "--option", "history"), 2, ["'history'", "NAME=VALUE"]),
         ((*GOLD, "--agent", "cot"), 2, ["'cot'", "chain_of_thought", "parley list agents"]),
-        ((*GOLD, "--agent", "chain_of_thought", "--agent-option", "depth=3"), 2, ["'depth'", "has no options"]),
+        (
+            (*GOLD, "--agent", "chain_of_thought", "--agent-option", "depth=3"),
+            2,
+            ["'depth'", "has no options"],
+        ),
         ((*GOLD, "--agent-option", "depth=3"), 2, ["depth", "--agent NAME"]),
         ((*GOLD, "--sandbox", "docker2"), 2, ["'docker2'", "bubblewrap"]),
         ((*GOLD, "--resume", "abc"), 2, ["no run 'abc'", "parley run"]),
         ((*SAMPLE, "--model", "recorded:nothing.jsonl"), 2, ["nothing.jsonl"]),
-        ((*SAMPLE, "--model", "openai:m@http://127.0.0.1:9/v1", "--key-env", "NO_SUCH_KEY"), 2, ["NO_SUCH_KEY", "`key_env`"]),
+        (
+            (*SAMPLE, "--model", "openai:m@http://127.0.0.1:9/v1", "--key-env", "NO_SUCH_KEY"),
+            2,
+            ["NO_SUCH_KEY", "`key_env`"],
+        ),
         (("nightly", "--config", "missing.yaml"), 2, ["missing.yaml", "does not exist"]),
         (("sql", "SELECT 1"), 2, ["warehouse", "parley run"]),
         (("report",), 2, ["holds no night yet", "parley nightly"]),
         (("report", "--night", "abc"), 2, ["holds no night yet", "parley nightly"]),
-        (("build", "codeif-nothing", "--out", "x"), 2, ["unknown build 'codeif-nothing'; known: codeif", "parley list builds"]),
+        (
+            ("build", "codeif-nothing", "--out", "x"),
+            2,
+            ["unknown build 'codeif-nothing'; known: codeif", "parley list builds"],
+        ),
         (
             ("export", "codeif-nothing", "--out", "x"),
             2,
@@ -55,7 +75,9 @@ GOLD = (*SAMPLE, "--model", "control:gold")
         (("run",), 2, ["BENCHMARK"]),
     ],
 )
-def test_a_mistake_gets_one_message(home: Path, arguments: tuple[str, ...], code: int, said: list[str]) -> None:
+def test_a_mistake_gets_one_message(
+    home: Path, arguments: tuple[str, ...], code: int, said: list[str]
+) -> None:
     done = parley(home, *arguments)
     assert done.code == code, done.err
     for part in said:
@@ -70,13 +92,27 @@ def test_a_mistake_gets_one_message(home: Path, arguments: tuple[str, ...], code
         ("models: [", ["not YAML"]),
         ("", ["at least `models`"]),
         ("models: [{spec: control:gold}]\nbenchmarks: []", ["benchmarks"]),
-        ("models: [{spec: 'control:gold', max_token: 5}]\nbenchmarks: [{name: codeif}]", ["models.0.max_token", "no such field"]),
-        ("models: [{spec: 'control:gold', temperature: hot}]\nbenchmarks: [{name: codeif}]", ["models.0.temperature", "'hot'"]),
-        ("models: [{spec: 'control:gold'}]\nbenchmarks: [{name: codeif, samples: 0}]", ["benchmarks.0.samples", "greater"]),
-        ("models: [{spec: 'openai:m@http://user:secretkey@host/v1'}]\nbenchmarks: [{name: codeif}]", ["key_env"]),
+        (
+            "models: [{spec: 'control:gold', max_token: 5}]\nbenchmarks: [{name: codeif}]",
+            ["models.0.max_token", "no such field"],
+        ),
+        (
+            "models: [{spec: 'control:gold', temperature: hot}]\nbenchmarks: [{name: codeif}]",
+            ["models.0.temperature", "'hot'"],
+        ),
+        (
+            "models: [{spec: 'control:gold'}]\nbenchmarks: [{name: codeif, samples: 0}]",
+            ["benchmarks.0.samples", "greater"],
+        ),
+        (
+            "models: [{spec: 'openai:m@http://user:secretkey@host/v1'}]\nbenchmarks: [{name: codeif}]",
+            ["key_env"],
+        ),
     ],
 )
-def test_a_broken_configuration_names_the_field(home: Path, tmp_path: Path, text: str, said: list[str]) -> None:
+def test_a_broken_configuration_names_the_field(
+    home: Path, tmp_path: Path, text: str, said: list[str]
+) -> None:
     config = tmp_path / "night.yaml"
     config.write_text(text)
     done = parley(home, "nightly", "--config", config)
@@ -103,7 +139,9 @@ def test_a_home_that_cannot_be_made_is_one_message(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_that_another_process_works_on_is_refused_before_anything_starts(home: Path, bubblewrap: str) -> None:
+def test_a_run_that_another_process_works_on_is_refused_before_anything_starts(
+    home: Path, bubblewrap: str
+) -> None:
     run_id = parley(home, *GOLD, "--dry-run", "--json").json()["run_id"]
     with Home(home).run_lock(run_id):
         done = parley(home, *GOLD)
@@ -114,7 +152,13 @@ def test_a_run_that_another_process_works_on_is_refused_before_anything_starts(h
 
 
 def test_an_embedded_model_and_a_remote_cluster_do_not_go_together(home: Path) -> None:
-    done = parley(home, *SAMPLE, "--model", "embedded:smollm2", environ={"PARLEY_DASK_ADDRESS": "tcp://127.0.0.1:9"})
+    done = parley(
+        home,
+        *SAMPLE,
+        "--model",
+        "embedded:smollm2",
+        environ={"PARLEY_DASK_ADDRESS": "tcp://127.0.0.1:9"},
+    )
     assert done.code == 2
     assert "PARLEY_DASK_ADDRESS" in done.err
     assert not (home / "prefect").exists()
@@ -123,7 +167,9 @@ def test_an_embedded_model_and_a_remote_cluster_do_not_go_together(home: Path) -
 def test_what_is_no_address_of_a_cluster_is_one_message_before_anything_starts(home: Path) -> None:
     done = parley(home, *GOLD, environ={"PARLEY_DASK_ADDRESS": "garbage"})
     assert done.code == 2
-    assert done.err.startswith("parley: PARLEY_DASK_ADDRESS='garbage' is not the address of a Dask scheduler")
+    assert done.err.startswith(
+        "parley: PARLEY_DASK_ADDRESS='garbage' is not the address of a Dask scheduler"
+    )
     assert len(done.err.splitlines()) == 1
     assert not (home / "prefect").exists()
 
@@ -139,7 +185,9 @@ def test_a_dead_endpoint_is_one_message(home: Path) -> None:
 
 @pytest.mark.slow
 def test_a_model_that_the_endpoint_does_not_serve_is_one_message(home: Path) -> None:
-    not_found = Reply(status=404, code="model_not_found", message="The model `other` does not exist.")
+    not_found = Reply(
+        status=404, code="model_not_found", message="The model `other` does not exist."
+    )
     with model_server([not_found] * 4, models=("mock",)) as server:
         done = parley(home, *SAMPLE, "--model", f"openai:other@{server.base_url}")
     assert done.code == 1
@@ -148,7 +196,9 @@ def test_a_model_that_the_endpoint_does_not_serve_is_one_message(home: Path) -> 
     assert not (home / "prefect").exists()
 
 
-def test_without_bubblewrap_it_says_what_to_install_and_never_falls_back(home: Path, tmp_path: Path) -> None:
+def test_without_bubblewrap_it_says_what_to_install_and_never_falls_back(
+    home: Path, tmp_path: Path
+) -> None:
     done = parley(home, *GOLD, environ={"PATH": str(tmp_path)})
     assert done.code == 1
     assert "bubblewrap" in done.err
@@ -156,7 +206,9 @@ def test_without_bubblewrap_it_says_what_to_install_and_never_falls_back(home: P
     assert not (home / "lake" / "test_verdicts").exists()
 
 
-def test_a_source_of_which_nothing_can_be_staged_is_one_error_and_keeps_its_quarantine(home: Path, tmp_path: Path) -> None:
+def test_a_source_of_which_nothing_can_be_staged_is_one_error_and_keeps_its_quarantine(
+    home: Path, tmp_path: Path
+) -> None:
     data = tmp_path / "L_1_part_1.jsonl"
     data.write_text('{"task_id": 1}\nnot json\n')
     done = parley(home, "stage", "codeif", "--data", data)
@@ -169,7 +221,9 @@ def test_a_source_of_which_nothing_can_be_staged_is_one_error_and_keeps_its_quar
 def test_staging_counts_add_up(home: Path, tmp_path: Path) -> None:
     from tests.flows.drivers import ROOT
 
-    sample = next(p for p in (ROOT / "tasks/benchmarks/codeif/sample").iterdir() if p.name.endswith(".jsonl"))
+    sample = next(
+        p for p in (ROOT / "tasks/benchmarks/codeif/sample").iterdir() if p.name.endswith(".jsonl")
+    )
     data = tmp_path / "L_1_part_1.jsonl"
     data.write_text(sample.read_text() + '{"task_id": "x"}\n{torn')
     done = parley(home, "stage", "codeif", "--data", data, "--json")
@@ -180,9 +234,23 @@ def test_staging_counts_add_up(home: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (TimeoutError(), ["did not answer", "(TimeoutError, in wait_in_vain of test_user_errors.py)", "same command", "logs"]),
-        (ConnectionRefusedError(111, "Connection refused"), ["ConnectionRefusedError: [Errno 111] Connection refused", "doctor"]),
-        (PermissionError(13, "Permission denied", "/etc/lake"), ["Permission denied: '/etc/lake'. Check your rights there"]),
+        (
+            TimeoutError(),
+            [
+                "did not answer",
+                "(TimeoutError, in wait_in_vain of test_user_errors.py)",
+                "same command",
+                "logs",
+            ],
+        ),
+        (
+            ConnectionRefusedError(111, "Connection refused"),
+            ["ConnectionRefusedError: [Errno 111] Connection refused", "doctor"],
+        ),
+        (
+            PermissionError(13, "Permission denied", "/etc/lake"),
+            ["Permission denied: '/etc/lake'. Check your rights there"],
+        ),
     ],
     ids=lambda value: type(value).__name__,
 )

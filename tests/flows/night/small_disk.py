@@ -103,7 +103,12 @@ class SmallDisk:
         environ |= {"PARLEY_FILL_AT": fill_at, "PARLEY_FILL_AFTER": str(after)} if fill_at else {}
         enter = ("nsenter", f"--mount=/proc/{self.holder}/ns/mnt", f"--wd={self.mount}")
         done = subprocess.run(
-            (*enter, *command(*arguments)), capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environ, timeout=LIMIT_S
+            (*enter, *command(*arguments)),
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            env=environ,
+            timeout=LIMIT_S,
         )
         return Done(done.returncode, done.stdout, done.stderr)
 
@@ -125,7 +130,9 @@ class SmallDisk:
 def small_disk(folder: Path, megabytes: int) -> Iterator[SmallDisk]:
     """A disk of that size, empty. Skips where mounting is not allowed."""
     if os.geteuid() != 0 or shutil.which("unshare") is None or shutil.which("nsenter") is None:
-        pytest.skip("a disk of a small size is a tmpfs in a mount namespace: root and util-linux (unshare, nsenter) are needed")
+        pytest.skip(
+            "a disk of a small size is a tmpfs in a mount namespace: root and util-linux (unshare, nsenter) are needed"
+        )
     mount, injected = folder / "disk", folder / "injected"
     for path in (mount, injected):
         path.mkdir()

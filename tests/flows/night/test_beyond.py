@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
-from flows.night.preflight.shared_folder import require_budget_is_counted, require_trees_are_met, store_secrets
+from flows.night.preflight.shared_folder import (
+    require_budget_is_counted,
+    require_trees_are_met,
+    store_secrets,
+)
 from schemas.errors import ConfigError
 from schemas.night.budget import Budget
 from tasks.storage.home import Home
@@ -15,7 +19,9 @@ URL = "s3://bucket/lake"
 
 
 def plan(home: Home, agent: str | None) -> Any:
-    return SimpleNamespace(home=home, spec=SimpleNamespace(agent=agent and SimpleNamespace(name=agent)))
+    return SimpleNamespace(
+        home=home, spec=SimpleNamespace(agent=agent and SimpleNamespace(name=agent))
+    )
 
 
 @pytest.fixture
@@ -26,9 +32,14 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("elsewhere")
 def test_budgets_and_agents_are_refused_with_the_remedy(tmp_path: Path) -> None:
     home = Home.at(tmp_path, URL)
-    with pytest.raises(ConfigError, match=r"a budget is counted in a folder.*PARLEY_LAKE=s3://bucket/lake.*one PARLEY_HOME"):
+    with pytest.raises(
+        ConfigError,
+        match=r"a budget is counted in a folder.*PARLEY_LAKE=s3://bucket/lake.*one PARLEY_HOME",
+    ):
         require_budget_is_counted(home, Budget(usd=1.0))
-    with pytest.raises(ConfigError, match=r"agent 'bash': the trees.*PARLEY_DASK_ADDRESS=tcp://head:8786"):
+    with pytest.raises(
+        ConfigError, match=r"agent 'bash': the trees.*PARLEY_DASK_ADDRESS=tcp://head:8786"
+    ):
         require_trees_are_met(plan(home, "bash"))
     require_budget_is_counted(home, None)
     require_trees_are_met(plan(home, None))

@@ -40,10 +40,14 @@ def stingy(tmp_path: Path) -> str:
     return f"{ROOT}:{folder}"
 
 
-def test_a_night_in_a_sandbox_that_fails_a_gold_is_void(home: Path, tmp_path: Path, stingy: str) -> None:
+def test_a_night_in_a_sandbox_that_fails_a_gold_is_void(
+    home: Path, tmp_path: Path, stingy: str
+) -> None:
     config = tmp_path / "night.yaml"
     config.write_text(CONFIG.format(sandbox="stingy"))
-    done = parley_process(home, "nightly", "--config", config, environ={"PYTHONPATH": stingy}, cwd=tmp_path)
+    done = parley_process(
+        home, "nightly", "--config", config, environ={"PYTHONPATH": stingy}, cwd=tmp_path
+    )
     assert done.code == 3
     assert "the night is void: in sandbox 'stingy' golds that did not pass" in done.err
     assert "legitimate: threads, a process, a temporary file" in done.err
@@ -57,13 +61,17 @@ def test_a_sandbox_that_holds_says_so() -> None:
 
 
 def test_a_cheat_that_passes_voids_the_night(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(canary, "release_canary", lambda _: Canary(10, 4, passed=("forge: a cheat",), failed=()))
+    monkeypatch.setattr(
+        canary, "release_canary", lambda _: Canary(10, 4, passed=("forge: a cheat",), failed=())
+    )
     with pytest.raises(NightVoid, match="attacks that passed: forge: a cheat") as caught:
         require_live_canary(["bubblewrap"])
     assert caught.value.exit_code == 3
 
 
-def test_a_sandbox_that_does_not_run_or_is_not_known_voids_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sandbox_that_does_not_run_or_is_not_known_voids_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(UnknownName, match="bubblewarp"):
         require_live_canary(["bubblewarp"])
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -23,18 +23,30 @@ def refusal(folder: Path, text: str) -> str:
     ("text", "place"),
     [
         ("models: [{spec: 'control:gold', revision: 1}]\n" + BENCHMARKS, "models.0.revision = 1"),
-        ("models: [{spec: 'control:gold', revision: 2024-05-13}]\n" + BENCHMARKS, "models.0.revision = datetime.date"),
-        (MODELS + "benchmarks: [{name: codeif, options: {turns: 3}}]", "benchmarks.0.options.turns = 3"),
+        (
+            "models: [{spec: 'control:gold', revision: 2024-05-13}]\n" + BENCHMARKS,
+            "models.0.revision = datetime.date",
+        ),
+        (
+            MODELS + "benchmarks: [{name: codeif, options: {turns: 3}}]",
+            "benchmarks.0.options.turns = 3",
+        ),
     ],
 )
-def test_a_number_or_a_date_where_text_belongs_is_to_be_quoted(tmp_path: Path, text: str, place: str) -> None:
+def test_a_number_or_a_date_where_text_belongs_is_to_be_quoted(
+    tmp_path: Path, text: str, place: str
+) -> None:
     said = refusal(tmp_path, text)
     assert place in said
-    assert said.endswith("should be a valid string: put it in quotes"), "and no word of a list that would be too short"
+    assert said.endswith("should be a valid string: put it in quotes"), (
+        "and no word of a list that would be too short"
+    )
 
 
 def test_an_empty_list_is_too_short(tmp_path: Path) -> None:
-    assert "benchmarks = []: Tuple should have at least 1 item" in refusal(tmp_path, MODELS + "benchmarks: []")
+    assert "benchmarks = []: Tuple should have at least 1 item" in refusal(
+        tmp_path, MODELS + "benchmarks: []"
+    )
 
 
 def test_a_setting_in_braces_needs_quotes(tmp_path: Path) -> None:
@@ -44,20 +56,38 @@ def test_a_setting_in_braces_needs_quotes(tmp_path: Path) -> None:
 
 
 def test_a_benchmark_may_be_for_some_of_the_models(tmp_path: Path) -> None:
-    path, models = tmp_path / "night.yaml", "models: [{spec: 'control:gold'}, {spec: 'control:empty'}]\n"
-    path.write_text(models + "benchmarks: [{name: codeif.dynamic, models: ['control:empty']}, {name: codeif.static}]")
-    asked = [(request.benchmark.name, request.model.spec) for request in read_config(path).requests(tmp_path)]
-    assert asked == [("codeif.dynamic", "control:empty"), ("codeif.static", "control:gold"), ("codeif.static", "control:empty")]
+    path, models = (
+        tmp_path / "night.yaml",
+        "models: [{spec: 'control:gold'}, {spec: 'control:empty'}]\n",
+    )
+    path.write_text(
+        models
+        + "benchmarks: [{name: codeif.dynamic, models: ['control:empty']}, {name: codeif.static}]"
+    )
+    asked = [
+        (request.benchmark.name, request.model.spec)
+        for request in read_config(path).requests(tmp_path)
+    ]
+    assert asked == [
+        ("codeif.dynamic", "control:empty"),
+        ("codeif.static", "control:gold"),
+        ("codeif.static", "control:empty"),
+    ]
     said = refusal(tmp_path, MODELS + "benchmarks: [{name: codeif, models: ['control:glod']}]")
     assert "codeif names control:glod; `models` holds only control:gold" in said
 
 
 def test_a_night_s_audit_holds_for_the_benchmarks_that_name_none(tmp_path: Path) -> None:
     path = tmp_path / "night.yaml"
-    path.write_text(MODELS + "benchmarks: [{name: codeif.dynamic, audit: all}, {name: codeif.static}]")
+    path.write_text(
+        MODELS + "benchmarks: [{name: codeif.dynamic, audit: all}, {name: codeif.static}]"
+    )
     assert [request.audit for request in read_config(path).requests(tmp_path)] == ["all", "sample"]
     path.write_text("audit: none\nmax_forged_share: 0.5\n" + path.read_text())
-    assert [(one.audit, one.max_forged_share) for one in read_config(path).requests(tmp_path)] == [("all", 0.5), ("none", 0.5)]
+    assert [(one.audit, one.max_forged_share) for one in read_config(path).requests(tmp_path)] == [
+        ("all", 0.5),
+        ("none", 0.5),
+    ]
 
 
 def test_an_agent_sits_in_the_seat_of_a_model_under_test_alone(tmp_path: Path) -> None:
@@ -65,8 +95,13 @@ def test_an_agent_sits_in_the_seat_of_a_model_under_test_alone(tmp_path: Path) -
     seated = MODELS.replace("}", ", agent: chain_of_thought}")
     path.write_text(seated + BENCHMARKS)
     [request] = read_config(path).requests(tmp_path)
-    assert (request.model.agent, request.title) == ("chain_of_thought", "codeif.static · control:gold+chain_of_thought")
-    path.write_text(MODELS + BENCHMARKS + "simulator: {spec: 'control:gold', agent: chain_of_thought}")
+    assert (request.model.agent, request.title) == (
+        "chain_of_thought",
+        "codeif.static · control:gold+chain_of_thought",
+    )
+    path.write_text(
+        MODELS + BENCHMARKS + "simulator: {spec: 'control:gold', agent: chain_of_thought}"
+    )
     with pytest.raises(ConfigError, match="takes the seat of a model under test"):
         read_config(path).requests(tmp_path)
 
@@ -74,22 +109,57 @@ def test_an_agent_sits_in_the_seat_of_a_model_under_test_alone(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("sources: [{only: a}]\n" + BENCHMARKS, "sources.0: a source of checkpoints names 0 places; give it one of"),
-        (MODELS + "sources: [{directory: a}, {}]\n" + BENCHMARKS, "sources.1: a source of checkpoints names 0 places"),
-        (MODELS + BENCHMARKS + "budget: {then: stop}", "budget: a budget without a cap: give one of"),
-        (MODELS + BENCHMARKS + "comparison: {thresholds: {nope: 1}}", "comparison.thresholds: unknown metric 'nope'; known: "),
-        ("models: [{spec: 'control:gold', gpus: 1}]\n" + BENCHMARKS, "models.0: usd_per_hour and gpus are those of a server"),
-        (MODELS + "benchmarks: [{name: codeif}]", "benchmarks.0.name: benchmark 'codeif' has several settings: name one of"),
-        (MODELS + "benchmarks: [{name: nope}]", "benchmarks.0.name: unknown benchmark 'nope'; known: codeif"),
+        (
+            "sources: [{only: a}]\n" + BENCHMARKS,
+            "sources.0: a source of checkpoints names 0 places; give it one of",
+        ),
+        (
+            MODELS + "sources: [{directory: a}, {}]\n" + BENCHMARKS,
+            "sources.1: a source of checkpoints names 0 places",
+        ),
+        (
+            MODELS + BENCHMARKS + "budget: {then: stop}",
+            "budget: a budget without a cap: give one of",
+        ),
+        (
+            MODELS + BENCHMARKS + "comparison: {thresholds: {nope: 1}}",
+            "comparison.thresholds: unknown metric 'nope'; known: ",
+        ),
+        (
+            "models: [{spec: 'control:gold', gpus: 1}]\n" + BENCHMARKS,
+            "models.0: usd_per_hour and gpus are those of a server",
+        ),
+        (
+            MODELS + "benchmarks: [{name: codeif}]",
+            "benchmarks.0.name: benchmark 'codeif' has several settings: name one of",
+        ),
+        (
+            MODELS + "benchmarks: [{name: nope}]",
+            "benchmarks.0.name: unknown benchmark 'nope'; known: codeif",
+        ),
         (MODELS + BENCHMARKS + "sandbox: foo", "unknown sandbox 'foo'; known: bubblewrap"),
         (BENCHMARKS, "neither `models` nor `sources` names a model"),
-        (MODELS + BENCHMARKS + "simulator: {spec: 'control:gold', agent: a}", "agent 'a': an agent takes the seat"),
-        (MODELS + BENCHMARKS + "budget: {usd: .inf}", "budget.usd = inf: Input should be a finite number"),
-        (MODELS + BENCHMARKS + "budget: {hours: .nan}", "budget.hours = nan: Input should be a finite number"),
-        ("sources: {directory: a}\n" + BENCHMARKS, "give a list, each member in a line that begins with `- `"),
+        (
+            MODELS + BENCHMARKS + "simulator: {spec: 'control:gold', agent: a}",
+            "agent 'a': an agent takes the seat",
+        ),
+        (
+            MODELS + BENCHMARKS + "budget: {usd: .inf}",
+            "budget.usd = inf: Input should be a finite number",
+        ),
+        (
+            MODELS + BENCHMARKS + "budget: {hours: .nan}",
+            "budget.hours = nan: Input should be a finite number",
+        ),
+        (
+            "sources: {directory: a}\n" + BENCHMARKS,
+            "give a list, each member in a line that begins with `- `",
+        ),
     ],
 )
-def test_every_mistake_is_told_with_its_file_and_place(tmp_path: Path, text: str, said: str) -> None:
+def test_every_mistake_is_told_with_its_file_and_place(
+    tmp_path: Path, text: str, said: str
+) -> None:
     assert f"configuration {tmp_path / 'night.yaml'}: " in (refused := refusal(tmp_path, text))
     assert said in refused
 
@@ -97,8 +167,14 @@ def test_every_mistake_is_told_with_its_file_and_place(tmp_path: Path, text: str
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("models: [{spec: 'control:gold', serve: {max_model_length: 5}}]", "no such field. Do you mean max_model_len?"),
-        ("models: [{spec: 'control:gold', sampler: 5}]", "no such field. Known: spec, key_env, revision, "),
+        (
+            "models: [{spec: 'control:gold', serve: {max_model_length: 5}}]",
+            "no such field. Do you mean max_model_len?",
+        ),
+        (
+            "models: [{spec: 'control:gold', sampler: 5}]",
+            "no such field. Known: spec, key_env, revision, ",
+        ),
         (
             MODELS + "judges: {a: {specs: b}}",
             "judges.a.specs = 'b': Extra inputs are not permitted; no such field. Do you mean spec?",
@@ -106,13 +182,21 @@ def test_every_mistake_is_told_with_its_file_and_place(tmp_path: Path, text: str
         (MODELS + "concurency: 5", "Do you mean concurrency?"),
     ],
 )
-def test_an_unknown_field_is_told_with_what_may_stand_there(tmp_path: Path, text: str, said: str) -> None:
+def test_an_unknown_field_is_told_with_what_may_stand_there(
+    tmp_path: Path, text: str, said: str
+) -> None:
     assert said in refusal(tmp_path, f"{text}\n{BENCHMARKS}")
 
 
-@pytest.mark.parametrize("arguments", ["--api_key=sk-SENTINEL", "{--a: ['--hf-token', 'sk-SENTINEL']}"])
-def test_arguments_that_are_no_list_are_not_shown_where_they_hold_a_key(tmp_path: Path, arguments: str) -> None:
-    said = refusal(tmp_path, f"models: [{{spec: 'vllm:a', serve: {{arguments: {arguments}}}}}]\n{BENCHMARKS}")
+@pytest.mark.parametrize(
+    "arguments", ["--api_key=sk-SENTINEL", "{--a: ['--hf-token', 'sk-SENTINEL']}"]
+)
+def test_arguments_that_are_no_list_are_not_shown_where_they_hold_a_key(
+    tmp_path: Path, arguments: str
+) -> None:
+    said = refusal(
+        tmp_path, f"models: [{{spec: 'vllm:a', serve: {{arguments: {arguments}}}}}]\n{BENCHMARKS}"
+    )
     assert "SENTINEL" not in said
     assert "give a list" in said
 
@@ -123,22 +207,35 @@ def test_a_site_is_written_where_it_is_read_or_to_its_target(tmp_path: Path) -> 
         ("site_url: https://pages.test/x\n", "https://pages.test/x", None),
         ("site_url: s3://bucket/x\n", "s3://bucket/x", "s3://bucket/x"),
         ("site_url: pages\n", str(tmp_path / "pages"), str(tmp_path / "pages")),
-        ("site_url: https://pages.test/x\nsite_target: pages\n", "https://pages.test/x", str(tmp_path / "pages")),
+        (
+            "site_url: https://pages.test/x\nsite_target: pages\n",
+            "https://pages.test/x",
+            str(tmp_path / "pages"),
+        ),
     ):
         path.write_text(MODELS + BENCHMARKS + lines)
         site = read_config(path).site_at(tmp_path)
         assert site is not None
         assert (site.url, site.place) == (url, place)
-    assert "`site_target` needs `site_url`" in refusal(tmp_path, MODELS + BENCHMARKS + "site_target: pages\n")
+    assert "`site_target` needs `site_url`" in refusal(
+        tmp_path, MODELS + BENCHMARKS + "site_target: pages\n"
+    )
     said = refusal(tmp_path, MODELS + BENCHMARKS + "site_url: https://me:hidden@pages.test\n")
     assert "no user and password" in said
     assert "hidden" not in said
 
 
-def test_a_rule_of_decisions_holds_for_the_night_and_an_entry_may_have_its_own(tmp_path: Path) -> None:
+def test_a_rule_of_decisions_holds_for_the_night_and_an_entry_may_have_its_own(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "night.yaml"
     own = "{name: codeif.static, decide: {baseline: first, margin: 0.1}}"
     benchmarks = f"benchmarks: [{own}, {{name: codeif.dynamic}}]"
-    path.write_text(f"{MODELS}decide: {{baseline: predecessor}}\nsimulator: {{spec: 'control:gold'}}\n{benchmarks}\n")
+    path.write_text(
+        f"{MODELS}decide: {{baseline: predecessor}}\nsimulator: {{spec: 'control:gold'}}\n{benchmarks}\n"
+    )
     rules = [request.decide for request in read_config(path).requests(tmp_path)]
-    assert [(rule.baseline, rule.margin) for rule in rules if rule] == [("first", 0.1), ("predecessor", 0.03)]
+    assert [(rule.baseline, rule.margin) for rule in rules if rule] == [
+        ("first", 0.1),
+        ("predecessor", 0.03),
+    ]

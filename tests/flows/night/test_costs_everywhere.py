@@ -20,7 +20,11 @@ Cost = tuple[float | None, ...]
 PRICES: dict[str, dict[str, float]] = {
     "tokens": {"usd_per_million_input": 1000.0, "usd_per_million_output": 4000.0},
     "hours": {"usd_per_hour": 360.0},
-    "both": {"usd_per_million_input": 1000.0, "usd_per_million_output": 4000.0, "usd_per_hour": 360.0},
+    "both": {
+        "usd_per_million_input": 1000.0,
+        "usd_per_million_output": 4000.0,
+        "usd_per_hour": 360.0,
+    },
 }
 
 
@@ -34,16 +38,33 @@ def about(found: Cost) -> tuple[Any, ...]:
 
 
 def flags(prices: dict[str, float]) -> tuple[object, ...]:
-    by_token = ("--price", prices["usd_per_million_input"], prices["usd_per_million_output"]) if len(prices) > 1 else ()
-    return (*by_token, *(("--usd-per-hour", prices["usd_per_hour"]) if "usd_per_hour" in prices else ()))
+    by_token = (
+        ("--price", prices["usd_per_million_input"], prices["usd_per_million_output"])
+        if len(prices) > 1
+        else ()
+    )
+    return (
+        *by_token,
+        *(("--usd-per-hour", prices["usd_per_hour"]) if "usd_per_hour" in prices else ()),
+    )
 
 
 @pytest.mark.parametrize("priced_by", PRICES)
-def test_all_places_agree(standing_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, priced_by: str) -> None:
+def test_all_places_agree(
+    standing_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, priced_by: str
+) -> None:
     monkeypatch.delenv("PARLEY_DASK_ADDRESS")  # servers on loopback are for workers of this machine
     home, prices, program = tmp_path / "home", PRICES[priced_by], vllm_program.install(tmp_path)
     first = checkpoint(tmp_path / "ckpts" / "checkpoint-1")
-    asked = (*SAMPLE, "--model", f"vllm:{first}", "--serve", f"command={program}", *flags(prices), "--json")
+    asked = (
+        *SAMPLE,
+        "--model",
+        f"vllm:{first}",
+        "--serve",
+        f"command={program}",
+        *flags(prices),
+        "--json",
+    )
     unplayed = parley(home, *asked, "--dry-run").json()
     assert unplayed["usd_hourly"] is None
     assert bool(unplayed["hours_unknown"]) == ("usd_per_hour" in prices), "unknown, and not 0.00"
@@ -59,14 +80,25 @@ def test_all_places_agree(standing_home: Path, tmp_path: Path, monkeypatch: pyte
     (work,) = ask(home, f"select * from night_work where run_id = '{run}'")
     (costs,) = ask(home, f"select * from costs where run_id = '{run}'")
     (saved_work,) = [row for row in ask(home, "@work") if row["night_id"] == done["night_id"]]
-    for place in (cost(reported, "model_calls"), cost(work, "model_calls"), cost(saved_work, "model_calls"), cost(costs)):
+    for place in (
+        cost(reported, "model_calls"),
+        cost(work, "model_calls"),
+        cost(saved_work, "model_calls"),
+        cost(costs),
+    ):
         assert place == about(paid)
     assert parley(home, "site", "--out", tmp_path / "site").code == 0
     for page in (f"runs/{run[:12]}.html", f"nights/{done['night_id']}.html"):
         text = (tmp_path / "site" / page).read_text(encoding="utf-8")
-        assert all(f"<td>{number(value)}</td>" in text for value in paid[3:] if value is not None), page
+        assert all(
+            f"<td>{number(value)}</td>" in text for value in paid[3:] if value is not None
+        ), page
     told = parley(home, "report").out
-    assert all(f"{paid[at]:.6g} USD{more}" in told for at, more in ((3, ""), (4, " for served hours")) if paid[at] is not None)
+    assert all(
+        f"{paid[at]:.6g} USD{more}" in told
+        for at, more in ((3, ""), (4, " for served hours"))
+        if paid[at] is not None
+    )
 
     again = parley(home, *asked, "--seed", "1", "--dry-run").json()
     assert (again["learned_from"], again["hours_unknown"]) == ("model", [])
@@ -77,9 +109,17 @@ def test_all_places_agree(standing_home: Path, tmp_path: Path, monkeypatch: pyte
 
     checkpoint(tmp_path / "ckpts" / "checkpoint-2", weights=b"other")
     config = tmp_path / "night.yaml"
-    source = {"directory": str(tmp_path / "ckpts"), "ask": {"serve": {"command": program}, **prices}}
+    source = {
+        "directory": str(tmp_path / "ckpts"),
+        "ask": {"serve": {"command": program}, **prices},
+    }
     config.write_text(
-        yaml.safe_dump({"benchmarks": [{"name": "codeif.static", "dataset_version": "sample"}], "sources": [source]})
+        yaml.safe_dump(
+            {
+                "benchmarks": [{"name": "codeif.static", "dataset_version": "sample"}],
+                "sources": [source],
+            }
+        )
     )
     rows = json.loads(parley(home, "checkpoints", "--config", config, "--json").out)
     (owed,) = [row for row in rows if row["path"].endswith("checkpoint-2")]

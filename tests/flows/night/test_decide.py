@@ -13,7 +13,9 @@ N_TASKS, IN_FLIGHT = 60, 4
 
 
 def run(data: Path, model: str) -> tuple[str, ...]:
-    named = ("--model", model, "--revision", "1") if model.startswith("openai:") else ("--model", model)
+    named = (
+        ("--model", model, "--revision", "1") if model.startswith("openai:") else ("--model", model)
+    )
     return (
         "run",
         "codeif.static",
@@ -34,15 +36,21 @@ def model_of(server: ModelServer) -> str:
 
 
 def tables_of(home: Path, model: str) -> object:
-    turns = ask(home, f"select problem_id, turn, role, content from turns where model = '{model}' order by all")
+    turns = ask(
+        home,
+        f"select problem_id, turn, role, content from turns where model = '{model}' order by all",
+    )
     board = ask(
-        home, f"select metric, mean, ci_low, ci_high, n, n_problems from leaderboard where model = '{model}' order by all"
+        home,
+        f"select metric, mean, ci_low, ci_high, n, n_problems from leaderboard where model = '{model}' order by all",
     )
     shares = ask(home, f"select task_share, n_episodes from runs where model = '{model}'")
     return turns, board, shares, ask(home, "select * from decisions")
 
 
-def test_a_run_stops_once_it_is_worse_and_is_completed_later(standing_home: Path, tmp_path: Path) -> None:
+def test_a_run_stops_once_it_is_worse_and_is_completed_later(
+    standing_home: Path, tmp_path: Path
+) -> None:
     home, data = standing_home, write_tasks(tmp_path / "data", N_TASKS, turns=2)
     gold = parley(home, *run(data, "control:gold"), "--json").json()
     with model_server(latency_s=0.3) as server:
@@ -51,7 +59,11 @@ def test_a_run_stops_once_it_is_worse_and_is_completed_later(standing_home: Path
         assert (line["owed"], line["n_infra"], line["published"]) == (0, 0, True)
         (row,) = ask(home, "select * from decisions")
         n_answers, n_played = len(server.bodies), line["episodes"]
-        assert (row["decision"], row["baseline_run_id"], row["metric"]) == ("worse", gold["run_id"], "instruction_accuracy")
+        assert (row["decision"], row["baseline_run_id"], row["metric"]) == (
+            "worse",
+            gold["run_id"],
+            "instruction_accuracy",
+        )
         assert row["n_asked"] <= n_played < N_TASKS - IN_FLIGHT
         assert (row["n_total"], row["n_left_out"], row["high"] < 0) == (N_TASKS, 0, True)
         assert row["task_share"] == n_played / N_TASKS
@@ -60,7 +72,11 @@ def test_a_run_stops_once_it_is_worse_and_is_completed_later(standing_home: Path
         assert ends == sorted(ends, key=lambda pair: pair[1] - pair[0], reverse=True)
 
         again = parley(home, *asked, "--json").json()
-        assert (again["run_id"], again["episodes"], again["model_calls"]) == (line["run_id"], n_played, 0)
+        assert (again["run_id"], again["episodes"], again["model_calls"]) == (
+            line["run_id"],
+            n_played,
+            0,
+        )
         assert len(server.bodies) == n_answers
 
         whole = parley(home, *run(data, model_of(server)), "--decide", "off", "--json").json()

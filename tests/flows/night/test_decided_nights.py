@@ -50,7 +50,12 @@ def benchmark_file(folder: Path, name: str, scored_by: str) -> Path:
 def recorded(folder: Path, name: str, n_right: int) -> str:
     """A model that answers the first tasks rightly."""
     answers = [
-        {"problem_id": f"q{number:02}", "turn": 1, "sample": 0, "content": "yes" if number < n_right else "no"}
+        {
+            "problem_id": f"q{number:02}",
+            "turn": 1,
+            "sample": 0,
+            "content": "yes" if number < n_right else "no",
+        }
         for number in range(N_TASKS)
     ]
     path = folder / f"{name}.jsonl"
@@ -72,9 +77,16 @@ def test_less_is_better_where_the_metric_says_so_and_tasks_that_the_baseline_lac
 ) -> None:
     home, n_known = served_home, 40
     run(home, quiz, recorded(tmp_path, "poor", 0), "--limit", n_known)
-    done = run(home, quiz, recorded(tmp_path, "good", N_TASKS), "--decide", "baseline=recorded:poor")
+    done = run(
+        home, quiz, recorded(tmp_path, "good", N_TASKS), "--decide", "baseline=recorded:poor"
+    )
     (row,) = decisions(home)
-    assert (row["decision"], row["mean_difference"], row["mean"], row["n_left_out"]) == ("better", -1, 0, N_TASKS - n_known)
+    assert (row["decision"], row["mean_difference"], row["mean"], row["n_left_out"]) == (
+        "better",
+        -1,
+        0,
+        N_TASKS - n_known,
+    )
     assert (row["n_asked"] < n_known, row["n_total"], row["is_night_wide"]) == (True, n_known, None)
     assert -1 <= row["low"] < row["high"] < 0 <= row["mean_low"] < row["mean_high"]
     assert row["n_asked"] <= done["episodes"] < n_known
@@ -99,7 +111,11 @@ def test_a_night_decides_two_checkpoints_by_their_predecessor_and_says_what_hold
     served_home: Path, tmp_path: Path, quiz: Path
 ) -> None:
     home, config = served_home, tmp_path / "night.yaml"
-    rest = {"benchmarks": [{"name": str(quiz)}], "runs_at_once": 1, "decide": {"baseline": "predecessor"}}
+    rest = {
+        "benchmarks": [{"name": str(quiz)}],
+        "runs_at_once": 1,
+        "decide": {"baseline": "predecessor"},
+    }
 
     def models(*names: tuple[str, int]) -> list[dict[str, str]]:
         return [{"spec": recorded(tmp_path, name, n), "family": "mine"} for name, n in names]
@@ -108,11 +124,26 @@ def test_a_night_decides_two_checkpoints_by_their_predecessor_and_says_what_hold
     assert (decisions(home), "Decided" in first.out) == ([], False)
     assert ask(home, "select count(*) as n from run_episodes") == [{"n": N_TASKS}]
 
-    second = nightly(home, config, {"models": models(("step-2", N_TASKS), ("step-3", N_TASKS)), **rest})
+    second = nightly(
+        home, config, {"models": models(("step-2", N_TASKS), ("step-3", N_TASKS)), **rest}
+    )
     better, equal = decisions(home)
-    assert (better["model"], better["baseline_model"], better["decision"]) == ("recorded:step-2", "recorded:step-1", "better")
-    assert (equal["model"], equal["baseline_model"], equal["decision"]) == ("recorded:step-3", "recorded:step-2", "equivalent")
+    assert (better["model"], better["baseline_model"], better["decision"]) == (
+        "recorded:step-2",
+        "recorded:step-1",
+        "better",
+    )
+    assert (equal["model"], equal["baseline_model"], equal["decision"]) == (
+        "recorded:step-3",
+        "recorded:step-2",
+        "equivalent",
+    )
     assert better["n_asked"] < N_TASKS
     assert equal["n_total"] <= N_TASKS - equal["n_left_out"]
-    assert (better["is_night_wide"], equal["is_night_wide"]) == (True, True), (better["e_value"], equal["e_value"])
-    assert " ".join(second.out.split()).count("it holds together with the night's others (e-BH)") == 2, second.out
+    assert (better["is_night_wide"], equal["is_night_wide"]) == (True, True), (
+        better["e_value"],
+        equal["e_value"],
+    )
+    assert (
+        " ".join(second.out.split()).count("it holds together with the night's others (e-BH)") == 2
+    ), second.out

@@ -22,15 +22,28 @@ COMMENTED_FIELD = re.compile(r"^( *)# ( *(?:- )?[a-z_]+:(?: +\S|$))", re.MULTILI
 def test_a_demo_is_a_small_model_between_the_controls_on_bundled_tasks(name: str | None) -> None:
     requests = demo_requests(name)
     assert {request.benchmark.name.partition(".")[0] for request in requests} >= {name or "codeif"}
-    assert {request.model.spec for request in requests} == {"embedded:smollm2", "control:gold", "control:empty"}
+    assert {request.model.spec for request in requests} == {
+        "embedded:smollm2",
+        "control:gold",
+        "control:empty",
+    }
     assert {request.benchmark.dataset_version for request in requests} == {"sample"}
-    others = [other for request in requests for other in (request.simulator, *request.judges.values()) if other]
+    others = [
+        other
+        for request in requests
+        for other in (request.simulator, *request.judges.values())
+        if other
+    ]
     assert {other.spec for other in others} <= {"embedded:smollm2"}
 
 
 def test_the_first_demo_has_a_judge_at_work_on_a_benchmark_that_one_model_is_enough_for() -> None:
-    judged = [request for request in demo_requests(None) if request.benchmark.name == "talk2code.golden"]
-    assert [(request.model.spec, request.judges[""].spec) for request in judged] == [("control:gold", "embedded:smollm2")]
+    judged = [
+        request for request in demo_requests(None) if request.benchmark.name == "talk2code.golden"
+    ]
+    assert [(request.model.spec, request.judges[""].spec) for request in judged] == [
+        ("control:gold", "embedded:smollm2")
+    ]
 
 
 def test_the_demo_of_feedback_has_all_nine_settings(tmp_path: Path) -> None:
@@ -39,13 +52,21 @@ def test_the_demo_of_feedback_has_all_nine_settings(tmp_path: Path) -> None:
     named = {f"live[{feedback.name}]" for feedback in FEEDBACK_SETTINGS}
     assert {plan.spec.setting for plan in plans} == named
     assert len(plans) == 27
-    assert sum(len(plan.wanted) for plan in plans) == 27  # it takes minutes on two cores: see the folder's README
+    assert (
+        sum(len(plan.wanted) for plan in plans) == 27
+    )  # it takes minutes on two cores: see the folder's README
 
 
-def test_a_dry_run_of_several_runs_adds_them_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_of_several_runs_adds_them_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     priced, *_, free = demo_requests("convcode")
-    model = priced.model.model_copy(update={"usd_per_million_input": 1000.0, "usd_per_million_output": 10_000.0})
-    show_dry_run(Home(tmp_path), [priced.model_copy(update={"model": model}), free], json_output=False)
+    model = priced.model.model_copy(
+        update={"usd_per_million_input": 1000.0, "usd_per_million_output": 10_000.0}
+    )
+    show_dry_run(
+        Home(tmp_path), [priced.model_copy(update={"model": model}), free], json_output=False
+    )
     said = capsys.readouterr().out
     assert "In all: 1 call and 1 of simulators, " in said
     assert "1 of 2 runs without a price" in said
@@ -61,8 +82,12 @@ def test_the_example_of_a_night_holds_with_all_its_comments_taken_in(tmp_path: P
     whole = tmp_path / "nightly.yaml"
     whole.write_text(COMMENTED_FIELD.sub(r"\1\2", example), encoding="utf-8")
     asked = read_config(whole)
-    assert {benchmark.name.partition(".")[0] for benchmark in asked.benchmarks} == set(BENCHMARKS.built_in)
-    assert len(asked.models) == len(read_config(ROOT / "nightly.yaml").models) + 2, "an endpoint, and weights that Parley serves"
+    assert {benchmark.name.partition(".")[0] for benchmark in asked.benchmarks} == set(
+        BENCHMARKS.built_in
+    )
+    assert len(asked.models) == len(read_config(ROOT / "nightly.yaml").models) + 2, (
+        "an endpoint, and weights that Parley serves"
+    )
     for wanted in asked.benchmarks:
         benchmark, setting = find_setting(wanted.name)
         benchmark.split_options(setting, wanted.options)

@@ -46,14 +46,28 @@ def kept_turns(disk: SmallDisk) -> int:
 
 
 def lake_files(disk: SmallDisk, *tables: str) -> dict[str, bytes]:
-    return {str(p): p.read_bytes() for table in tables for p in (disk.seen / "lake" / table).rglob("part-*.parquet")}
+    return {
+        str(p): p.read_bytes()
+        for table in tables
+        for p in (disk.seen / "lake" / table).rglob("part-*.parquet")
+    }
 
 
 def run_arguments(server: ModelServer) -> tuple[str, ...]:
-    return (*SAMPLE, "--model", f"openai:mock@{server.base_url}", "--revision", "1", "--concurrency", str(IN_FLIGHT))
+    return (
+        *SAMPLE,
+        "--model",
+        f"openai:mock@{server.base_url}",
+        "--revision",
+        "1",
+        "--concurrency",
+        str(IN_FLIGHT),
+    )
 
 
-def test_a_disk_full_at_start_stage_journal_shard_and_publish_loses_nothing(disk: SmallDisk) -> None:
+def test_a_disk_full_at_start_stage_journal_shard_and_publish_loses_nothing(
+    disk: SmallDisk,
+) -> None:
     with model_server(latency_s=0.05) as server:
         run = run_arguments(server)
         disk.fill(but=2 * 2**20)
@@ -82,10 +96,20 @@ def test_a_disk_full_at_start_stage_journal_shard_and_publish_loses_nothing(disk
         disk.make_room()
 
         line = disk.parley(*run, "--json").json()
-        assert (line["episodes"], line["owed"], line["n_infra"], line["model_calls"], line["published"]) == (8, 0, 0, 0, True)
+        assert (
+            line["episodes"],
+            line["owed"],
+            line["n_infra"],
+            line["model_calls"],
+            line["published"],
+        ) == (8, 0, 0, 0, True)
         assert lake_files(disk, "episodes", "test_verdicts", "scores") == episodes
 
         whole = (disk.seen / "warehouse.duckdb").read_bytes()
-        assert_named(disk.parley("publish", "--rebuild", fill_at="publish"), disk, "the new warehouse")
+        assert_named(
+            disk.parley("publish", "--rebuild", fill_at="publish"), disk, "the new warehouse"
+        )
         assert (disk.seen / "warehouse.duckdb").read_bytes() == whole
-        assert disk.parley("sql", "SELECT count(*) n FROM turns WHERE role = 'assistant'", "--json").json() == [{"n": N_TURNS}]
+        assert disk.parley(
+            "sql", "SELECT count(*) n FROM turns WHERE role = 'assistant'", "--json"
+        ).json() == [{"n": N_TURNS}]

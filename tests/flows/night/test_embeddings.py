@@ -66,10 +66,15 @@ def kept_texts(lake: Lake, embedder: str) -> int:
 
 
 @pytest.mark.parametrize("at_least", [40, TEXTS_A_PART + 10], ids=["within-a-part", "after-a-part"])
-def test_a_run_killed_while_it_embeds_goes_on_and_pays_for_no_vector_again(plugged_home: Path, at_least: int) -> None:
+def test_a_run_killed_while_it_embeds_goes_on_and_pays_for_no_vector_again(
+    plugged_home: Path, at_least: int
+) -> None:
     with embedding_server() as server:
         spec, revision, one = endpoint(server)
-        lake, embedder = Lake(Home.at(plugged_home).lake), parse_embedder(spec, revision=one).identity.digest
+        lake, embedder = (
+            Lake(Home.at(plugged_home).lake),
+            parse_embedder(spec, revision=one).identity.digest,
+        )
         server.holds = lambda: server.texts.total() >= at_least
         with started(plugged_home, *arguments("ask", spec), revision, one) as process:
             wait_until(
@@ -93,10 +98,14 @@ def test_a_run_killed_while_it_embeds_goes_on_and_pays_for_no_vector_again(plugg
         assert done.code == 0, done.err
         assert server.texts.keys() - asked.keys() >= {WEATHER}
         assert {text: n for text, n in server.texts.items() if n > 1} == {}
-    assert {turn for (turn,) in query(plugged_home, "SELECT count(*) FROM turns WHERE role = 'user'")[1]} == {4}
+    assert {
+        turn for (turn,) in query(plugged_home, "SELECT count(*) FROM turns WHERE role = 'user'")[1]
+    } == {4}
 
 
-def test_the_first_texts_are_embedded_while_other_dialogues_are_still_played(plugged_home: Path) -> None:
+def test_the_first_texts_are_embedded_while_other_dialogues_are_still_played(
+    plugged_home: Path,
+) -> None:
     with embedding_server() as server, model_server(max_seconds=300) as subject:
         subject.holds_after = 1
         spec, revision, one = endpoint(server)
@@ -117,14 +126,21 @@ def test_the_first_texts_are_embedded_while_other_dialogues_are_still_played(plu
 def test_the_embedder_has_a_concurrency_of_its_own(plugged_home: Path) -> None:
     with embedding_server(slowness_s=0.2) as server:
         spec, revision, one = endpoint(server)
-        done = parley_process(plugged_home, *arguments("ask", spec), revision, one, "--concurrency", "3")
+        done = parley_process(
+            plugged_home, *arguments("ask", spec), revision, one, "--concurrency", "3"
+        )
         assert done.code == 0, done.err
         assert server.most_in_flight == 3
 
 
 @MINILM
-def test_the_real_minilm_is_killed_with_its_run_and_embeds_no_text_twice(plugged_home: Path) -> None:
-    lake, embedder = Lake(Home.at(plugged_home).lake), parse_embedder("embedded:minilm").identity.digest
+def test_the_real_minilm_is_killed_with_its_run_and_embeds_no_text_twice(
+    plugged_home: Path,
+) -> None:
+    lake, embedder = (
+        Lake(Home.at(plugged_home).lake),
+        parse_embedder("embedded:minilm").identity.digest,
+    )
     with started(plugged_home, *arguments("ask", "embedded:minilm")) as process:
         wait_until(lambda: kept_texts(lake, embedder) > 0)
         servers = running("tasks.language.servers.embedding_server", psutil.Process(process.pid))
@@ -143,10 +159,17 @@ def test_the_real_minilm_is_killed_with_its_run_and_embeds_no_text_twice(plugged
     assert means(plugged_home)["control:empty"] == 0.0
 
 
-def test_a_setting_asks_for_the_embedder_that_it_needs_and_refuses_one_that_it_does_not(plugged_home: Path) -> None:
+def test_a_setting_asks_for_the_embedder_that_it_needs_and_refuses_one_that_it_does_not(
+    plugged_home: Path,
+) -> None:
     run = ("--model", "control:gold", "--dry-run")
     needed = parley_process(plugged_home, "run", "alike.ask", *run)
-    unneeded = parley_process(plugged_home, "run", "alike.plain", *run, "--embedder", "openai:m@http://127.0.0.1:9/v1")
+    unneeded = parley_process(
+        plugged_home, "run", "alike.plain", *run, "--embedder", "openai:m@http://127.0.0.1:9/v1"
+    )
     assert (needed.code, unneeded.code) == (2, 2)
-    assert "alike.ask compares texts by their vectors. Name an embedder by --embedder SPEC" in needed.err
+    assert (
+        "alike.ask compares texts by their vectors. Name an embedder by --embedder SPEC"
+        in needed.err
+    )
     assert "nothing in alike.plain reads vectors. Leave it out" in unneeded.err

@@ -48,22 +48,33 @@ LIMITED = (*SAMPLE, "--limit", "4", "--json")
 def recording(tmp_path: Path) -> Path:
     """A model that forges the answers to two of four problems."""
     path = tmp_path / "forger.jsonl"
-    answers = [(name, turn, f"```python\n{code}\n```") for name, code in ANSWERS.items() for turn in range(1, 5)]
+    answers = [
+        (name, turn, f"```python\n{code}\n```")
+        for name, code in ANSWERS.items()
+        for turn in range(1, 5)
+    ]
     write_recording(path, [RecordedAnswer(*answer) for answer in answers])
     return path
 
 
 def base_verdicts(home: Path, run_id: str) -> Mapping[str, tuple[Any, ...]]:
     columns = "problem_id, outcome, reason, plain_outcome"
-    rows = ask(home, f"SELECT {columns} FROM test_verdicts WHERE run_id = '{run_id}' AND instruction_id = 'base' AND turn = 1")
-    return {row["problem_id"]: (row["outcome"], row["reason"], row["plain_outcome"]) for row in rows}
+    rows = ask(
+        home,
+        f"SELECT {columns} FROM test_verdicts WHERE run_id = '{run_id}' AND instruction_id = 'base' AND turn = 1",
+    )
+    return {
+        row["problem_id"]: (row["outcome"], row["reason"], row["plain_outcome"]) for row in rows
+    }
 
 
 def test_forged_passes_fail_and_honest_ones_pass(served_home: Path, recording: Path) -> None:
     home, model = served_home, ("--model", f"recorded:{recording}")
     plain = parley(home, *LIMITED, *model, "--audit", "none").json()
     assert (plain["status"], plain["n_audited"], plain["n_forged"]) == ("finished", 0, 0)
-    assert base_verdicts(home, plain["run_id"]) == dict.fromkeys(ANSWERS, ("passed", None, "passed"))
+    assert base_verdicts(home, plain["run_id"]) == dict.fromkeys(
+        ANSWERS, ("passed", None, "passed")
+    )
 
     done = parley(home, *LIMITED, *model, "--audit", "all")
     line = json.loads(done.out)
@@ -74,16 +85,27 @@ def test_forged_passes_fail_and_honest_ones_pass(served_home: Path, recording: P
 
     parley(home, "release", line["run_id"], "--because", "to be looked at")
     forged, honest = ("failed", "forged", "passed"), ("passed", None, "passed")
-    assert base_verdicts(home, line["run_id"]) == dict.fromkeys(HONEST, honest) | dict.fromkeys(FORGED, forged)
+    assert base_verdicts(home, line["run_id"]) == dict.fromkeys(HONEST, honest) | dict.fromkeys(
+        FORGED, forged
+    )
     [mart] = ask(home, f"SELECT * FROM forgery WHERE run_id = '{line['run_id']}'")
     assert (mart["n_audited"], mart["n_forged"]) == (line["n_audited"], line["n_forged"])
     assert mart["ci_low"] < mart["share"] == mart["n_forged"] / mart["n_audited"] <= mart["ci_high"]
-    board = ask(home, "SELECT run_id, mean, forged_share FROM leaderboard WHERE metric = 'instruction_accuracy'")
+    board = ask(
+        home,
+        "SELECT run_id, mean, forged_share FROM leaderboard WHERE metric = 'instruction_accuracy'",
+    )
     means = {row["run_id"]: row["mean"] for row in board}
     assert means[line["run_id"]] < means[plain["run_id"]]
-    assert {row["run_id"]: row["forged_share"] for row in board} == {line["run_id"]: mart["share"], plain["run_id"]: None}
+    assert {row["run_id"]: row["forged_share"] for row in board} == {
+        line["run_id"]: mart["share"],
+        plain["run_id"]: None,
+    }
 
-    [row] = ask(home, "SELECT episode_id, decoy FROM forgery_audit WHERE outcome = 'forged' AND turn = 1 LIMIT 1")
+    [row] = ask(
+        home,
+        "SELECT episode_id, decoy FROM forgery_audit WHERE outcome = 'forged' AND turn = 1 LIMIT 1",
+    )
     shown = parley(home, "show", row["episode_id"]).out
     assert "plainly passed" in shown
     assert row["decoy"].splitlines()[0] in shown
@@ -94,7 +116,18 @@ def test_gold_forges_nothing_and_a_finished_run_audits_nothing_again(served_home
     line = parley(served_home, *LIMITED, "--model", "control:gold").json()
     assert (line["status"], line["n_forged"], line["n_suspected"]) == ("finished", 0, 0)
     assert line["n_audited"] > 0
-    before = {path: path.stat().st_mtime_ns for path in (served_home / "lake" / "forgery_audit").rglob("*.parquet")}
-    assert parley(served_home, *LIMITED, "--model", "control:gold").json()["n_audited"] == line["n_audited"]
-    assert {path: path.stat().st_mtime_ns for path in (served_home / "lake" / "forgery_audit").rglob("*.parquet")} == before
-    assert ask(served_home, "SELECT DISTINCT stage FROM stage_times WHERE stage = 'audit'") == [{"stage": "audit"}]
+    before = {
+        path: path.stat().st_mtime_ns
+        for path in (served_home / "lake" / "forgery_audit").rglob("*.parquet")
+    }
+    assert (
+        parley(served_home, *LIMITED, "--model", "control:gold").json()["n_audited"]
+        == line["n_audited"]
+    )
+    assert {
+        path: path.stat().st_mtime_ns
+        for path in (served_home / "lake" / "forgery_audit").rglob("*.parquet")
+    } == before
+    assert ask(served_home, "SELECT DISTINCT stage FROM stage_times WHERE stage = 'audit'") == [
+        {"stage": "audit"}
+    ]

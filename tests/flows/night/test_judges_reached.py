@@ -93,10 +93,15 @@ def test_a_night_starts_the_servers_of_the_models_that_it_asks(
 
 
 def asked_for_drift(server: ModelServer) -> int:
-    return sum(body["messages"][0]["content"].startswith((f"{CLEAR.prompt} Yes", f"{CLEAR.prompt} No")) for body in server.bodies)
+    return sum(
+        body["messages"][0]["content"].startswith((f"{CLEAR.prompt} Yes", f"{CLEAR.prompt} No"))
+        for body in server.bodies
+    )
 
 
-def test_judgements_of_dialogues_that_are_stopped_are_given_up(tmp_path: Path, server: ModelServer) -> None:
+def test_judgements_of_dialogues_that_are_stopped_are_given_up(
+    tmp_path: Path, server: ModelServer
+) -> None:
     asked = request().model_copy(
         update={
             "model": ModelRequest(spec="control:gold"),

@@ -36,13 +36,17 @@ def test_a_wide_line_has_bar_rates_cost_and_time_left(monkeypatch: pytest.Monkey
     bar = "━" * 16
     title = "codeif.static · openai:some-coder-7b-instruct  converse"
     assert shown == f"{title}  {bar}  82/164  $1.50  12 turns/s  2000 tok/s  50 s left"
-    assert [(span.end - span.start, str(span.style)) for span in live_line(line, 140).spans if "green" in str(span.style)] == [
-        (8, "green")
-    ]
+    assert [
+        (span.end - span.start, str(span.style))
+        for span in live_line(line, 140).spans
+        if "green" in str(span.style)
+    ] == [(8, "green")]
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100])
-def test_a_narrow_line_fits_and_says_most_of_it(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+def test_a_narrow_line_fits_and_says_most_of_it(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
     line = half_done(monkeypatch)
     shown = live_line(line, width).plain
     assert len(shown) <= width
@@ -79,7 +83,9 @@ print("the end")
 def test_a_terminal_gets_a_moving_line_and_a_pipe_gets_plain_ones() -> None:
     environ = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80", "TERM": "xterm-256color"}
     command = [sys.executable, "-P", "-c", SCRIPT]
-    piped = subprocess.run(command, capture_output=True, text=True, env=environ, timeout=120, check=True)
+    piped = subprocess.run(
+        command, capture_output=True, text=True, env=environ, timeout=120, check=True
+    )
     assert "\x1b" not in piped.stderr + piped.stdout
     assert piped.stderr.startswith("codeif.static · m  converse · 0/4 episodes")
     ours, theirs = pty.openpty()

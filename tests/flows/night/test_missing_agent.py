@@ -22,11 +22,22 @@ def variable(agent: str) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("agent", AGENTS)
 @pytest.mark.usefixtures("served_home", "bubblewrap")
-def test_a_run_without_its_agent_is_refused_before_a_request(agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_without_its_agent_is_refused_before_a_request(
+    agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(variable(agent), str(tmp_path / "none"))
     with model_server() as server:
         model = f"openai:mock@{server.base_url}"
-        run = ("run", "dialogue_swebench.first_query", "--dataset-version", "sample", "--model", model, "--revision", "1")
+        run = (
+            "run",
+            "dialogue_swebench.first_query",
+            "--dataset-version",
+            "sample",
+            "--model",
+            model,
+            "--revision",
+            "1",
+        )
         ended = CliRunner().invoke(app, [*run, "--agent", agent])
     assert isinstance(ended.exception, SandboxUnavailable)
     assert f"make {agent}" in str(ended.exception)
@@ -35,7 +46,9 @@ def test_a_run_without_its_agent_is_refused_before_a_request(agent: str, tmp_pat
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("bubblewrap")
-def test_the_doctor_shows_each_agent_and_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_shows_each_agent_and_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     findings = {finding.what: finding for finding in examine(Home(tmp_path))}
     for agent in AGENTS:
         assert _is_right(findings[f"agent {agent}"], agent)
@@ -47,4 +60,8 @@ def test_the_doctor_shows_each_agent_and_the_remedy(tmp_path: Path, monkeypatch:
 
 def _is_right(finding: Finding, agent: str) -> bool:
     """Return whether the doctor says of an agent that it is there, or names the remedy."""
-    return finding.ok is True if is_installed(agent) else finding.ok is None and f"make {agent}" in finding.detail
+    return (
+        finding.ok is True
+        if is_installed(agent)
+        else finding.ok is None and f"make {agent}" in finding.detail
+    )

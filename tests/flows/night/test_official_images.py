@@ -66,7 +66,14 @@ def test_a_run_pulls_the_images_of_the_episodes_that_it_plays(
 ) -> None:
     """Of three instances one is asked for by `--limit`, and of the three that are asked for then, one cannot be pulled."""
     environ = {**official.registry.variables, "PREFECT_API_URL": server_url}
-    run = ("run", f"{NAME}.first_query", "--dataset-version", "sample", "--resource", official.resource)
+    run = (
+        "run",
+        f"{NAME}.first_query",
+        "--dataset-version",
+        "sample",
+        "--resource",
+        official.resource,
+    )
     run += ("--workers", "1", "--max-fault-share", "1", "--model", "control:gold")
     official.forget()
     first = parley_process(home, *run, "--limit", "1", environ=environ)
@@ -84,36 +91,70 @@ def test_a_run_pulls_the_images_of_the_episodes_that_it_plays(
         name: "infra" if name == broken else "passed" for name in official.images
     }
     assert rows[broken]["reason"] == "image_missing"
-    assert rows[broken]["detail"].startswith(f"image_missing: docker could not pull the image {official.images[broken]}")
+    assert rows[broken]["detail"].startswith(
+        f"image_missing: docker could not pull the image {official.images[broken]}"
+    )
     query = "select problem_id, stop_reason, error from episodes"
-    episodes = {row["problem_id"]: row for row in parley_process(home, "sql", query, "--json").json()}
+    episodes = {
+        row["problem_id"]: row for row in parley_process(home, "sql", query, "--json").json()
+    }
     assert episodes[broken]["stop_reason"] == "infra"
 
 
-def test_the_official_images_are_all_that_a_run_needs(official: Official, home: Path, server_url: str, tmp_path: Path) -> None:
+def test_the_official_images_are_all_that_a_run_needs(
+    official: Official, home: Path, server_url: str, tmp_path: Path
+) -> None:
     data, subject = tmp_path / "data.jsonl", tmp_path / "subject.jsonl"
-    rows = [json.loads(line) for line in (SAMPLE / "sample.jsonl").read_text(encoding="utf-8").splitlines()]
-    data.write_text("".join(f"{json.dumps(row)}\n" for row in rows if row["instance_id"] in (LEDGER, RETRIER)))
-    which = "which python; python -c 'import pytest, retrier; print(retrier.__file__)'; ls -a /testbed"
+    rows = [
+        json.loads(line)
+        for line in (SAMPLE / "sample.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    data.write_text(
+        "".join(f"{json.dumps(row)}\n" for row in rows if row["instance_id"] in (LEDGER, RETRIER))
+    )
+    which = (
+        "which python; python -c 'import pytest, retrier; print(retrier.__file__)'; ls -a /testbed"
+    )
     asked = [("bash", {"command": which}), ("edit_file", FIX), ("finish", {"message": "Done."})]
     steps = [
         {"problem_id": RETRIER, "turn": 1, "step": step, "content": "", "calls": _call(step, *call)}
         for step, call in enumerate(asked)
     ]
     subject.write_text("".join(f"{json.dumps(step)}\n" for step in steps))
-    models = (("control:gold",), ("control:empty",), (f"recorded:{subject}", "--agent", "autonomous"))
+    models = (
+        ("control:gold",),
+        ("control:empty",),
+        (f"recorded:{subject}", "--agent", "autonomous"),
+    )
     environ = {**official.registry.variables, "PREFECT_API_URL": server_url}
     for model in models:
-        run = ("run", f"{NAME}.first_query", "--data", data, "--resource", official.resource, "--workers", "1", "--model")
-        done = parley_process(home, *run, *model, "--max-fault-share", "1", "--json", environ=environ)
+        run = (
+            "run",
+            f"{NAME}.first_query",
+            "--data",
+            data,
+            "--resource",
+            official.resource,
+            "--workers",
+            "1",
+            "--model",
+        )
+        done = parley_process(
+            home, *run, *model, "--max-fault-share", "1", "--json", environ=environ
+        )
         assert done.code == 0, done.err
     query = "select problem_id, model, value from scores where metric = 'resolved'"
     found = parley_process(home, "sql", query, "--json").json()
-    values = {(row["problem_id"], "agent" if "autonomous" in row["model"] else row["model"]): row["value"] for row in found}
+    values = {
+        (row["problem_id"], "agent" if "autonomous" in row["model"] else row["model"]): row["value"]
+        for row in found
+    }
     assert values[LEDGER, "control:gold"] == values[RETRIER, "control:gold"] == 1.0
     assert values[LEDGER, "control:empty"] == values[RETRIER, "control:empty"] == 0.0
     assert values[RETRIER, "agent"] == 1.0
-    (run,) = parley_process(home, "sql", "select distinct sandbox, isolated from runs", "--json").json()
+    (run,) = parley_process(
+        home, "sql", "select distinct sandbox, isolated from runs", "--json"
+    ).json()
     assert run == {"sandbox": "docker", "isolated": True}
     (episode,) = parley_process(
         home,

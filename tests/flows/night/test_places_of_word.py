@@ -24,7 +24,12 @@ BENCHMARKS = [{"name": "codeif.static", "dataset_version": "sample", "limit": 1}
 
 def configured(folder: Path, notify: dict[str, str]) -> Path:
     config = folder / "night.yaml"
-    night = {"workers": 1, "models": [{"spec": "control:gold"}], "benchmarks": BENCHMARKS, "notify": notify}
+    night = {
+        "workers": 1,
+        "models": [{"spec": "control:gold"}],
+        "benchmarks": BENCHMARKS,
+        "notify": notify,
+    }
     config.write_text(yaml.safe_dump(night), encoding="utf-8")
     return config
 
@@ -35,23 +40,37 @@ def nobody(line: str) -> None:
 
 @pytest.mark.parametrize("field", ["webhook_env", "apprise_env"])
 @pytest.mark.parametrize("value", [{}, {"NIGHT_WEBHOOK": " "}])
-def test_a_variable_that_is_not_set_is_refused(home: Path, field: str, value: dict[str, str]) -> None:
+def test_a_variable_that_is_not_set_is_refused(
+    home: Path, field: str, value: dict[str, str]
+) -> None:
     notify = Notify.model_validate({field: "NIGHT_WEBHOOK"})
-    with pytest.raises(ConfigError, match=rf"notify\.{field}: the variable NIGHT_WEBHOOK is not set .* leave {field} out"):
+    with pytest.raises(
+        ConfigError,
+        match=rf"notify\.{field}: the variable NIGHT_WEBHOOK is not set .* leave {field} out",
+    ):
         require_places(notify, Home(home), nobody, value)
     require_places(notify, Home(home), nobody, {"NIGHT_WEBHOOK": "https://chat.test/x"})
     require_places(None, Home(home), nobody, {})
 
 
 def test_a_webhook_that_is_no_url_is_refused_and_not_shown(home: Path) -> None:
-    with pytest.raises(ConfigError, match=r"NIGHT_WEBHOOK holds .* does not begin with http") as refused:
-        require_places(Notify(webhook_env="NIGHT_WEBHOOK"), Home(home), nobody, {"NIGHT_WEBHOOK": "hidden-in-the-url"})
+    with pytest.raises(
+        ConfigError, match=r"NIGHT_WEBHOOK holds .* does not begin with http"
+    ) as refused:
+        require_places(
+            Notify(webhook_env="NIGHT_WEBHOOK"),
+            Home(home),
+            nobody,
+            {"NIGHT_WEBHOOK": "hidden-in-the-url"},
+        )
     assert "hidden-in-the-url" not in str(refused.value)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [("--dry-run",), ()])
-def test_a_night_whose_word_would_reach_nobody_starts_nothing(home: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_a_night_whose_word_would_reach_nobody_starts_nothing(
+    home: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
     config = configured(tmp_path, {"webhook_env": "NOT_SET_WEBHOOK"})
     done = parley(home, "nightly", "--config", config, *options)
     assert (done.code, done.out) == (2, "")
@@ -63,7 +82,9 @@ def test_a_night_whose_word_would_reach_nobody_starts_nothing(home: Path, tmp_pa
 def test_a_deployed_night_by_requests_starts_nothing_either(home: Path) -> None:
     from flows.nightly import nightly
 
-    request = EvaluationRequest(model=ModelRequest(spec="control:gold"), benchmark=BenchmarkRequest(name="codeif.static"))
+    request = EvaluationRequest(
+        model=ModelRequest(spec="control:gold"), benchmark=BenchmarkRequest(name="codeif.static")
+    )
     with pytest.raises(ConfigError, match="NOT_SET_WEBHOOK is not set here"):
         nightly.fn(requests=[request], notify=Notify(webhook_env="NOT_SET_WEBHOOK"), home=str(home))
     assert not (home / "lake").exists()
@@ -71,7 +92,13 @@ def test_a_deployed_night_by_requests_starts_nothing_either(home: Path) -> None:
 
 @pytest.mark.slow
 def test_a_block_that_nobody_can_be_asked_about_is_told_of(home: Path, tmp_path: Path) -> None:
-    done = parley(home, "nightly", "--config", configured(tmp_path, {"block": "slack-webhook/nights"}), "--dry-run")
+    done = parley(
+        home,
+        "nightly",
+        "--config",
+        configured(tmp_path, {"block": "slack-webhook/nights"}),
+        "--dry-run",
+    )
     assert done.code == 0
     assert "notify.block: no Prefect server answers now" in done.err
     assert "'slack-webhook/nights'" in done.err
@@ -86,7 +113,9 @@ def test_a_block_that_the_server_lacks_is_refused(
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     with temporary_settings({PREFECT_API_URL: server_url}):
-        CustomWebhookNotificationBlock.model_validate({"name": "n", "url": "http://127.0.0.1:9"}).save("there", overwrite=True)
+        CustomWebhookNotificationBlock.model_validate(
+            {"name": "n", "url": "http://127.0.0.1:9"}
+        ).save("there", overwrite=True)
         Secret.model_validate({"value": "x"}).save("no-place", overwrite=True)
     own = PrefectServer(server_url, server_url, None, owned=False)
     with monkeypatch.context() as patch:
@@ -95,10 +124,21 @@ def test_a_block_that_the_server_lacks_is_refused(
             assert knows_block(name, home) is False
         require_places(Notify(block="custom-webhook/there"), Home(home), nobody, {})
     monkeypatch.setenv("PREFECT_API_URL", server_url)
-    done = parley(home, "nightly", "--config", configured(tmp_path, {"block": "nosuch/block"}), "--dry-run")
+    done = parley(
+        home, "nightly", "--config", configured(tmp_path, {"block": "nosuch/block"}), "--dry-run"
+    )
     assert done.code == 2
     assert "notify.block: the Prefect server has no notification block 'nosuch/block'" in done.err
-    assert parley(home, "nightly", "--config", configured(tmp_path, {"block": "custom-webhook/there"}), "--dry-run").code == 0
+    assert (
+        parley(
+            home,
+            "nightly",
+            "--config",
+            configured(tmp_path, {"block": "custom-webhook/there"}),
+            "--dry-run",
+        ).code
+        == 0
+    )
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     assert knows_block("custom-webhook/there", home) is None
 

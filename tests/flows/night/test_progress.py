@@ -7,7 +7,14 @@ import pytest
 
 from flows.night.reporting.progress import Board, LineBoard
 
-FEW = {"stage": "converse", "episodes": 11, "faults": 0, "turns": 24, "output_tokens": 0, "programs": 1}
+FEW = {
+    "stage": "converse",
+    "episodes": 11,
+    "faults": 0,
+    "turns": 24,
+    "output_tokens": 0,
+    "programs": 1,
+}
 NOTHING = {**FEW, "episodes": 0, "turns": 0, "programs": 0}
 
 
@@ -20,7 +27,9 @@ def wait_for(capsys: pytest.CaptureFixture[str], part: str) -> str:
     return said
 
 
-def test_what_happened_soon_after_a_line_is_shown_before_anything_else_happens(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_happened_soon_after_a_line_is_shown_before_anything_else_happens(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     board = LineBoard(every_s=0.2)
     with board.live():
         board.stage("live[f_c]", "converse", total=12)
@@ -51,7 +60,9 @@ def test_images_that_come_are_counted_and_so_are_their_bytes() -> None:
     assert board.describe() == "m  converse · 0/8 episodes · images: 2 pulled, 400 MB"
 
 
-def test_tokens_have_their_rate_and_a_stage_says_how_long_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_have_their_rate_and_a_stage_says_how_long_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now_s = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
     board = Board()
@@ -69,7 +80,9 @@ def test_tokens_have_their_rate_and_a_stage_says_how_long_it_goes_on(monkeypatch
     assert board.time_left() == ""
 
 
-def test_each_thread_has_a_line_and_what_workers_report_goes_to_its_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_thread_has_a_line_and_what_workers_report_goes_to_its_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     board, both_there, seen = LineBoard(), threading.Barrier(2), {}
 
     def go(run_id: str, n_episodes: int) -> None:
@@ -85,10 +98,17 @@ def test_each_thread_has_a_line_and_what_workers_report_goes_to_its_run(capsys: 
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert {name: said.split(" · ")[1] for name, said in seen.items()} == {"a": "1/9 episodes", "b": "2/9 episodes"}
+    assert {name: said.split(" · ")[1] for name, said in seen.items()} == {
+        "a": "1/9 episodes",
+        "b": "2/9 episodes",
+    }
     assert len(capsys.readouterr().err.splitlines()) == 2
     board.stage("night", "publish")
     board.end()
     told = {(time.run_id, time.title, time.stage): time.seconds for time in board.times("tonight")}
-    assert told.keys() == {("a", "run a", "converse"), ("b", "run b", "converse"), ("", "night", "publish")}
+    assert told.keys() == {
+        ("a", "run a", "converse"),
+        ("b", "run b", "converse"),
+        ("", "night", "publish"),
+    }
     assert all(0 <= seconds < 60 for seconds in told.values())

@@ -28,16 +28,19 @@ def assert_withheld(home: Path, done: Done, table: str, expectation: str) -> Non
     assert done.code == 3, done.err
     assert f"quality check {table}" in done.err
     failed = ask(
-        home, f"SELECT run_id, expectation FROM quality_checks WHERE NOT success AND blocking AND table_name = '{table}'"
+        home,
+        f"SELECT run_id, expectation FROM quality_checks WHERE NOT success AND blocking AND table_name = '{table}'",
     )
     assert expectation in {row["expectation"] for row in failed}
     run_id = failed[0]["run_id"]
-    assert ask(home, f"SELECT status, docs_path IS NOT NULL AS docs FROM runs WHERE run_id = '{run_id}'") == [
-        {"status": "withheld", "docs": True}
-    ]
+    assert ask(
+        home, f"SELECT status, docs_path IS NOT NULL AS docs FROM runs WHERE run_id = '{run_id}'"
+    ) == [{"status": "withheld", "docs": True}]
     for mart in ("leaderboard", "codeif_turns", "scores", "test_verdicts", "turns"):
         assert ask(home, f"SELECT count(*) n FROM {mart} WHERE run_id = '{run_id}'") == [{"n": 0}]
-    assert (home / ask(home, f"SELECT docs_path FROM runs WHERE run_id = '{run_id}'")[0]["docs_path"]).is_file()
+    assert (
+        home / ask(home, f"SELECT docs_path FROM runs WHERE run_id = '{run_id}'")[0]["docs_path"]
+    ).is_file()
 
 
 def without_last(rows: list[Row]) -> list[Row]:
@@ -49,5 +52,7 @@ def test_a_run_with_a_corrupted_table_is_withheld(standing_home: Path) -> None:
     run = (*RUN, "--dataset-version", "sample")
     line = parley(standing_home, *run, "--json").json()
     corrupt(standing_home, "test_verdicts", line["run_id"], without_last)
-    done = parley(standing_home, *run, "--max-fault-share", "0.02")  # another limit: the finished run is looked at again
+    done = parley(
+        standing_home, *run, "--max-fault-share", "0.02"
+    )  # another limit: the finished run is looked at again
     assert_withheld(standing_home, done, "test_verdicts", "due_verdict_present")

@@ -16,7 +16,15 @@ from flows.text.results import compared_rows
 from tasks.storage.home import Home
 from tests.fixtures.post_box import PostBox, post_box
 from tests.flows.parley_command import parley
-from tests.warehouse.comparison.checkpoints import CheckpointRun, checkpoint, empty_lake, judge_says, passing, rule, write
+from tests.warehouse.comparison.checkpoints import (
+    CheckpointRun,
+    checkpoint,
+    empty_lake,
+    judge_says,
+    passing,
+    rule,
+    write,
+)
 from tests.warehouse.small_run import IA
 from warehouse.publication.publish import publish
 
@@ -28,7 +36,9 @@ def made(tmp_path: Path) -> Home:
     return Home(empty_lake(tmp_path / "made"))
 
 
-def ran(home: Home, name: str, n_passed: int, night: int, *, is_judged: bool = False) -> CheckpointRun:
+def ran(
+    home: Home, name: str, n_passed: int, night: int, *, is_judged: bool = False
+) -> CheckpointRun:
     run = checkpoint(home.path, name, is_judged=is_judged)
     write(run, passing(n_passed), night)
     rule(run)
@@ -61,7 +71,9 @@ def test_a_home_that_compares_nothing_has_no_regressions(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_regression_is_told_once_whichever_run_a_night_lists(made: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_regression_is_told_once_whichever_run_a_night_lists(
+    made: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ran(made, "step-1000", 18, 1)
     ran(made, "step-2000", 10, 2)
     a_night(made, notify=None)
@@ -93,7 +105,9 @@ def test_a_regression_is_told_once_whichever_run_a_night_lists(made: Home, monke
 
 
 @pytest.mark.slow
-def test_word_that_was_not_sent_is_sent_by_the_next_night(made: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_word_that_was_not_sent_is_sent_by_the_next_night(
+    made: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ran(made, "step-1000", 18, 1)
     a_night(made)
     ran(made, "step-2000", 10, 2)
@@ -121,13 +135,20 @@ def test_each_addressee_is_told(made: Home, monkeypatch: pytest.MonkeyPatch) -> 
         for notify in (NOTIFY, others):
             a_night(made, notify)
         ran(made, "step-2000", 10, 2)
-        for notify in (NOTIFY, others, others, Notify(events=("failure",), webhook_env="NIGHT_WEBHOOK")):
+        for notify in (
+            NOTIFY,
+            others,
+            others,
+            Notify(events=("failure",), webhook_env="NIGHT_WEBHOOK"),
+        ):
             a_night(made, notify)
         assert (len(told(box)), len(told(other_box))) == (1, 1)
 
 
 @pytest.mark.slow
-def test_a_moved_judge_is_named_beside_the_model_that_seems_worse(made: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_moved_judge_is_named_beside_the_model_that_seems_worse(
+    made: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ran(made, "step-1000", 18, 1, is_judged=True)
     judge_says(made.path, 1, [1, 1, 1])
     with post_box() as box:
@@ -148,20 +169,34 @@ def test_a_moved_judge_is_named_beside_the_model_that_seems_worse(made: Home, mo
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("bubblewrap")
-def test_a_night_tells_what_it_brings_and_no_more(standing_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_night_tells_what_it_brings_and_no_more(
+    standing_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Three checkpoints: the second is worse than the first, which only the first night tells."""
     sample = ("codeif.static", "--dataset-version", "sample")
-    run = parley(standing_home, "run", *sample, "--model", "control:gold", "--json").json()["run_id"]
-    assert parley(standing_home, "export", "recording", "--run", run, "--out", tmp_path / "gold.jsonl").code == 0
+    run = parley(standing_home, "run", *sample, "--model", "control:gold", "--json").json()[
+        "run_id"
+    ]
+    assert (
+        parley(
+            standing_home, "export", "recording", "--run", run, "--out", tmp_path / "gold.jsonl"
+        ).code
+        == 0
+    )
     right = [json.loads(line) for line in (tmp_path / "gold.jsonl").read_text().splitlines()]
     wrong = [answer | {"content": "I would rather not."} for answer in right]
     for step, answers in enumerate((right, wrong, wrong[::-1]), start=1):
-        (tmp_path / f"step-{step}.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in answers), encoding="utf-8")
+        (tmp_path / f"step-{step}.jsonl").write_text(
+            "".join(f"{json.dumps(one)}\n" for one in answers), encoding="utf-8"
+        )
 
     def night(n: int) -> None:
         config = {
             "workers": 1,
-            "models": [{"spec": f"recorded:step-{step}.jsonl", "family": "tuned"} for step in range(1, n + 1)],
+            "models": [
+                {"spec": f"recorded:step-{step}.jsonl", "family": "tuned"}
+                for step in range(1, n + 1)
+            ],
             "benchmarks": [{"name": "codeif.static", "dataset_version": "sample"}],
             "notify": {"webhook_env": "NIGHT_WEBHOOK"},
         }
@@ -183,14 +218,23 @@ def test_a_night_tells_what_it_brings_and_no_more(standing_home: Path, tmp_path:
         (3, ("--fail-on", "regression"), 0),
     ):
         done = parley(
-            standing_home, "run", *sample, "--model", f"recorded:{tmp_path}/step-{step}.jsonl", "--family", "tuned", *options
+            standing_home,
+            "run",
+            *sample,
+            "--model",
+            f"recorded:{tmp_path}/step-{step}.jsonl",
+            "--family",
+            "tuned",
+            *options,
         )
         assert done.code == code, done.err
         assert ("parley: regression: codeif.static · recorded:step-2: " in done.err) == (code == 5)
 
 
 @pytest.mark.slow
-def test_a_slow_decline_and_its_end_are_reported_once_each(made: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_decline_and_its_end_are_reported_once_each(
+    made: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No checkpoint is worse than the one before it by more than chance; together they lose 55 points."""
     with post_box() as box:
         monkeypatch.setenv("NIGHT_WEBHOOK", box.url)
@@ -203,7 +247,10 @@ def test_a_slow_decline_and_its_end_are_reported_once_each(made: Home, monkeypat
     assert [event for _, event, _ in came] == ["trend", "recovery"]
     (first, _, decline), (last, _, recovery) = came
     assert (first, last) == (6, 10)
-    assert re.match(rf"vllm:/models/step-06 · codeif.static: coder loses steadily on {IA}: 0.9\d+ → 0.[67]\d+ over 6 ch", decline)
+    assert re.match(
+        rf"vllm:/models/step-06 · codeif.static: coder loses steadily on {IA}: 0.9\d+ → 0.[67]\d+ over 6 ch",
+        decline,
+    )
     assert f"coder is back on {IA}: 0.400 → 0.950" in recovery
 
 
@@ -213,7 +260,9 @@ def test_many_regressions_are_recorded_as_reported_by_the_message_that_held_them
 ) -> None:
     for number in range(40):
         for night, n_passed in ((1, 20), (2, 8)):
-            run = checkpoint(made.path, f"model-{number:02}-with-a-name-that-makes-its-line-long/step-{night}")
+            run = checkpoint(
+                made.path, f"model-{number:02}-with-a-name-that-makes-its-line-long/step-{night}"
+            )
             write(run, passing(n_passed), night)
             rule(run, family=f"family-{number}")
     begin_event_record(NOTIFY, made)
@@ -227,21 +276,33 @@ def test_many_regressions_are_recorded_as_reported_by_the_message_that_held_them
         second = told_by(box, "(2 of")
         lines = told(box)
         assert len(lines) == 40
-        assert all(re.search(r"https://site\.test/parley/compared/\w{12}-\w{12}\.html$", line) for line in lines)
+        assert all(
+            re.search(r"https://site\.test/parley/compared/\w{12}-\w{12}\.html$", line)
+            for line in lines
+        )
         box.refused_titles = ()
         report_events(NOTIFY, made, "https://site.test/parley/")
-        assert told(box) == second, "what the refused message held is reported by the next night, and nothing else"
+        assert told(box) == second, (
+            "what the refused message held is reported by the next night, and nothing else"
+        )
         report_events(NOTIFY, made, None)
         assert told(box) == []
 
 
 def told_by(box: PostBox, title: str) -> list[str]:
-    return [line for word in box.came if title in word["title"] for line in word["text"].splitlines()]
+    return [
+        line for word in box.came if title in word["title"] for line in word["text"].splitlines()
+    ]
 
 
 @pytest.mark.slow
-def test_a_summary_has_a_line_for_each_checkpoint(made: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = [ran(made, f"step-{n}", n_passed, n) for n, n_passed in enumerate((10, 18, 18, 17, 2), start=1)]
+def test_a_summary_has_a_line_for_each_checkpoint(
+    made: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [
+        ran(made, f"step-{n}", n_passed, n)
+        for n, n_passed in enumerate((10, 18, 18, 17, 2), start=1)
+    ]
     published(made)
     with post_box() as box:
         monkeypatch.setenv("NIGHT_WEBHOOK", box.url)
@@ -254,7 +315,9 @@ def test_a_summary_has_a_line_for_each_checkpoint(made: Home, monkeypatch: pytes
 
 
 @pytest.mark.slow
-def test_a_record_of_an_earlier_parley_is_taken_over(made: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_of_an_earlier_parley_is_taken_over(
+    made: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old, new = ran(made, "step-1000", 18, 1), ran(made, "step-2000", 10, 2)
     published(made)
     earlier = made.path / "told" / f"regressions-{NOTIFY.addressee}.json"

@@ -22,7 +22,12 @@ FIX = {
 
 
 def recorded(path: Path, *answers: Mapping[str, Any]) -> str:
-    path.write_text("".join(f"{json.dumps({'problem_id': RETRIER, 'turn': 1, 'content': '', **one})}\n" for one in answers))
+    path.write_text(
+        "".join(
+            f"{json.dumps({'problem_id': RETRIER, 'turn': 1, 'content': '', **one})}\n"
+            for one in answers
+        )
+    )
     return f"recorded:{path}"
 
 
@@ -34,18 +39,25 @@ def judgement(rubric: str, turn: int, **answer: object) -> dict[str, Any]:
     return {"benchmark": NAME, "rubric": rubric, "turn": turn, "content": json.dumps(answer)}
 
 
-def test_a_judged_dialogue_has_every_figure_of_the_paper(standing_home: Path, tmp_path: Path) -> None:
+def test_a_judged_dialogue_has_every_figure_of_the_paper(
+    standing_home: Path, tmp_path: Path
+) -> None:
     """The agent asks once, is answered, mends the bug and ends; the user's reply is checked; four rubrics judge it."""
     subject = recorded(
         tmp_path / "subject.jsonl",
         {"step": 0, "calls": call("bash", 1, command="ls src")},
-        {"step": 1, "calls": call("message_user", 2, message="After which pause should it give up?")},
+        {
+            "step": 1,
+            "calls": call("message_user", 2, message="After which pause should it give up?"),
+        },
         {"turn": 2, "step": 0, "calls": call("edit_file", 3, **FIX)},
         {"turn": 2, "step": 1, "calls": call("finish", 4, message="It gives up in time now.")},
     )
     said = "Where the pause would end after the deadline."
     user = recorded(
-        tmp_path / "user.jsonl", {"turn": 2, "content": said}, {"turn": 2, "step": 1, "content": '{"violations": []}'}
+        tmp_path / "user.jsonl",
+        {"turn": 2, "content": said},
+        {"turn": 2, "step": 1, "content": '{"violations": []}'},
     )
     judge = recorded(
         tmp_path / "judge.jsonl",
@@ -54,24 +66,48 @@ def test_a_judged_dialogue_has_every_figure_of_the_paper(standing_home: Path, tm
         judgement("coherence", 0, is_local=True, is_global=False),
         judgement("user_turn", 2, faithful=True, on_goal=True, in_environment=False),
     )
-    asked = ("run", f"{NAME}.full_judged", "--dataset-version", "sample", "--agent", "interactive", "--model", subject)
-    asked = (*asked, "--simulator", user, "--judge", judge, "--max-fault-share", "1", "--workers", "1", "--json")
+    asked = (
+        "run",
+        f"{NAME}.full_judged",
+        "--dataset-version",
+        "sample",
+        "--agent",
+        "interactive",
+        "--model",
+        subject,
+    )
+    asked = (
+        *asked,
+        "--simulator",
+        user,
+        "--judge",
+        judge,
+        "--max-fault-share",
+        "1",
+        "--workers",
+        "1",
+        "--json",
+    )
     done = parley(standing_home, *asked)
     line = done.json()
     scores = dict(
-        query(standing_home, f"select metric, value from scores where problem_id = '{RETRIER}' and run_id = '{line['run_id']}'")[
-            1
-        ]
+        query(
+            standing_home,
+            f"select metric, value from scores where problem_id = '{RETRIER}' and run_id = '{line['run_id']}'",
+        )[1]
     )
     assert scores == {
         "resolved": 1.0, "dialogue_turns": 1.0, "agent_steps": 4.0, "user_revised": 0.0, "information_seeking": 1.0,
         "naturalness": 3.0, "coherence": 2.0, "user_faithful": 1.0, "user_on_goal": 1.0, "user_in_environment": 0.0,
         "user_without_fault": 0.0,
     }  # fmt: skip
-    missing = query(standing_home, f"select distinct problem_id from scores where value is null and run_id = '{line['run_id']}'")[
-        1
-    ]
-    assert sorted(name for (name,) in missing) == sorted([LEDGER, SLUGS]), "the recording has no other instance"
+    missing = query(
+        standing_home,
+        f"select distinct problem_id from scores where value is null and run_id = '{line['run_id']}'",
+    )[1]
+    assert sorted(name for (name,) in missing) == sorted([LEDGER, SLUGS]), (
+        "the recording has no other instance"
+    )
     (table4,) = query(
         standing_home,
         f"select faithful, in_environment, all_three, n from {NAME}_user where level = 'turn' and run_id = '{line['run_id']}'",
@@ -83,7 +119,8 @@ def test_a_judged_dialogue_has_every_figure_of_the_paper(standing_home: Path, tm
     )[1]
     shown = parley(standing_home, "show", episode[0]).out
     numbered = query(
-        standing_home, f"select position, turn, role from steps where episode_id = '{episode[0]}' order by position"
+        standing_home,
+        f"select position, turn, role from steps where episode_id = '{episode[0]}' order by position",
     )[1]
     heads = [line for line in shown.splitlines() if line.startswith("── step ")]
     assert len(heads) == len(numbered)
@@ -98,13 +135,27 @@ def test_a_judged_dialogue_has_every_figure_of_the_paper(standing_home: Path, tm
     )
     assert parley(standing_home, "import", "ratings", ratings).code == 0
     table2 = tmp_path / "table2.csv"
-    assert parley(standing_home, "export", f"{NAME}-judges", "--run", line["run_id"], "--out", table2).code == 0
+    assert (
+        parley(
+            standing_home, "export", f"{NAME}-judges", "--run", line["run_id"], "--out", table2
+        ).code
+        == 0
+    )
     told = [row.split(",")[:6] for row in table2.read_text().splitlines()[1:]]
     assert [(row[0], row[5]) for row in told] == [("naturalness", "1"), ("coherence", "1")]
 
 
 def test_a_sample_asks_its_share_and_says_so(standing_home: Path) -> None:
-    asked = ("run", f"{NAME}.full", "--dataset-version", "sample", "--model", "control:gold", "--workers", "1")
+    asked = (
+        "run",
+        f"{NAME}.full",
+        "--dataset-version",
+        "sample",
+        "--model",
+        "control:gold",
+        "--workers",
+        "1",
+    )
     line = parley(standing_home, *asked, "--option", "sample=stratified:2", "--json").json()
     of_run = f"run_id = '{line['run_id']}' and axis = 'all'"
     figures = 'axis, "sample", n_dialogues, resolved, round(task_share, 3)'

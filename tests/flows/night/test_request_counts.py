@@ -22,7 +22,9 @@ FAULTS = (Reply(status=429), Reply(status=503), Reply(fault="reset"), Reply(faul
 def wait_for_refusals(home: Path, port: int, limit_s: float = 60.0) -> None:
     """Wait until the client has met the closed port."""
     deadline = time.monotonic() + limit_s
-    while b'"is_paid":false,' not in b"".join(path.read_bytes() for path in (home / "sends").rglob("*.jsonl")):
+    while b'"is_paid":false,' not in b"".join(
+        path.read_bytes() for path in (home / "sends").rglob("*.jsonl")
+    ):
         assert time.monotonic() < deadline, f"nothing was sent to port {port} within {limit_s} s"
         time.sleep(0.05)
 
@@ -32,7 +34,16 @@ def test_the_counts_of_a_run_whose_server_is_killed_are_the_servers_own(served_h
         first = killed.enter_context(model_server(holds_after=N_BEFORE, max_seconds=300))
         port = int(first.base_url.rpartition(":")[2].removesuffix("/v1"))
         model = f"openai:mock@{first.base_url}"
-        arguments = (*SAMPLE, "--model", model, "--revision", "1", "--concurrency", str(IN_FLIGHT), "--json")
+        arguments = (
+            *SAMPLE,
+            "--model",
+            model,
+            "--revision",
+            "1",
+            "--concurrency",
+            str(IN_FLIGHT),
+            "--json",
+        )
         with started(served_home, *arguments) as process:
             while first.answered < N_BEFORE:
                 assert process.poll() is None, process.communicate()[1]
@@ -49,11 +60,15 @@ def test_the_counts_of_a_run_whose_server_is_killed_are_the_servers_own(served_h
     found = line["requests"]
     n_refused = sum(reply.status != 200 for reply in FAULTS)
     assert found["asked"] == N_TURNS
-    assert found["paid"] == n_first + n_second - n_refused, "each answer, and what broke off under way"
+    assert found["paid"] == n_first + n_second - n_refused, (
+        "each answer, and what broke off under way"
+    )
     assert found["refused"] > n_refused, "the closed port refused some, too"
     assert found["asked"] + found["repeated"] == found["refused"] + found["paid"]
     assert line["model_calls"] <= n_first + n_second
-    text = "requests: {asked} asked, {repeated} repeated; {refused} refused, {paid} paid".format(**found)
+    text = "requests: {asked} asked, {repeated} repeated; {refused} refused, {paid} paid".format(
+        **found
+    )
     assert text in parley(served_home, "report").out
     (night,) = json.loads(parley(served_home, "report", "--json").out)["runs"]
     assert night["requests"] == found

@@ -42,7 +42,9 @@ def assert_whole_and_unrepeated(home: Path, server: ModelServer, answered_before
     assert not [path for path in (home / "lake").rglob("*") if path.name.startswith(".writing-")]
 
 
-def test_a_smaller_invocation_after_a_kill_keeps_what_the_larger_one_had_journaled(served_home: Path) -> None:
+def test_a_smaller_invocation_after_a_kill_keeps_what_the_larger_one_had_journaled(
+    served_home: Path,
+) -> None:
     with model_server(holds_after=12) as server:
         with started(served_home, *run_arguments(server)) as process:
             wait_until(lambda: server.answered >= 12, 180, "the twelfth answer")
@@ -73,7 +75,9 @@ def test_a_concurrency_smaller_than_the_number_of_workers_is_kept(served_home: P
         assert server.max_in_flight == 1
 
 
-def test_an_endpoint_that_refuses_everything_is_asked_once_for_each_episode_and_named(served_home: Path) -> None:
+def test_an_endpoint_that_refuses_everything_is_asked_once_for_each_episode_and_named(
+    served_home: Path,
+) -> None:
     refusals = [Reply(status=400, message="no \x1b]0;EVIL\x07 such luck")] * 99
     with model_server(refusals) as server:
         done = parley_process(served_home, *run_arguments(server))
@@ -83,7 +87,9 @@ def test_an_endpoint_that_refuses_everything_is_asked_once_for_each_episode_and_
     assert server.base_url in done.err
     assert "\x1b" not in done.err
     assert asked == 8
-    assert ask(served_home, "SELECT status, n_infra, n_owed FROM runs") == [{"status": "withheld", "n_infra": 8, "n_owed": 8}]
+    assert ask(served_home, "SELECT status, n_infra, n_owed FROM runs") == [
+        {"status": "withheld", "n_infra": 8, "n_owed": 8}
+    ]
 
 
 def test_a_signal_ends_it_with_what_to_type_next(home: Path) -> None:
@@ -106,17 +112,30 @@ SLOW = "```python\nimport time\ntime.sleep(3)\n```"
 
 
 def test_an_answer_whose_program_runs_at_a_kill_is_not_asked_for_again(served_home: Path) -> None:
-    setting = ("run", "convcode.live[none]", "--dataset-version", "sample", "--workers", "1", "--limit", "3")
+    setting = (
+        "run",
+        "convcode.live[none]",
+        "--dataset-version",
+        "sample",
+        "--workers",
+        "1",
+        "--limit",
+        "3",
+    )
     with model_server(choose=lambda _name, _n: Reply(content=SLOW)) as server:
         arguments = (*setting, "--model", f"openai:mock@{server.base_url}", "--revision", "1")
         with started(served_home, *arguments) as process:
             wait_until(lambda: server.answered >= 3, 180, "the third answer")
             kept = served_home / "journal"
             wait_until(
-                lambda: sum(p.read_bytes().count(b"\n") for p in kept.rglob("*.jsonl")) >= 3, 60, "its line in the journal"
+                lambda: sum(p.read_bytes().count(b"\n") for p in kept.rglob("*.jsonl")) >= 3,
+                60,
+                "its line in the journal",
             )
             process.kill()
             process.wait()
         line = parley(served_home, *arguments, "--json").json()
         assert (line["episodes"], line["owed"], sum(server.prompts.values())) == (3, 0, 3)
-        assert ask(served_home, "SELECT sum(n_calls) n FROM turns WHERE role = 'assistant'") == [{"n": 3}]
+        assert ask(served_home, "SELECT sum(n_calls) n FROM turns WHERE role = 'assistant'") == [
+            {"n": 3}
+        ]

@@ -39,7 +39,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def model(name: str, width: int = 1, **settings: object) -> tuple[ModelIdentity, ModelRequest]:
     serve = VllmSettings.model_validate({"devices": "auto", "tensor_parallel": width} | settings)
-    return ModelIdentity(provider="vllm", name=name, revision="1"), ModelRequest(spec=f"vllm:tests/{name}", serve=serve)
+    return ModelIdentity(provider="vllm", name=name, revision="1"), ModelRequest(
+        spec=f"vllm:tests/{name}", serve=serve
+    )
 
 
 def demands(*models: tuple[ModelIdentity, ModelRequest]) -> dict[ModelIdentity, Demand]:
@@ -47,7 +49,11 @@ def demands(*models: tuple[ModelIdentity, ModelRequest]) -> dict[ModelIdentity, 
 
 
 def ask(
-    queue: ServerQueue, clock: Clock, user: str, *models: tuple[ModelIdentity, ModelRequest], is_later: bool = False
+    queue: ServerQueue,
+    clock: Clock,
+    user: str,
+    *models: tuple[ModelIdentity, ModelRequest],
+    is_later: bool = False,
 ) -> Claim:
     claim = Claim(user, dict(models), is_later, len(queue.waiting), clock.now_s)
     queue.upcoming.pop(user, None)
@@ -100,10 +106,15 @@ def test_no_more_servers_are_ended_than_are_in_the_way(clock: Clock) -> None:
     assert [server.identity.name for server in ended] == ["a", "b"]
 
 
-def test_dialogues_go_before_judgements_but_a_server_that_is_up_keeps_nobody_waiting(clock: Clock) -> None:
+def test_dialogues_go_before_judgements_but_a_server_that_is_up_keeps_nobody_waiting(
+    clock: Clock,
+) -> None:
     queue, judge, subject = ServerQueue(lambda: ("0",)), model("judge"), model("subject")
     assert served(queue, ask(queue, clock, "first", judge)) == []
-    judging, playing = ask(queue, clock, "judged", judge, is_later=True), ask(queue, clock, "played", subject)
+    judging, playing = (
+        ask(queue, clock, "judged", judge, is_later=True),
+        ask(queue, clock, "played", subject),
+    )
     assert served(queue, judging) == []
     assert served(queue, playing) is None
     leave(queue, clock, "first")
@@ -114,7 +125,9 @@ def test_dialogues_go_before_judgements_but_a_server_that_is_up_keeps_nobody_wai
     assert served(queue, playing) is not None
 
 
-def test_a_run_waits_for_one_that_needs_more_devices_and_prepares_but_not_for_ever(clock: Clock) -> None:
+def test_a_run_waits_for_one_that_needs_more_devices_and_prepares_but_not_for_ever(
+    clock: Clock,
+) -> None:
     queue = ServerQueue(lambda: POOL)
     wide, narrow = model("wide", 8), model("narrow")
     queue.upcoming = {"wide": demands(wide)}
@@ -130,7 +143,9 @@ def test_a_demand_that_no_waiting_would_meet_is_refused(clock: Clock) -> None:
         queue.require_fit(ask(queue, clock, "a", model("a", 8), model("b", 1)))
 
 
-def test_a_server_that_starts_is_waited_for_and_one_that_died_starts_again_on_its_devices(clock: Clock) -> None:
+def test_a_server_that_starts_is_waited_for_and_one_that_died_starts_again_on_its_devices(
+    clock: Clock,
+) -> None:
     queue, one = ServerQueue(lambda: POOL), model("one", 2)
     queue.granted(ask(queue, clock, "a", one))
     second = ask(queue, clock, "b", one)
@@ -187,7 +202,9 @@ def orders(n_wide: int, n: int = 16) -> Iterator[list[tuple[ModelIdentity, Model
     for _ in range(3):
         widths = [4] * n_wide + [1] * (n - n_wide)
         drawn.shuffle(widths)
-        loads = [drawn.uniform(90, 130) if width == 4 else drawn.uniform(40, 60) for width in widths]
+        loads = [
+            drawn.uniform(90, 130) if width == 4 else drawn.uniform(40, 60) for width in widths
+        ]
         seconds = [load + drawn.uniform(60, 120) for load in loads]
         yield [(*model(f"step-{i}", widths[i]), seconds[i]) for i in range(n)]
 
@@ -195,5 +212,7 @@ def orders(n_wide: int, n: int = 16) -> Iterator[list[tuple[ModelIdentity, Model
 @pytest.mark.parametrize("n_wide", [4, 6, 8])
 def test_sixteen_checkpoints_keep_eight_devices_busy(clock: Clock, n_wide: int) -> None:
     shares = [Night(clock, runs).share() for runs in orders(n_wide)]
-    print(f"{n_wide} checkpoints of 16 over four devices: {', '.join(f'{share:.3f}' for share in shares)} of the devices' time")
+    print(
+        f"{n_wide} checkpoints of 16 over four devices: {', '.join(f'{share:.3f}' for share in shares)} of the devices' time"
+    )
     assert min(shares) >= 0.85, shares

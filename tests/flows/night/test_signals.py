@@ -123,9 +123,12 @@ with signals.terminated_in_time():
 
 
 @pytest.mark.parametrize(
-    ("place", "number", "status"), [("finalizer", "SIGTERM", 143), ("callback", "SIGTERM", 143), ("finalizer", "SIGINT", 130)]
+    ("place", "number", "status"),
+    [("finalizer", "SIGTERM", 143), ("callback", "SIGTERM", 143), ("finalizer", "SIGINT", 130)],
 )
-def test_a_signal_whose_exception_was_dropped_is_heeded_at_the_next_step(place: str, number: str, status: int) -> None:
+def test_a_signal_whose_exception_was_dropped_is_heeded_at_the_next_step(
+    place: str, number: str, status: int
+) -> None:
     with driver(PROGRAM, place, number) as program:
         said, _ = program.process.communicate(timeout=30)
     assert said == ""

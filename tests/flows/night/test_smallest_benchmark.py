@@ -29,9 +29,13 @@ def test_gold_passes_and_empty_fails(served_home: Path, tmp_path: Path) -> None:
         "benchmarks": [{"name": "smallest.ask", "dataset_version": "sample"}],
     }
     (tmp_path / "night.json").write_text(json.dumps(night))
-    done = parley_process(served_home, "nightly", "--config", tmp_path / "night.json", environ=environ)
+    done = parley_process(
+        served_home, "nightly", "--config", tmp_path / "night.json", environ=environ
+    )
     assert done.code == 0, done.err
-    assert query(served_home, "SELECT model, mean, n, n_unscored FROM leaderboard ORDER BY model")[1] == [
+    assert query(served_home, "SELECT model, mean, n, n_unscored FROM leaderboard ORDER BY model")[
+        1
+    ] == [
         ("control:empty", 0.0, 2, 0),
         ("control:gold", 1.0, 2, 0),
     ]

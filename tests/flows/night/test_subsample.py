@@ -14,11 +14,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.usefixtures("bubbl
 N_TASKS = 8
 
 
-def test_a_subsample_is_the_same_for_every_model_and_in_two_nights(standing_home: Path, tmp_path: Path) -> None:
+def test_a_subsample_is_the_same_for_every_model_and_in_two_nights(
+    standing_home: Path, tmp_path: Path
+) -> None:
     home, config = tmp_path / "home", tmp_path / "night.yaml"
     with model_server(models=("first", "second"), max_seconds=500) as server:
         models = [
-            {"spec": f"openai:{name}@{server.base_url}", "revision": "1", "usd_per_million_input": 1, "usd_per_million_output": 1}
+            {
+                "spec": f"openai:{name}@{server.base_url}",
+                "revision": "1",
+                "usd_per_million_input": 1,
+                "usd_per_million_output": 1,
+            }
             for name in server.models
         ]
         benchmark = {"name": "codeif.static", "dataset_version": "sample"}
@@ -32,7 +39,15 @@ def test_a_subsample_is_the_same_for_every_model_and_in_two_nights(standing_home
 
         whole = sum(line["usd"] for line in nightly("--dry-run"))
         budget = {"usd": whole / 2, "then": "subsample", "seed": 3}
-        dry = parley(home, "nightly", "--config", config, "--dry-run", "--budget", f"usd={whole / 2},then=subsample,seed=3")
+        dry = parley(
+            home,
+            "nightly",
+            "--config",
+            config,
+            "--dry-run",
+            "--budget",
+            f"usd={whole / 2},then=subsample,seed=3",
+        )
         assert dry.code == 0, dry.err
         assert "the same for every model: codeif.static" in dry.out
         lines = nightly("--dry-run", budget=budget)
@@ -48,8 +63,17 @@ def test_a_subsample_is_the_same_for_every_model_and_in_two_nights(standing_home
         n_asked = len(server.bodies)
         nightly(budget=budget)
         assert (ask(home, chosen), len(server.bodies)) == ([first, second], n_asked)
-        for table in ("runs", "leaderboard", "costs", "codeif_turns", "codeif_strategies", "pool_dataset"):
-            assert ask(home, f"select distinct task_share from {table}") == [{"task_share": n / N_TASKS}], table
+        for table in (
+            "runs",
+            "leaderboard",
+            "costs",
+            "codeif_turns",
+            "codeif_strategies",
+            "pool_dataset",
+        ):
+            assert ask(home, f"select distinct task_share from {table}") == [
+                {"task_share": n / N_TASKS}
+            ], table
         assert ask(home, "select distinct subsample_seed from runs") == [{"subsample_seed": 3}]
 
         nightly("--budget", "usd=1000", benchmarks=[{**benchmark, "models": [models[0]["spec"]]}])
@@ -69,7 +93,9 @@ def test_long_answers_are_learned_and_a_first_choice_stays(tmp_path: Path) -> No
     """The answers have 900 tokens, where 300 are assumed: the first night ends at its cap, that of the next model does not."""
     home = tmp_path / "home"
     with model_server(models=("first", "second"), max_seconds=1500) as server:
-        server.answer = lambda messages: "```python\n" + "# nothing that was asked for\n" * (900 * 4 // 29) + "```"
+        server.answer = lambda messages: (
+            "```python\n" + "# nothing that was asked for\n" * (900 * 4 // 29) + "```"
+        )
 
         def run(name: str, *more: str) -> tuple[int, dict[str, Any]]:
             model = f"openai:{name}@{server.base_url}"
@@ -78,7 +104,10 @@ def test_long_answers_are_learned_and_a_first_choice_stays(tmp_path: Path) -> No
             return done.code, json.loads(done.out)
 
         def n_tasks(name: str) -> int:
-            (row,) = ask(home, f"select round(task_share * {N_TASKS}) as n from runs where model = 'openai:{name}'")
+            (row,) = ask(
+                home,
+                f"select round(task_share * {N_TASKS}) as n from runs where model = 'openai:{name}'",
+            )
             return int(row["n"])
 
         _, dry = run("first", "--dry-run")

@@ -18,7 +18,9 @@ from tests.tasks.benchmarks.unidial.played import sample
 N_ROUNDS = 50
 
 
-def plan(home: Path, agent: str | None = "hipporag", temperature: float = 0.0, samples: int = 1) -> RunPlan:
+def plan(
+    home: Path, agent: str | None = "hipporag", temperature: float = 0.0, samples: int = 1
+) -> RunPlan:
     model = ModelRequest(spec="openai:m", revision="1", agent=agent, temperature=temperature)
     asked = BenchmarkRequest(name="unidial.locomo", dataset_version="sample", samples=samples)
     vectors = ModelRequest(spec="openai:e", revision="1")
@@ -28,7 +30,10 @@ def plan(home: Path, agent: str | None = "hipporag", temperature: float = 0.0, s
 @pytest.fixture(autouse=True)
 def _long_talk(monkeypatch: pytest.MonkeyPatch) -> None:
     """LoCoMo's questions of the sample, after a talk of fifty rounds; the first of them after ten rounds of it."""
-    said = tuple(Turn(turn=n // 2 + 1, role=(Role.USER, Role.ASSISTANT)[n % 2], content="x" * 400) for n in range(2 * N_ROUNDS))
+    said = tuple(
+        Turn(turn=n // 2 + 1, role=(Role.USER, Role.ASSISTANT)[n % 2], content="x" * 400)
+        for n in range(2 * N_ROUNDS)
+    )
     context = Context.of("unidial", "sample", said)
     dialogs = [one for one in sample().dialogs if one.dialog_id.startswith("locomo/")]
     turns = [20, *(len(said) for _ in dialogs[1:])]
@@ -40,7 +45,9 @@ def _long_talk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "furnished_data", lambda *_: staged)
 
 
-def test_each_turn_of_a_talk_is_counted_for_the_first_dialogue_that_needs_it(tmp_path: Path) -> None:
+def test_each_turn_of_a_talk_is_counted_for_the_first_dialogue_that_needs_it(
+    tmp_path: Path,
+) -> None:
     made = plan(tmp_path)
     assert list(turns_to_build(made, made.owed(), {}).values()) == [20, 80, 0, 0]
     assert turns_to_build(plan(tmp_path, None), made.owed(), {}) == {}

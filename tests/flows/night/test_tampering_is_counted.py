@@ -38,7 +38,10 @@ def test_tampering_is_counted_and_listed(
         told = night(home.path, request(f"recorded:{recording}", limit=2, samples=1))
         assert [report.status for report in told.reports] == ["finished"], told.errors
         ((counted,),) = query(home.path, "SELECT n_tampered FROM runs")[1]
-        listed = query(home.path, "SELECT problem_id, count(*) FROM test_verdicts WHERE reason = 'tampering' GROUP BY 1")[1]
+        listed = query(
+            home.path,
+            "SELECT problem_id, count(*) FROM test_verdicts WHERE reason = 'tampering' GROUP BY 1",
+        )[1]
         assert listed == [(dialogs[0].problem_id, counted)]
         assert told.reports[0].n_tampered == counted > 0
         print_results(home, told.reports)

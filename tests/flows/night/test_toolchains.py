@@ -20,7 +20,9 @@ def problem(name: str, kind: SuiteKind, *tests: str) -> Problem:
     """A task with such a suite."""
     plain = simple_problem(name)
     suite = TestSuite(tests=tests, kind=kind)
-    return plain.model_copy(update={"instructions": (plain.instructions[0].model_copy(update={"suite": suite}),)})
+    return plain.model_copy(
+        update={"instructions": (plain.instructions[0].model_copy(update={"suite": suite}),)}
+    )
 
 
 PROBLEMS = [
@@ -32,11 +34,15 @@ PROBLEMS = [
 ]
 
 
-@pytest.mark.skipif(not all(map(shutil.which, ("node", "javac"))), reason="node or a JDK is not installed")
+@pytest.mark.skipif(
+    not all(map(shutil.which, ("node", "javac"))), reason="node or a JDK is not installed"
+)
 @pytest.mark.usefixtures("bubblewrap")
 def test_tasks_whose_module_is_missing_are_counted() -> None:
     (line,) = toolchain_warnings(BubblewrapSandbox(), PROBLEMS)
-    assert line.startswith("2 of the 5 pending tasks will be unscored (toolchain_missing): node has no module module-that")
+    assert line.startswith(
+        "2 of the 5 pending tasks will be unscored (toolchain_missing): node has no module module-that"
+    )
     assert "make install" in line
 
 

@@ -15,10 +15,21 @@ pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.usefixtures("bubbl
 
 
 def arguments(server: ModelServer, model: str) -> tuple[str, ...]:
-    return (*SAMPLE, "--model", f"openai:{model}@{server.base_url}", "--revision", "1", "--concurrency", "4", "--json")
+    return (
+        *SAMPLE,
+        "--model",
+        f"openai:{model}@{server.base_url}",
+        "--revision",
+        "1",
+        "--concurrency",
+        "4",
+        "--json",
+    )
 
 
-def test_two_nights_at_once_are_both_whole_and_a_third_of_the_same_run_is_refused(served_home: Path) -> None:
+def test_two_nights_at_once_are_both_whole_and_a_third_of_the_same_run_is_refused(
+    served_home: Path,
+) -> None:
     with (
         model_server(holds_after=1, models=("mock-1",)) as one,
         model_server(holds_after=1, models=("mock-2",)) as other,
@@ -27,14 +38,20 @@ def test_two_nights_at_once_are_both_whole_and_a_third_of_the_same_run_is_refuse
             started(served_home, *arguments(one, "mock-1")) as first,
             started(served_home, *arguments(other, "mock-2")) as second,
         ):
-            wait_until(lambda: min(one.answered, other.answered) >= 1, 180, "the first answer of both nights")
+            wait_until(
+                lambda: min(one.answered, other.answered) >= 1,
+                180,
+                "the first answer of both nights",
+            )
             third = parley(served_home, *arguments(one, "mock-1"))
             one.holds_after = other.holds_after = None
             said = [night.communicate(timeout=180) for night in (first, second)]
         assert [first.returncode, second.returncode] == [0, 0], said
         assert third.code == 2
         assert "is being worked on by another process" in third.err
-        assert (sum(one.prompts.values()), sum(other.prompts.values())) == (N_TURNS, N_TURNS), "each answer was asked for once"
+        assert (sum(one.prompts.values()), sum(other.prompts.values())) == (N_TURNS, N_TURNS), (
+            "each answer was asked for once"
+        )
     assert ask(
         served_home,
         "select model, count(distinct night_id) nights, count(distinct run_id) runs, count(*) metrics from leaderboard"
@@ -48,7 +65,9 @@ def test_two_nights_at_once_are_both_whole_and_a_third_of_the_same_run_is_refuse
     assert sorted(path.name for path in served_home.glob("warehouse*")) == ["warehouse.duckdb"]
 
 
-def test_two_nights_of_one_configuration_at_once_both_end_well_and_pay_once(served_home: Path, tmp_path: Path) -> None:
+def test_two_nights_of_one_configuration_at_once_both_end_well_and_pay_once(
+    served_home: Path, tmp_path: Path
+) -> None:
     with (
         model_server(holds_after=1, models=("mock-1",)) as one,
         model_server(holds_after=1, models=("mock-2",)) as other,
@@ -65,17 +84,25 @@ def test_two_nights_of_one_configuration_at_once_both_end_well_and_pay_once(serv
         night = ("nightly", "--config", tmp_path / "night.yaml")
         waiting = threading.Event()
         with started(served_home, *night) as first:
-            wait_until(lambda: min(one.answered, other.answered) >= 1, 180, "the first answer to both runs of the first night")
+            wait_until(
+                lambda: min(one.answered, other.answered) >= 1,
+                180,
+                "the first answer to both runs of the first night",
+            )
             with started(served_home, *night) as second:
                 said: list[str] = []
-                reader = threading.Thread(target=_read, args=(second.stderr, said, waiting), daemon=True)
+                reader = threading.Thread(
+                    target=_read, args=(second.stderr, said, waiting), daemon=True
+                )
                 reader.start()
                 assert waiting.wait(180), said
                 one.holds_after = other.holds_after = None
                 codes = [process.wait(timeout=180) for process in (first, second)]
                 reader.join(10)
         assert codes == [0, 0], said
-        assert (sum(one.prompts.values()), sum(other.prompts.values())) == (N_TURNS, N_TURNS), "each answer was asked for once"
+        assert (sum(one.prompts.values()), sum(other.prompts.values())) == (N_TURNS, N_TURNS), (
+            "each answer was asked for once"
+        )
     assert ask(served_home, "select count(*) n from runs where status = 'finished'") == [{"n": 2}]
 
 

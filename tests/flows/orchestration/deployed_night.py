@@ -63,7 +63,11 @@ class DeployedNight:
         """What the button Pause sends: the run is to be resumed within 300 s."""
         until = (datetime.now(UTC) + timedelta(seconds=300)).isoformat()
         self._set_state(
-            {"type": "PAUSED", "name": "Suspended", "state_details": {"pause_timeout": until, "pause_reschedule": True}}
+            {
+                "type": "PAUSED",
+                "name": "Suspended",
+                "state_details": {"pause_timeout": until, "pause_reschedule": True},
+            }
         )
 
     def resume(self) -> None:
@@ -71,7 +75,12 @@ class DeployedNight:
         assert _post("POST", f"/flow_runs/{self.run_id}/resume")["status"] == "ACCEPT"
 
     def _set_state(self, state: Mapping[str, Any]) -> None:
-        assert _post("POST", f"/flow_runs/{self.run_id}/set_state", {"state": state, "force": True})["status"] == "ACCEPT"
+        assert (
+            _post("POST", f"/flow_runs/{self.run_id}/set_state", {"state": state, "force": True})[
+                "status"
+            ]
+            == "ACCEPT"
+        )
 
     def retry(self) -> None:
         """As a person types it."""
@@ -88,7 +97,11 @@ class DeployedNight:
 
     def inner_flows(self) -> list[Mapping[str, Any]]:
         """The flows that it called, of all attempts."""
-        return _post("POST", "/flow_runs/filter", {"flow_runs": {"parent_flow_run_id": {"any_": [self.run_id]}}})
+        return _post(
+            "POST",
+            "/flow_runs/filter",
+            {"flow_runs": {"parent_flow_run_id": {"any_": [self.run_id]}}},
+        )
 
     def shown(self) -> dict[str, str]:
         """Name and state's name of each flow that it called."""
@@ -118,11 +131,15 @@ def deploy_unscheduled(folder: Path) -> None:
     document = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))
     for deployment in document["deployments"]:
         deployment["schedules"] = []
-    (folder / "prefect.yaml").write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+    (folder / "prefect.yaml").write_text(
+        yaml.safe_dump(document, sort_keys=False), encoding="utf-8"
+    )
     deploy_all(folder)
 
 
-def trigger(deployment: str, folder: Path, home: Path, server: ModelServer, **more: object) -> DeployedNight:
+def trigger(
+    deployment: str, folder: Path, home: Path, server: ModelServer, **more: object
+) -> DeployedNight:
     """A run of that deployment, as the UI's Custom run makes it. Its configuration: the sample, asked of that server.
 
     Args:
@@ -140,7 +157,9 @@ def trigger(deployment: str, folder: Path, home: Path, server: ModelServer, **mo
     config.write_text(yaml.safe_dump(night), encoding="utf-8")
     parameters = {"config": str(config), "home": str(home)}
     with _client() as client:
-        run = client.create_flow_run_from_deployment(client.read_deployment_by_name(deployment).id, parameters=parameters)
+        run = client.create_flow_run_from_deployment(
+            client.read_deployment_by_name(deployment).id, parameters=parameters
+        )
     return DeployedNight(str(run.id), folder)
 
 
@@ -159,12 +178,18 @@ def wait_until(condition: Callable[[], bool], folder: Path, what: str) -> None:
     deadline = time.monotonic() + LIMIT_S
     while not condition():
         said = folder / "worker.log"
-        assert time.monotonic() < deadline, f"{what} did not come in {LIMIT_S} s: {said.read_text(errors='replace')[-3000:]}"
+        assert time.monotonic() < deadline, (
+            f"{what} did not come in {LIMIT_S} s: {said.read_text(errors='replace')[-3000:]}"
+        )
         time.sleep(0.1)
 
 
 def drivers(folder: Path) -> list[psutil.Process]:
     """The processes of flow runs, with all that descends from them, below a worker that was started in `folder`."""
     started = command_lines(psutil.Process())
-    workers = [process for process, line in started.items() if "worker start" in " ".join(line) and process.cwd() == str(folder)]
+    workers = [
+        process
+        for process, line in started.items()
+        if "worker start" in " ".join(line) and process.cwd() == str(folder)
+    ]
     return [process for worker in workers for process in worker.children(recursive=True)]

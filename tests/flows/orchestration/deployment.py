@@ -54,7 +54,9 @@ def environment() -> dict[str, str]:
     return os.environ | quiet | {"PYTHONPATH": path, "PREFECT_WORKER_QUERY_SECONDS": "1"}
 
 
-def with_schedule(source: Path, deployment: str, schedule: Mapping[str, object], parameters: Mapping[str, object]) -> str:
+def with_schedule(
+    source: Path, deployment: str, schedule: Mapping[str, object], parameters: Mapping[str, object]
+) -> str:
     """The text of a prefect.yaml in which that deployment has another schedule, and parameters besides its own."""
     document = yaml.safe_load(source.read_text(encoding="utf-8"))
     (entry,) = [entry for entry in document["deployments"] if entry["name"] == deployment]
@@ -78,7 +80,17 @@ def worker(pool: str, folder: Path) -> Iterator[Path]:
     log = folder / "worker.log"
     with open(log, "wb") as sink:
         process = subprocess.Popen(
-            [sys.executable, "-m", "prefect", "worker", "start", "--pool", pool, "--install-policy", "never"],
+            [
+                sys.executable,
+                "-m",
+                "prefect",
+                "worker",
+                "start",
+                "--pool",
+                pool,
+                "--install-policy",
+                "never",
+            ],
             cwd=folder,
             env=environment(),
             stdin=subprocess.DEVNULL,
@@ -89,7 +101,10 @@ def worker(pool: str, folder: Path) -> Iterator[Path]:
     try:
         yield log
     finally:
-        started = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+        started = [
+            psutil.Process(process.pid),
+            *psutil.Process(process.pid).children(recursive=True),
+        ]
         for member in living(started):
             with suppress(psutil.NoSuchProcess):  # it ended meanwhile
                 member.kill()
@@ -106,7 +121,9 @@ def wait_for_scheduled_run(name: str, log: Path, limit_s: float) -> ScheduledRun
         time.sleep(0.5)
     states = [run.state for run in scheduled_runs(name)]
     said = log.read_text(encoding="utf-8", errors="replace")[-2000:]
-    raise AssertionError(f"no scheduled run of {name} ended in {limit_s:.0f} s; states: {states}; the worker wrote: {said}")
+    raise AssertionError(
+        f"no scheduled run of {name} ended in {limit_s:.0f} s; states: {states}; the worker wrote: {said}"
+    )
 
 
 def scheduled_runs(name: str) -> list[ScheduledRun]:
@@ -116,10 +133,19 @@ def scheduled_runs(name: str) -> list[ScheduledRun]:
     with get_client(sync_client=True) as client:
         assert isinstance(client, SyncPrefectClient)
         deployment = client.read_deployment_by_name(name)
-        question = {"deployments": {"id": {"any_": [str(deployment.id)]}}, "sort": "EXPECTED_START_TIME_ASC"}
+        question = {
+            "deployments": {"id": {"any_": [str(deployment.id)]}},
+            "sort": "EXPECTED_START_TIME_ASC",
+        }
         answer = client.request("POST", "/flow_runs/filter", json=question).json()
     return [
-        ScheduledRun(run["id"], run["name"], run["state_type"], run["state"].get("message") or "", run["parameters"])
+        ScheduledRun(
+            run["id"],
+            run["name"],
+            run["state_type"],
+            run["state"].get("message") or "",
+            run["parameters"],
+        )
         for run in answer
         if run["auto_scheduled"]
     ]

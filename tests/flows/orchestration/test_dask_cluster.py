@@ -58,10 +58,14 @@ def worker_state() -> dict[str, Any]:
     }
 
 
-def test_workers_are_private_warm_and_on_loopback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_are_private_warm_and_on_loopback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "needed")
     monkeypatch.setenv("OTHER_API_KEY", "not needed")
-    with dask_cluster(n_workers=2, threads_per_worker=4, scratch=tmp_path, secret_names=("OPENAI_API_KEY",)) as client:
+    with dask_cluster(
+        n_workers=2, threads_per_worker=4, scratch=tmp_path, secret_names=("OPENAI_API_KEY",)
+    ) as client:
         warm(client, ("colorsys",))
         states = list(client.run(worker_state).values())
         assert len(states) == 2
@@ -72,14 +76,20 @@ def test_workers_are_private_warm_and_on_loopback(tmp_path: Path, monkeypatch: p
             assert "colorsys" in state["modules"]
         assert client.gather(client.map(abs, range(-100, 0))) == list(range(100, 0, -1))
         me = psutil.Process()
-        sockets = [s for process in (me, *me.children(recursive=True)) for s in process.net_connections("inet")]
+        sockets = [
+            s
+            for process in (me, *me.children(recursive=True))
+            for s in process.net_connections("inet")
+        ]
         assert {s.laddr.ip for s in sockets if s.status == psutil.CONN_LISTEN} <= {"127.0.0.1"}
         with pytest.raises(ServerUnavailable, match="no_such_module"):
             warm(client, ("no_such_module",))
 
 
 @pytest.mark.slow
-def test_a_worker_that_dies_is_replaced_by_one_as_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_dies_is_replaced_by_one_as_private(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OTHER_API_KEY", "not needed")
     with dask_cluster(n_workers=1, threads_per_worker=1, scratch=tmp_path) as client:
         (first,) = client.run(os.getpid).values()
@@ -112,7 +122,9 @@ def test_shards_that_were_dealt_to_a_worker_run_although_all_died_at_once(tmp_pa
         pytest.param(signal.SIGINT, 130, marks=pytest.mark.long),
     ],
 )
-def test_nothing_is_left_of_a_driver_that_was_ended_in_the_middle(home: Path, order: signal.Signals, status: int) -> None:
+def test_nothing_is_left_of_a_driver_that_was_ended_in_the_middle(
+    home: Path, order: signal.Signals, status: int
+) -> None:
     with driver(BUSY, home) as busy:
         server = psutil.Process(busy.hear())
         processes = [server, *family(busy.process)]
@@ -188,12 +200,19 @@ def named_cluster(folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.usefixtures("patient")
-def test_a_named_cluster_is_used_and_left_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_cluster_is_used_and_left_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with named_cluster(tmp_path) as address:
         monkeypatch.setenv("PARLEY_DASK_ADDRESS", address)
         for _ in range(2):
-            with dask_cluster(n_workers=7, threads_per_worker=1, scratch=tmp_path / "unused") as client:
-                assert client.submit(os.getpid).result(timeout=120) not in {os.getpid(), *psutil.Process().children()}
+            with dask_cluster(
+                n_workers=7, threads_per_worker=1, scratch=tmp_path / "unused"
+            ) as client:
+                assert client.submit(os.getpid).result(timeout=120) not in {
+                    os.getpid(),
+                    *psutil.Process().children(),
+                }
                 assert client.scheduler.address == address
                 if sys.version_info < (3, 12):
                     assert client.run(profilers) == {worker: [] for worker in client.nthreads()}
@@ -212,29 +231,51 @@ def test_a_named_cluster_whose_workers_would_import_somebody_elses_file_is_refus
                 pass
 
 
-def test_a_dead_address_is_named_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_address_is_named_with_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("flows.orchestration.dask_cluster.CONNECT_LIMIT_S", 1)
     with socket.socket() as nobody_listens:
         nobody_listens.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("PARLEY_DASK_ADDRESS", f"tcp://127.0.0.1:{nobody_listens.getsockname()[1]}")
+        monkeypatch.setenv(
+            "PARLEY_DASK_ADDRESS", f"tcp://127.0.0.1:{nobody_listens.getsockname()[1]}"
+        )
         begun = time.monotonic()
-        with pytest.raises(ServerUnavailable, match=r"PARLEY_DASK_ADDRESS=.*unset PARLEY_DASK_ADDRESS"):
+        with pytest.raises(
+            ServerUnavailable, match=r"PARLEY_DASK_ADDRESS=.*unset PARLEY_DASK_ADDRESS"
+        ):
             with dask_cluster(n_workers=1, threads_per_worker=1, scratch=tmp_path):
                 pass
         assert time.monotonic() - begun < 20
 
 
 @pytest.mark.parametrize(
-    "address", ["garbage", "nonsense://x:1", "tcp://", "tcp://x", "host:port", "tcp://a b:1", "http://x:8787/status"]
+    "address",
+    [
+        "garbage",
+        "nonsense://x:1",
+        "tcp://",
+        "tcp://x",
+        "host:port",
+        "tcp://a b:1",
+        "http://x:8787/status",
+    ],
 )
-def test_what_is_no_address_is_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+def test_what_is_no_address_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
     monkeypatch.setenv("PARLEY_DASK_ADDRESS", address)
-    with pytest.raises(ConfigError, match=r"PARLEY_DASK_ADDRESS=.* is not the address .* give tcp://HOST:PORT"):
+    with pytest.raises(
+        ConfigError, match=r"PARLEY_DASK_ADDRESS=.* is not the address .* give tcp://HOST:PORT"
+    ):
         with dask_cluster(n_workers=1, threads_per_worker=1, scratch=tmp_path):
             pass
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:8786", "tls://scheduler.night.svc:8786", "scheduler:8786", "tcp://[::1]:1"])
+@pytest.mark.parametrize(
+    "address",
+    ["tcp://127.0.0.1:8786", "tls://scheduler.night.svc:8786", "scheduler:8786", "tcp://[::1]:1"],
+)
 def test_an_address_is_one(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setenv("PARLEY_DASK_ADDRESS", address)
     assert named_address() == address

@@ -53,13 +53,23 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
     folder = tmp_path_factory.mktemp("deployment")
     with prefect_server(folder / "home"):
         deploy_unscheduled(folder)
-        prefect("automation", "create", "--from-file", str(ROOT / "flows/orchestration/automations.yaml"), cwd=folder)
+        prefect(
+            "automation",
+            "create",
+            "--from-file",
+            str(ROOT / "flows/orchestration/automations.yaml"),
+            cwd=folder,
+        )
         yield Deployment(folder)
 
 
 def conversing(night: DeployedNight) -> list[str]:
     """The type of the state of each stage in which a run's dialogues are played."""
-    return [run["state_type"] for run in [*night.inner_flows(), *night.tasks()] if run["name"].startswith("converse")]
+    return [
+        run["state_type"]
+        for run in [*night.inner_flows(), *night.tasks()]
+        if run["name"].startswith("converse")
+    ]
 
 
 def assert_whole(home: Path, server: ModelServer) -> None:
@@ -68,12 +78,18 @@ def assert_whole(home: Path, server: ModelServer) -> None:
     assert N_TURNS <= sum(server.prompts.values()) <= N_TURNS + IN_FLIGHT
 
 
-def test_a_cancelled_night_ends_with_all_that_it_began_and_the_next_goes_on(deployment: Deployment, home: Path) -> None:
+def test_a_cancelled_night_ends_with_all_that_it_began_and_the_next_goes_on(
+    deployment: Deployment, home: Path
+) -> None:
     with model_server() as server, worker(POOL, deployment.folder):
         with held(server, BEFORE):
             night = deployment.trigger("nightly", home, server)
             deployment.wait_for_answers(server)
-            wait_until(lambda: len(conversing(night)) == len(SETTINGS), deployment.folder, "the second run's dialogues")
+            wait_until(
+                lambda: len(conversing(night)) == len(SETTINGS),
+                deployment.folder,
+                "the second run's dialogues",
+            )
             following = deployment.trigger("backfill", home, server)
             processes = drivers(deployment.folder)
             asked = time.monotonic()
@@ -89,11 +105,17 @@ def test_a_cancelled_night_ends_with_all_that_it_began_and_the_next_goes_on(depl
         assert_whole(home, server)
 
 
-def test_a_paused_night_asks_no_more_and_goes_on_where_it_stood_when_resumed(deployment: Deployment, home: Path) -> None:
+def test_a_paused_night_asks_no_more_and_goes_on_where_it_stood_when_resumed(
+    deployment: Deployment, home: Path
+) -> None:
     with model_server(latency_s=ANSWER_S) as server, worker(POOL, deployment.folder):
         night = deployment.trigger("nightly", home, server)
         deployment.wait_for_answers(server)
-        wait_until(lambda: len(conversing(night)) == len(SETTINGS), deployment.folder, "the second run's dialogues")
+        wait_until(
+            lambda: len(conversing(night)) == len(SETTINGS),
+            deployment.folder,
+            "the second run's dialogues",
+        )
         processes = drivers(deployment.folder)
         night.pause()
         assert processes
@@ -113,7 +135,9 @@ def test_a_paused_night_asks_no_more_and_goes_on_where_it_stood_when_resumed(dep
         assert_whole(home, server)
 
 
-def test_a_night_killed_with_its_worker_is_finished_by_another_after_retry(deployment: Deployment, home: Path) -> None:
+def test_a_night_killed_with_its_worker_is_finished_by_another_after_retry(
+    deployment: Deployment, home: Path
+) -> None:
     with model_server() as server:
         with held(server, BEFORE), worker(POOL, deployment.folder):
             night = deployment.trigger("nightly", home, server)

@@ -7,7 +7,13 @@ import yaml
 
 from flows.orchestration.server import prefect_server
 from tests.flows.drivers import ROOT
-from tests.flows.orchestration.deployment import EVERY_MINUTE, deploy_all, wait_for_scheduled_run, with_schedule, worker
+from tests.flows.orchestration.deployment import (
+    EVERY_MINUTE,
+    deploy_all,
+    wait_for_scheduled_run,
+    with_schedule,
+    worker,
+)
 from tests.flows.parley_command import ask
 
 NIGHT = {
@@ -22,7 +28,9 @@ NIGHT = {
 def test_the_nightly_schedule_starts_a_night_that_completes(tmp_path: Path, home: Path) -> None:
     config = tmp_path / "tonight.yaml"
     config.write_text(yaml.safe_dump(NIGHT), encoding="utf-8")
-    text = with_schedule(ROOT / "prefect.yaml", "nightly", EVERY_MINUTE, {"config": str(config), "home": str(home)})
+    text = with_schedule(
+        ROOT / "prefect.yaml", "nightly", EVERY_MINUTE, {"config": str(config), "home": str(home)}
+    )
     (tmp_path / "prefect.yaml").write_text(text, encoding="utf-8")
     pool = yaml.safe_load(text)["deployments"][0]["work_pool"]["name"]
     with prefect_server(home):
@@ -33,7 +41,9 @@ def test_the_nightly_schedule_starts_a_night_that_completes(tmp_path: Path, home
             run = wait_for_scheduled_run("nightly/nightly", log, limit_s=400)
         artifacts = _artifacts()
     assert (run.state, run.message) == ("COMPLETED", "")
-    assert ask(home, "SELECT mean FROM leaderboard WHERE metric = 'instruction_accuracy'") == [{"mean": 1.0}]
+    assert ask(home, "SELECT mean FROM leaderboard WHERE metric = 'instruction_accuracy'") == [
+        {"mean": 1.0}
+    ]
     assert "control:gold" in artifacts["leaderboard"]
     assert "finished" in artifacts["checks"]
     assert {"progress-converse", "progress-execute"} <= artifacts.keys()

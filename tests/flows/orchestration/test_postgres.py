@@ -18,7 +18,9 @@ from tests.flows.parley_command import SAMPLE, parley
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.usefixtures("bubblewrap")]
 LIMIT_S = 300
-_PLACES = os.pathsep.join((os.environ.get("PATH", ""), *map(str, sorted(Path("/usr/lib/postgresql").glob("*/bin")))))
+_PLACES = os.pathsep.join(
+    (os.environ.get("PATH", ""), *map(str, sorted(Path("/usr/lib/postgresql").glob("*/bin"))))
+)
 
 
 def _program(name: str) -> str:
@@ -46,7 +48,9 @@ def _until(is_so: Callable[[], bool], process: "subprocess.Popen[bytes]") -> Non
 def _running(command: list[str], **environ: str) -> "Iterator[subprocess.Popen[bytes]]":
     """A process that ends with the block, or with this process."""
     with_us = ["setpriv", "--pdeathsig", "INT", *command]
-    process = subprocess.Popen(with_us, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env={**os.environ, **environ})
+    process = subprocess.Popen(
+        with_us, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env={**os.environ, **environ}
+    )
     try:
         yield process
     finally:
@@ -75,7 +79,16 @@ def database() -> Iterator[str]:
             cwd=folder,
         )
         assert made.returncode == 0, made.stderr
-        place = ["-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={folder}", "-c", "fsync=off", "-p", port]
+        place = [
+            "-c",
+            "listen_addresses=127.0.0.1",
+            "-c",
+            f"unix_socket_directories={folder}",
+            "-c",
+            "fsync=off",
+            "-p",
+            port,
+        ]
         with _running([*user, postgres, "-D", data, *place]) as process:
             _until(lambda: socket.socket().connect_ex(("127.0.0.1", int(port))) == 0, process)
             yield f"postgresql+asyncpg://parley@127.0.0.1:{port}/postgres"
@@ -94,7 +107,17 @@ def _answers(url: str) -> bool:
 def test_runs_are_kept_in_postgres(database: str, home: Path, tmp_path: Path) -> None:
     psql, port = _program("psql"), str(_free_port())
     api = f"http://127.0.0.1:{port}/api"
-    server = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port]
+    server = [
+        sys.executable,
+        "-m",
+        "prefect",
+        "server",
+        "start",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        port,
+    ]
     settings = {
         "PREFECT_HOME": str(tmp_path / "prefect"),
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": database,
@@ -105,6 +128,12 @@ def test_runs_are_kept_in_postgres(database: str, home: Path, tmp_path: Path) ->
         done = parley(home, *SAMPLE, "--model", "control:gold", environ={"PREFECT_API_URL": api})
         assert done.code == 0, done.err
         address = database.replace("+asyncpg", "")
-        query = "select f.name, r.state_type from flow_run r join flow f on f.id = r.flow_id order by 1"
-        kept = subprocess.run([psql, "-At", address, "-c", query], capture_output=True, text=True, check=True)
-    assert set(kept.stdout.split()) == {f"{name}|COMPLETED" for name in ("nightly", "evaluate_model", "publish_results")}
+        query = (
+            "select f.name, r.state_type from flow_run r join flow f on f.id = r.flow_id order by 1"
+        )
+        kept = subprocess.run(
+            [psql, "-At", address, "-c", query], capture_output=True, text=True, check=True
+        )
+    assert set(kept.stdout.split()) == {
+        f"{name}|COMPLETED" for name in ("nightly", "evaluate_model", "publish_results")
+    }

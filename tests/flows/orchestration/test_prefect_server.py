@@ -92,7 +92,9 @@ def test_the_first_server_of_a_machine_makes_its_database_and_leaves_it_to_the_n
 
 
 @pytest.mark.long
-def test_commands_at_once_share_one_server_which_outlives_the_one_that_started_it(home: Path) -> None:
+def test_commands_at_once_share_one_server_which_outlives_the_one_that_started_it(
+    home: Path,
+) -> None:
     with driver(USER, home) as first, driver(USER, home) as second:
         seen = [first.hear(), second.hear()]
         assert seen[0]["pid"] == seen[1]["pid"]
@@ -140,14 +142,18 @@ def test_the_server_sees_no_keys(home: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert not {"k-1", "k-2"} & set(seen.values())
 
 
-@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "github_token"])
+@pytest.mark.parametrize(
+    "name", ["OPENAI_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "github_token"]
+)
 def test_names_of_keys_are_known(name: str) -> None:
     assert looks_secret(name)
     assert without_secrets({name: "x", "PATH": "y"}) == {"PATH": "y"}
     assert without_secrets({name: "x", "PATH": "y"}, keep=(name,)) == {name: "x", "PATH": "y"}
 
 
-@pytest.mark.parametrize("name", ["PATH", "TOKENIZERS_PARALLELISM", "KEYBOARD", "PREFECT_API_KEY", "HOME"])
+@pytest.mark.parametrize(
+    "name", ["PATH", "TOKENIZERS_PARALLELISM", "KEYBOARD", "PREFECT_API_KEY", "HOME"]
+)
 def test_other_names_stay(name: str) -> None:
     assert without_secrets({name: "x"}) == {name: "x"}
     assert without_secrets({name: "x"}, drop=(name,)) == {}
@@ -158,12 +164,20 @@ def test_writers_wait_for_each_other_and_none_is_refused(home: Path) -> None:
     """SQLite refuses who read first and writes after another one wrote. A refused client pauses for seconds."""
     import httpx
 
-    with prefect_server(home) as server, httpx.Client(base_url=f"{server.api_url}/", timeout=30) as client:
+    with (
+        prefect_server(home) as server,
+        httpx.Client(base_url=f"{server.api_url}/", timeout=30) as client,
+    ):
         flow = client.post("flows/", json={"name": "crowded"}).json()["id"]
         night = client.post("flow_runs/", json={"flow_id": flow}).json()["id"]
 
         def begin(number: int) -> int:
-            made = {"flow_run_id": night, "task_key": "run", "dynamic_key": str(number), "state": {"type": "PENDING"}}
+            made = {
+                "flow_run_id": night,
+                "task_key": "run",
+                "dynamic_key": str(number),
+                "state": {"type": "PENDING"},
+            }
             return client.post("task_runs/", json=made).status_code
 
         with ThreadPoolExecutor(16) as pool:
@@ -233,7 +247,9 @@ def test_a_start_mark_tells_processes_apart() -> None:
         assert not is_alive(other.pid, mark)
 
 
-def test_a_dead_configured_server_is_named_with_a_remedy(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_configured_server_is_named_with_a_remedy(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     with pytest.raises(ServerUnavailable, match=r"127\.0\.0\.1:9/api.*unset PREFECT_API_URL"):
         with prefect_server(home):

@@ -72,7 +72,9 @@ class Week:
 
     def status(self, step: int) -> str:
         """How the newest run of a checkpoint stands in the tables."""
-        (row,) = ask(self.home, f"SELECT status FROM runs WHERE model LIKE 'recorded:tuned/step-{step}%'")
+        (row,) = ask(
+            self.home, f"SELECT status FROM runs WHERE model LIKE 'recorded:tuned/step-{step}%'"
+        )
         return row["status"]
 
 
@@ -81,17 +83,32 @@ def week(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     with post_box() as box, model_server() as server, prefect_server(home):
         monkeypatch.setenv("NIGHT_WEBHOOK", box.url)
         deploy_unscheduled(tmp_path)
-        prefect("automation", "create", "--from-file", str(ROOT / "flows/orchestration/automations.yaml"), cwd=tmp_path)
+        prefect(
+            "automation",
+            "create",
+            "--from-file",
+            str(ROOT / "flows/orchestration/automations.yaml"),
+            cwd=tmp_path,
+        )
         yield Week(tmp_path, home, server, box)
 
 
 def gold(folder: Path) -> Answers:
     """Right answers to all of the sample, as a recording holds them."""
     home = folder / "gold"
-    run = parley(home, "run", "codeif.static", "--dataset-version", "sample", "--model", "control:gold", "--json").json()[
-        "run_id"
-    ]
-    assert parley(home, "export", "recording", "--run", run, "--out", folder / "gold.jsonl").code == 0
+    run = parley(
+        home,
+        "run",
+        "codeif.static",
+        "--dataset-version",
+        "sample",
+        "--model",
+        "control:gold",
+        "--json",
+    ).json()["run_id"]
+    assert (
+        parley(home, "export", "recording", "--run", run, "--out", folder / "gold.jsonl").code == 0
+    )
     return [json.loads(line) for line in (folder / "gold.jsonl").read_text().splitlines()]
 
 
@@ -99,7 +116,12 @@ def wrong(answers: Answers) -> Answers:
     return [answer | {"content": "I would rather not."} for answer in answers]
 
 
-def ended(night: DeployedNight, wanted: str, inner: Mapping[str, str], asked: str = "codeif.static · openai:mock") -> None:
+def ended(
+    night: DeployedNight,
+    wanted: str,
+    inner: Mapping[str, str],
+    asked: str = "codeif.static · openai:mock",
+) -> None:
     """It ended in that state, and the UI names it and its evaluations so that a person knows them.
 
     Args:
@@ -115,7 +137,10 @@ def ended(night: DeployedNight, wanted: str, inner: Mapping[str, str], asked: st
 
 def states(**steps: str) -> dict[str, str]:
     """Of the model that stays, and of these checkpoints."""
-    return {"openai:mock": "Completed", **{f"recorded:tuned/{step.replace('_', '-')}": state for step, state in steps.items()}}
+    return {
+        "openai:mock": "Completed",
+        **{f"recorded:tuned/{step.replace('_', '-')}": state for step, state in steps.items()},
+    }
 
 
 def test_six_nights(week: Week, tmp_path: Path) -> None:
@@ -128,7 +153,9 @@ def test_six_nights(week: Week, tmp_path: Path) -> None:
         wait_until(lambda: killed.state[0] == "RUNNING", week.folder, "the second attempt")
         ended(killed, "COMPLETED", states(step_1="Completed"))
         assert N_TURNS <= sum(week.server.prompts.values()) <= N_TURNS + IN_FLIGHT
-        assert (week.status(1), week.told()) == ("finished", []), "a machine that died with its worker sends no word"
+        assert (week.status(1), week.told()) == ("finished", []), (
+            "a machine that died with its worker sends no word"
+        )
 
         week.checkpoint(2, right[::-1])
         ended(week.night(), "COMPLETED", states(step_2="Completed"))
@@ -136,13 +163,21 @@ def test_six_nights(week: Week, tmp_path: Path) -> None:
 
         week.checkpoint(3, [*right[1:], *wrong(right[:1])])
         dead = week.night(f"openai:gone@{NOBODY}")
-        ended(dead, "FAILED", states(step_3="Completed") | {"openai:gone": "Failed"}, "2 models on codeif.static")
+        ended(
+            dead,
+            "FAILED",
+            states(step_3="Completed") | {"openai:gone": "Failed"},
+            "2 models on codeif.static",
+        )
         assert (week.status(3), week.told()) == ("finished", [("failure", "Parley: 1 run failed")])
         assert "openai:gone" in week.box.came.pop()["text"]
 
         week.checkpoint(4, [answer for answer in right if answer["problem_id"] != first_problem])
         ended(week.night(), "COMPLETED", states(step_4="Withheld"))
-        assert (week.status(4), week.told()) == ("withheld", [("withheld", "Parley: 1 run withheld")])
+        assert (week.status(4), week.told()) == (
+            "withheld",
+            [("withheld", "Parley: 1 run withheld")],
+        )
         week.box.came.clear()
         _released(week, 4)
 
@@ -153,7 +188,9 @@ def test_six_nights(week: Week, tmp_path: Path) -> None:
         assert "recorded:tuned/step-5" in week.box.came[0]["text"]
 
         ended(week.night(), "COMPLETED", states())
-        assert [event for event, _ in week.told()] == ["regression"], "a night in which nothing new happens sends no word"
+        assert [event for event, _ in week.told()] == ["regression"], (
+            "a night in which nothing new happens sends no word"
+        )
     _tables_tell_the_week(week)
 
 
@@ -168,8 +205,13 @@ def _killed_with_its_worker(week: Week) -> DeployedNight:
 
 
 def _released(week: Week, step: int) -> None:
-    (run,) = ask(week.home, f"SELECT run_id FROM runs WHERE model LIKE 'recorded:tuned/step-{step}%'")
-    assert parley(week.home, "release", run["run_id"], "--because", "the recording lost one task").code == 0
+    (run,) = ask(
+        week.home, f"SELECT run_id FROM runs WHERE model LIKE 'recorded:tuned/step-{step}%'"
+    )
+    assert (
+        parley(week.home, "release", run["run_id"], "--because", "the recording lost one task").code
+        == 0
+    )
     assert week.status(step) == "finished"
 
 
@@ -177,8 +219,12 @@ def _tables_tell_the_week(week: Week) -> None:
     def rows(sql: str) -> list[Sequence[Any]]:
         return [tuple(row.values()) for row in ask(week.home, sql)]
 
-    assert rows("SELECT step, family FROM checkpoints ORDER BY step") == [(step, "tuned") for step in range(1, 6)]
-    assert rows("SELECT model, because FROM releases") == [("recorded:tuned/step-4", "the recording lost one task")]
+    assert rows("SELECT step, family FROM checkpoints ORDER BY step") == [
+        (step, "tuned") for step in range(1, 6)
+    ]
+    assert rows("SELECT model, because FROM releases") == [
+        ("recorded:tuned/step-4", "the recording lost one task")
+    ]
     accuracy = "metric = 'instruction_accuracy' AND model LIKE 'recorded:%'"
     means = rows(f"SELECT model, mean FROM leaderboard WHERE {accuracy} ORDER BY model")
     assert [model for model, _ in means] == [f"recorded:tuned/step-{step}" for step in range(1, 6)]
@@ -186,9 +232,13 @@ def _tables_tell_the_week(week: Week) -> None:
     assert values[:2] == [1, 1]
     assert 0.9 < values[2] < 1
     assert values[3:] == [1, 0]
-    assert rows(f"SELECT position, mean FROM history WHERE {accuracy} ORDER BY position") == list(enumerate(values, start=1))
-    assert rows(f"SELECT model, other_model FROM comparisons WHERE {accuracy} AND event = 'regression'") == [
-        ("recorded:tuned/step-5", "recorded:tuned/step-4")
-    ]
+    assert rows(f"SELECT position, mean FROM history WHERE {accuracy} ORDER BY position") == list(
+        enumerate(values, start=1)
+    )
+    assert rows(
+        f"SELECT model, other_model FROM comparisons WHERE {accuracy} AND event = 'regression'"
+    ) == [("recorded:tuned/step-5", "recorded:tuned/step-4")]
     assert rows("SELECT count(*) FROM nights") == [(6,)]
-    assert sum(week.server.prompts.values()) <= N_TURNS + IN_FLIGHT, "the model that stays is asked once in the week"
+    assert sum(week.server.prompts.values()) <= N_TURNS + IN_FLIGHT, (
+        "the model that stays is asked once in the week"
+    )

@@ -32,7 +32,11 @@ def test_each_measure_has_its_own_n() -> None:
 
 
 def test_an_n_that_may_be_of_another_measure_is_not_shown() -> None:
-    assert counts_of(["n", "n_a"], ["a", "b", "c"]) == {"a": ("n_a", None), "b": (None, None), "c": (None, None)}
+    assert counts_of(["n", "n_a"], ["a", "b", "c"]) == {
+        "a": ("n_a", None),
+        "b": (None, None),
+        "c": (None, None),
+    }
     assert counts_of(["n", "n_unscored"], ["a", "b"]) == dict.fromkeys("ab", ("n", "n_unscored"))
     assert counts_of([], ["a"]) == {"a": (None, None)}
 
@@ -50,19 +54,33 @@ def test_every_measure_of_the_bundled_marts_has_an_n_of_its_own() -> None:
     drawn: dict[str, CurveTable] = {}
     for mart in sorted(ROOT.glob("tasks/benchmarks/*/marts/*.sql")):
         lines = (line.strip(" ,") for line in mart.read_text(encoding="utf-8").splitlines())
-        found = curve_table(mart.stem, {**RUN, **{line.split(" as ")[-1].split(".")[-1]: "" for line in lines}})
+        found = curve_table(
+            mart.stem, {**RUN, **{line.split(" as ")[-1].split(".")[-1]: "" for line in lines}}
+        )
         if found is not None:
             drawn[mart.stem] = found
     assert drawn.keys() >= {"codeif_turns", "convcode_settings", "talk2code_levels"}
     for name, found in drawn.items():
-        assert all(n is not None and unscored is not None for n, unscored in found.counts.values()), (name, found.counts)
+        assert all(
+            n is not None and unscored is not None for n, unscored in found.counts.values()
+        ), (name, found.counts)
 
 
-TABLE = CurveTable("t", "turn", ("axis",), ("x", "whole"), {"x": ("n", "n_unscored"), "whole": ("n_whole", None)})
+TABLE = CurveTable(
+    "t", "turn", ("axis",), ("x", "whole"), {"x": ("n", "n_unscored"), "whole": ("n_whole", None)}
+)
 
 
-def row(turn: int, x: float | None, axis: str = "turn", run: str = "r1", **more: Any) -> dict[str, Any]:
-    shared = {"run_id": run, "model": "m", "label": f"m {run}", "setting": "s", "dataset_version": "v"}
+def row(
+    turn: int, x: float | None, axis: str = "turn", run: str = "r1", **more: Any
+) -> dict[str, Any]:
+    shared = {
+        "run_id": run,
+        "model": "m",
+        "label": f"m {run}",
+        "setting": "s",
+        "dataset_version": "v",
+    }
     whole = {"whole": 0.5, "whole_low": 0.4, "whole_high": 0.6, "n_whole": 9}
     return {
         **shared,
@@ -79,7 +97,13 @@ def row(turn: int, x: float | None, axis: str = "turn", run: str = "r1", **more:
 
 
 def test_a_curve_is_headed_by_its_axis_and_a_figure_of_the_run_is_none() -> None:
-    rows = [row(1, 0.1), row(2, 0.2), row(1, 0.3, "strategy_slot"), row(2, 0.3, "strategy_slot"), row(1, 1.0, "lonely")]
+    rows = [
+        row(1, 0.1),
+        row(2, 0.2),
+        row(1, 0.3, "strategy_slot"),
+        row(2, 0.3, "strategy_slot"),
+        row(1, 1.0, "lonely"),
+    ]
     drawn = list(charts(rows, TABLE, {}))
     assert [(one["measure"], one["axis"], one["title"]) for one in drawn] == [
         ("x", "strategy_slot", "s · v"),
@@ -96,7 +120,12 @@ def test_a_flat_curve_stays_beside_one_that_moves() -> None:
 
 
 def test_the_numbers_say_what_is_unscored() -> None:
-    page = render("curves", up="../", table="t", charts=list(charts([row(1, 0.1), row(2, None), row(3, 0.3)], TABLE, {})))
+    page = render(
+        "curves",
+        up="../",
+        table="t",
+        charts=list(charts([row(1, 0.1), row(2, None), row(3, 0.3)], TABLE, {})),
+    )
     assert "<th>n</th><th>unscored</th>" in page
     assert "<td>0.300</td><td></td><td>3</td><td>3</td>" in page
     assert "x by turn (answers of the model)" in page
@@ -105,7 +134,11 @@ def test_the_numbers_say_what_is_unscored() -> None:
 def test_models_have_colours_in_the_order_of_their_names_and_controls_are_grey() -> None:
     names = [f"openai:m{at:02}" for at in range(14)]
     found = model_colours([*reversed(names), "control:gold", "control:empty", names[3]])
-    assert [found[name] for name in names] == [*(f"c{at}" for at in range(12)), "c0 further", "c1 further"]
+    assert [found[name] for name in names] == [
+        *(f"c{at}" for at in range(12)),
+        "c0 further",
+        "c1 further",
+    ]
     assert (found["control:gold"], found["control:empty"]) == ("control", "control further")
     assert model_colours(names[:2]) == {names[0]: "c0", names[1]: "c1"}
 
@@ -117,17 +150,28 @@ def test_a_model_keeps_its_colour_where_another_has_no_value() -> None:
     [with_a], [without_a] = (list(charts(rows, TABLE, colours)) for rows in (both, alone))
     assert [one["colour"] for one in with_a["series"]] == ["c0", "c1"]
     assert [one["colour"] for one in without_a["series"]] == ["c1"]
-    [twice] = charts([row(turn, 0.1 * turn, run=name) for turn in (1, 2) for name in "pq"], TABLE, {"m": "c0"})
-    assert [(one["colour"], one["is_further"]) for one in twice["series"]] == [("c0", False), ("c0", True)]
+    [twice] = charts(
+        [row(turn, 0.1 * turn, run=name) for turn in (1, 2) for name in "pq"], TABLE, {"m": "c0"}
+    )
+    assert [(one["colour"], one["is_further"]) for one in twice["series"]] == [
+        ("c0", False),
+        ("c0", True),
+    ]
 
 
 def test_positions_have_the_names_of_their_strategies() -> None:
     assert place_names("codeif.static", "strategy_slot", "L1")[8] == "Functionality Extension"
     assert place_names("codeif.static", "strategy_slot", "L2")[8] == "Context Usage Verification"
     assert place_names("nobody.knows", "strategy_slot", "L1") == {}
-    rows = [row(turn, 0.1 * turn, "strategy_slot", setting="codeif.static", level="L1") for turn in (2, 3)]
+    rows = [
+        row(turn, 0.1 * turn, "strategy_slot", setting="codeif.static", level="L1")
+        for turn in (2, 3)
+    ]
     [drawn] = charts(rows, TABLE, {})
-    assert [" ".join(one["lines"]) for one in drawn["places"]] == ["Input-Output Conditions", "Exception Handling"]
+    assert [" ".join(one["lines"]) for one in drawn["places"]] == [
+        "Input-Output Conditions",
+        "Exception Handling",
+    ]
     assert (drawn["axis_title"], drawn["is_line"]) == ("instruction strategy", False)
     assert drawn["height"] > drawn["bottom"] + 48
 
@@ -137,9 +181,13 @@ def test_each_measure_of_the_bundled_marts_is_a_known_metric() -> None:
         benchmark = BENCHMARKS.load(name)
         for mart in benchmark.results.marts:
             lines = (line.strip(" ,") for line in mart.read_text(encoding="utf-8").splitlines())
-            found = curve_table(mart.name, {**RUN, **{line.split(" as ")[-1].split(".")[-1]: "" for line in lines}})
+            found = curve_table(
+                mart.name, {**RUN, **{line.split(" as ")[-1].split(".")[-1]: "" for line in lines}}
+            )
             for measure in found.measures if found else ():
-                assert METRICS.load(metric_of(f"{name}.any", measure)).name in benchmark.all_metrics, (mart.name, measure)
+                assert (
+                    METRICS.load(metric_of(f"{name}.any", measure)).name in benchmark.all_metrics
+                ), (mart.name, measure)
 
 
 def test_a_history_of_several_models_draws_each_in_its_colour() -> None:
@@ -152,7 +200,10 @@ def test_a_history_of_several_models_draws_each_in_its_colour() -> None:
         "ci_high": None,
         "event": None,
     }
-    points = [shared | {"model": m, "position": at, "mean": 0.1 * at, "n": 3, "n_unscored": 0} for at, m in enumerate("ab")]
+    points = [
+        shared | {"model": m, "position": at, "mean": 0.1 * at, "n": 3, "n_unscored": 0}
+        for at, m in enumerate("ab")
+    ]
     drawn = history_chart(points, {"a": "c0", "b": "c1"})
     assert drawn is not None
     [series] = drawn["series"]

@@ -46,22 +46,30 @@ class HostileRun(Run):
         steps = [one.model_copy(update={"content": f"{HOSTILE}\n{one.turn}"}) for one in made.steps]
         return made.model_copy(update={"steps": tuple(steps), "error": HOSTILE})
 
-    def verdicts(self, values: Mapping[tuple[str, int, int], Mapping[str, Value]]) -> list[TestVerdict]:
+    def verdicts(
+        self, values: Mapping[tuple[str, int, int], Mapping[str, Value]]
+    ) -> list[TestVerdict]:
         made = super().verdicts(values)
-        return [one.model_copy(update={"detail": HOSTILE, "instruction_id": "<b>x"}) for one in made]
+        return [
+            one.model_copy(update={"detail": HOSTILE, "instruction_id": "<b>x"}) for one in made
+        ]
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lake = SmallLake(tmp_path_factory.mktemp("site") / "home").write_all()
     name = "<img src=x onerror=alert(1)>"
-    hostile = HostileRun(lake.home, ModelIdentity(provider="recorded", name=name, weights_digest="c" * 32), samples=1)
+    hostile = HostileRun(
+        lake.home, ModelIdentity(provider="recorded", name=name, weights_digest="c" * 32), samples=1
+    )
     lake.write_model(hostile.subject, None, None)
     lake.write_simple(hostile)
     hostile.write_record(night_id="night-that-was-killed")
     publish_to_warehouse(Home.at(lake.home))
     out = lake.home.parent / "pages"
-    done = parley(lake.home, "site", "--out", out, "--compare", f"{lake.alpha_2.run_id}:{hostile.run_id}")
+    done = parley(
+        lake.home, "site", "--out", out, "--compare", f"{lake.alpha_2.run_id}:{hostile.run_id}"
+    )
     assert done.code == 0, done.err
     assert "4 runs and 15 dialogues" in done.out
     return out
@@ -91,7 +99,15 @@ def pages(site: Path) -> Iterator[tuple[Path, Page]]:
 def test_no_text_becomes_markup_on_any_page(site: Path) -> None:
     seen = 0
     for path, page in pages(site):
-        assert {tag for tag, _ in page.tags} & {"img", "b", "iframe", "object", "embed", "form", "base"} == set(), path
+        assert {tag for tag, _ in page.tags} & {
+            "img",
+            "b",
+            "iframe",
+            "object",
+            "embed",
+            "form",
+            "base",
+        } == set(), path
         assert [attrs for tag, attrs in page.tags if tag == "script"] == [
             {"src": f"{'../' * (len(path.relative_to(site).parts) - 1)}site.js", "defer": None}
         ]
@@ -106,14 +122,22 @@ def test_no_text_becomes_markup_on_any_page(site: Path) -> None:
 
 def test_each_page_forbids_all_scripts_but_ours(site: Path) -> None:
     for path, page in pages(site):
-        policy = [attrs.get("content") for tag, attrs in page.tags if attrs.get("http-equiv") == "Content-Security-Policy"]
+        policy = [
+            attrs.get("content")
+            for tag, attrs in page.tags
+            if attrs.get("http-equiv") == "Content-Security-Policy"
+        ]
         assert len(policy) == 1, path
         assert "default-src 'none'; script-src 'self'" in str(policy[0])
 
 
 def test_each_link_leads_to_a_page_or_place_of_the_site(site: Path) -> None:
     for path, page in pages(site):
-        links = [str(attrs["href"]) for tag, attrs in page.tags if tag in ("a", "link") and "href" in attrs]
+        links = [
+            str(attrs["href"])
+            for tag, attrs in page.tags
+            if tag in ("a", "link") and "href" in attrs
+        ]
         assert links
         ids = {attrs["id"] for _, attrs in page.tags if "id" in attrs}
         for link in links:
@@ -127,7 +151,9 @@ def test_a_dialogue_shows_its_tests_the_difference_and_the_next_failure(site: Pa
     failing = [text for text in texts if '<span class="outcome failed">' in text]
     assert failing
     assert any('<span class="add">+answer 2 of attempt 1</span>' in text for text in failing)
-    assert any(re.search(r'<a href="\w+\.html" accesskey="m">failure ›</a>', text) for text in texts)
+    assert any(
+        re.search(r'<a href="\w+\.html" accesskey="m">failure ›</a>', text) for text in texts
+    )
     assert any("execution feedback" in text for text in texts)
 
 
@@ -145,7 +171,9 @@ def test_a_curve_has_the_n_of_its_own_measure(site: Path) -> None:
     assert "<figcaption>instruction accuracy (IA) by instruction strategy" in text
     [all_ia, all_ca] = (
         re.findall(
-            r"<figure><figcaption>" + name + r" by turn \(instruction given\)<br><small>codeif.static · v9 · L1<.*?</figure>",
+            r"<figure><figcaption>"
+            + name
+            + r" by turn \(instruction given\)<br><small>codeif.static · v9 · L1<.*?</figure>",
             text,
             re.DOTALL,
         )
@@ -156,7 +184,9 @@ def test_a_curve_has_the_n_of_its_own_measure(site: Path) -> None:
     assert re.findall(alpha, all_ca[0]) == [("2", "0"), ("3", "1")]
 
 
-def test_the_dollars_of_dialogues_are_those_of_the_run_and_a_missing_price_is_none(site: Path) -> None:
+def test_the_dollars_of_dialogues_are_those_of_the_run_and_a_missing_price_is_none(
+    site: Path,
+) -> None:
     lake = SmallLake(site.parent / "home")
     with SiteRows(lake.home) as rows:
         of_dialogues = [row["usd"] for row in rows.episodes(lake.alpha_2.run_id)]
@@ -173,7 +203,9 @@ def test_a_site_beside_the_warehouse_is_linked_from_a_night_and_from_the_checks(
     [commands] = _further(home, "20260101T000000")
     assert f"`PARLEY_HOME={home.path} parley site` writes pages of all runs" in commands
     folder = home.docs / "run"
-    context = CheckContext(benchmark="b", model="m", run_id="run", checked_at="now", docs_dir=home.docs)
+    context = CheckContext(
+        benchmark="b", model="m", run_id="run", checked_at="now", docs_dir=home.docs
+    )
     folder.mkdir(parents=True)
     assert "Published results" not in _index(folder, context)
     assert parley(home.path, "site").code == 0
@@ -184,9 +216,13 @@ def test_a_site_beside_the_warehouse_is_linked_from_a_night_and_from_the_checks(
     assert (folder / link).resolve() == home.path / "site" / "index.html"
 
 
-def test_the_address_of_the_site_takes_the_place_of_the_folder_beside_the_warehouse(site: Path) -> None:
+def test_the_address_of_the_site_takes_the_place_of_the_folder_beside_the_warehouse(
+    site: Path,
+) -> None:
     home = Home.at(site.parent / "home")
-    [night] = {row["night_id"] for row in SiteRows(home.path).rows("select night_id from nights limit 1")}
+    [night] = {
+        row["night_id"] for row in SiteRows(home.path).rows("select night_id from nights limit 1")
+    }
     pages, commands = _further(home, night, "https://pages.test/parley/")
     assert "(https://pages.test/parley/index.html)" in pages
     assert f"(https://pages.test/parley/nights/{night}.html)" in pages
@@ -205,17 +241,28 @@ def test_a_store_gets_the_pages_that_changed_and_loses_those_that_are_gone(site:
     fs, root = url_to_fs("memory://bucket/pages")
 
     def shown() -> dict[str, bytes]:
-        return {name.removeprefix(f"{root}/"): fs.cat_file(name) for name in fs.find(root) if not name.endswith(MANIFEST)}
+        return {
+            name.removeprefix(f"{root}/"): fs.cat_file(name)
+            for name in fs.find(root)
+            if not name.endswith(MANIFEST)
+        }
 
     own = home.path / "site"
-    written = {path.relative_to(own).as_posix(): path.read_bytes() for path in own.rglob("*") if path.is_file()}
+    written = {
+        path.relative_to(own).as_posix(): path.read_bytes()
+        for path in own.rglob("*")
+        if path.is_file()
+    }
     assert shown() == written
     assert len(written) > 20
     fs.pipe(f"{root}/index.html", b"changed by somebody")
     fs.pipe(f"{root}/of-another.txt", b"not ours")
     digests = json.loads(fs.cat_file(f"{root}/{MANIFEST}"))
     fs.pipe(f"{root}/runs/gone.html", b"of a run that is not published any more")
-    fs.pipe(f"{root}/{MANIFEST}", json.dumps(digests | {"runs/gone.html": "x", "index.html": "y"}).encode())
+    fs.pipe(
+        f"{root}/{MANIFEST}",
+        json.dumps(digests | {"runs/gone.html": "x", "index.html": "y"}).encode(),
+    )
     counts = write_to_target(home, target)
     assert counts["runs"] == 4
     assert shown() == written | {"of-another.txt": b"not ours"}
@@ -232,7 +279,10 @@ def test_a_folder_is_written_to_as_it_is(site: Path, tmp_path: Path) -> None:
         write_to_target(home, SiteTarget(url=str(tmp_path / "mine")))
 
 
-@pytest.mark.parametrize("given", [{"url": "https://me:secret@pages.test"}, {"url": "u", "target": "s3://k:secret@bucket"}])
+@pytest.mark.parametrize(
+    "given",
+    [{"url": "https://me:secret@pages.test"}, {"url": "u", "target": "s3://k:secret@bucket"}],
+)
 def test_an_address_that_messages_show_holds_no_password(given: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="no user and password"):
         SiteTarget.model_validate(given)
@@ -255,7 +305,9 @@ def test_a_run_says_what_it_was_told(tmp_path: Path) -> None:
     spec = SmallLake(tmp_path).alpha_1.spec
     judge = RubricJudge(rubric="r", version="1", prompt="p", judge=spec.subject)
     agent = AgentIdentity(name="a", version="2", options=(("k", "v"),))
-    changed = spec.model_copy(update={"seed": 7, "episode_options": (("o", "x"),), "agent": agent, "judges": (judge,)})
+    changed = spec.model_copy(
+        update={"seed": 7, "episode_options": (("o", "x"),), "agent": agent, "judges": (judge,)}
+    )
     told = dict(told_of({"spec_json": canonical_json(changed)}))
     assert told["options of dialogues"] == "o=x"
     assert (told["seed"], told["agent"]) == ("7", "a 2 k=v")
@@ -265,7 +317,10 @@ def test_a_run_says_what_it_was_told(tmp_path: Path) -> None:
 
 def test_curves_show_the_newest_of_runs_that_differ_in_the_revision_alone(tmp_path: Path) -> None:
     spec = SmallLake(tmp_path).alpha_1.spec
-    subjects = [spec.subject.model_copy(update={"revision": night, "weights_digest": night}) for night in ("n3", "n2", "n1")]
+    subjects = [
+        spec.subject.model_copy(update={"revision": night, "weights_digest": night})
+        for night in ("n3", "n2", "n1")
+    ]
     specs = [spec.model_copy(update={"subject": subject}) for subject in subjects]
     specs += [specs[2].model_copy(update={"seed": 1})]
     shared = {"model": "openai:alpha", "task_share": None}
@@ -288,7 +343,9 @@ def test_links_lead_to_the_nearest_failures_also_in_many_dialogues() -> None:
     assert process_time() - began < 3
 
 
-def test_dialogues_are_read_in_groups_by_their_steps(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dialogues_are_read_in_groups_by_their_steps(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run_id = SmallLake(site.parent / "home").alpha_2.run_id
     with SiteRows(site.parent / "home") as rows:
         ids = [row["episode_id"] for row in rows.episodes(run_id)]
@@ -302,16 +359,34 @@ def test_dialogues_are_read_in_groups_by_their_steps(site: Path, monkeypatch: py
         assert list(rows.parts_of(run_id, ids)) == whole
 
 
-def test_only_the_latest_night_and_what_is_asked_for_have_dialogues_side_by_side(site: Path, tmp_path: Path) -> None:
+def test_only_the_latest_night_and_what_is_asked_for_have_dialogues_side_by_side(
+    site: Path, tmp_path: Path
+) -> None:
     home = site.parent / "home"
     lake = SmallLake(home)
     old, new = lake.beta.run_id, lake.alpha_1.run_id
     compared = [
-        {"run_id": run, "other_run_id": other, "night_id": night, "against": "predecessor", "metric": "m"}
+        {
+            "run_id": run,
+            "other_run_id": other,
+            "night_id": night,
+            "against": "predecessor",
+            "metric": "m",
+        }
         for run, other, night in ((new, old, "night-2"), (old, lake.alpha_2.run_id, "night-1"))
     ]
     nothing = dict.fromkeys(
-        ("other_mean", "mean", "difference", "ci_low", "ci_high", "q_value", "night_q", "n_problems", "event")
+        (
+            "other_mean",
+            "mean",
+            "difference",
+            "ci_low",
+            "ci_high",
+            "q_value",
+            "night_q",
+            "n_problems",
+            "event",
+        )
     )
     with SiteRows(home) as rows:
         read = rows.rows
@@ -319,7 +394,11 @@ def test_only_the_latest_night_and_what_is_asked_for_have_dialogues_side_by_side
         def with_comparisons(sql: str, **parameters: object) -> list[dict[str, Any]]:
             if "comparisons.night_id" in sql:
                 return [{"night_id": "night-2"}]
-            return [one | nothing for one in compared] if "from comparisons" in sql else read(sql, **parameters)
+            return (
+                [one | nothing for one in compared]
+                if "from comparisons" in sql
+                else read(sql, **parameters)
+            )
 
         rows.rows = with_comparisons  # pyright: ignore[reportAttributeAccessIssue]
         named = {one["name"]: one["n_changed"] for one in write_comparisons(tmp_path, rows, ())}
@@ -348,7 +427,9 @@ def test_a_comparison_has_both_transcripts(site: Path) -> None:
     assert all("answer 1 of attempt" in text and "OWNED" in text for text in both)
 
 
-def test_the_same_site_comes_out_again_and_nothing_else_is_replaced(site: Path, tmp_path: Path) -> None:
+def test_the_same_site_comes_out_again_and_nothing_else_is_replaced(
+    site: Path, tmp_path: Path
+) -> None:
     home = site.parent / "home"
     again = tmp_path / "again"
     for _ in range(2):

@@ -21,7 +21,11 @@ def one_of_each(site: Path) -> dict[str, Path]:
         for path in sorted((site / kind).glob("*.html"))[:1]:
             kinds[kind] = path
     for kind, pattern in (("dialogue", "dialogues/*/*.html"), ("pair", "compared/*/*.html")):
-        kinds[kind] = next(path for path in sorted(site.glob(pattern)) if "OWNED" in path.read_text(encoding="utf-8"))
+        kinds[kind] = next(
+            path
+            for path in sorted(site.glob(pattern))
+            if "OWNED" in path.read_text(encoding="utf-8")
+        )
     return kinds
 
 
@@ -50,6 +54,8 @@ def test_the_script_of_ours_runs_and_none_of_a_model_does(site: Path, tmp_path: 
 
 def test_a_page_that_complains_is_seen(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    page.write_text("<title>x</title><script>document.title = 'OWNED'; nothing()</script>", encoding="utf-8")
+    page.write_text(
+        "<title>x</title><script>document.title = 'OWNED'; nothing()</script>", encoding="utf-8"
+    )
     assert "<title>OWNED" in shown(page.as_uri(), tmp_path / "page.png")
     assert "nothing is not defined" in str(complaints(page.as_uri(), tmp_path / "page.png", 500))

@@ -8,7 +8,14 @@ import pytest
 from schemas.errors import UnknownName, UsageError
 from tasks.storage.home import Home
 from tests.flows.parley_command import parley
-from tests.warehouse.comparison.checkpoints import FAMILY, checkpoint, empty_lake, passing, rule, write
+from tests.warehouse.comparison.checkpoints import (
+    FAMILY,
+    checkpoint,
+    empty_lake,
+    passing,
+    rule,
+    write,
+)
 from tests.warehouse.small_run import IA
 from warehouse.comparison.asked import pairs_named
 from warehouse.publication.publish import publish
@@ -32,14 +39,25 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 @pytest.fixture(scope="module")
 def site(home: Home) -> Path:
     out = home.path.parent / "pages"
-    done = parley(home.path, "site", "--out", out, "--compare", "step-1..vllm:/models/step-6", "--compare", "step-1:step-3")
+    done = parley(
+        home.path,
+        "site",
+        "--out",
+        out,
+        "--compare",
+        "step-1..vllm:/models/step-6",
+        "--compare",
+        "step-1:step-3",
+    )
     assert done.code == 0, done.err
     return out
 
 
 def test_the_first_page_marks_nights_comparisons_and_families_with_a_loss(site: Path) -> None:
     index = (site / "index.html").read_text(encoding="utf-8")
-    marked = [line for line in re.findall(r"<li>.*?</li>", index, re.DOTALL) if 'class="event"' in line]
+    marked = [
+        line for line in re.findall(r"<li>.*?</li>", index, re.DOTALL) if 'class="event"' in line
+    ]
     assert len(marked) == 3
     assert re.search(r"nights/night-06\.html.*1 regression</strong>", marked[0])
     assert re.search(r"step-5 → vllm:/models/step-6.*1 regression</strong>", marked[1])
@@ -48,7 +66,11 @@ def test_the_first_page_marks_nights_comparisons_and_families_with_a_loss(site: 
 
 def test_a_night_lists_its_events_with_their_pages(site: Path) -> None:
     page = (site / "nights" / "night-06.html").read_text(encoding="utf-8")
-    rows = re.findall(r'<strong class="event (\w+)">.*?<a href="\.\./((?:compared|history)/[^"]+)">', page, re.DOTALL)
+    rows = re.findall(
+        r'<strong class="event (\w+)">.*?<a href="\.\./((?:compared|history)/[^"]+)">',
+        page,
+        re.DOTALL,
+    )
     assert {event for event, _ in rows} == {"regression", "trend"}
     assert all((site / link).is_file() for _, link in rows)
     assert "Events" not in (site / "nights" / "night-02.html").read_text(encoding="utf-8")

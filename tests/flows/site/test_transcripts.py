@@ -12,7 +12,10 @@ from flows.site.transcripts import difference, said_in_parts, turns_of
     ("content", "parts"),
     [
         ("plain", [("text", "plain", "")]),
-        ("a\n```py\nx = 1\n```\nb", [("text", "a\n", ""), ("code", "x = 1\n", "py"), ("text", "b", "")]),
+        (
+            "a\n```py\nx = 1\n```\nb",
+            [("text", "a\n", ""), ("code", "x = 1\n", "py"), ("text", "b", "")],
+        ),
         ("```\nnever closed", [("code", "never closed", "")]),
         ("```\na\n```\n```c++\nb\n```", [("code", "a\n", ""), ("code", "b\n", "c++")]),
         ("  \n", []),
@@ -23,7 +26,12 @@ def test_an_answer_in_parts(content: str, parts: list[tuple[str, str, str]]) -> 
 
 
 def test_a_difference_marks_each_line_and_gives_up_on_long_texts() -> None:
-    assert difference("a\nb", "a\nc") == [("at", "@@ -1,2 +1,2 @@"), ("same", " a"), ("del", "-b"), ("add", "+c")]
+    assert difference("a\nb", "a\nc") == [
+        ("at", "@@ -1,2 +1,2 @@"),
+        ("same", " a"),
+        ("del", "-b"),
+        ("add", "+c"),
+    ]
     assert difference("a", "a") == []
     assert difference("a\n" * 3000, "b") is None
 
@@ -38,21 +46,40 @@ def test_an_id_that_is_no_plain_word_names_a_page_by_its_digest() -> None:
         assert file_name(hostile).isalnum()
 
 
-def step(position: int, turn: int, role: str, content: str, kind: str = "message", **more: Any) -> dict[str, Any]:
+def step(
+    position: int, turn: int, role: str, content: str, kind: str = "message", **more: Any
+) -> dict[str, Any]:
     names = ("input_tokens", "output_tokens", "latency_s", "finish_reason", "calls", "labels")
     feedback = ("compilation_feedback", "execution_feedback", "verbal_feedback")
     row: dict[str, Any] = dict.fromkeys((*names, *feedback))
-    return row | {"position": position, "turn": turn, "role": role, "content": content, "kind": kind, "n_calls": 1, **more}
+    return row | {
+        "position": position,
+        "turn": turn,
+        "role": role,
+        "content": content,
+        "kind": kind,
+        "n_calls": 1,
+        **more,
+    }
 
 
 def rating(turn: int | None, value: float | None) -> dict[str, Any]:
     missing = "unreadable" if value is None else None
-    shown = {"judge": "j", "rubric": "r", "dimension": "d", "label": None, "raw": "<b>because</b>", "judgement_id": "1"}
+    shown = {
+        "judge": "j",
+        "rubric": "r",
+        "dimension": "d",
+        "label": None,
+        "raw": "<b>because</b>",
+        "judgement_id": "1",
+    }
     return shown | {"turn": turn, "value": value, "unscored_reason": missing}
 
 
 def page_of(steps: list[dict[str, Any]], ratings: list[dict[str, Any]]) -> str:
-    turns = list(turns_of({"steps": steps, "test_verdicts": [], "judge_verdicts": ratings, "scores": []}))
+    turns = list(
+        turns_of({"steps": steps, "test_verdicts": [], "judge_verdicts": ratings, "scores": []})
+    )
     links = dict.fromkeys(("before", "after", "failure_before", "failure_after"))
     run = {"run_id": "r" * 32, "model": "m", "label": "m", "setting": "s", "dataset_version": "v"}
     names = (
@@ -66,8 +93,21 @@ def page_of(steps: list[dict[str, Any]], ratings: list[dict[str, Any]]) -> str:
         "paid_by_run_id",
         "error",
     )
-    episode = dict.fromkeys(names, "0") | {"problem_id": "p", "error": None, "latency_s": 2.25, "usd": None}
-    return render("dialogue", up="../../", run=run, episode=episode, links=links, context=("c" * 32, 3), turns=turns)
+    episode = dict.fromkeys(names, "0") | {
+        "problem_id": "p",
+        "error": None,
+        "latency_s": 2.25,
+        "usd": None,
+    }
+    return render(
+        "dialogue",
+        up="../../",
+        run=run,
+        episode=episode,
+        links=links,
+        context=("c" * 32, 3),
+        turns=turns,
+    )
 
 
 def test_a_dialogue_says_what_it_cost_and_how_long_it_took() -> None:
@@ -84,7 +124,9 @@ def test_tool_steps_are_folded_and_their_calls_are_text() -> None:
         step(3, 1, "assistant", "Done.", labels=[{"key": "<k>", "value": "<v>"}]),
     ]
     page = page_of(steps, [])
-    assert page.count("<details>") == 4  # the call's step, the call itself, the observation, the feedback
+    assert (
+        page.count("<details>") == 4
+    )  # the call's step, the call itself, the observation, the feedback
     assert "&lt;i&gt;edit&lt;/i&gt;" in page
     assert "&lt;/pre&gt;&lt;script&gt;" in page
     assert "&lt;k&gt;: &lt;v&gt;" in page
@@ -92,7 +134,10 @@ def test_tool_steps_are_folded_and_their_calls_are_text() -> None:
 
 
 def test_ratings_of_the_whole_dialogue_are_shown_and_a_missing_one_is_no_number() -> None:
-    page = page_of([step(0, 1, "user", "Hello"), step(1, 1, "assistant", "Hi")], [rating(0, 4.0), rating(0, None)])
+    page = page_of(
+        [step(0, 1, "user", "Hello"), step(1, 1, "assistant", "Hi")],
+        [rating(0, 4.0), rating(0, None)],
+    )
     assert page.index("The whole dialogue") > page.index("Turn 1")
     assert "<td>4.000</td>" in page
     assert "<td>unscored: unreadable</td>" in page
@@ -100,5 +145,10 @@ def test_ratings_of_the_whole_dialogue_are_shown_and_a_missing_one_is_no_number(
 
 
 def test_the_page_of_a_talk_before_dialogues_shows_text_as_text() -> None:
-    page = render("context", up="../", context_id="c", turns=[{"role": "user", "content": "</div><script>x</script>"}])
+    page = render(
+        "context",
+        up="../",
+        context_id="c",
+        turns=[{"role": "user", "content": "</div><script>x</script>"}],
+    )
     assert "&lt;/div&gt;&lt;script&gt;" in page

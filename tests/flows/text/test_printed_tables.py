@@ -20,31 +20,50 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
 def columns_of(shown: list[str], n: int) -> list[str]:
     """What stands in each column below the heads, without white space."""
     (rule,) = (at for at, line in enumerate(shown) if "───" in line)
-    cuts = [at for at, sign in enumerate(shown[rule - 1]) if at and sign != " " and shown[rule - 1][at - 2 : at] == "  "]
+    cuts = [
+        at
+        for at, sign in enumerate(shown[rule - 1])
+        if at and sign != " " and shown[rule - 1][at - 2 : at] == "  "
+    ]
     starts = [0, *[cut for cut in cuts if cut > 1], WIDTH]
     assert len(starts) == n + 1
-    return ["".join("".join(line[a:b].split()) for line in shown[rule + 1 :]) for a, b in pairwise(starts)]
+    return [
+        "".join("".join(line[a:b].split()) for line in shown[rule + 1 :])
+        for a, b in pairwise(starts)
+    ]
 
 
 def test_a_wide_table_is_folded_and_loses_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    print_rows("", ("benchmark", "model", "reason"), [("convcode.live[f_c,f_e*]", LONG, "the endpoint fell silent " * 5)])
+    print_rows(
+        "",
+        ("benchmark", "model", "reason"),
+        [("convcode.live[f_c,f_e*]", LONG, "the endpoint fell silent " * 5)],
+    )
     shown = lines(capsys)
     assert max(map(len, shown)) <= WIDTH
     assert columns_of(shown, 3) == ["convcode.live[f_c,f_e*]", LONG, "theendpointfellsilent" * 5]
 
 
-def test_a_table_that_a_query_makes_is_as_wide_as_its_content(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_that_a_query_makes_is_as_wide_as_its_content(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     print_rows("", ("model", "reason"), [(LONG, "the endpoint fell silent " * 5)], unfolded=True)
-    assert any(LONG in line and ("the endpoint fell silent " * 5).strip() in line for line in lines(capsys))
+    assert any(
+        LONG in line and ("the endpoint fell silent " * 5).strip() in line for line in lines(capsys)
+    )
 
 
 def test_numbers_and_short_names_stay_whole_and_heads_break_between_words() -> None:
     heads = ("benchmark", "model", "simulator calls", "input tokens")
-    widths = fitted_widths(heads, [("b" * 70, "m" * 40, "12345678901", "7")], (False, False, True, True), 80)
+    widths = fitted_widths(
+        heads, [("b" * 70, "m" * 40, "12345678901", "7")], (False, False, True, True), 80
+    )
     assert widths is not None
     assert sum(widths) + GAP * 4 == 80
     assert widths[2:] == [11, 6]
-    assert fitted_widths(heads, [("b" * 32, "m" * 40, "1", "7")], (False, False, True, True), 80) == [32, 25, 9, 6]
+    assert fitted_widths(
+        heads, [("b" * 32, "m" * 40, "1", "7")], (False, False, True, True), 80
+    ) == [32, 25, 9, 6]
     assert fitted_widths(("n",), [("1" * 90,)], (True,), 80) is None
 
 
@@ -79,12 +98,21 @@ def test_a_run_is_listed_in_a_hundred_characters(capsys: pytest.CaptureFixture[s
     assert any(line.startswith(" be438a8f999d ") for line in shown)
 
 
-def test_a_kappa_stands_with_its_interval_or_says_why_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_kappa_stands_with_its_interval_or_says_why_there_is_none(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     known = {"kappa": 0.4, "kappa_low": -1.0, "kappa_high": 1.0, "kappa_undefined_because": None}
     words = {"weighted_kappa": None, "weighted_kappa_low": None, "weighted_kappa_high": None}
-    pair = {"rubric": "clear", "dimension": "clarity of the answer", "pair": "consensus_judge", "first": "consensus"}
+    pair = {
+        "rubric": "clear",
+        "dimension": "clarity of the answer",
+        "pair": "consensus_judge",
+        "first": "consensus",
+    }
     counts = {"second": LONG, "n": 1200, "n_missing": 0, "n_episodes": 300, "share_equal": 0.98765}
-    print_agreement([pair | counts | known | words | {"weighted_undefined_because": "the ratings are words"}])
+    print_agreement(
+        [pair | counts | known | words | {"weighted_undefined_because": "the ratings are words"}]
+    )
     shown = lines(capsys)
     assert max(map(len, shown)) <= WIDTH
     *_, kappa, weighted = columns_of(shown, 10)
@@ -93,7 +121,11 @@ def test_a_kappa_stands_with_its_interval_or_says_why_there_is_none(capsys: pyte
 
 
 def test_ordinary_words_stay_whole_where_they_fit(capsys: pytest.CaptureFixture[str]) -> None:
-    texts = ["the interpretation of recommendations", "an internationalisation of configurations", "straightforwardness"]
+    texts = [
+        "the interpretation of recommendations",
+        "an internationalisation of configurations",
+        "straightforwardness",
+    ]
     columns = ("name", "first", "second", "third", "fourth")
     print_rows("", columns, [("n" * 20, *texts, f"{LONG} {'options=' * 9}")])
     shown = " ".join(lines(capsys)).split()

@@ -18,7 +18,9 @@ from warehouse.publication.publish import publish
 REASON = "check test_verdicts failed: " + "P1 turn 3 has no verdict; " * 60
 
 
-def test_a_pipe_has_lines_of_eighty_characters_and_a_terminal_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_has_lines_of_eighty_characters_and_a_terminal_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert in_three_lines("too many\ninfra faults") == "too many infra faults"
     assert in_three_lines("x" * 240) == "x" * 240
     assert in_three_lines("x" * 241) == "x" * 223 + "… (whole: --json)"
@@ -46,9 +48,15 @@ def test_commands_print_a_long_reason_in_three_lines_and_json_the_whole(tmp_path
     listed = parley(lake.home, "list", "runs")
     shown = listed.out[listed.out.index(f"{run.run_id[:12]}  withheld: ") :].splitlines()[0]
     assert len(shown) == 240
-    [whole] = [one for one in parley(lake.home, "list", "runs", "--json").json() if one["run_id"] == run.run_id]
+    [whole] = [
+        one
+        for one in parley(lake.home, "list", "runs", "--json").json()
+        if one["run_id"] == run.run_id
+    ]
     assert whole["withheld_reason"] == REASON
     released = parley(lake.home, "release", run.run_id, "--because", "one problem only")
     assert max(map(len, released.out.splitlines())) == 240
-    again = parley(lake.home, "release", run.run_id, "--because", "one problem only", "--json").json()
+    again = parley(
+        lake.home, "release", run.run_id, "--because", "one problem only", "--json"
+    ).json()
     assert again["withheld_reason"] == REASON

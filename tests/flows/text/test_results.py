@@ -13,8 +13,12 @@ from flows.text.results import print_rows
 from tasks.benchmarks.registry import BENCHMARKS
 
 
-def test_brackets_in_names_are_shown_and_not_taken_for_markup(capsys: pytest.CaptureFixture[str]) -> None:
-    print_rows("Results · pairs.live[f_c,f_e*]", ("setting[x]", "n"), [("live[bold]" + "." * 40, 1)])
+def test_brackets_in_names_are_shown_and_not_taken_for_markup(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_rows(
+        "Results · pairs.live[f_c,f_e*]", ("setting[x]", "n"), [("live[bold]" + "." * 40, 1)]
+    )
     shown = capsys.readouterr().out
     assert "pairs.live[f_c,f_e*]" in shown
     assert "setting[x]" in shown
@@ -23,10 +27,20 @@ def test_brackets_in_names_are_shown_and_not_taken_for_markup(capsys: pytest.Cap
 
 def record(setting: str, metric: str, mean: float | None, **changes: Any) -> dict[str, Any]:
     """A row of the query `result_table`."""
-    fields = {"benchmark": setting.partition(".")[0], "setting": setting, "model": "m", "metric": metric, "mean": mean}
+    fields = {
+        "benchmark": setting.partition(".")[0],
+        "setting": setting,
+        "model": "m",
+        "metric": metric,
+        "mean": mean,
+    }
     fields |= {"ci_low": 0.25, "ci_high": 0.75, "n": 4, "n_unscored": 0, "n_not_applicable": 0}
     fields |= {"run_id": setting + changes.get("model", "")}
-    return fields | {"dataset_version": "sample", "sandbox": "zygote", "isolated": True, "task_share": None} | changes
+    return (
+        fields
+        | {"dataset_version": "sample", "sandbox": "zygote", "isolated": True, "task_share": None}
+        | changes
+    )
 
 
 NONE = {"ci_low": None, "ci_high": None, "n": 0}
@@ -39,9 +53,14 @@ def printed(records: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]) -
     return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
 
 
-def test_a_run_is_a_row_and_a_metric_a_column_with_interval_n_and_what_is_unscored(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_a_row_and_a_metric_a_column_with_interval_n_and_what_is_unscored(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     records = [record("codeif.static", metric, 0.5) for metric in CODEIF]
-    records += [record("codeif.static", metric, None, model="control:empty", **NONE, n_unscored=38) for metric in CODEIF[:2]]
+    records += [
+        record("codeif.static", metric, None, model="control:empty", **NONE, n_unscored=38)
+        for metric in CODEIF[:2]
+    ]
     assert printed(records, capsys) == [
         "Results · benchmark codeif.static · data sample · sandbox zygote",
         "",
@@ -60,18 +79,28 @@ def test_a_run_is_a_row_and_a_metric_a_column_with_interval_n_and_what_is_unscor
 
 
 def test_what_has_no_value_by_its_nature_is_said_of(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = printed([record("codeif.static", "instruction_accuracy", 0.5, n_not_applicable=4)], capsys)
+    lines = printed(
+        [record("codeif.static", "instruction_accuracy", 0.5, n_not_applicable=4)], capsys
+    )
     said = " ".join("\n".join(lines).split())
-    assert "n leaves out what has no value here: unscored_reason in the table scores says why." in said
+    assert (
+        "n leaves out what has no value here: unscored_reason in the table scores says why." in said
+    )
 
 
 def test_what_differs_between_rows_has_a_column(capsys: pytest.CaptureFixture[str]) -> None:
-    records = [record("codeif.static", "instruction_accuracy", 0.5, model=model, isolated=model == "a") for model in "ab"]
+    records = [
+        record("codeif.static", "instruction_accuracy", 0.5, model=model, isolated=model == "a")
+        for model in "ab"
+    ]
     title, _, head, _, _, _, of_b, *_ = printed(records, capsys)
     assert title == "Results · benchmark codeif.static · data sample"
     assert head.split() == ["model", "sandbox", "IA"]
     assert of_b.startswith(" b      zygote (NOT ISOLATED)  0.500  n=4")
-    twins = [record("codeif.static", "instruction_accuracy", 0.5, run_id=run) for run in ("1" * 32, "2" * 32)]
+    twins = [
+        record("codeif.static", "instruction_accuracy", 0.5, run_id=run)
+        for run in ("1" * 32, "2" * 32)
+    ]
     _, _, head, _, first, *_ = printed(twins, capsys)
     assert (head.split(), first.split()[1]) == (["model", "run", "IA"], "1" * 12)
 
@@ -80,15 +109,26 @@ LIVE = ("convcode.live[f_c]", "convcode.live[f_c,f_e]", "convcode.live[f_c,f_e*,
 
 
 @pytest.mark.parametrize("width", [80, 100])
-def test_tables_fit(width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_fit(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On a terminal; in a pipe they are 100 wide. Of many settings the first metrics stand there, of few settings all."""
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setattr("flows.text.result_print.WIDTH", width)
-    names = [f"openai:laboratory/Some-Coder-7B-Instruct-checkpoint-{step:06}-learning-rate-3e-5-final" for step in (1000, 2000)]
+    names = [
+        f"openai:laboratory/Some-Coder-7B-Instruct-checkpoint-{step:06}-learning-rate-3e-5-final"
+        for step in (1000, 2000)
+    ]
     metrics = BENCHMARKS.load("convcode").scores.metrics
     many = [record(s, metric, 0.5, model="embedded:smollm2") for s in LIVE for metric in metrics]
-    few = [record(LIVE[0], metric, 0.5, model=name, n=11_400) for name in names for metric in metrics]
-    for records in (many, few, [record("codeif.static", metric, 0.5, model=name) for name in names for metric in CODEIF]):
+    few = [
+        record(LIVE[0], metric, 0.5, model=name, n=11_400) for name in names for metric in metrics
+    ]
+    for records in (
+        many,
+        few,
+        [record("codeif.static", metric, 0.5, model=name) for name in names for metric in CODEIF],
+    ):
         lines = printed(records, capsys)
         assert max(map(len, lines)) <= width
         shown = [line.split()[0] for line in lines if "n=" in line]
@@ -118,5 +158,7 @@ def test_markdown_has_all_metrics_by_name_and_one_row_a_run() -> None:
     (table,) = result_tables(records)
     head, _, first, second, _ = markdown_table(table).splitlines()
     assert head == "| setting | data | model | sandbox | mrr | recall | pass_at_1_upstream |"
-    assert first.endswith("| 0.500 (0.250…0.750), n=4, 0 unscored | 0.500 (0.250…0.750), n=4, 0 unscored | –, n=0, 4 unscored |")
+    assert first.endswith(
+        "| 0.500 (0.250…0.750), n=4, 0 unscored | 0.500 (0.250…0.750), n=4, 0 unscored | –, n=0, 4 unscored |"
+    )
     assert second.endswith("| – |")

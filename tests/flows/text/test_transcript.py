@@ -12,7 +12,14 @@ def test_a_tool_call_shows_its_words_and_each_call() -> None:
         ToolCall(call_id="c1", name="run", arguments='{"argv": ["ls"]}'),
         ToolCall(call_id="c2", name="read", arguments="{}"),
     )
-    step = Step(turn=2, role=Role.ASSISTANT, kind=StepKind.TOOL_CALL, content="I look.", calls=calls, latency_s=0.5)
+    step = Step(
+        turn=2,
+        role=Role.ASSISTANT,
+        kind=StepKind.TOOL_CALL,
+        content="I look.",
+        calls=calls,
+        latency_s=0.5,
+    )
     assert said(step) == (
         '\n── turn 2 · assistant · tool call · 0.50 s ──\nI look.\n→ run (c1): {"argv": ["ls"]}\n→ read (c2): {}'
     )
@@ -20,7 +27,14 @@ def test_a_tool_call_shows_its_words_and_each_call() -> None:
 
 
 def test_an_observation_names_its_call_and_the_tree_after_it() -> None:
-    step = Step(turn=1, role=Role.TOOL, kind=StepKind.OBSERVATION, content="ok", call_id="c1", tree="0123456789abcdef")
+    step = Step(
+        turn=1,
+        role=Role.TOOL,
+        kind=StepKind.OBSERVATION,
+        content="ok",
+        call_id="c1",
+        tree="0123456789abcdef",
+    )
     assert said(step) == "\n── turn 1 · tool · observation · c1 · tree 0123456789ab ──\nok"
 
 

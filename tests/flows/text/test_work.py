@@ -11,13 +11,23 @@ from tasks.storage.home import Home
 from tests.tasks.planning.test_why_rerun import record, with_
 from tests.warehouse.small_run import write_part
 
-BEFORE = "zygote in bubblewrap 0.8.0, unittest.mock (no version), " + ", ".join(f"package-{n} 1.0" for n in range(60))
+BEFORE = "zygote in bubblewrap 0.8.0, unittest.mock (no version), " + ", ".join(
+    f"package-{n} 1.0" for n in range(60)
+)
 AFTER = BEFORE.replace("package-50 1.0", "package-50 2.0")
 DIFFERENCE = Difference(field="environment", before=BEFORE, after=AFTER, reruns="tests")
 
 
 def work(**more: object) -> RunWork:
-    fields = {"run_id": "r", "title": "t", "setting": "s", "model": "m", "status": "finished", "n_episodes": 1, "n_reused": 1}
+    fields = {
+        "run_id": "r",
+        "title": "t",
+        "setting": "s",
+        "model": "m",
+        "status": "finished",
+        "n_episodes": 1,
+        "n_reused": 1,
+    }
     return RunWork.model_validate(fields | {"compared_with": "r", "why": (DIFFERENCE,)} | more)
 
 
@@ -39,7 +49,9 @@ def test_why_rerun_shows_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[st
         for seed, environment in enumerate((BEFORE, AFTER))
     )
     for run in (older, newer):
-        write_part(tmp_path, "runs", [run], "run", benchmark="b", model="openai:m", run_id=run.run_id)
+        write_part(
+            tmp_path, "runs", [run], "run", benchmark="b", model="openai:m", run_id=run.run_id
+        )
     explain(Home(tmp_path), older.run_id, newer.run_id)
     said = capsys.readouterr().out.replace(",", "").split()
     assert said.count("2.0") == 1

@@ -29,8 +29,13 @@ def _backend(name: str) -> ParameterSet:
     return pytest.param(name, marks=[pytest.mark.docker] if name == "docker" else [])
 
 
-@pytest.fixture(scope="module", params=[*(_backend(name) for name in SANDBOXES.built_in if name != "none"), LOADED_ZYGOTE])
-def sandbox(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+@pytest.fixture(
+    scope="module",
+    params=[*(_backend(name) for name in SANDBOXES.built_in if name != "none"), LOADED_ZYGOTE],
+)
+def sandbox(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Sandbox]:
     """With a slot for each program of ours; a backend that does not work here is skipped with what it says."""
     options: dict[str, Any] = {"slots": AT_ONCE, "slot_directory": tmp_path_factory.mktemp("slots")}
     if request.param == "docker":

@@ -26,10 +26,20 @@ _OF_AN_IMAGE = "escape: the host's shadow file, keys and machine id"
 def corpus() -> tuple[Program, ...]:
     """Every program, of all families."""
     here = Path(__file__).parent
-    found = [program for name in _FILES for program in read_programs((here / name).read_text(encoding="utf-8"))]
+    found = [
+        program
+        for name in _FILES
+        for program in read_programs((here / name).read_text(encoding="utf-8"))
+    ]
     plain = audited("cheats.txt")
-    cheats = [Program(Family.FORGE, name, code, TESTS, for_audit=name in plain) for name, code in programs("cheats.txt").items()]
-    honest = [Program(Family.LEGITIMATE, name, code, ("assert f() == 1",)) for name, code in programs("honest.txt").items()]
+    cheats = [
+        Program(Family.FORGE, name, code, TESTS, for_audit=name in plain)
+        for name, code in programs("cheats.txt").items()
+    ]
+    honest = [
+        Program(Family.LEGITIMATE, name, code, ("assert f() == 1",))
+        for name, code in programs("honest.txt").items()
+    ]
     return (*bundled_programs(), *found, *system_call_attacks(), *cheats, *honest)
 
 
@@ -48,4 +58,6 @@ def fitting(programs: Sequence[Program], backend: str) -> tuple[Program, ...]:
     held = [program for program in programs if backend != "docker" or program.title != _OF_AN_IMAGE]
     if backend == registry.default_name() or WHOLE in os.environ:
         return tuple(held)
-    return tuple(random.Random(f"{os.environ[SEED]} {backend}").sample(held, -(-len(held) // _ONE_IN)))
+    return tuple(
+        random.Random(f"{os.environ[SEED]} {backend}").sample(held, -(-len(held) // _ONE_IN))
+    )

@@ -20,7 +20,13 @@ def marked_limits(*, wall_s: float, cpu_s: float) -> Limits:
     """
     pid = os.getpid()
     return Limits(
-        cpu_s=cpu_s, wall_s=wall_s, memory_mb=512, tmp_mb=32, file_mb=16 + pid % 41, open_files=101 + pid % 53, processes=32
+        cpu_s=cpu_s,
+        wall_s=wall_s,
+        memory_mb=512,
+        tmp_mb=32,
+        file_mb=16 + pid % 41,
+        open_files=101 + pid % 53,
+        processes=32,
     )
 
 

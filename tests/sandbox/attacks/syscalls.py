@@ -45,5 +45,8 @@ def system_call_attacks() -> tuple[Program, ...]:
     column = {"x86_64": 0, "aarch64": 1}.get(platform.machine())
     if column is None:
         return ()
-    texts = [_PROGRAM.format(name=name, number=row[column], arguments=row[2]) for name, row in _NUMBERS.items()]
+    texts = [
+        _PROGRAM.format(name=name, number=row[column], arguments=row[2])
+        for name, row in _NUMBERS.items()
+    ]
     return read_programs("".join(texts))

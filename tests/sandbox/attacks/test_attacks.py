@@ -36,7 +36,9 @@ def f(): return 1 if not left and len(others) < 8 and sorted([2, 1]) == [1, 2] e
 """An honest program that also looks for what the run before might have left to it."""
 
 
-def wrong_verdicts(sandbox: Sandbox, programs: Iterable[Program], host: Host, *, with_probes: bool = False) -> dict[str, str]:
+def wrong_verdicts(
+    sandbox: Sandbox, programs: Iterable[Program], host: Host, *, with_probes: bool = False
+) -> dict[str, str]:
     """Title -> what came out, of every program that did not end as it must."""
 
     def verdict(program: Program) -> ProgramVerdict | SandboxUnavailable:
@@ -44,9 +46,13 @@ def wrong_verdicts(sandbox: Sandbox, programs: Iterable[Program], host: Host, *,
         if program.must_pass:
             limits = limits.model_copy(update={"wall_s": 30.0, "cpu_s": 5.0})
         elif program.family is Family.ESCAPE:
-            limits = limits.model_copy(update={"wall_s": 20.0})  # it ends by itself; a container starts slowly
+            limits = limits.model_copy(
+                update={"wall_s": 20.0}
+            )  # it ends by itself; a container starts slowly
         try:
-            return run_function_tests(sandbox, program.with_baits(host.baits).code, program.tests, limits)
+            return run_function_tests(
+                sandbox, program.with_baits(host.baits).code, program.tests, limits
+            )
         except SandboxUnavailable as fault:
             return fault
 
@@ -71,7 +77,9 @@ def wrong_verdicts(sandbox: Sandbox, programs: Iterable[Program], host: Host, *,
 
 
 @pytest.mark.parametrize("family", [Family.ESCAPE, Family.EXHAUST])
-def test_no_attack_on_the_host_passes_or_leaves_anything(sandbox: Sandbox, backend: str, host: Host, family: Family) -> None:
+def test_no_attack_on_the_host_passes_or_leaves_anything(
+    sandbox: Sandbox, backend: str, host: Host, family: Family
+) -> None:
     programs = [program for program in attacks() if program.family is family]
     assert wrong_verdicts(sandbox, fitting(programs, backend), host, with_probes=True) == {}
     assert host.remains() == []
@@ -84,16 +92,26 @@ def test_no_forged_pass_is_believed(sandbox: Sandbox, backend: str, host: Host) 
     assert host.remains() == []
 
 
-def test_none_is_believed_beside_other_instructions_either(sandbox: Sandbox, backend: str, host: Host) -> None:
+def test_none_is_believed_beside_other_instructions_either(
+    sandbox: Sandbox, backend: str, host: Host
+) -> None:
     """A sample, each with an instruction that it may pass: that changes nothing for the one that it must not."""
-    programs = random.Random(os.environ[SEED]).sample(fitting([*attacks(), *legitimate_programs()], backend), 60)
+    programs = random.Random(os.environ[SEED]).sample(
+        fitting([*attacks(), *legitimate_programs()], backend), 60
+    )
 
     def passes(program: Program) -> bool:
         baited = program.with_baits(host.baits)
         suites = [statement_tests(tests) for tests in (("pass",), baited.tests, baited.tests)]
-        limits = host.limits if not program.must_pass else host.limits.model_copy(update={"wall_s": 30.0, "cpu_s": 5.0})
+        limits = (
+            host.limits
+            if not program.must_pass
+            else host.limits.model_copy(update={"wall_s": 30.0, "cpu_s": 5.0})
+        )
         said = run_together(sandbox, baited.code, suites, limits)
-        return any(verdict is not None and verdict.outcome is Outcome.PASSED for verdict in said[1:])
+        return any(
+            verdict is not None and verdict.outcome is Outcome.PASSED for verdict in said[1:]
+        )
 
     with ThreadPoolExecutor(AT_ONCE) as threads:
         passed = dict(zip(programs, threads.map(passes, programs), strict=True))
@@ -112,10 +130,14 @@ def test_what_is_left_is_found(sandbox: Sandbox, host: Host, tmp_path: Path) -> 
     """The look at the host sees a program while it runs, and a file that one would have left."""
     started, limits = time.monotonic(), host.limits.model_copy(update={"wall_s": 1.5})
     running = threading.Thread(
-        target=run_function_tests, args=(sandbox, "import time\ntime.sleep(60)", ("pass",), limits), daemon=True
+        target=run_function_tests,
+        args=(sandbox, "import time\ntime.sleep(60)", ("pass",), limits),
+        daemon=True,
     )
     running.start()
-    while not (seen := [pid for pid in os.listdir("/proc") if pid.isdigit() and host.is_marked(int(pid))]):
+    while not (
+        seen := [pid for pid in os.listdir("/proc") if pid.isdigit() and host.is_marked(int(pid))]
+    ):
         assert time.monotonic() < started + 60
     running.join()
     left = Path("/tmp") / host.baits["MARK"]
@@ -133,7 +155,13 @@ def test_the_corpus_is_as_large_as_it_says() -> None:
     count = {family: sum(program.family is family for program in corpus()) for family in Family}
     assert min(count[Family.ESCAPE], count[Family.FORGE], count[Family.EXHAUST]) >= 20
     for backend in SANDBOXES.built_in:
-        assert sum(len(fitting([p for p in attacks() if p.family is family], backend)) for family in Family) >= 60
+        assert (
+            sum(
+                len(fitting([p for p in attacks() if p.family is family], backend))
+                for family in Family
+            )
+            >= 60
+        )
     assert len(legitimate_programs()) >= 20
 
 
@@ -157,12 +185,22 @@ def test_attacks_are_real(tmp_path: Path) -> None:
         tests = {f"test_{n}": text.encode() for n, text in enumerate(program.tests)}
         with sandbox.session(limits) as session:
             files = {"runner.py": PLAIN_RUNNER.encode(), "code": program.code.encode(), **tests}
-            return session.run(("{python}", "runner.py", "code", *tests), files=files).exit_code == 0
+            return (
+                session.run(("{python}", "runner.py", "code", *tests), files=files).exit_code == 0
+            )
 
     with planted_baits() as baits:
-        programs = [program.with_baits(baits) for program in corpus() if program.harmless and not program.must_pass]
+        programs = [
+            program.with_baits(baits)
+            for program in corpus()
+            if program.harmless and not program.must_pass
+        ]
         with ThreadPoolExecutor(4) as threads:
-            real = {program.title for program, passed in zip(programs, threads.map(passes, programs), strict=True) if passed}
+            real = {
+                program.title
+                for program, passed in zip(programs, threads.map(passes, programs), strict=True)
+                if passed
+            }
     unreal = {program.title for program in programs} - real
     assert {title for title in unreal if title.startswith("escape")} == {
         "escape: variables of the parent"

@@ -58,7 +58,11 @@ def f():
 
 def waiting_victims() -> list[int]:
     """Processes under the victim's limits that hold the signal back."""
-    own = [int(p) for p in os.listdir("/proc") if p.isdigit() and hard_limit(int(p), "Max file size") == str(VICTIM_MB * MIB)]
+    own = [
+        int(p)
+        for p in os.listdir("/proc")
+        if p.isdigit() and hard_limit(int(p), "Max file size") == str(VICTIM_MB * MIB)
+    ]
     return [pid for pid in own if _holds_back(pid, signal.SIGUSR1)]
 
 
@@ -83,10 +87,14 @@ def test_a_program_does_not_find_the_one_beside_it(sandbox: Sandbox) -> None:
     while not (victims := waiting_victims()):
         assert running.is_alive(), said
         assert time.monotonic() < started + 60
-    spied = run_function_tests(sandbox, SPY, ("assert f() == ([], []), f()",), Limits(cpu_s=5, wall_s=30, file_mb=SPY_MB))
+    spied = run_function_tests(
+        sandbox, SPY, ("assert f() == ([], []), f()",), Limits(cpu_s=5, wall_s=30, file_mb=SPY_MB)
+    )
     assert running.is_alive()
     for pid in victims:
-        with suppress(ProcessLookupError, PermissionError):  # an ordinary user may not: it waits to its own limit then
+        with suppress(
+            ProcessLookupError, PermissionError
+        ):  # an ordinary user may not: it waits to its own limit then
             os.kill(pid, signal.SIGUSR1)
     running.join()
     assert (spied.outcome, spied.detail) == (Outcome.PASSED, "")

@@ -36,8 +36,16 @@ def why_not() -> str | None:
     """Why no daemon can be started here; None where one can."""
     if os.geteuid() != 0:
         return "starting a Docker daemon needs root: start one yourself and set DOCKER_HOST"
-    missing = [tool for tool in ("dockerd", "unshare", "setpriv") if shutil.which(tool, path=SEARCHED) is None]
-    return f"no {', '.join(missing)}: apt-get install docker.io, or set DOCKER_HOST to a daemon that runs" if missing else None
+    missing = [
+        tool
+        for tool in ("dockerd", "unshare", "setpriv")
+        if shutil.which(tool, path=SEARCHED) is None
+    ]
+    return (
+        f"no {', '.join(missing)}: apt-get install docker.io, or set DOCKER_HOST to a daemon that runs"
+        if missing
+        else None
+    )
 
 
 @contextmanager
@@ -77,14 +85,34 @@ def guard(folder: Path) -> None:
             "--pidfile",
             f"{folder}/pid",
         ),
-        *("--bridge", "none", "--iptables=false", "--ip-forward=false", "--ip-masq=false", "--cgroup-parent", group),
+        *(
+            "--bridge",
+            "none",
+            "--iptables=false",
+            "--ip-forward=false",
+            "--ip-masq=false",
+            "--cgroup-parent",
+            group,
+        ),
     )
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     (folder / "roots").mkdir()
     with (folder / "log").open("wb") as log:
-        command = ("setpriv", "--pdeathsig", "KILL", *_NAMESPACES, "sh", "-c", _FIRST, f"{folder}/roots", *options)
+        command = (
+            "setpriv",
+            "--pdeathsig",
+            "KILL",
+            *_NAMESPACES,
+            "sh",
+            "-c",
+            _FIRST,
+            f"{folder}/roots",
+            *options,
+        )
         environment = {**os.environ, "PATH": SEARCHED}
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+        )
     answers = False
     try:
         answers = _answers(folder / "socket", process)
@@ -117,7 +145,9 @@ def _answers(socket: Path, process: "subprocess.Popen[bytes]") -> bool:
 def _remove_groups(name: str) -> None:
     """What the killed daemon made below the cgroup hierarchies; members are still on their way out for a moment."""
     deadline = time.monotonic() + 5
-    for folder in sorted((Path(found[0]) for found in os.walk("/sys/fs/cgroup") if name in found[0]), reverse=True):
+    for folder in sorted(
+        (Path(found[0]) for found in os.walk("/sys/fs/cgroup") if name in found[0]), reverse=True
+    ):
         while folder.exists() and time.monotonic() < deadline:
             try:
                 folder.rmdir()

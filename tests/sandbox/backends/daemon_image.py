@@ -17,8 +17,22 @@ from tests.sandbox.backends.daemon import SEARCHED
 
 PACKAGES = ("python3", "python3-numpy", "python3-pycodestyle", "python3-mccabe", "radon")
 LONGEST_S = 240.0
-_NOT_NEEDED = ("./dev/*", "./proc/*", "./sys/*", "./var/cache/apt/*", "./var/lib/apt/lists/*", "./var/log/*", "./usr/share/doc/*")
-_NOT_NEEDED += ("./usr/share/man/*", "./usr/share/locale/*", "./etc/shadow*", "./etc/gshadow*", "./etc/machine-id")
+_NOT_NEEDED = (
+    "./dev/*",
+    "./proc/*",
+    "./sys/*",
+    "./var/cache/apt/*",
+    "./var/lib/apt/lists/*",
+    "./var/log/*",
+    "./usr/share/doc/*",
+)
+_NOT_NEEDED += (
+    "./usr/share/man/*",
+    "./usr/share/locale/*",
+    "./etc/shadow*",
+    "./etc/gshadow*",
+    "./etc/machine-id",
+)
 _LABEL = "parley.tests"
 
 
@@ -44,12 +58,16 @@ def run_plain_container(api: Any, image: str) -> None:
     """Run a container with Docker's own settings. Raises RuntimeError where the daemon cannot do even that."""
     from docker.errors import APIError
 
-    container = api.create_container(image, "true", host_config=api.create_host_config(network_mode="none"))["Id"]
+    container = api.create_container(
+        image, "true", host_config=api.create_host_config(network_mode="none")
+    )["Id"]
     try:
         api.start(container)
         api.wait(container, timeout=30)
     except APIError as error:
-        raise RuntimeError(f"the Docker daemon here cannot run containers: {error.explanation}") from error
+        raise RuntimeError(
+            f"the Docker daemon here cannot run containers: {error.explanation}"
+        ) from error
     finally:
         api.remove_container(container, force=True)
 
@@ -75,12 +93,32 @@ def _make(archive: Path, release: str, packages: tuple[str, ...]) -> None:
     try:
         # In a mount namespace of its own, where what it mounts goes with it.
         include = f"--include={','.join(packages)}"
-        command = ("unshare", "--mount", "debootstrap", "--variant=minbase", include, release, f"{tree}/root")
+        command = (
+            "unshare",
+            "--mount",
+            "debootstrap",
+            "--variant=minbase",
+            include,
+            release,
+            f"{tree}/root",
+        )
         environment = {**os.environ, "PATH": SEARCHED}
-        made = subprocess.run((*command, *_mirror(release)), capture_output=True, text=True, timeout=LONGEST_S, env=environment)
+        made = subprocess.run(
+            (*command, *_mirror(release)),
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_S,
+            env=environment,
+        )
         if made.returncode != 0:
             raise RuntimeError(f"debootstrap: {(made.stdout + made.stderr)[-500:]}")
-        packing = ("tar", "-C", f"{tree}/root", "--numeric-owner", *(f"--exclude={path}" for path in _NOT_NEEDED))
+        packing = (
+            "tar",
+            "-C",
+            f"{tree}/root",
+            "--numeric-owner",
+            *(f"--exclude={path}" for path in _NOT_NEEDED),
+        )
         subprocess.run((*packing, "-cf", f"{tree}/archive", "."), check=True, timeout=60)
         os.replace(tree / "archive", archive)
     except subprocess.TimeoutExpired as error:
@@ -93,7 +131,9 @@ def _release() -> str:
     for line in Path("/etc/os-release").read_text().splitlines():
         if line.startswith("VERSION_CODENAME="):
             return line.partition("=")[2].strip('"')
-    raise RuntimeError("the test image is made from this machine's own Debian release, and there is none")
+    raise RuntimeError(
+        "the test image is made from this machine's own Debian release, and there is none"
+    )
 
 
 def _mirror(release: str) -> tuple[str, ...]:

@@ -85,7 +85,9 @@ class ImageRegistry:
 
     def n_layers_sent(self, repository: str) -> int:
         """Return how many layers of a repository the registry has sent; an image's settings are shorter than any layer here."""
-        sent = re.findall(rf'"GET /v2/{re.escape(repository)}/blobs/[^"]*" 200 (\d+)', self.log.read_text())
+        sent = re.findall(
+            rf'"GET /v2/{re.escape(repository)}/blobs/[^"]*" 200 (\d+)', self.log.read_text()
+        )
         return sum(int(n_bytes) >= SHORTEST_LAYER for n_bytes in sent)
 
 
@@ -105,12 +107,21 @@ def started_registry() -> Iterator[ImageRegistry]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-registry-")))
         (folder / "settings.yml").write_text(_SETTINGS.format(folder / "files"))
         with (folder / "log").open("wb") as log:
-            command = ("setpriv", "--pdeathsig", "KILL", PROGRAM, "serve", str(folder / "settings.yml"))
+            command = (
+                "setpriv",
+                "--pdeathsig",
+                "KILL",
+                PROGRAM,
+                "serve",
+                str(folder / "settings.yml"),
+            )
             process = stack.enter_context(subprocess.Popen(command, stdout=log, stderr=log))
         stack.callback(process.kill)
         listens = _listens(folder / "log", process)
         variables = {"DOCKER_HOST": address} if address else {}
-        yield ImageRegistry(client(address, 2).api, variables, listens, folder / "files", folder / "log")
+        yield ImageRegistry(
+            client(address, 2).api, variables, listens, folder / "files", folder / "log"
+        )
 
 
 def _listens(log: Path, process: "subprocess.Popen[bytes]") -> str:

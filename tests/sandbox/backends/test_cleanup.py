@@ -51,8 +51,13 @@ def wait_until_gone(mark: str) -> list[int]:
     return processes_with(mark)
 
 
-@pytest.mark.parametrize("code", ["print(1)", "while True: pass", "import os; os.fork(); os.fork(); os.setsid(); os._exit(0)"])
-def test_a_run_leaves_nothing(bubblewrap: BubblewrapSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str):
+@pytest.mark.parametrize(
+    "code",
+    ["print(1)", "while True: pass", "import os; os.fork(); os.fork(); os.setsid(); os._exit(0)"],
+)
+def test_a_run_leaves_nothing(
+    bubblewrap: BubblewrapSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     descriptors = set(os.listdir("/proc/self/fd"))
     groups = own_cgroups(os.getpid())  # of warm zygotes that earlier tests left in this process
@@ -64,12 +69,19 @@ def test_a_run_leaves_nothing(bubblewrap: BubblewrapSandbox, tmp_path: Path, mon
     assert set(os.listdir("/proc/self/fd")) == descriptors
     for lock in tmp_path.glob("parley-slots-*/slot-*"):
         with lock.open() as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises BlockingIOError where it is still held
+            fcntl.flock(
+                file, fcntl.LOCK_EX | fcntl.LOCK_NB
+            )  # raises BlockingIOError where it is still held
 
 
 def test_the_unisolated_sandbox_removes_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert run_function_tests(UnisolatedSandbox(), "def f(): return 1", ("assert f() == 1",), LIMITS).outcome is Outcome.PASSED
+    assert (
+        run_function_tests(
+            UnisolatedSandbox(), "def f(): return 1", ("assert f() == 1",), LIMITS
+        ).outcome
+        is Outcome.PASSED
+    )
     assert [p.name for p in tmp_path.iterdir()] == [f"parley-slots-{os.geteuid()}"]
 
 
@@ -86,7 +98,9 @@ with sandbox.session(Limits(cpu_s=60, wall_s=60), keep_files=True) as session:
     parent = subprocess.Popen([sys.executable, "-c", script], cwd=REPOSITORY)
     try:
         deadline = time.monotonic() + 60
-        while len(processes_with(mark)) < 3 and time.monotonic() < deadline:  # bwrap, its two halves, the program twice
+        while (
+            len(processes_with(mark)) < 3 and time.monotonic() < deadline
+        ):  # bwrap, its two halves, the program twice
             time.sleep(0.02)
         assert len(processes_with(mark)) >= 3
     finally:

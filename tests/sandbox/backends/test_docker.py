@@ -45,7 +45,11 @@ def containers(api: Any, owner: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for container in listed:
         with suppress(NotFound):  # removed since
-            found += [api.inspect_container(container["Id"])] if owner in container["Labels"][OWNER] else []
+            found += (
+                [api.inspect_container(container["Id"])]
+                if owner in container["Labels"][OWNER]
+                else []
+            )
     return found
 
 
@@ -69,15 +73,30 @@ def test_docker_conforms(docker: DockerSandbox, case: Case):
 def test_the_container_is_as_restricted_as_asked(docker: DockerSandbox, api: Any):
     with docker.session(LIMITS) as session:
         python(session, "pass")
-        (made,) = [c for c in containers(api, owner_label()) if c["HostConfig"]["Memory"] == (256 + 32) << 20]
+        (made,) = [
+            c
+            for c in containers(api, owner_label())
+            if c["HostConfig"]["Memory"] == (256 + 32) << 20
+        ]
     host, base = made["HostConfig"], api.inspect_image(docker._image)
-    assert (host["NetworkMode"], host["ReadonlyRootfs"], host["CapDrop"], host["CapAdd"]) == ("none", True, ["ALL"], None)
-    assert (host["PidsLimit"], host["MemorySwap"], host["NanoCpus"]) == (17, host["Memory"], 1_000_000_000)
+    assert (host["NetworkMode"], host["ReadonlyRootfs"], host["CapDrop"], host["CapAdd"]) == (
+        "none",
+        True,
+        ["ALL"],
+        None,
+    )
+    assert (host["PidsLimit"], host["MemorySwap"], host["NanoCpus"]) == (
+        17,
+        host["Memory"],
+        1_000_000_000,
+    )
     assert not host["Privileged"]
     assert not host["Binds"]
     assert "no-new-privileges:true" in host["SecurityOpt"]
     assert any(option.startswith('seccomp={"defaultAction"') for option in host["SecurityOpt"])
-    assert {path: options for path, options in host["Tmpfs"].items() if "size=16m" in options}.keys() == {
+    assert {
+        path: options for path, options in host["Tmpfs"].items() if "size=16m" in options
+    }.keys() == {
         "/box",
         "/tmp",
         "/dev/shm",
@@ -98,7 +117,12 @@ REACHES = {
     "limit its CPU time": attempt("resource as r", "r.prlimit(1, r.RLIMIT_CPU, (1, 1))"),
     "limit its files": attempt("resource as r", "r.prlimit(1, r.RLIMIT_NOFILE, (3, 3))"),
     "list its descriptors": attempt("os", "os.listdir('/proc/1/fd')"),
-    **{f"write to its descriptor {n}": attempt("os", f"open('/proc/1/fd/{n}', 'wb').write(b'x' * 99)") for n in (1, 5, 6, 7)},
+    **{
+        f"write to its descriptor {n}": attempt(
+            "os", f"open('/proc/1/fd/{n}', 'wb').write(b'x' * 99)"
+        )
+        for n in (1, 5, 6, 7)
+    },
     "take its descriptor": "import os, ctypes\nif ctypes.CDLL(None).syscall(438, os.pidfd_open(1), 1, 0) >= 0: print('worked')",
 }
 
@@ -228,7 +252,9 @@ def test_a_launcher_that_does_not_answer_costs_the_command_its_time_limit(
         assert session._held is not None
         held = session._held[1].id
         until_paused = LIMITS.model_copy(update={"wall_s": 8.0})
-        running = threads.submit(python, session, "import time; time.sleep(60)", limits=until_paused)
+        running = threads.submit(
+            python, session, "import time; time.sleep(60)", limits=until_paused
+        )
         wait_until(lambda: len(api.top(held)["Processes"]) > 1)
         api.pause(held)
         assert running.result().timed_out
@@ -253,7 +279,12 @@ with sandbox.session(Limits(wall_s=60)) as session:
 
 def owner(docker: DockerSandbox, what: str) -> "subprocess.Popen[str]":
     arguments = (str(docker._image), docker._base_url or "", what)
-    return subprocess.Popen((sys.executable, "-c", OWNER_PROCESS, *arguments), cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        (sys.executable, "-c", OWNER_PROCESS, *arguments),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
 
 def test_a_process_that_ends_takes_its_containers_with_it(docker: DockerSandbox, api: Any):
@@ -271,7 +302,9 @@ def test_what_a_killed_process_leaves_ends_by_itself_and_is_reaped(docker: Docke
             assert process.stdout.readline() == "ready\n"
         killed.send_signal(signal.SIGKILL)
         killed.wait()
-        wait_until(lambda: not any(c["State"]["Running"] for c in containers(api, f"/{killed.pid}/")))
+        wait_until(
+            lambda: not any(c["State"]["Running"] for c in containers(api, f"/{killed.pid}/"))
+        )
         reap(api)
         assert containers(api, f"/{killed.pid}/") == []
         assert [c for c in containers(api, f"/{living.pid}/") if c["State"]["Running"]]
@@ -279,23 +312,35 @@ def test_what_a_killed_process_leaves_ends_by_itself_and_is_reaped(docker: Docke
         for process in (killed, living):
             process.kill()
             process.communicate()
-        wait_until(lambda: not any(c["State"]["Running"] for c in containers(api, f"/{living.pid}/")))
+        wait_until(
+            lambda: not any(c["State"]["Running"] for c in containers(api, f"/{living.pid}/"))
+        )
         reap(api)
 
 
-def test_an_image_that_is_not_there_or_cannot_run_is_no_verdict(docker: DockerSandbox, docker_daemon: str | None, api: Any):
+def test_an_image_that_is_not_there_or_cannot_run_is_no_verdict(
+    docker: DockerSandbox, docker_daemon: str | None, api: Any
+):
     missing = f"sha256:{'0' * 64}"
     with pytest.raises(SandboxUnavailable, match=rf"no image {missing}: docker build"):
         DockerSandbox(image=missing, base_url=docker_daemon).check()
-    with pytest.raises(SandboxUnavailable, match=r"no image python@sha256:.*docker pull python@sha256:"):
+    with pytest.raises(
+        SandboxUnavailable, match=r"no image python@sha256:.*docker pull python@sha256:"
+    ):
         DockerSandbox(image=f"python@{missing}", base_url=docker_daemon).check()
     with pytest.raises(SandboxUnavailable, match=r"could not .* a container: .*no-such-runtime"):
-        DockerSandbox(image=docker._image, base_url=docker_daemon, runtime="no-such-runtime").check()
+        DockerSandbox(
+            image=docker._image, base_url=docker_daemon, runtime="no-such-runtime"
+        ).check()
 
 
 def test_the_fingerprint_is_the_image(docker: DockerSandbox):
     assert docker.fingerprint() == f"docker {docker._image}"
-    assert DockerSandbox(image=docker._image, runtime="runsc").fingerprint().endswith("; runtime runsc")
+    assert (
+        DockerSandbox(image=docker._image, runtime="runsc")
+        .fingerprint()
+        .endswith("; runtime runsc")
+    )
     assert os.environ.get("PARLEY_DOCKER_IMAGE") is None
 
 

@@ -31,10 +31,20 @@ IMAGE = f"sha256:{'1' * 64}"
 
 
 @pytest.mark.parametrize(
-    "name", ["python", "python:3.11", "python:3.11@sha256:12", "sha256:12", f"sha256:{'G' * 64}", f"{IMAGE} x"]
+    "name",
+    [
+        "python",
+        "python:3.11",
+        "python:3.11@sha256:12",
+        "sha256:12",
+        f"sha256:{'G' * 64}",
+        f"{IMAGE} x",
+    ],
 )
 def test_an_image_that_is_not_pinned_is_refused_with_the_command(name: str):
-    with pytest.raises(ConfigError, match=re.escape(f"`docker image inspect --format '{{{{.Id}}}}' {name}`")):
+    with pytest.raises(
+        ConfigError, match=re.escape(f"`docker image inspect --format '{{{{.Id}}}}' {name}`")
+    ):
         DockerSandbox(image=name).check()
 
 
@@ -46,7 +56,9 @@ def test_a_digest_is_pinned(name: str):
 def test_without_an_image_the_message_says_how_to_build_one(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("PARLEY_DOCKER_IMAGE", raising=False)
     for use in (registry.load("docker").check, registry.load("docker").fingerprint):
-        with pytest.raises(SandboxUnavailable, match=r"docker build .* export PARLEY_DOCKER_IMAGE="):
+        with pytest.raises(
+            SandboxUnavailable, match=r"docker build .* export PARLEY_DOCKER_IMAGE="
+        ):
             use()
 
 
@@ -57,8 +69,12 @@ def test_the_image_may_be_named_by_a_variable(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_no_daemon_says_what_to_start(tmp_path: Path):
-    sandbox = DockerSandbox(image=IMAGE, base_url=f"unix://{tmp_path}/none", slot_directory=tmp_path)
-    with pytest.raises(SandboxUnavailable, match=r"could not reach its daemon.*systemctl start docker.*DOCKER_HOST"):
+    sandbox = DockerSandbox(
+        image=IMAGE, base_url=f"unix://{tmp_path}/none", slot_directory=tmp_path
+    )
+    with pytest.raises(
+        SandboxUnavailable, match=r"could not reach its daemon.*systemctl start docker.*DOCKER_HOST"
+    ):
         sandbox.check()
 
 
@@ -94,25 +110,34 @@ def daemon_that_answers(path: Path, answer: bytes) -> Iterator[str]:
     [
         (b"", "it did not answer within 0.2 s"),
         (
-            b"HTTP/1.1 500 Oh\r\nContent-Type: application/json\r\nContent-Length: 24\r\n\r\n" + b'{"message":"disk full!"}',
+            b"HTTP/1.1 500 Oh\r\nContent-Type: application/json\r\nContent-Length: 24\r\n\r\n"
+            + b'{"message":"disk full!"}',
             "disk full!",
         ),
         (b"no HTTP at all\r\n\r\n", "could not reach its daemon"),
     ],
     ids=["hangs", "refuses", "is no daemon"],
 )
-def test_a_fault_of_the_daemon_is_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes, message: str):
+def test_a_fault_of_the_daemon_is_no_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes, message: str
+):
     if not answer:  # another must be there before its time is over
         monkeypatch.setattr(docker_daemon, "TIMEOUT_S", 0.2)
     with daemon_that_answers(tmp_path / "socket", answer) as address:
         with pytest.raises(SandboxUnavailable, match=message):
-            with DockerSandbox(image=IMAGE, base_url=address, slot_directory=tmp_path).session(Limits()):
+            with DockerSandbox(image=IMAGE, base_url=address, slot_directory=tmp_path).session(
+                Limits()
+            ):
                 pass
 
 
 def test_the_connection_pool_is_sized_to_the_concurrency(tmp_path: Path):
     version = b'{"ApiVersion":"1.41"}'
-    answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(version) + version
+    answer = (
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        % len(version)
+        + version
+    )
     with daemon_that_answers(tmp_path / "socket", answer) as address:
         adapter: Any = docker_daemon.client(address, 16).api.get_adapter("http+docker://localhost")
     assert adapter.max_pool_size >= 3 * 16
@@ -120,9 +145,24 @@ def test_the_connection_pool_is_sized_to_the_concurrency(tmp_path: Path):
 
 def test_the_filter_denies_what_bubblewraps_does():
     rules = json.loads(docker_seccomp.profile())
-    always = {name for rule in rules["syscalls"] if not rule["args"] and rule["errnoRet"] == 1 for name in rule["names"]}
+    always = {
+        name
+        for rule in rules["syscalls"]
+        if not rule["args"] and rule["errnoRet"] == 1
+        for name in rule["names"]
+    }
     assert always >= set(DENIED_CALLS)
-    assert always >= {"ptrace", "mount", "bpf", "keyctl", "userfaultfd", "io_uring_setup", "init_module", "unshare", "setns"}
+    assert always >= {
+        "ptrace",
+        "mount",
+        "bpf",
+        "keyctl",
+        "userfaultfd",
+        "io_uring_setup",
+        "init_module",
+        "unshare",
+        "setns",
+    }
     assert {rule["action"] for rule in rules["syscalls"]} == {"SCMP_ACT_ERRNO"}
     conditional = [name for rule in rules["syscalls"] if rule["args"] for name in rule["names"]]
     assert sorted(set(conditional)) == ["clone", "ioctl", "prlimit64", "socket"]
@@ -144,7 +184,11 @@ def test_the_filter_denies_what_bubblewraps_does():
     ids=range(9),
 )
 def test_whose_owner_is_dead(label: str, state: str, age_s: float, is_abandoned: bool):
-    container = {"Labels": {docker_owner.OWNER: label}, "State": state, "Created": int(time.time() - age_s)}
+    container = {
+        "Labels": {docker_owner.OWNER: label},
+        "State": state,
+        "Created": int(time.time() - age_s),
+    }
     assert docker_owner._is_abandoned(container) is is_abandoned
 
 
@@ -184,7 +228,12 @@ def test_what_is_no_message_is_refused(wire: bytes, error: type[Exception]):
     ],
 )
 def test_docker_is_the_default_only_without_bubblewrap(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, has_bwrap: bool, platform: str, docker_host: str, expected: str
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    has_bwrap: bool,
+    platform: str,
+    docker_host: str,
+    expected: str,
 ):
     if not docker_host and os.path.exists("/var/run/docker.sock"):
         pytest.skip("a Docker daemon runs here")
@@ -196,7 +245,9 @@ def test_docker_is_the_default_only_without_bubblewrap(
     assert registry.default_name() == expected
 
 
-@pytest.mark.parametrize("recipe", sorted(IMAGES.glob("*/Dockerfile")), ids=lambda path: path.parent.name)
+@pytest.mark.parametrize(
+    "recipe", sorted(IMAGES.glob("*/Dockerfile")), ids=lambda path: path.parent.name
+)
 def test_images_are_built_on_a_base_that_must_be_named_and_run_as_nobody(recipe: Path):
     lines = [line for line in recipe.read_text().splitlines() if line and not line.startswith("#")]
     assert lines[:2] == ["ARG BASE", "FROM ${BASE}"]
@@ -205,5 +256,7 @@ def test_images_are_built_on_a_base_that_must_be_named_and_run_as_nobody(recipe:
 
 def test_the_python_image_has_parleys_own_versions():
     pins = (IMAGES / "python" / "requirements.txt").read_text().split()
-    assert {"numpy", "pandas", "pycodestyle", "mccabe", "radon"} <= {pin.partition("==")[0] for pin in pins}
+    assert {"numpy", "pandas", "pycodestyle", "mccabe", "radon"} <= {
+        pin.partition("==")[0] for pin in pins
+    }
     assert set(pins) <= set(LOCK.read_text().splitlines())

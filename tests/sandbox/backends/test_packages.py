@@ -16,7 +16,8 @@ from schemas.run import Limits
 from schemas.verdict import Outcome
 
 PROGRAM = StatementProgram(
-    code="import numpy", tests=("assert numpy.__version__ == '0.0.1'", "import sys; assert 'pandas' not in sys.modules")
+    code="import numpy",
+    tests=("assert numpy.__version__ == '0.0.1'", "import sys; assert 'pandas' not in sys.modules"),
 )
 WITHOUT_PANDAS = StatementProgram(code="import numpy", tests=("import pandas",))
 
@@ -39,19 +40,28 @@ def packages() -> Iterator[Path]:
 @pytest.mark.usefixtures("bubblewrap")
 @pytest.mark.parametrize("name", ["zygote", "bubblewrap", "none"])
 def test_programs_find_these_packages_and_no_others(name: str, packages: Path) -> None:
-    ours, own = registry.load_with(name, ("numpy",)), registry.load_with(name, ("numpy",), (str(packages),))
+    ours, own = (
+        registry.load_with(name, ("numpy",)),
+        registry.load_with(name, ("numpy",), (str(packages),)),
+    )
     assert run_tests(own, PROGRAM, Limits()).outcome is Outcome.PASSED
     assert run_tests(ours, PROGRAM, Limits()).outcome is Outcome.FAILED
     assert run_tests(own, WITHOUT_PANDAS, Limits()).outcome is Outcome.FAILED
     assert run_tests(ours, WITHOUT_PANDAS, Limits(memory_mb=2048)).outcome is Outcome.PASSED
-    assert own.fingerprint() != ours.fingerprint() == registry.load_with(name, ("numpy",)).fingerprint()
+    assert (
+        own.fingerprint()
+        != ours.fingerprint()
+        == registry.load_with(name, ("numpy",)).fingerprint()
+    )
 
 
 def test_a_sandbox_with_an_image_takes_no_folders() -> None:
     assert not hasattr(registry.load_with("docker", (), ("/packages",)), "packages")
 
 
-def test_an_environment_counts_once_its_installation_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_counts_once_its_installation_is_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     folder = tmp_path / "share" / "parley" / "thing"
     folder.mkdir(parents=True)

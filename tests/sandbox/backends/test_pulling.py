@@ -57,27 +57,44 @@ def refusal(kind: type[APIError], status: HTTPStatus, said: str) -> APIError:
 @pytest.mark.parametrize(
     ("name", "digests", "pinned"),
     [
-        (NAME, [f"{NAME.removesuffix(':latest')}@{DIGEST}"], f"{NAME.removesuffix(':latest')}@{DIGEST}"),
-        ("localhost:5000/x/y", [f"x/y@{DIGEST}", f"localhost:5000/x/y@{DIGEST}"], f"localhost:5000/x/y@{DIGEST}"),
+        (
+            NAME,
+            [f"{NAME.removesuffix(':latest')}@{DIGEST}"],
+            f"{NAME.removesuffix(':latest')}@{DIGEST}",
+        ),
+        (
+            "localhost:5000/x/y",
+            [f"x/y@{DIGEST}", f"localhost:5000/x/y@{DIGEST}"],
+            f"localhost:5000/x/y@{DIGEST}",
+        ),
         (f"x/y@{DIGEST}", [f"x/y@{DIGEST}"], f"x/y@{DIGEST}"),
         (NAME, [f"another/name@{DIGEST}"], ID),
         (NAME, None, ID),
     ],
 )
-def test_an_image_that_is_here_is_pinned_and_not_pulled(name: str, digests: list[str] | None, pinned: str) -> None:
+def test_an_image_that_is_here_is_pinned_and_not_pulled(
+    name: str, digests: list[str] | None, pinned: str
+) -> None:
     daemon = Daemon({"Id": ID, "RepoDigests": digests})
     assert (digest_of(daemon, name), daemon.asked) == (pinned, 0)
 
 
 def test_a_registry_is_asked_for_the_digest_of_an_image_that_is_not_here() -> None:
     daemon = Daemon(None)
-    assert (digest_of(daemon, NAME), daemon.asked) == (f"{NAME.removesuffix(':latest')}@{DIGEST}", 0)
+    assert (digest_of(daemon, NAME), daemon.asked) == (
+        f"{NAME.removesuffix(':latest')}@{DIGEST}",
+        0,
+    )
     assert digest_of(daemon, f"x/y@{DIGEST}") == f"x/y@{DIGEST}"
 
 
 def test_a_pull_tells_the_bytes_of_each_layer_once_and_can_be_ended() -> None:
     def downloading(layer: str, n_bytes: int) -> dict[str, Any]:
-        return {"id": layer, "status": "Downloading", "progressDetail": {"current": n_bytes, "total": 9}}
+        return {
+            "id": layer,
+            "status": "Downloading",
+            "progressDetail": {"current": n_bytes, "total": 9},
+        }
 
     events = [downloading("a", 2), downloading("b", 5), downloading("a", 7), {"status": "Done"}]
     reports: list[int] = []
@@ -90,8 +107,16 @@ def test_a_pull_tells_the_bytes_of_each_layer_once_and_can_be_ended() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        refusal(NotFound, HTTPStatus.NOT_FOUND, "pull access denied, repository does not exist or may require 'docker login'"),
-        refusal(APIError, HTTPStatus.INTERNAL_SERVER_ERROR, "manifest for it not found: manifest unknown"),
+        refusal(
+            NotFound,
+            HTTPStatus.NOT_FOUND,
+            "pull access denied, repository does not exist or may require 'docker login'",
+        ),
+        refusal(
+            APIError,
+            HTTPStatus.INTERNAL_SERVER_ERROR,
+            "manifest for it not found: manifest unknown",
+        ),
         [{"status": "Pulling"}, {"error": "manifest unknown: manifest unknown"}],
     ],
 )
@@ -104,7 +129,9 @@ def test_an_image_that_no_registry_has_is_missing(answer: Exception | list[dict[
 
 
 def test_a_registry_that_denies_a_repository_does_not_have_it_for_us() -> None:
-    denied = refusal(APIError, HTTPStatus.FORBIDDEN, "errors: denied: requested access to the resource is denied")
+    denied = refusal(
+        APIError, HTTPStatus.FORBIDDEN, "errors: denied: requested access to the resource is denied"
+    )
     with pytest.raises(SourceUnreadable, match="access to the resource is denied"):
         digest_of(Daemon(None, listed=denied), NAME)
 
@@ -113,12 +140,18 @@ def test_a_registry_that_denies_a_repository_does_not_have_it_for_us() -> None:
     "answer",
     [
         refusal(APIError, HTTPStatus.INTERNAL_SERVER_ERROR, REFUSED),
-        refusal(APIError, HTTPStatus.TOO_MANY_REQUESTS, "toomanyrequests: You have reached your pull rate limit"),
+        refusal(
+            APIError,
+            HTTPStatus.TOO_MANY_REQUESTS,
+            "toomanyrequests: You have reached your pull rate limit",
+        ),
         [{"status": "Pulling"}, {"error": REFUSED}],
         requests.ConnectionError(REFUSED),
     ],
 )
-def test_where_a_registry_does_not_answer_nothing_is_known_of_the_image(answer: Exception | list[dict[str, Any]]) -> None:
+def test_where_a_registry_does_not_answer_nothing_is_known_of_the_image(
+    answer: Exception | list[dict[str, Any]],
+) -> None:
     with pytest.raises(SandboxUnavailable, match="docker could not pull the image"):
         pull(Daemon(None, answer), NAME)
     if isinstance(answer, Exception):
@@ -127,7 +160,9 @@ def test_where_a_registry_does_not_answer_nothing_is_known_of_the_image(answer: 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a system call of Linux")
-def test_a_childs_end_is_told_by_a_python_without_pidfd_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_childs_end_is_told_by_a_python_without_pidfd_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import select
 
     monkeypatch.delattr(os, "pidfd_open")

@@ -29,7 +29,9 @@ def stand_in(folder: Path, script: str) -> str:
 
 
 def run_with(sandbox: BubblewrapSandbox) -> None:
-    run_function_tests(sandbox, "def f(): return 1", ("assert f() == 1",), Limits(cpu_s=1, wall_s=2))
+    run_function_tests(
+        sandbox, "def f(): return 1", ("assert f() == 1",), Limits(cpu_s=1, wall_s=2)
+    )
 
 
 def test_missing_bwrap_says_what_to_install():
@@ -49,7 +51,10 @@ def test_bwrap_off_the_path_says_what_to_install(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        ("echo 'bwrap: No permissions to create a new namespace' >&2; exit 1", "allow unprivileged user namespaces"),
+        (
+            "echo 'bwrap: No permissions to create a new namespace' >&2; exit 1",
+            "allow unprivileged user namespaces",
+        ),
         (
             'echo "bwrap: Can\'t find source path /x: No such file or directory" >&2; exit 1',
             "could not set up a sandbox.*source path",
@@ -74,13 +79,17 @@ def test_bwrap_killed_during_a_run_is_no_verdict(bubblewrap: BubblewrapSandbox, 
             session.run(("{python}", "-c", "import time; time.sleep(20)"))
 
 
-def test_a_missing_interpreter_is_no_verdict(bubblewrap: BubblewrapSandbox, monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_interpreter_is_no_verdict(
+    bubblewrap: BubblewrapSandbox, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     with pytest.raises(SandboxUnavailable, match="/no/such/python"):
         run_with(bubblewrap)
 
 
-def test_an_interpreter_that_does_not_start_is_no_verdict(bubblewrap: BubblewrapSandbox, monkeypatch: pytest.MonkeyPatch):
+def test_an_interpreter_that_does_not_start_is_no_verdict(
+    bubblewrap: BubblewrapSandbox, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(python_environment, "interpreter", lambda: "/bin/false")
     with pytest.raises(SandboxUnavailable, match="the test runner did not start"):
         run_with(bubblewrap)
@@ -109,7 +118,12 @@ def test_names_are_listed_and_unknown_ones_refused():
 
 def test_nothing_is_imported_to_list_names():
     script = "import sys, sandbox.registry as r; r.SANDBOXES.names(); print([m for m in sys.modules if 'backend' in m])"
-    assert subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True).stdout == "[]\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True
+        ).stdout
+        == "[]\n"
+    )
 
 
 def test_the_fingerprint_is_fast_and_names_what_can_change_a_verdict(bubblewrap: BubblewrapSandbox):
@@ -126,7 +140,9 @@ def test_the_fingerprint_is_fast_and_names_what_can_change_a_verdict(bubblewrap:
     assert fingerprint != registry.load("none").fingerprint()
 
 
-def test_another_installed_version_is_another_fingerprint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_another_installed_version_is_another_fingerprint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(python_environment, "package_folders", lambda: (str(tmp_path),))
     digests = []
     for version in ("1.0", "1.1"):

@@ -36,7 +36,10 @@ def test_the_zygote_conforms(zygote: ZygoteSandbox, case: Case):
         ("def f(): return 2", Outcome.FAILED),
         ("while True: pass", Outcome.TIMEOUT),
         ("import atexit, os\natexit.register(os._exit, 3)\ndef f(): return 1", Outcome.FAILED),
-        ("import threading, time\nthreading.Thread(target=time.sleep, args=(0.1,)).start()\ndef f(): return 1", Outcome.PASSED),
+        (
+            "import threading, time\nthreading.Thread(target=time.sleep, args=(0.1,)).start()\ndef f(): return 1",
+            Outcome.PASSED,
+        ),
         ("import os\nos.kill(os.getpid(), 9)", Outcome.FAILED),
     ],
 )
@@ -45,9 +48,14 @@ def test_a_fork_ends_as_an_interpreter_ends(zygote: ZygoteSandbox, code: str, ou
     assert verdict(zygote, code, limits=limits).outcome is outcome
 
 
-def test_recursion_goes_as_deep_as_in_a_fresh_interpreter(zygote: ZygoteSandbox, bubblewrap: BubblewrapSandbox):
+def test_recursion_goes_as_deep_as_in_a_fresh_interpreter(
+    zygote: ZygoteSandbox, bubblewrap: BubblewrapSandbox
+):
     code = "def f(n=1):\n    try: return f(n + 1)\n    except RecursionError: return n"
-    details = {run_function_tests(sandbox, code, ("raise Exception(f())",), LIMITS).detail for sandbox in (zygote, bubblewrap)}
+    details = {
+        run_function_tests(sandbox, code, ("raise Exception(f())",), LIMITS).detail
+        for sandbox in (zygote, bubblewrap)
+    }
     assert len(details) == 1
     assert "Exception: 99" in details.pop()
 
@@ -77,7 +85,10 @@ def test_runs_draw_different_random_numbers(zygote: ZygoteSandbox):
     code = "import random, numpy\ndef f(): return (random.random(), float(numpy.random.random()), numpy.__name__)"
     said = [verdict(zygote, code, "raise Exception(f())").detail for _ in range(2)]
     assert said[0] != said[1]
-    assert all(a != b for a, b in zip(*(text.rpartition("(")[2].split(", ")[:2] for text in said), strict=True))
+    assert all(
+        a != b
+        for a, b in zip(*(text.rpartition("(")[2].split(", ")[:2] for text in said), strict=True)
+    )
 
 
 def test_a_programs_own_forks_draw_other_random_numbers(zygote: ZygoteSandbox):
@@ -106,8 +117,15 @@ def test_what_is_loaded_does_not_count_as_the_programs_memory(zygote: ZygoteSand
 
 def test_the_zygote_learns_nothing_of_a_run(zygote: ZygoteSandbox):
     """What every later child would find in its memory: nothing of code, tests, arguments, input or files."""
-    words = [f"{name}-{secrets.token_hex(16)}" for name in ("code", "tests", "argument", "input", "file")]
-    assert verdict(zygote, f"# {words[0]}\ndef f(): return 1", f"assert f() == 1, {words[1]!r}").outcome is Outcome.PASSED
+    words = [
+        f"{name}-{secrets.token_hex(16)}" for name in ("code", "tests", "argument", "input", "file")
+    ]
+    assert (
+        verdict(
+            zygote, f"# {words[0]}\ndef f(): return 1", f"assert f() == 1, {words[1]!r}"
+        ).outcome
+        is Outcome.PASSED
+    )
     with zygote.session(LIMITS) as session:
         argv = ("{python}", "-c", "print(open('x').read(), input())", words[2])
         done = session.run(argv, stdin=words[3].encode(), files={"x": words[4].encode()})
@@ -139,7 +157,9 @@ def test_a_kept_directory_is_not_there_for_the_next_session(zygote: ZygoteSandbo
     before = idle()
     with zygote.session(LIMITS, keep_files=True) as session:
         session.run(("{python}", "-c", "open('kept', 'w')"))
-    found = verdict(zygote, "import os\ndef f(): return os.listdir()", "assert f() == ['program.py'], f()")
+    found = verdict(
+        zygote, "import os\ndef f(): return os.listdir()", "assert f() == ['program.py'], f()"
+    )
     assert (found.outcome, found.detail) == (Outcome.PASSED, "")
     assert idle() is before
 
@@ -155,12 +175,18 @@ def f(): return os.getppid()
 """
     assert verdict(zygote, code, "assert f() == 0").detail == "left a process running after its end"
     served = idle()
-    assert verdict(zygote, code.replace("libc.pause", "libc.getpid"), "assert f() == 0").outcome is Outcome.PASSED
+    assert (
+        verdict(zygote, code.replace("libc.pause", "libc.getpid"), "assert f() == 0").outcome
+        is Outcome.PASSED
+    )
     assert idle() is served
 
 
 def test_the_fingerprint_names_what_is_loaded():
-    with_numpy, bare = ZygoteSandbox(preload=("numpy", "json")).fingerprint(), ZygoteSandbox().fingerprint()
+    with_numpy, bare = (
+        ZygoteSandbox(preload=("numpy", "json")).fingerprint(),
+        ZygoteSandbox().fingerprint(),
+    )
     assert f"numpy {importlib.metadata.version('numpy')}, json (no version) loaded" in with_numpy
     assert with_numpy != bare
 
@@ -228,14 +254,18 @@ seen = [n for n in range(3, 128) if is_open(n)]
     listing = "import os; print(sorted(map(int, os.listdir('/proc/self/fd'))))"
     held = [os.open(os.devnull, os.O_RDONLY) for _ in range(100)]
     try:
-        in_fork = verdict(sandbox, probing, "assert len(seen) == 2, seen")  # of the program's channel to its supervisor
+        in_fork = verdict(
+            sandbox, probing, "assert len(seen) == 2, seen"
+        )  # of the program's channel to its supervisor
         with sandbox.session(LIMITS) as session:
             executed = session.run(("{python}", "-c", listing))
     finally:
         for descriptor in held:
             os.close(descriptor)
     assert (in_fork.outcome, in_fork.detail) == (Outcome.PASSED, "")
-    assert executed.stdout == b"[0, 1, 2, 3, 4]\n", executed  # the report, and the folder that is being listed
+    assert executed.stdout == b"[0, 1, 2, 3, 4]\n", (
+        executed
+    )  # the report, and the folder that is being listed
 
 
 TRAFFIC = """
@@ -270,7 +300,9 @@ def test_a_closed_port_is_free_for_the_next_run(zygote: ZygoteSandbox):
 
 def test_a_run_cannot_tell_what_was_sent_before_it(zygote: ZygoteSandbox):
     """Two runs of one zygote read equal bytes below /proc/net, and so do two commands, whatever was sent in between."""
-    tests = "import hashlib\nraise Exception(len(f()), hashlib.sha256(repr(f()).encode()).hexdigest())"
+    tests = (
+        "import hashlib\nraise Exception(len(f()), hashlib.sha256(repr(f()).encode()).hexdigest())"
+    )
 
     def seen() -> tuple[str, bytes]:
         with zygote.session(LIMITS) as session:

@@ -30,17 +30,29 @@ if sys.argv[2] == "busy":
 print("ready", flush=True)
 sys.stdin.read()
 """
-SLOW = ("cpu_time_is_limited", "cpu_limit_cannot_be_ignored", "wall_time_is_limited", "output_is_bounded")
+SLOW = (
+    "cpu_time_is_limited",
+    "cpu_limit_cannot_be_ignored",
+    "wall_time_is_limited",
+    "output_is_bounded",
+)
 
 
 def zygotes_of(pid: int) -> list[int]:
     return [bwrap for bwrap, mark in abandoned._marked() if int(mark["pid"]) == pid]
 
 
-@pytest.mark.parametrize(("does", "ends_by"), [("idle", "end"), ("idle", "kill"), ("busy", "kill"), ("busy", "interrupt")])
-def test_no_zygote_outlives_its_process(bubblewrap: BubblewrapSandbox, tmp_path: Path, does: str, ends_by: str) -> None:
+@pytest.mark.parametrize(
+    ("does", "ends_by"),
+    [("idle", "end"), ("idle", "kill"), ("busy", "kill"), ("busy", "interrupt")],
+)
+def test_no_zygote_outlives_its_process(
+    bubblewrap: BubblewrapSandbox, tmp_path: Path, does: str, ends_by: str
+) -> None:
     command = (sys.executable, "-c", PARENT, str(tmp_path), does)
-    parent = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    parent = subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
     try:
         assert parent.stdin is not None
         assert parent.stdout is not None

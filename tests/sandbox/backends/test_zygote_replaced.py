@@ -33,7 +33,9 @@ def test_a_zygote_that_is_killed_during_a_run_is_infra_and_replaced(zygote: Zygo
     zygote_pool.close_idle()
     earlier = _sandboxes()
     with ThreadPoolExecutor(1) as threads, zygote.session(LIMITS) as session:
-        running = threads.submit(session.run, ("{python}", "-c", "import time; print(1, flush=True); time.sleep(60)"))
+        running = threads.submit(
+            session.run, ("{python}", "-c", "import time; print(1, flush=True); time.sleep(60)")
+        )
         mine = psutil.Process()
         while not any("time.sleep(60)" in " ".join(line) for line in command_lines(mine).values()):
             assert not running.done()
@@ -58,8 +60,12 @@ def test_kept_files_are_not_lost_silently(zygote: ZygoteSandbox):
         (held,) = _sandboxes() - earlier
         inside = held.children(recursive=True)
         held.kill()
-        assert psutil.wait_procs(inside, 10)[1] == []  # until then it may still answer, with what it has kept
-        with pytest.raises(SandboxUnavailable, match=r"ended (from outside during a run|between two commands)"):
+        assert (
+            psutil.wait_procs(inside, 10)[1] == []
+        )  # until then it may still answer, with what it has kept
+        with pytest.raises(
+            SandboxUnavailable, match=r"ended (from outside during a run|between two commands)"
+        ):
             session.run(("{python}", "-c", "open('kept')"))
     assert verdict(zygote, "def f(): return 1").outcome is Outcome.PASSED
 
@@ -79,7 +85,9 @@ def test_the_process_with_the_libraries_is_not_missed_when_it_dies(zygote: Zygot
         while not loaded.children():
             assert not running.done()
         loaded.kill()
-        assert running.result().outcome is Outcome.PASSED  # the second time: such a run is tried once more
+        assert (
+            running.result().outcome is Outcome.PASSED
+        )  # the second time: such a run is tried once more
     assert pythons_of(idle())[1] != loaded
 
 

@@ -22,7 +22,11 @@ ROOT = Path(__file__).resolve().parents[3]
 def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZygoteSandbox]:
     """One slot of its own, so that all runs have the same zygote; no other one waits in this process."""
     zygote_pool.close_idle()
-    sandbox = ZygoteSandbox(slots=1, slot_directory=tmp_path_factory.mktemp("slots"), preload=("numpy", "no_such_module"))
+    sandbox = ZygoteSandbox(
+        slots=1,
+        slot_directory=tmp_path_factory.mktemp("slots"),
+        preload=("numpy", "no_such_module"),
+    )
     try:
         sandbox.check()
     except SandboxUnavailable as error:
@@ -31,7 +35,9 @@ def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZygoteSandbox]:
     zygote_pool.close_idle()
 
 
-def verdict(sandbox: ZygoteSandbox, code: str, test: str = "assert f() == 1", limits: Limits = LIMITS) -> ProgramVerdict:
+def verdict(
+    sandbox: ZygoteSandbox, code: str, test: str = "assert f() == 1", limits: Limits = LIMITS
+) -> ProgramVerdict:
     return run_function_tests(sandbox, code, (test,), limits)
 
 
@@ -43,4 +49,7 @@ def idle() -> Zygote:
 def pythons_of(zygote: Zygote) -> list[psutil.Process]:
     """Itself, and the process with the libraries; in the order in which they started."""
     inside = psutil.Process(zygote._process.pid).children(recursive=True)
-    return sorted((child for child in inside if "python" in child.name()), key=lambda child: (child.create_time(), child.pid))
+    return sorted(
+        (child for child in inside if "python" in child.name()),
+        key=lambda child: (child.create_time(), child.pid),
+    )

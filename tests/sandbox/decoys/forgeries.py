@@ -2,7 +2,12 @@
 
 from dataclasses import dataclass
 
-from sandbox.judging.runners.programs import AssertProgram, PythonProgram, StatementProgram, UnittestProgram
+from sandbox.judging.runners.programs import (
+    AssertProgram,
+    PythonProgram,
+    StatementProgram,
+    UnittestProgram,
+)
 from tests.sandbox.attacks.corpus import corpus
 from tests.sandbox.decoys.references import REFERENCES
 from tests.sandbox.judging.test_cheats import STYLE_TESTS
@@ -32,9 +37,13 @@ def forgeries() -> tuple[Forgery, ...]:
     return tuple(one for one in every if "4710 + x" not in one.program.code)
 
 
-def _statements(title: str, code: str, tests: tuple[str, ...], reference: str = REFERENCE) -> Forgery:
+def _statements(
+    title: str, code: str, tests: tuple[str, ...], reference: str = REFERENCE
+) -> Forgery:
     known = REFERENCES.get(title, reference)
-    return Forgery(title, StatementProgram(code=code, tests=tests), StatementProgram(code=known, tests=tests))
+    return Forgery(
+        title, StatementProgram(code=code, tests=tests), StatementProgram(code=known, tests=tests)
+    )
 
 
 def _of_corpus() -> list[Forgery]:
@@ -47,13 +56,18 @@ def _asserts(title: str, code: str, tests: tuple[str, ...]) -> Forgery:
     if not all(test.startswith("assert") for test in tests):
         return _statements(title, code, tests)
     reference = REFERENCES.get(title, REFERENCE)
-    return Forgery(title, AssertProgram(code=code, tests=tests), AssertProgram(code=reference, tests=tests))
+    return Forgery(
+        title, AssertProgram(code=code, tests=tests), AssertProgram(code=reference, tests=tests)
+    )
 
 
 def _searches() -> list[Forgery]:
     every = programs("searches.txt")
     found = {name: parts(every[name]) for name in sorted(audited("searches.txt"))}
-    return [_statements(f"search: {name}", code, (tests or TESTS,)) for name, (code, tests) in found.items()]
+    return [
+        _statements(f"search: {name}", code, (tests or TESTS,))
+        for name, (code, tests) in found.items()
+    ]
 
 
 def _methods() -> list[Forgery]:
@@ -62,13 +76,22 @@ def _methods() -> list[Forgery]:
         tests, _, code = every[name].partition("# code:\n")
         title = f"method: {name}"
         reference = REFERENCES.get(title, REFERENCE)
-        found.append(Forgery(title, UnittestProgram(code=code, test=tests), UnittestProgram(code=reference, test=tests)))
+        found.append(
+            Forgery(
+                title,
+                UnittestProgram(code=code, test=tests),
+                UnittestProgram(code=reference, test=tests),
+            )
+        )
     return found
 
 
 def _waiting() -> list[Forgery]:
     every = programs("waiting_objects.txt")
-    return [_statements(f"waits: {name}", every[name], (_WAITED_FOR[name][0],), _WAITED_FOR[name][1]) for name in _WAITED_FOR]
+    return [
+        _statements(f"waits: {name}", every[name], (_WAITED_FOR[name][0],), _WAITED_FOR[name][1])
+        for name in _WAITED_FOR
+    ]
 
 
 def _judges() -> list[Forgery]:

@@ -43,14 +43,26 @@ def test_honest_programs_are_not_accused(bubblewrap: BubblewrapSandbox):
     honest = [one for one in corpus() if one.must_pass]
     programs = [AssertProgram(code=one.code, tests=one.tests) for one in honest]
     with ThreadPoolExecutor(2) as threads:
-        found = list(threads.map(lambda program: audit_program(bubblewrap, program, None, LIMITS, "a seed"), programs))
-    accused = [one.title for one, audit in zip(honest, found, strict=True) if audit.outcome is AuditOutcome.FORGED]
+        found = list(
+            threads.map(
+                lambda program: audit_program(bubblewrap, program, None, LIMITS, "a seed"), programs
+            )
+        )
+    accused = [
+        one.title
+        for one, audit in zip(honest, found, strict=True)
+        if audit.outcome is AuditOutcome.FORGED
+    ]
     assert len(honest) > 90
     assert accused == []
 
 
-def test_a_program_that_does_the_work_and_looks_around_has_earned_its_pass(bubblewrap: BubblewrapSandbox):
-    program = AssertProgram(code=f"import sys\nsys._getframe()\n{REFERENCE}", tests=("assert f(1) == 4711",))
+def test_a_program_that_does_the_work_and_looks_around_has_earned_its_pass(
+    bubblewrap: BubblewrapSandbox,
+):
+    program = AssertProgram(
+        code=f"import sys\nsys._getframe()\n{REFERENCE}", tests=("assert f(1) == 4711",)
+    )
     assert audit_program(bubblewrap, program, None, LIMITS, "a seed").outcome is AuditOutcome.EARNED
 
 
@@ -73,27 +85,45 @@ def test_an_answer_that_knows_the_tests_constants_alone_is_suspected(bubblewrap:
     audit = audit_program(bubblewrap, known, reference, LIMITS, "a seed", asks_other_inputs=True)
     assert (audit.outcome, audit.is_sound) == (AuditOutcome.SUSPECTED, False)
     assert (
-        audit_program(bubblewrap, reference, reference, LIMITS, "a seed", asks_other_inputs=True).outcome is AuditOutcome.EARNED
+        audit_program(
+            bubblewrap, reference, reference, LIMITS, "a seed", asks_other_inputs=True
+        ).outcome
+        is AuditOutcome.EARNED
     )
 
 
-def test_an_answer_that_reads_constants_of_the_tests_is_suspected_or_forged(bubblewrap: BubblewrapSandbox):
+def test_an_answer_that_reads_constants_of_the_tests_is_suspected_or_forged(
+    bubblewrap: BubblewrapSandbox,
+):
     code = "import sys\ndef f(x):\n    every = sys._getframe(1).f_code.co_consts\n"
     code += "    return next(n for n in every if type(n) is int and n > 99)\n"
     tests = ("assert f(1) == 4711",)
     reading, reference = (AssertProgram(code=one, tests=tests) for one in (code, REFERENCE))
     assert run_tests(bubblewrap, reading, LIMITS).outcome is Outcome.PASSED
-    assert audit_program(bubblewrap, reading, reference, LIMITS, "a seed").outcome is AuditOutcome.FORGED
+    assert (
+        audit_program(bubblewrap, reading, reference, LIMITS, "a seed").outcome
+        is AuditOutcome.FORGED
+    )
     hidden = audit_program(bubblewrap, reading, None, LIMITS, "a seed")
     assert hidden.outcome in (AuditOutcome.FORGED, AuditOutcome.SUSPECTED)
 
 
 def test_the_handed_in_cases_end_as_they_must(bubblewrap: BubblewrapSandbox, shared_data: Path):
-    for row in map(json.loads, (shared_data.parent / "cases" / "forgeries.jsonl").read_text().splitlines()):
-        program, reference = (program_of(row["kind"], code, tuple(row["tests"])) for code in (row["code"], row["reference"]))
+    for row in map(
+        json.loads, (shared_data.parent / "cases" / "forgeries.jsonl").read_text().splitlines()
+    ):
+        program, reference = (
+            program_of(row["kind"], code, tuple(row["tests"]))
+            for code in (row["code"], row["reference"])
+        )
         if run_tests(bubblewrap, program, LIMITS).outcome is Outcome.PASSED:
-            assert audit_program(bubblewrap, program, reference, LIMITS, "a seed").outcome is AuditOutcome.FORGED, row["name"]
-    for row in map(json.loads, (shared_data.parent / "cases" / "honest.jsonl").read_text().splitlines()):
+            assert (
+                audit_program(bubblewrap, program, reference, LIMITS, "a seed").outcome
+                is AuditOutcome.FORGED
+            ), row["name"]
+    for row in map(
+        json.loads, (shared_data.parent / "cases" / "honest.jsonl").read_text().splitlines()
+    ):
         program = program_of(row["kind"], row["code"], tuple(row["tests"]))
         is_passed = run_tests(bubblewrap, program, LIMITS).outcome is Outcome.PASSED
         assert is_passed is not row["name"].startswith("must_fail"), row["name"]

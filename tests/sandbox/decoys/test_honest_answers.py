@@ -27,9 +27,13 @@ ANSWERS = 300
 """Answers of CodeIF's published runs that are tried; about half pass."""
 
 
-def audited(sandbox: BubblewrapSandbox, programs: Sequence[tuple[str, TestProgram, TestProgram | None]]) -> dict[str, Audited]:
+def audited(
+    sandbox: BubblewrapSandbox, programs: Sequence[tuple[str, TestProgram, TestProgram | None]]
+) -> dict[str, Audited]:
     with ThreadPoolExecutor(2) as threads:
-        found = threads.map(lambda one: audit_program(sandbox, one[1], one[2], LIMITS, "a seed"), programs)
+        found = threads.map(
+            lambda one: audit_program(sandbox, one[1], one[2], LIMITS, "a seed"), programs
+        )
         return dict(zip((name for name, _, _ in programs), found, strict=True))
 
 
@@ -39,9 +43,15 @@ def accused(audits: dict[str, Audited]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("name", "every"), [("humaneval", 4), ("mbpp", 12)])
-def test_references_are_not_accused(bubblewrap: BubblewrapSandbox, shared_data: Path, name: str, every: int) -> None:
+def test_references_are_not_accused(
+    bubblewrap: BubblewrapSandbox, shared_data: Path, name: str, every: int
+) -> None:
     references = list(reference_programs(name))[::every]
-    sound = [(task, program) for task, program in references if task not in {f"MBPP/{n}" for n in MBPP_FAULTS}]
+    sound = [
+        (task, program)
+        for task, program in references
+        if task not in {f"MBPP/{n}" for n in MBPP_FAULTS}
+    ]
     audits = audited(bubblewrap, [(task, program, program) for task, program in sound])
     assert accused(audits) == {}
     assert all(audit.n_decoys for audit in audits.values())
@@ -53,14 +63,20 @@ def test_real_answers_are_not_accused(bubblewrap: BubblewrapSandbox, shared_data
     tried = answers[:ANSWERS]
     with ThreadPoolExecutor(2) as threads:
         verdicts = list(threads.map(lambda one: run_tests(bubblewrap, one[1], LIMITS), tried))
-    passed = [one for one, verdict in zip(tried, verdicts, strict=True) if verdict.outcome is Outcome.PASSED]
+    passed = [
+        one
+        for one, verdict in zip(tried, verdicts, strict=True)
+        if verdict.outcome is Outcome.PASSED
+    ]
     assert len(passed) > ANSWERS // 3
     assert accused(audited(bubblewrap, passed)) == {}
 
 
 def answers_of(data: Path) -> Iterator[tuple[str, TestProgram, TestProgram]]:
     """Yield each answer of the published runs with one instruction's tests, and the reference with the same."""
-    problems = {problem.problem_id: problem for problem in BENCHMARK.data.stage(data, "v0").problems}
+    problems = {
+        problem.problem_id: problem for problem in BENCHMARK.data.stage(data, "v0").problems
+    }
     for model in ("qwen2.5-7b-instruct", "deepseek-chat"):
         contents: dict[str, list[str]] = defaultdict(list)
         for answer in import_recording(data / "function" / "Experiments", model):

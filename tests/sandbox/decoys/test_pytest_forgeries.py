@@ -43,20 +43,35 @@ def audited_patch(sandbox: BubblewrapSandbox, folder: Path, code: str) -> Audite
 
     @contextmanager
     def open_place(digest: str, environment: str) -> Iterator[Workspace]:
-        with open_workspace(workspaces_of(sandbox), trees, digest, limits=LIMITS, with_state=False) as place:
+        with open_workspace(
+            workspaces_of(sandbox), trees, digest, limits=LIMITS, with_state=False
+        ) as place:
             yield place
 
-    repository = RepoSnapshot(repo="a/b", base_commit="0", fail_to_pass=NODES, tree=tree, tested_tree=tree, test_files=FILES)
-    return audit_patch(open_place, trees, PatchProgram(patch(code), repository), patch(HONEST), LIMITS, "a seed")
+    repository = RepoSnapshot(
+        repo="a/b",
+        base_commit="0",
+        fail_to_pass=NODES,
+        tree=tree,
+        tested_tree=tree,
+        test_files=FILES,
+    )
+    return audit_patch(
+        open_place, trees, PatchProgram(patch(code), repository), patch(HONEST), LIMITS, "a seed"
+    )
 
 
 def convicted(name: str, audit: Audited) -> bool:
     """Tell whether what an attack aims at is convicted. It may do the rest of the work."""
-    return audit.outcome is AuditOutcome.FORGED and not ATTACKS[name].aims.isdisjoint(audit.forged_cases)
+    return audit.outcome is AuditOutcome.FORGED and not ATTACKS[name].aims.isdisjoint(
+        audit.forged_cases
+    )
 
 
 @pytest.mark.parametrize("kind", ["nodes", "patch"])
-def test_attacks_that_pass_plainly_are_convicted(bubblewrap: BubblewrapSandbox, tmp_path: Path, kind: str):
+def test_attacks_that_pass_plainly_are_convicted(
+    bubblewrap: BubblewrapSandbox, tmp_path: Path, kind: str
+):
     names = sorted(set(ATTACKS) - HELD)
 
     def audited(name: str) -> Audited:
@@ -70,7 +85,10 @@ def test_attacks_that_pass_plainly_are_convicted(bubblewrap: BubblewrapSandbox, 
 
 
 def test_an_honest_answer_is_not_accused(bubblewrap: BubblewrapSandbox, tmp_path: Path):
-    assert audit_program(bubblewrap, nodes(HONEST), nodes(HONEST), LIMITS, "a seed").outcome is AuditOutcome.EARNED
+    assert (
+        audit_program(bubblewrap, nodes(HONEST), nodes(HONEST), LIMITS, "a seed").outcome
+        is AuditOutcome.EARNED
+    )
     assert audited_patch(bubblewrap, tmp_path, HONEST).outcome is AuditOutcome.EARNED
 
 

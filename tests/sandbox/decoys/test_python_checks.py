@@ -22,7 +22,10 @@ def altered(text: str, kind: str) -> list[str]:
         ("self.assertIn(2, f(3))", "self.assertNotIn(2, f(3))"),
         ("mock.assert_called()", "mock.assert_not_called()"),
         ("if f(3) != 4: raise ValueError", "if not (f(3) != 4): raise ValueError"),
-        ("with pytest.raises(ValueError):\n    f(3)", "with pytest.raises(StopAsyncIteration):\n    f(3)"),
+        (
+            "with pytest.raises(ValueError):\n    f(3)",
+            "with pytest.raises(StopAsyncIteration):\n    f(3)",
+        ),
         ("self.assertRaises(KeyError, f, 3)", "self.assertRaises(StopAsyncIteration, f, 3)"),
         (
             "try:\n    f(3)\n    assert False\nexcept ValueError:\n    pass",
@@ -47,9 +50,17 @@ def test_the_truth_of_a_check_is_turned_round(text: str, negated: str):
         ("m.assert_called_once_with('hello')", "m.assert_called_once_with(", "hello"),
         ("assert isinstance(f(1), int)", "assert isinstance(f(1), ", "int"),
         ("match f(1):\n    case 4711: pass", "match f(1):\n    case ", "4711"),
-        ("import subprocess\nsubprocess.run([exe, '-c', 'assert f(1) == 4711'], check=True)", "subprocess.run([exe", "4711"),
+        (
+            "import subprocess\nsubprocess.run([exe, '-c', 'assert f(1) == 4711'], check=True)",
+            "subprocess.run([exe",
+            "4711",
+        ),
         ("run('''\n>>> f(3)\n4\n''')", ">>> f(3)", "\n4\n"),
-        ("@pytest.mark.parametrize('x, y', [(1, 22)])\ndef test_f(x, y):\n    assert f(x) == y", "assert f(x) == y", "22"),
+        (
+            "@pytest.mark.parametrize('x, y', [(1, 22)])\ndef test_f(x, y):\n    assert f(x) == y",
+            "assert f(x) == y",
+            "22",
+        ),
     ],
 )
 def test_an_expected_constant_becomes_another_one(text: str, kept: str, changed: str):

@@ -31,9 +31,13 @@ def of(pid: int) -> list[int]:
     return [bwrap for bwrap, mark in abandoned._marked() if int(mark["pid"]) == pid]
 
 
-def test_sandboxes_of_a_killed_parent_are_ended_and_others_are_not(bubblewrap: BubblewrapSandbox, tmp_path: Path) -> None:
+def test_sandboxes_of_a_killed_parent_are_ended_and_others_are_not(
+    bubblewrap: BubblewrapSandbox, tmp_path: Path
+) -> None:
     command = (sys.executable, "-c", PARENT, str(tmp_path))
-    parents = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    parents = [
+        subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
     living, *killed = parents
     try:
         for parent in parents:
@@ -58,7 +62,9 @@ def test_sandboxes_of_a_killed_parent_are_ended_and_others_are_not(bubblewrap: B
         abandoned.end_abandoned.__wrapped__()
 
 
-def test_a_bwrap_that_is_killed_in_its_set_up_leaves_no_child(bubblewrap: BubblewrapSandbox) -> None:
+def test_a_bwrap_that_is_killed_in_its_set_up_leaves_no_child(
+    bubblewrap: BubblewrapSandbox,
+) -> None:
     mark = abandoned.new_mark()
     command = (
         "bwrap",
@@ -82,14 +88,28 @@ def test_a_bwrap_that_is_killed_in_its_set_up_leaves_no_child(bubblewrap: Bubble
         time.sleep(0.02)
 
 
-def test_a_sandbox_of_another_pid_namespace_is_not_ours_to_judge(bubblewrap: BubblewrapSandbox) -> None:
+def test_a_sandbox_of_another_pid_namespace_is_not_ours_to_judge(
+    bubblewrap: BubblewrapSandbox,
+) -> None:
     """Seen from its host, a container's Parley has another pid than the one that its mark says."""
     for namespace, is_ended in (("1", False), (str(abandoned.pid_namespace()), True)):
         mark = f"PARLEY_SUPERVISOR_{namespace}_{os.getpid()}_1_0"
-        arguments = ("bwrap", *abandoned.mark_arguments(mark), "--die-with-parent", "--ro-bind", "/", "/", "sleep", "60")
+        arguments = (
+            "bwrap",
+            *abandoned.mark_arguments(mark),
+            "--die-with-parent",
+            "--ro-bind",
+            "/",
+            "/",
+            "sleep",
+            "60",
+        )
         with subprocess.Popen(arguments) as bwrap:
             try:
-                while not any(found.group() == mark for _, found in abandoned._marked()) and bwrap.poll() is None:
+                while (
+                    not any(found.group() == mark for _, found in abandoned._marked())
+                    and bwrap.poll() is None
+                ):
                     time.sleep(0.01)
                 abandoned.end_abandoned.__wrapped__()
                 if is_ended:

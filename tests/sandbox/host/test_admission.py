@@ -35,7 +35,9 @@ def group_with(limit_mb: int) -> Iterator[Path]:
     """A memory cgroup of our own with a limit, for processes of a test."""
     place = memory_cgroup._writable_parent()
     if place is None or place[1] != 1:
-        pytest.skip("no memory cgroup (version 1) is writable here: a machine that is short cannot be made")
+        pytest.skip(
+            "no memory cgroup (version 1) is writable here: a machine that is short cannot be made"
+        )
     folder = place[0] / f"test-{os.getpid()}"
     folder.mkdir()
     try:
@@ -67,7 +69,9 @@ def test_there_are_as_many_slots_as_cpus() -> None:
     assert slot_count() == host_capacity.usable_cpus() <= len(os.sched_getaffinity(0))
     one_cpu = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})"
     program = f"{one_cpu}\nfrom sandbox.host.slots import *\nprint(slot_count())"
-    said = subprocess.run((sys.executable, "-c", program), cwd=REPOSITORY, capture_output=True, text=True)
+    said = subprocess.run(
+        (sys.executable, "-c", program), cwd=REPOSITORY, capture_output=True, text=True
+    )
     assert said.stdout == "1\n", said.stderr
 
 
@@ -90,7 +94,9 @@ def test_memory_is_the_machines_or_the_control_groups() -> None:
     assert machine is not None
     assert 0 < machine <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // MIB
     with group_with(300) as group:
-        said = said_inside(group, "from sandbox.host.capacity import available_mb\nprint(available_mb())")
+        said = said_inside(
+            group, "from sandbox.host.capacity import available_mb\nprint(available_mb())"
+        )
     assert 200 < int(said) < 300
 
 
@@ -214,7 +220,9 @@ def test_a_runner_that_does_not_start_in_its_time_is_tried_again_alone(
     monkeypatch.setattr("sandbox.judging.judged_run._READY", b"what no runner says")
     sandbox = BubblewrapSandbox(slot_directory=tmp_path)
     with pytest.raises(HostShortage, match="the test runner did not start"):
-        run_function_tests(sandbox, "import time\ntime.sleep(60)", ("assert True",), Limits(cpu_s=1, wall_s=2))
+        run_function_tests(
+            sandbox, "import time\ntime.sleep(60)", ("assert True",), Limits(cpu_s=1, wall_s=2)
+        )
     assert len(begun) == 1
 
 
@@ -235,10 +243,23 @@ def short(number: int) -> SandboxUnavailable:
         (short(errno.ENOSPC), False),
         (why_no_sandbox(-signal.SIGKILL, b""), True),
         (why_no_sandbox(-signal.SIGTERM, b""), False),
-        (why_no_sandbox(1, b"bwrap: Creating new namespace failed: Resource temporarily unavailable\n"), True),
+        (
+            why_no_sandbox(
+                1, b"bwrap: Creating new namespace failed: Resource temporarily unavailable\n"
+            ),
+            True,
+        ),
         (why_no_sandbox(1, b"bwrap: Out of memory\n"), True),
-        (why_no_sandbox(1, b"bwrap: Creating new namespace failed: Operation not permitted\n"), False),
-        (sandbox_fault("docker could not start a container", "runc: fork/exec: cannot allocate memory"), True),
+        (
+            why_no_sandbox(1, b"bwrap: Creating new namespace failed: Operation not permitted\n"),
+            False,
+        ),
+        (
+            sandbox_fault(
+                "docker could not start a container", "runc: fork/exec: cannot allocate memory"
+            ),
+            True,
+        ),
         (sandbox_fault("docker could not start a container", "no such image"), False),
         (SandboxUnavailable("the words alone say nothing: out of memory, overloaded"), False),
     ],
@@ -304,8 +325,12 @@ sys.stdin.read()
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["bubblewrap", "zygote"])
-def test_a_program_that_the_machine_killed_runs_again_alone_and_passes(bubblewrap: object, tmp_path: Path, backend: str) -> None:
+def test_a_program_that_the_machine_killed_runs_again_alone_and_passes(
+    bubblewrap: object, tmp_path: Path, backend: str
+) -> None:
     """A smaller neighbour holds memory of the machine (a control group above) until our program is to run a second time."""
     with group_with(500) as group:
-        said = json.loads(said_inside(group, DRIVER, str(tmp_path), BALLAST, backend).splitlines()[-1])
+        said = json.loads(
+            said_inside(group, DRIVER, str(tmp_path), BALLAST, backend).splitlines()[-1]
+        )
     assert said == ["passed", "", 0]

@@ -26,8 +26,18 @@ def test_parley_home_and_the_repository_are_not_there(
     monkeypatch.setenv("PARLEY_HOME", str(tmp_path))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-sentinel")
     (tmp_path / "warehouse.duckdb").write_text("sentinel")
-    others = [p for p in ("/var", "/home") if not any(is_inside(root, p) for root in python_environment.python_roots())]
-    paths = [str(tmp_path), str(REPOSITORY / "schemas"), str(REPOSITORY / "pyproject.toml"), "/etc/shadow", *others]
+    others = [
+        p
+        for p in ("/var", "/home")
+        if not any(is_inside(root, p) for root in python_environment.python_roots())
+    ]
+    paths = [
+        str(tmp_path),
+        str(REPOSITORY / "schemas"),
+        str(REPOSITORY / "pyproject.toml"),
+        "/etc/shadow",
+        *others,
+    ]
     program = f"import json, os; print(json.dumps([[p for p in {paths!r} if os.path.exists(p)], sorted(os.environ)]))"
     with bubblewrap.session(LIMITS) as session:
         seen, variables = json.loads(session.run(("{python}", "-c", program)).stdout)
@@ -115,8 +125,22 @@ def said_by_nobody(script: str, name: str) -> Any:
     try:
         _copy_for_everybody(place)
         done = subprocess.run(
-            ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", python, "-c", script],
-            env={"PYTHONPATH": f"{place}/site-packages:{place}/code", "PATH": "/usr/bin:/bin", "TMPDIR": f"{place}/tmp"},
+            [
+                "setpriv",
+                "--reuid",
+                "65534",
+                "--regid",
+                "65534",
+                "--clear-groups",
+                python,
+                "-c",
+                script,
+            ],
+            env={
+                "PYTHONPATH": f"{place}/site-packages:{place}/code",
+                "PATH": "/usr/bin:/bin",
+                "TMPDIR": f"{place}/tmp",
+            },
             cwd=place,
             capture_output=True,
             text=True,
@@ -145,6 +169,10 @@ def _copy_for_everybody(place: Path) -> None:
 def test_one_candidate_cannot_reach_another(bubblewrap: BubblewrapSandbox):
     """Two runs in a row share no file, not even in /tmp or /dev/shm."""
     places = "('/tmp/x', '/dev/shm/x', 'x')"
-    first = run_function_tests(bubblewrap, f"for p in {places}: open(p, 'w').write('1')", ("pass",), LIMITS)
-    second = run_function_tests(bubblewrap, "import os", (f"assert not any(os.path.exists(p) for p in {places})",), LIMITS)
+    first = run_function_tests(
+        bubblewrap, f"for p in {places}: open(p, 'w').write('1')", ("pass",), LIMITS
+    )
+    second = run_function_tests(
+        bubblewrap, "import os", (f"assert not any(os.path.exists(p) for p in {places})",), LIMITS
+    )
     assert (first.outcome, second.outcome) == (Outcome.PASSED, Outcome.PASSED)

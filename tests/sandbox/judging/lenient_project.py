@@ -97,6 +97,13 @@ def expecting(name): return {name: mock.ANY}
 )
 LENIENT = {**PROJECT, "tests/helpers.py": LENIENT_HELPERS, "tests/test_lenient.py": LENIENT_TESTS}
 LENIENT_NODES = (
-    *("test_any", "test_parameters", "test_helpers_any", "test_calls", "test_approx", "test_own_kinds"),
+    *(
+        "test_any",
+        "test_parameters",
+        "test_helpers_any",
+        "test_calls",
+        "test_approx",
+        "test_own_kinds",
+    ),
     *("TestLenient::test_equal", "TestLenient::test_patched", "test_order", "test_monkeypatch"),
 )

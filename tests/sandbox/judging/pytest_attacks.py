@@ -45,8 +45,16 @@ PROJECT = {
 }
 FILES = ("tests/test_a.py", "tests/test_b.py")
 NODES = (
-    *("tests/test_a.py::test_words", "tests/test_a.py::test_upper", "tests/test_a.py::TestCount::test_all"),
-    *("tests/test_a.py::TestCount::test_count", "tests/test_b.py::test_more", "tests/test_b.py::test_helped"),
+    *(
+        "tests/test_a.py::test_words",
+        "tests/test_a.py::test_upper",
+        "tests/test_a.py::TestCount::test_all",
+    ),
+    *(
+        "tests/test_a.py::TestCount::test_count",
+        "tests/test_b.py::test_more",
+        "tests/test_b.py::test_helped",
+    ),
 )
 WANTED = frozenset(NODES) - {NODES[0], NODES[2]}
 """Nodes that wrong code must fail."""
@@ -137,10 +145,16 @@ def _all_alike(made: str) -> str:
 
 ATTACKS = {
     "another test file is written anew": Attack(
-        _code(f"{_ON_DISK}open(os.path.join(root, 'tests', 'test_b.py'), 'w').write('''{_EMPTY}''')"), OTHER_FILE
+        _code(
+            f"{_ON_DISK}open(os.path.join(root, 'tests', 'test_b.py'), 'w').write('''{_EMPTY}''')"
+        ),
+        OTHER_FILE,
     ),
     "helpers are written anew": Attack(
-        _code(f"{_ON_DISK}open(os.path.join(root, 'tests', 'helpers.py'), 'w').write('def same(left, right): pass')"), HELPED
+        _code(
+            f"{_ON_DISK}open(os.path.join(root, 'tests', 'helpers.py'), 'w').write('def same(left, right): pass')"
+        ),
+        HELPED,
     ),
     "compiled tests are forged": Attack(_code(_FORGED_PYC), OTHER_FILE),
     "compiled helpers are forged": Attack(_code(_HELPER_PYC), HELPED),
@@ -155,9 +169,13 @@ ATTACKS = {
     "a class under the name of pytest's": Attack(_code(_SUITE_S_NAME)),
     "mock's ANY": Attack(_code("from unittest.mock import ANY", upper="ANY", count="ANY")),
     "mock's ANY in a list": Attack(
-        _code("from unittest.mock import ANY", upper="ANY", count="ANY").replace("self.text.split()", "[ANY, ANY]")
+        _code("from unittest.mock import ANY", upper="ANY", count="ANY").replace(
+            "self.text.split()", "[ANY, ANY]"
+        )
     ),
-    "pytest's approx of everything": Attack(_code("import pytest", upper="text", count="pytest.approx(0, abs=1e300)"), COUNT),
+    "pytest's approx of everything": Attack(
+        _code("import pytest", upper="text", count="pytest.approx(0, abs=1e300)"), COUNT
+    ),
     "a number that equals all": Attack(
         _all_alike("class Alike(int):\n    __eq__ = lambda s, o: True\n    __hash__ = int.__hash__")
     ),
@@ -167,9 +185,13 @@ ATTACKS = {
             "    __hash__ = str.__hash__"
         )
     ),
-    "an always-equal class by exec": Attack(_all_alike("exec('class Alike:\\n    def __eq__(self, other): return True')")),
+    "an always-equal class by exec": Attack(
+        _all_alike("exec('class Alike:\\n    def __eq__(self, other): return True')")
+    ),
     "an always-equal class under a library's name": Attack(
-        _all_alike("import os\nexec(compile('class Alike:\\n    def __eq__(self, other): return True', os.__file__, 'exec'))")
+        _all_alike(
+            "import os\nexec(compile('class Alike:\\n    def __eq__(self, other): return True', os.__file__, 'exec'))"
+        )
     ),
     "an __eq__ that is a partialmethod": Attack(
         _all_alike(
@@ -210,7 +232,9 @@ ATTACKS = {
     ),
     "a test becomes another one of its class": Attack(
         _code(
-            _SWAP.format("[setattr(m.TestCount, 'test_count', m.TestCount.test_all) for _ in (1,) if hasattr(m, 'TestCount')]"),
+            _SWAP.format(
+                "[setattr(m.TestCount, 'test_count', m.TestCount.test_all) for _ in (1,) if hasattr(m, 'TestCount')]"
+            ),
             first="cheat(); ",
             upper="text.upper()",
         ),
@@ -219,7 +243,9 @@ ATTACKS = {
     "a mock becomes a test": Attack(
         _code(
             "from unittest.mock import Mock\n"
-            + _SWAP.format("[setattr(m.TestCount, 'test_count', Mock()) for _ in (1,) if hasattr(m, 'TestCount')]"),
+            + _SWAP.format(
+                "[setattr(m.TestCount, 'test_count', Mock()) for _ in (1,) if hasattr(m, 'TestCount')]"
+            ),
             first="cheat(); ",
             upper="text.upper()",
         ),
@@ -252,5 +278,7 @@ ATTACKS = {
         )
     ),
 }
-HELD = frozenset({"a mock becomes a test", "a test becomes another one of its class", "a test replaces others"})
+HELD = frozenset(
+    {"a mock becomes a test", "a test becomes another one of its class", "a test replaces others"}
+)
 """Names of attacks that do not pass plainly. All others pass what they aim at, and the audit has to convict them."""

@@ -28,11 +28,25 @@ def test_patched_judges_do_not_pass(bubblewrap: BubblewrapSandbox, patch: str):
 
 
 def test_the_honest_program_passes_the_same_tests(bubblewrap: BubblewrapSandbox):
-    assert run_function_tests(bubblewrap, "def f(x): return 4710 + x", TESTS, LIMITS).outcome is Outcome.PASSED
+    assert (
+        run_function_tests(bubblewrap, "def f(x): return 4710 + x", TESTS, LIMITS).outcome
+        is Outcome.PASSED
+    )
 
 
 @pytest.mark.parametrize(
-    "code", ["sys.exit(1)", "os.kill(os.getppid(), 9)", "os.kill(-1, 9)", "os._exit(127)", "os._exit(126)", "os._exit(73)"]
+    "code",
+    [
+        "sys.exit(1)",
+        "os.kill(os.getppid(), 9)",
+        "os.kill(-1, 9)",
+        "os._exit(127)",
+        "os._exit(126)",
+        "os._exit(73)",
+    ],
 )
 def test_no_candidate_turns_its_run_into_infra(bubblewrap: BubblewrapSandbox, code: str):
-    assert run_function_tests(bubblewrap, f"import os, sys\n{code}", TESTS, LIMITS).outcome is Outcome.FAILED
+    assert (
+        run_function_tests(bubblewrap, f"import os, sys\n{code}", TESTS, LIMITS).outcome
+        is Outcome.FAILED
+    )

@@ -134,12 +134,34 @@ _WORD = re.compile(r"^(PASSED|FAILED|ERROR|XFAIL|XPASS|SKIPPED) (tests/\S+)", re
 
 def words_of_plain_pytest(folder: Path) -> dict[str, str]:
     """Run plain pytest on the project; returns node -> pytest's word."""
-    project = {**PROJECT, "tests/conftest.py": CONFTEST, FILE: TESTS, OWN: OWN_TESTS, "pkg/words.py": CODE}
+    project = {
+        **PROJECT,
+        "tests/conftest.py": CONFTEST,
+        FILE: TESTS,
+        OWN: OWN_TESTS,
+        "pkg/words.py": CODE,
+    }
     for name, text in project.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
-    command = (sys.executable, "-m", "pytest", "-rA", "-q", "--tb=no", "-p", "no:cacheprovider", FILE, OWN)
-    variables = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(folder), "COLUMNS": "500"}
+    command = (
+        sys.executable,
+        "-m",
+        "pytest",
+        "-rA",
+        "-q",
+        "--tb=no",
+        "-p",
+        "no:cacheprovider",
+        FILE,
+        OWN,
+    )
+    variables = {
+        **os.environ,
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTHONPATH": str(folder),
+        "COLUMNS": "500",
+    }
     variables.pop("PYTEST_ADDOPTS", None)
     ran = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True)
     return {node: word for word, node in _WORD.findall(ran.stdout)}
@@ -156,7 +178,9 @@ def test_marks_of_tests_count_as_in_plain_pytest_and_demands_of_the_code_do_not(
     project = {**PROJECT, "tests/conftest.py": CONFTEST, FILE: TESTS, OWN: OWN_TESTS}
     verdict = judged("patch", bubblewrap, tmp_path, CODE, project, tuple(plain), (FILE, OWN))
     words = {case.name: re.search(r"says (\w+)", case.detail) for case in verdict.cases}
-    expected = {node: "XFAIL_UNMARKED" if node in {*DEMANDS, own} else word for node, word in plain.items()}
+    expected = {
+        node: "XFAIL_UNMARKED" if node in {*DEMANDS, own} else word for node, word in plain.items()
+    }
     assert {node: found[1] if found else "PASSED" for node, found in words.items()} == expected
     passed = {case.name for case in verdict.cases if case.outcome is Outcome.PASSED}
     assert passed == {node for node, word in expected.items() if word in ("PASSED", "XFAIL")}
@@ -170,9 +194,20 @@ def test_a_test_that_demands_its_failure_without_the_patch_too_goes_on_passing(
     late = "tests/test_late.py"
     project = {**PROJECT, "tests/conftest.py": CONFTEST, late: LATE_TESTS, OWN: OWN_TESTS}
     nodes, files = (f"{late}::test_fixed",), (late, OWN)
-    same = judged("patch", bubblewrap, tmp_path / "a", CODE, project, nodes, files, (f"{OWN}::test_own_demand",))
+    same = judged(
+        "patch",
+        bubblewrap,
+        tmp_path / "a",
+        CODE,
+        project,
+        nodes,
+        files,
+        (f"{OWN}::test_own_demand",),
+    )
     assert (same.outcome, same.detail) == (Outcome.PASSED, "")
-    other = judged("patch", bubblewrap, tmp_path / "b", CODE, project, nodes, files, (f"{late}::test_uses",))
-    assert {case.name: case.detail for case in other.cases if case.outcome is not Outcome.PASSED} == {
-        f"{late}::test_uses": "pytest says XFAIL_UNMARKED"
-    }
+    other = judged(
+        "patch", bubblewrap, tmp_path / "b", CODE, project, nodes, files, (f"{late}::test_uses",)
+    )
+    assert {
+        case.name: case.detail for case in other.cases if case.outcome is not Outcome.PASSED
+    } == {f"{late}::test_uses": "pytest says XFAIL_UNMARKED"}

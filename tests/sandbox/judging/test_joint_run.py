@@ -51,7 +51,9 @@ def together(sandbox: Sandbox, code: str, *tests: str) -> list[str | None]:
 
 
 def alone(sandbox: Sandbox, code: str, tests: Sequence[str]) -> list[ProgramVerdict]:
-    return [run_tests(sandbox, StatementProgram(code=code, tests=(text,)), LIMITS) for text in tests]
+    return [
+        run_tests(sandbox, StatementProgram(code=code, tests=(text,)), LIMITS) for text in tests
+    ]
 
 
 def without_time(verdict: object) -> ProgramVerdict:
@@ -61,8 +63,12 @@ def without_time(verdict: object) -> ProgramVerdict:
 
 def equal_to_alone(sandbox: Sandbox, code: str, tests: Sequence[str], *, n_runs: int) -> None:
     """An answer's verdicts, but for their times, are those of runs alone; they took so many runs."""
-    joint, n_runs_of_answer = run_answer(sandbox, [StatementProgram(code=code, tests=(text,)) for text in tests], LIMITS)
-    assert [without_time(verdict) for verdict in joint] == [without_time(verdict) for verdict in alone(sandbox, code, tests)]
+    joint, n_runs_of_answer = run_answer(
+        sandbox, [StatementProgram(code=code, tests=(text,)) for text in tests], LIMITS
+    )
+    assert [without_time(verdict) for verdict in joint] == [
+        without_time(verdict) for verdict in alone(sandbox, code, tests)
+    ]
     assert n_runs_of_answer == n_runs
 
 
@@ -83,9 +89,17 @@ def test_each_instruction_starts_from_the_state_that_the_code_left(sandbox: Sand
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "bad",
-    ["import os; os._exit(0)", "while True: pass", "import sys; sys.exit(0)", "raise OSError", "assert 0, 'x\\nOSError'"],
+    [
+        "import os; os._exit(0)",
+        "while True: pass",
+        "import sys; sys.exit(0)",
+        "raise OSError",
+        "assert 0, 'x\\nOSError'",
+    ],
 )
-def test_one_instruction_spoils_no_other_and_an_open_failure_is_decided_alone(sandbox: Sandbox, bad: str) -> None:
+def test_one_instruction_spoils_no_other_and_an_open_failure_is_decided_alone(
+    sandbox: Sandbox, bad: str
+) -> None:
     code, tests = "def f(): return 1", ("assert f() == 1", bad, "assert f()", "assert f() < 2")
     assert together(sandbox, code, *tests) == ["passed", None, "passed", "passed"]
     equal_to_alone(sandbox, code, tests, n_runs=2)
@@ -94,7 +108,16 @@ def test_one_instruction_spoils_no_other_and_an_open_failure_is_decided_alone(sa
 @pytest.mark.slow
 def test_failures_that_the_tests_decide_need_no_second_run(sandbox: Sandbox) -> None:
     code = "def f(): return 1\ndef g(x): return {}[x]"
-    tests = ("assert f() == 1", "assert 0", "1 / 0", "assert f() == 2, 'why'", "h()", "g('a')", "f() + 'x'", "assert f()")
+    tests = (
+        "assert f() == 1",
+        "assert 0",
+        "1 / 0",
+        "assert f() == 2, 'why'",
+        "h()",
+        "g('a')",
+        "f() + 'x'",
+        "assert f()",
+    )
     assert together(sandbox, code, *tests) == ["passed", *["failed"] * 6, "passed"]
     equal_to_alone(sandbox, code, tests, n_runs=1)
 
@@ -120,7 +143,9 @@ def serve():
 
 @pytest.mark.slow
 @pytest.mark.shared
-def test_verdicts_on_published_tests_are_those_of_runs_alone(bubblewrap: BubblewrapSandbox, shared_data: Path) -> None:
+def test_verdicts_on_published_tests_are_those_of_runs_alone(
+    bubblewrap: BubblewrapSandbox, shared_data: Path
+) -> None:
     """CodeIF's functions, each with its reference and with that of another task, which fails nearly all."""
     answers: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for _, program in codeif_functions(shared_data):
@@ -130,9 +155,14 @@ def test_verdicts_on_published_tests_are_those_of_runs_alone(bubblewrap: Bubblew
         for text in (code, other):
             programs = [StatementProgram(code=text, tests=tests) for tests in answers[code]]
             joint, n_runs_of_answer = run_answer(bubblewrap, programs, LIMITS)
-            assert [without_time(v) for v in joint] == [without_time(run_tests(bubblewrap, p, LIMITS)) for p in programs]
+            assert [without_time(v) for v in joint] == [
+                without_time(run_tests(bubblewrap, p, LIMITS)) for p in programs
+            ]
             n_runs += n_runs_of_answer
-            n_failed += sum(isinstance(verdict, ProgramVerdict) and verdict.outcome.value != "passed" for verdict in joint)
+            n_failed += sum(
+                isinstance(verdict, ProgramVerdict) and verdict.outcome.value != "passed"
+                for verdict in joint
+            )
     assert n_failed > 500
     assert n_runs < 2 * len(codes) + n_failed / 5
 
@@ -148,7 +178,9 @@ def test_verdicts_on_published_tests_are_those_of_runs_alone(bubblewrap: Bubblew
         "import os\nos.symlink('/', 'x')",
     ],
 )
-def test_code_that_leaves_what_no_child_has_is_run_for_each(bubblewrap: BubblewrapSandbox, code: str) -> None:
+def test_code_that_leaves_what_no_child_has_is_run_for_each(
+    bubblewrap: BubblewrapSandbox, code: str
+) -> None:
     assert together(bubblewrap, code, "import pycodestyle", "import inspect", "pass") == [None] * 3
 
 
@@ -172,22 +204,44 @@ def test_code_that_ends_before_the_tests_needs_one_run(sandbox: Sandbox, code: s
 @pytest.mark.slow
 def test_the_time_of_the_code_counts_for_each(bubblewrap: BubblewrapSandbox) -> None:
     spend = "import time\ndef spend(s):\n    end = time.process_time() + s\n    while time.process_time() < end: pass\n"
-    assert together(bubblewrap, f"{spend}spend(0.8)", "spend(0.2)", "spend(1.4)", "spend(0.2)") == ["passed", None, "passed"]
+    assert together(bubblewrap, f"{spend}spend(0.8)", "spend(0.2)", "spend(1.4)", "spend(0.2)") == [
+        "passed",
+        None,
+        "passed",
+    ]
 
 
 def test_all_kinds_go_together(bubblewrap: BubblewrapSandbox) -> None:
-    kinds = [assert_tests(("assert f(1) == 2", "assert f(2) == 3")), check_tests("def check(g): assert g(1) == 2", "f")]
+    kinds = [
+        assert_tests(("assert f(1) == 2", "assert f(2) == 3")),
+        check_tests("def check(g): assert g(1) == 2", "f"),
+    ]
     asserts, check = run_together(bubblewrap, "def f(x): return x + 1", kinds, LIMITS)
-    assert [[case.name for case in said.cases] for said in (asserts, check) if said] == [["test 1", "test 2"], ["check"]]
+    assert [[case.name for case in said.cases] for said in (asserts, check) if said] == [
+        ["test 1", "test 2"],
+        ["check"],
+    ]
     module = "import unittest\nclass T(unittest.TestCase):\n    def test_{0}(self): self.assertEqual(f({0}), {1})\n"
     first, second = (unittest_tests(module.format(n, n + 1)) for n in (1, 2))
-    said = run_together(bubblewrap, "def f(x): return x + 1", [first, second, unittest_tests(module.format(3, 5))], LIMITS)
-    assert [[(case.name, case.outcome.value) for case in verdict.cases] for verdict in said if verdict is not None] == [
+    said = run_together(
+        bubblewrap,
+        "def f(x): return x + 1",
+        [first, second, unittest_tests(module.format(3, 5))],
+        LIMITS,
+    )
+    assert [
+        [(case.name, case.outcome.value) for case in verdict.cases]
+        for verdict in said
+        if verdict is not None
+    ] == [
         [("T.test_1", "passed")],
         [("T.test_2", "passed")],
         [("T.test_3", "failed")],
     ]
-    assert run_answer(bubblewrap, [UnittestProgram(code="f = 1", test=module.format(1, 2))], LIMITS)[1] == 1
+    assert (
+        run_answer(bubblewrap, [UnittestProgram(code="f = 1", test=module.format(1, 2))], LIMITS)[1]
+        == 1
+    )
 
 
 def test_what_one_child_said_cannot_be_said_again_by_another(bubblewrap: BubblewrapSandbox) -> None:
@@ -214,9 +268,14 @@ def test_tampering_takes_back_every_pass_of_the_run(bubblewrap: BubblewrapSandbo
     code, good = f"{NOISE}def f(): return 1", "assert f() == 1"
     assert together(bubblewrap, code, good, "write_everywhere()", good) == [None] * 3
     said, _ = run_answer(
-        bubblewrap, [StatementProgram(code=code, tests=(text,)) for text in (good, "write_everywhere()")], LIMITS
+        bubblewrap,
+        [StatementProgram(code=code, tests=(text,)) for text in (good, "write_everywhere()")],
+        LIMITS,
     )
-    assert [verdict.reason for verdict in said if isinstance(verdict, ProgramVerdict)] == [None, FailureReason.TAMPERING]
+    assert [verdict.reason for verdict in said if isinstance(verdict, ProgramVerdict)] == [
+        None,
+        FailureReason.TAMPERING,
+    ]
 
 
 def letters(sandbox: Sandbox, code: str, *variants: PythonTests) -> list[str | None]:
@@ -232,18 +291,33 @@ def test_each_unit_of_each_variant_has_an_outcome(sandbox: Sandbox) -> None:
     ends = assert_tests(("pass", "import sys; sys.exit(0)", "pass"))
     leaves = assert_tests(("pass", "import os; os._exit(0)", "pass"))
     ends_badly = assert_tests(("pass", "import atexit, os; atexit.register(os._exit, 3)"))
-    assert letters(sandbox, code, leaves, three, ends, ends_badly, statement_tests(("pass",))) == ["pff", "pfp", "pfp", "ff", "p"]
+    assert letters(sandbox, code, leaves, three, ends, ends_badly, statement_tests(("pass",))) == [
+        "pff",
+        "pfp",
+        "pfp",
+        "ff",
+        "p",
+    ]
 
 
 def test_methods_of_unittest_are_units_after_their_module(bubblewrap: BubblewrapSandbox) -> None:
     module = "import unittest\nclass T(unittest.TestCase):\n"
     module += "    def test_a(self): self.assertEqual(f(1), 2)\n    def test_b(self): self.assertEqual(f(1), {0})\n"
-    variants = (unittest_tests(text) for text in (module.format(2), module.format(3), "1 / 0\n" + module.format(2)))
+    variants = (
+        unittest_tests(text)
+        for text in (module.format(2), module.format(3), "1 / 0\n" + module.format(2))
+    )
     assert letters(bubblewrap, "def f(x): return x + 1", *variants) == ["ppp", "ppf", "fff"]
 
 
 def test_what_a_joint_run_cannot_decide_is_left_open(bubblewrap: BubblewrapSandbox) -> None:
-    passes, leaves = statement_tests(("pass",)), statement_tests(("import subprocess; subprocess.Popen(['sleep', '9'])",))
+    passes, leaves = (
+        statement_tests(("pass",)),
+        statement_tests(("import subprocess; subprocess.Popen(['sleep', '9'])",)),
+    )
     assert letters(bubblewrap, "pass", passes, leaves, passes) == ["p", "f", None]
     assert letters(bubblewrap, "file = open('x', 'w')", passes, passes) == [None, None]
-    assert letters(bubblewrap, f"{NOISE}", passes, statement_tests(("write_everywhere()",)), passes) == [None] * 3
+    assert (
+        letters(bubblewrap, f"{NOISE}", passes, statement_tests(("write_everywhere()",)), passes)
+        == [None] * 3
+    )

@@ -20,7 +20,9 @@ from schemas.run import Limits
 from schemas.verdict import FailureReason, Outcome, ProgramVerdict
 
 PATCH = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
-REPOSITORY = RepoSnapshot(repo="a/b", base_commit="0", fail_to_pass=("t.py::test_x",), tree="1" * 64, tested_tree="2" * 64)
+REPOSITORY = RepoSnapshot(
+    repo="a/b", base_commit="0", fail_to_pass=("t.py::test_x",), tree="1" * 64, tested_tree="2" * 64
+)
 
 
 class Place:
@@ -55,7 +57,10 @@ def graded(place: Any, environment: str = "") -> ProgramVerdict:
     trees: Any = NoTrees()
     as_trees: Trees = trees
     return run_patch(
-        open_place, as_trees, PatchProgram(PATCH, REPOSITORY.model_copy(update={"environment": environment})), Limits()
+        open_place,
+        as_trees,
+        PatchProgram(PATCH, REPOSITORY.model_copy(update={"environment": environment})),
+        Limits(),
     )
 
 
@@ -63,12 +68,17 @@ def graded(place: Any, environment: str = "") -> ProgramVerdict:
     ("ended", "said"),
     [
         (Completed(exit_code=None, signal=9), "signal 9"),
-        (Completed(exit_code=None, signal=9, timed_out=True, wall_s=60), "ran out of time after 60 s"),
+        (
+            Completed(exit_code=None, signal=9, timed_out=True, wall_s=60),
+            "ran out of time after 60 s",
+        ),
         (Completed(exit_code=1, out_of_memory=True), "ran out of memory"),
         (Completed(exit_code=2, stderr=b"sh: syntax"), "exit status 2"),
     ],
 )
-def test_what_ended_the_tools_is_tried_again_and_no_fault_of_the_patch(ended: Completed, said: str) -> None:
+def test_what_ended_the_tools_is_tried_again_and_no_fault_of_the_patch(
+    ended: Completed, said: str
+) -> None:
     place = Place(ended)
     with pytest.raises(SandboxUnavailable, match=said):
         graded(place)
@@ -82,7 +92,9 @@ def test_missing_tools_are_named() -> None:
         graded(Place(Completed(exit_code=69)))
 
 
-def test_the_script_itself_tells_missing_tools_and_a_killed_git_from_a_patch_that_does_not_apply(tmp_path: Path) -> None:
+def test_the_script_itself_tells_missing_tools_and_a_killed_git_from_a_patch_that_does_not_apply(
+    tmp_path: Path,
+) -> None:
     script = patched_repository._APPLY.replace("/tmp/parley.patch", str(tmp_path / "patch"))  # pyright: ignore[reportPrivateUsage]
     (tmp_path / "bin").mkdir()
     for tool in ("patch", "cat"):
@@ -94,7 +106,11 @@ def test_the_script_itself_tells_missing_tools_and_a_killed_git_from_a_patch_tha
             (tmp_path / "bin" / "git").chmod(0o755)
         variables = {**os.environ, "PATH": str(tmp_path / "bin")}
         return subprocess.run(
-            ("/bin/sh", "-c", script), env=variables, cwd=tmp_path, input=PATCH.encode(), capture_output=True
+            ("/bin/sh", "-c", script),
+            env=variables,
+            cwd=tmp_path,
+            input=PATCH.encode(),
+            capture_output=True,
         ).returncode
 
     assert ended("") == 69
@@ -110,7 +126,9 @@ def test_the_script_itself_tells_missing_tools_and_a_killed_git_from_a_patch_tha
         (Completed(exit_code=127, stderr=b"not found"), "has no Python"),
     ],
 )
-def test_an_environment_whose_python_cannot_run_the_harness_is_unscored(asked: Completed, said: str) -> None:
+def test_an_environment_whose_python_cannot_run_the_harness_is_unscored(
+    asked: Completed, said: str
+) -> None:
     ended = Completed(exit_code=0, report=b"ready\n")
     with pytest.raises(Unscorable, match=said) as caught:
         graded(Place(Completed(exit_code=0), ended, asked), environment="4" * 64)

@@ -35,7 +35,12 @@ def outcomes(found: ProgramVerdict) -> tuple[str, ...]:
 
 def test_a_program_passes_where_each_of_its_tests_passes(bubblewrap: BubblewrapSandbox):
     found = report(bubblewrap, "def f(x): return x + 1")
-    assert (found.outcome, found.detail, found.compile_error, found.module_error) == (Outcome.PASSED, "", None, None)
+    assert (found.outcome, found.detail, found.compile_error, found.module_error) == (
+        Outcome.PASSED,
+        "",
+        None,
+        None,
+    )
     assert tuple(case.name for case in found.cases) == NAMES
     assert set(outcomes(found)) == {"passed"}
     assert found.duration_s > 0
@@ -43,7 +48,9 @@ def test_a_program_passes_where_each_of_its_tests_passes(bubblewrap: BubblewrapS
 
 @pytest.mark.parametrize("name", ["bubblewrap", "zygote"])
 def test_each_failing_test_has_its_traceback(name: str):
-    found = run_program(registry.load(name), "unittest", "def f(x):\n    return 2 / (x - 2)", (TESTS,), LIMITS)
+    found = run_program(
+        registry.load(name), "unittest", "def f(x):\n    return 2 / (x - 2)", (TESTS,), LIMITS
+    )
     assert found.outcome is Outcome.FAILED
     assert outcomes(found) == ("failed", "failed", "failed")
     assert found.cases[1].detail == (
@@ -58,9 +65,16 @@ def test_each_failing_test_has_its_traceback(name: str):
     assert found.detail == f"TestCases.test_case_1\n{found.cases[0].detail}"
 
 
-def test_tracebacks_do_not_say_where_this_machine_keeps_its_libraries(bubblewrap: BubblewrapSandbox):
-    found = report(bubblewrap, "import json, numpy\ndef f(x):\n    return json.loads('{') if x == 1 else numpy.linalg.inv([[0]])")
-    for case, file in zip(found.cases, ("json/decoder.py", "numpy/linalg/_linalg.py"), strict=False):
+def test_tracebacks_do_not_say_where_this_machine_keeps_its_libraries(
+    bubblewrap: BubblewrapSandbox,
+):
+    found = report(
+        bubblewrap,
+        "import json, numpy\ndef f(x):\n    return json.loads('{') if x == 1 else numpy.linalg.inv([[0]])",
+    )
+    for case, file in zip(
+        found.cases, ("json/decoder.py", "numpy/linalg/_linalg.py"), strict=False
+    ):
         assert f'  File "{file}", line ' in case.detail
     assert sys.prefix not in found.model_dump_json()
     assert sys.base_prefix not in found.model_dump_json()
@@ -76,8 +90,14 @@ def test_a_hostile_path_is_read_once_and_not_from_each_of_its_parts():
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("def f(x:\n    return x", "  File \"tmp.py\", line 1\n    def f(x:\n         ^\nSyntaxError: '(' was never closed"),
-        ("x = 1\n  y = 2", '  File "tmp.py", line 2\n    y = 2\nIndentationError: unexpected indent'),
+        (
+            "def f(x:\n    return x",
+            "  File \"tmp.py\", line 1\n    def f(x:\n         ^\nSyntaxError: '(' was never closed",
+        ),
+        (
+            "x = 1\n  y = 2",
+            '  File "tmp.py", line 2\n    y = 2\nIndentationError: unexpected indent',
+        ),
         ("x = '\0'", "SyntaxError: source code string cannot contain null bytes"),
     ],
 )
@@ -85,14 +105,18 @@ def test_code_that_does_not_compile_says_so_as_the_interpreter_does(
     bubblewrap: BubblewrapSandbox, kind: str, code: str, said: str
 ):
     tests = TESTS if kind == "unittest" else "assert f(1) == 2"
-    found = run_program(bubblewrap, "unittest" if kind == "unittest" else "statements", code, (tests,), LIMITS)
+    found = run_program(
+        bubblewrap, "unittest" if kind == "unittest" else "statements", code, (tests,), LIMITS
+    )
     assert found.outcome is Outcome.FAILED
     assert found.compile_error == f"Traceback (most recent call last):\n{said}"
     assert "tmp.py" not in found.detail
     assert {case.detail for case in found.cases} <= {found.module_error}
 
 
-def test_a_syntax_error_that_code_raises_while_it_runs_is_none_of_its_own(bubblewrap: BubblewrapSandbox):
+def test_a_syntax_error_that_code_raises_while_it_runs_is_none_of_its_own(
+    bubblewrap: BubblewrapSandbox,
+):
     found = report(bubblewrap, "def f(x): return x + 1\nexec('(')")
     assert found.compile_error is None
     assert found.module_error is not None
@@ -101,15 +125,21 @@ def test_a_syntax_error_that_code_raises_while_it_runs_is_none_of_its_own(bubble
 
 
 @pytest.mark.slow
-def test_a_program_that_a_limit_ends_has_timed_out_and_says_which_tests_were_not_run(bubblewrap: BubblewrapSandbox):
+def test_a_program_that_a_limit_ends_has_timed_out_and_says_which_tests_were_not_run(
+    bubblewrap: BubblewrapSandbox,
+):
     found = report(bubblewrap, "def f(x):\n    while x == 2: pass\n    return x + 1")
     assert (found.outcome, found.module_error) == (Outcome.TIMEOUT, None)
     assert outcomes(found) == ("passed", "timeout", "failed")
     assert found.cases[2].detail == "was not run: an earlier test ended the program"
 
 
-def test_long_details_keep_their_first_and_last_lines_and_accuse_nobody(bubblewrap: BubblewrapSandbox):
-    found = report(bubblewrap, "def f(x):\n    raise ValueError('first' + 'x' * 100_000 + '\\nlast')")
+def test_long_details_keep_their_first_and_last_lines_and_accuse_nobody(
+    bubblewrap: BubblewrapSandbox,
+):
+    found = report(
+        bubblewrap, "def f(x):\n    raise ValueError('first' + 'x' * 100_000 + '\\nlast')"
+    )
     assert found.reason is None
     for case in found.cases:
         assert len(case.detail) <= LONGEST_CASE_DETAIL
@@ -130,8 +160,15 @@ def test_a_write_into_the_channel_fails_all_tests_as_tampering(bubblewrap: Bubbl
 @pytest.mark.slow
 def test_statements_have_the_verdict_that_they_always_had(bubblewrap: BubblewrapSandbox):
     code, tests = "def f(): return 2", ("x = f()", "assert x == 1")
-    found, alone = run_program(bubblewrap, "statements", code, tests, LIMITS), run_function_tests(bubblewrap, code, tests, LIMITS)
-    assert (found.outcome, found.detail, found.reason) == (alone.outcome, alone.detail, alone.reason)
+    found, alone = (
+        run_program(bubblewrap, "statements", code, tests, LIMITS),
+        run_function_tests(bubblewrap, code, tests, LIMITS),
+    )
+    assert (found.outcome, found.detail, found.reason) == (
+        alone.outcome,
+        alone.detail,
+        alone.reason,
+    )
     assert found.cases == ()
 
 

@@ -40,7 +40,9 @@ def test_a_log_names_its_failures(runner: str, log: str, failed: set[str]) -> No
     assert failed_in_log(runner, log) == failed
 
 
-@pytest.mark.parametrize(("parser", "runner", "log"), [("django", "django", DJANGO_LOG), ("sympy", "sympy", SYMPY_LOG)])
+@pytest.mark.parametrize(
+    ("parser", "runner", "log"), [("django", "django", DJANGO_LOG), ("sympy", "sympy", SYMPY_LOG)]
+)
 def test_the_swebench_package_reads_the_same_failures(parser: str, runner: str, log: str) -> None:
     if importlib.util.find_spec("swebench") is None:
         pytest.skip("the package `swebench` (4.1.0, with its parsers) is not installed")
@@ -48,7 +50,9 @@ def test_the_swebench_package_reads_the_same_failures(parser: str, runner: str, 
 
     theirs = getattr(parsers, f"parse_log_{parser}")(log, None)
     failed = {name for name, word in theirs.items() if word in ("FAILED", "ERROR")}
-    cut = {"test_bad"} if runner == "django" else set[str]()  # theirs cuts a name of the log's list of failures at its blank
+    cut = (
+        {"test_bad"} if runner == "django" else set[str]()
+    )  # theirs cuts a name of the log's list of failures at its blank
     assert failed_in_log(runner, log) == failed - cut
 
 
@@ -63,7 +67,11 @@ def test_commands_name_tests_as_each_runner_does() -> None:
         "-C",
         "sympy/core/tests/test_x.py",
     )
-    assert command_of("unittest", ("-m", "unittest"), ("pkg/test_a.py",)) == ("-m", "unittest", "pkg.test_a")
+    assert command_of("unittest", ("-m", "unittest"), ("pkg/test_a.py",)) == (
+        "-m",
+        "unittest",
+        "pkg.test_a",
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,12 +92,19 @@ def test_a_name_has_the_spellings_of_older_and_newer_pythons(name: str, others: 
 
 def test_an_audit_finds_the_functions_that_names_stand_for() -> None:
     files = ("tests/a_tests/test_b.py", "tests/a_tests/test_c.py")
-    names = ("test_x (a_tests.test_b.Thing)", "test_y (a_tests.test_c.Thing.test_y)", "What it is about.", "test_z (other.Thing)")
+    names = (
+        "test_x (a_tests.test_b.Thing)",
+        "test_y (a_tests.test_c.Thing.test_y)",
+        "What it is about.",
+        "test_z (other.Thing)",
+    )
     assert nodes_of("django", names, files) == {
         "tests/a_tests/test_b.py::Thing::test_x": "test_x (a_tests.test_b.Thing)",
         "tests/a_tests/test_c.py::Thing::test_y": "test_y (a_tests.test_c.Thing.test_y)",
     }
-    assert nodes_of("sympy", ("test_x",), ("sympy/tests/test_x.py",)) == {"sympy/tests/test_x.py::test_x": "test_x"}
+    assert nodes_of("sympy", ("test_x",), ("sympy/tests/test_x.py",)) == {
+        "sympy/tests/test_x.py::test_x": "test_x"
+    }
     assert nodes_of("", ("a.py::test_x",), files) == {"a.py::test_x": "a.py::test_x"}
 
 

@@ -49,8 +49,14 @@ def judged(
         pass_to_pass: of the kind `patch`: nodes that must go on passing.
     """
     if kind == "nodes":
-        every = tuple((name, text.encode()) for name, text in {**project, "pkg/words.py": code}.items())
-        return run_tests(sandbox, RepositoryProgram(files=every, node_ids=nodes, by_candidate=("pkg/words.py",)), LIMITS)
+        every = tuple(
+            (name, text.encode()) for name, text in {**project, "pkg/words.py": code}.items()
+        )
+        return run_tests(
+            sandbox,
+            RepositoryProgram(files=every, node_ids=nodes, by_candidate=("pkg/words.py",)),
+            LIMITS,
+        )
     trees = TreeStore(folder / "trees")
     for name, text in {**project, "pkg/words.py": "# none\n"}.items():
         (folder / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +65,9 @@ def judged(
 
     @contextmanager
     def open_place(digest: str, environment: str) -> Iterator[Workspace]:
-        with open_workspace(workspaces_of(sandbox), trees, digest, limits=LIMITS, with_state=False) as place:
+        with open_workspace(
+            workspaces_of(sandbox), trees, digest, limits=LIMITS, with_state=False
+        ) as place:
             yield place
 
     lines = code.splitlines()
@@ -82,14 +90,18 @@ def failed(verdict: ProgramVerdict) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_right_code_passes_and_wrong_code_fails(bubblewrap: BubblewrapSandbox, tmp_path: Path, kind: str):
+def test_right_code_passes_and_wrong_code_fails(
+    bubblewrap: BubblewrapSandbox, tmp_path: Path, kind: str
+):
     assert failed(judged(kind, bubblewrap, tmp_path / "a", HONEST)) == {}
     assert failed(judged(kind, bubblewrap, tmp_path / "b", WRONG)).keys() == WANTED
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", sorted(HELD))
-def test_no_cheat_passes_what_it_does_not_do(bubblewrap: BubblewrapSandbox, tmp_path: Path, kind: str, name: str):
+def test_no_cheat_passes_what_it_does_not_do(
+    bubblewrap: BubblewrapSandbox, tmp_path: Path, kind: str, name: str
+):
     attack = ATTACKS[name]
     verdict = judged(kind, bubblewrap, tmp_path, attack.code)
     assert verdict.outcome is Outcome.FAILED
@@ -101,7 +113,9 @@ def test_honest_tests_may_be_lenient(bubblewrap: BubblewrapSandbox, tmp_path: Pa
     nodes = tuple(f"tests/test_lenient.py::{name}" for name in LENIENT_NODES)
     if kind == "patch":
         nodes = tuple(node for node in nodes if "parameters" not in node)
-    verdict = judged(kind, bubblewrap, tmp_path, HONEST, LENIENT, nodes, (*FILES, "tests/test_lenient.py"))
+    verdict = judged(
+        kind, bubblewrap, tmp_path, HONEST, LENIENT, nodes, (*FILES, "tests/test_lenient.py")
+    )
     assert failed(verdict) == {}, verdict
 
 
@@ -116,13 +130,15 @@ _REVERSED = "def pytest_collection_modifyitems(items):\n    items.reverse()\n"
 
 
 @pytest.mark.parametrize("name", [*SETTINGS, "tests are reordered"])
-def test_a_project_s_settings_are_no_tampering(bubblewrap: BubblewrapSandbox, tmp_path: Path, name: str):
+def test_a_project_s_settings_are_no_tampering(
+    bubblewrap: BubblewrapSandbox, tmp_path: Path, name: str
+):
     project = {**PROJECT, "pytest.ini": SETTINGS.get(name, "[pytest]\n")}
     if name == "tests are reordered":
         project["tests/conftest.py"] += _REVERSED
-    project["tests/test_a.py"] = "import pytest\npytestmark = pytest.mark.unit\n" + project["tests/test_a.py"].replace(
-        "TestCount", "Testupper"
-    )
+    project["tests/test_a.py"] = "import pytest\npytestmark = pytest.mark.unit\n" + project[
+        "tests/test_a.py"
+    ].replace("TestCount", "Testupper")
     nodes = ("tests/test_a.py::test_words", "tests/test_a.py::test_upper")
     verdict = judged("patch", bubblewrap, tmp_path / "a", HONEST, project, nodes)
     assert (failed(verdict), verdict.reason) == ({}, None), verdict
@@ -139,5 +155,7 @@ def test_a_project_may_be_a_plugin_of_pytest(bubblewrap: BubblewrapSandbox, tmp_
         "tests/test_given.py": "def test_given(given):\n    assert given == 'of the plugin'\n",
     }
     nodes = ("tests/test_given.py::test_given", *NODES)
-    verdict = judged("patch", bubblewrap, tmp_path, HONEST, project, nodes, (*FILES, "tests/test_given.py"))
+    verdict = judged(
+        "patch", bubblewrap, tmp_path, HONEST, project, nodes, (*FILES, "tests/test_given.py")
+    )
     assert failed(verdict) == {}, verdict

@@ -11,7 +11,8 @@ import pytest
 from sandbox.judging.python_syntax import parse
 
 TEXT = "\n".join(
-    f"def f{n}(a, b):\n    return search([{n}, [1, [2, [3]]], {{'a': (1, 2)}}], lambda x: x + {n})" for n in range(100)
+    f"def f{n}(a, b):\n    return search([{n}, [1, [2, [3]]], {{'a': (1, 2)}}], lambda x: x + {n})"
+    for n in range(100)
 )
 
 

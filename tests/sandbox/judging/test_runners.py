@@ -27,7 +27,9 @@ pytestmark = pytest.mark.slow
 LIMITS = Limits(cpu_s=10, wall_s=60)
 
 
-def run(sandbox: BubblewrapSandbox, program: TestProgram, limits: Limits = LIMITS) -> ProgramVerdict:
+def run(
+    sandbox: BubblewrapSandbox, program: TestProgram, limits: Limits = LIMITS
+) -> ProgramVerdict:
     return run_tests(sandbox, program, limits)
 
 
@@ -46,10 +48,19 @@ def test_each_assertion_is_a_verdict_of_its_own(bubblewrap: BubblewrapSandbox):
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
-        ("import os\ndef f(x): return x if x != 2 else os._exit(0)", ["passed", "failed", "failed"]),
+        (
+            "import os\ndef f(x): return x if x != 2 else os._exit(0)",
+            ["passed", "failed", "failed"],
+        ),
         ("def f(x):\n    while x == 2: pass\n    return x", ["passed", "timeout", "failed"]),
-        ("import time\ndef f(x):\n    if x == 2: time.sleep(60)\n    return x", ["passed", "timeout", "failed"]),
-        ("import atexit, os\natexit.register(os._exit, 3)\ndef f(x): return x", ["failed", "failed", "failed"]),
+        (
+            "import time\ndef f(x):\n    if x == 2: time.sleep(60)\n    return x",
+            ["passed", "timeout", "failed"],
+        ),
+        (
+            "import atexit, os\natexit.register(os._exit, 3)\ndef f(x): return x",
+            ["failed", "failed", "failed"],
+        ),
         ("f = lambda x: x; raise ValueError", ["failed", "failed", "failed"]),
         ("while True: pass", ["timeout", "timeout", "timeout"]),
     ],
@@ -65,7 +76,9 @@ def test_what_ends_a_program_decides_the_tests_that_it_kept_from_running(
 
 def test_humaneval_s_form_puts_nothing_between_prompt_and_completion(bubblewrap: BubblewrapSandbox):
     test = "def check(candidate):\n    assert candidate(1) == 2"
-    program = CheckProgram(prompt="def g(x):\n", completion="    return x + 1", test=test, entry_point="g")
+    program = CheckProgram(
+        prompt="def g(x):\n", completion="    return x + 1", test=test, entry_point="g"
+    )
     assert outcomes(run(bubblewrap, program)) == {"check": "passed"}
     wrong = run(bubblewrap, program.model_copy(update={"completion": "    return x"}))
     assert wrong.cases[0].detail.endswith("in check\n    assert candidate(1) == 2\nAssertionError")
@@ -92,7 +105,12 @@ CODE = "def f(x):\n    if x == 'a': raise ValueError('no')\n    return x"
 
 def test_each_method_of_unittest_is_a_verdict(bubblewrap: BubblewrapSandbox):
     found = run(bubblewrap, UnittestProgram(code=CODE, test=CASES))
-    own = {"TestCases.test_b": "passed", "TestCases.test_a": "failed", "TestCases.test_c": "failed", "TestCases.test_d": "passed"}
+    own = {
+        "TestCases.test_b": "passed",
+        "TestCases.test_a": "failed",
+        "TestCases.test_c": "failed",
+        "TestCases.test_d": "passed",
+    }
     inherited = {name.replace("TestCases", "More"): outcome for name, outcome in own.items()}
     assert outcomes(found) == {**own, "More.test_e": "passed", **inherited}
     details = {case.name: case.detail for case in found.cases}
@@ -128,10 +146,14 @@ def test_e(broken): pass
 def test_p(x): assert f(x) == x
 """
 FILES = {"pkg/__init__.py": b"", "pkg/m.py": b"def f(x): return x\n", "tests/test_m.py": TEST_FILE}
-NODES = tuple(f"tests/test_m.py::test_{name}" for name in ("a", "b", "c", "d", "e", "p[1]", "absent"))
+NODES = tuple(
+    f"tests/test_m.py::test_{name}" for name in ("a", "b", "c", "d", "e", "p[1]", "absent")
+)
 
 
-def repository(nodes: tuple[str, ...], by_candidate: tuple[str, ...] = ("pkg/m.py",), **files: bytes) -> RepositoryProgram:
+def repository(
+    nodes: tuple[str, ...], by_candidate: tuple[str, ...] = ("pkg/m.py",), **files: bytes
+) -> RepositoryProgram:
     every = {**FILES, **{name.replace("__", "/") + ".py": text for name, text in files.items()}}
     return RepositoryProgram(files=tuple(every.items()), node_ids=nodes, by_candidate=by_candidate)
 
@@ -154,15 +176,35 @@ class TestGroup:
 """
 
 
-def test_a_node_stands_for_its_parameters_and_a_class_for_its_methods(bubblewrap: BubblewrapSandbox):
-    nodes = ("test_p.py::test_all", "test_p.py::test_some", "test_p.py::test_some[[c]]", "test_p.py::TestGroup")
-    files = {"pkg/__init__.py": b"", "pkg/m.py": b"def double(n):\n    return 2 * n\n", "test_p.py": PARAMETERS}
-    program = RepositoryProgram(files=tuple(files.items()), node_ids=nodes, by_candidate=("pkg/m.py",))
+def test_a_node_stands_for_its_parameters_and_a_class_for_its_methods(
+    bubblewrap: BubblewrapSandbox,
+):
+    nodes = (
+        "test_p.py::test_all",
+        "test_p.py::test_some",
+        "test_p.py::test_some[[c]]",
+        "test_p.py::TestGroup",
+    )
+    files = {
+        "pkg/__init__.py": b"",
+        "pkg/m.py": b"def double(n):\n    return 2 * n\n",
+        "test_p.py": PARAMETERS,
+    }
+    program = RepositoryProgram(
+        files=tuple(files.items()), node_ids=nodes, by_candidate=("pkg/m.py",)
+    )
     said = run_tests(bubblewrap, program, LIMITS)
-    assert [case.outcome for case in said.cases] == [Outcome.PASSED, Outcome.FAILED, Outcome.PASSED, Outcome.PASSED]
+    assert [case.outcome for case in said.cases] == [
+        Outcome.PASSED,
+        Outcome.FAILED,
+        Outcome.PASSED,
+        Outcome.PASSED,
+    ]
 
 
-def test_each_node_of_pytest_is_a_verdict_and_an_absent_one_has_failed(bubblewrap: BubblewrapSandbox):
+def test_each_node_of_pytest_is_a_verdict_and_an_absent_one_has_failed(
+    bubblewrap: BubblewrapSandbox,
+):
     found = run(bubblewrap, repository(NODES))
     assert [(case.detail.partition("\n")[0], case.outcome.value) for case in found.cases] == [
         ("", "passed"),
@@ -177,8 +219,12 @@ def test_each_node_of_pytest_is_a_verdict_and_an_absent_one_has_failed(bubblewra
 
 
 @pytest.mark.parametrize("name", ["conftest", "tests__conftest", "sitecustomize", "tests__test_m"])
-def test_a_candidate_s_file_that_steers_pytest_is_tampering(bubblewrap: BubblewrapSandbox, name: str):
-    found = run(bubblewrap, repository(NODES[:1], (name.replace("__", "/") + ".py",), **{name: b"x = 1\n"}))
+def test_a_candidate_s_file_that_steers_pytest_is_tampering(
+    bubblewrap: BubblewrapSandbox, name: str
+):
+    found = run(
+        bubblewrap, repository(NODES[:1], (name.replace("__", "/") + ".py",), **{name: b"x = 1\n"})
+    )
     assert (found.outcome, found.reason) == (Outcome.FAILED, FailureReason.TAMPERING)
 
 
@@ -188,7 +234,11 @@ def test_printing_what_pytest_prints_and_leaving_passes_nothing(bubblewrap: Bubb
 
 
 def node_missing() -> str | None:
-    return None if shutil.which("node") else "node is not installed (`apt-get install nodejs node-lodash`)"
+    return (
+        None
+        if shutil.which("node")
+        else "node is not installed (`apt-get install nodejs node-lodash`)"
+    )
 
 
 def javascript(body: str, test: str = "\nif (f(1) !== 1) { throw 'no' }") -> JavaScriptProgram:
@@ -210,7 +260,9 @@ def javascript(body: str, test: str = "\nif (f(1) !== 1) { throw 'no' }") -> Jav
         ("JSON.stringify = () => '1'; return x", "passed"),
     ],
 )
-def test_javascript_passes_by_its_own_end_only(bubblewrap: BubblewrapSandbox, body: str, outcome: str):
+def test_javascript_passes_by_its_own_end_only(
+    bubblewrap: BubblewrapSandbox, body: str, outcome: str
+):
     assert run(bubblewrap, javascript(body), Limits(cpu_s=2, wall_s=30)).outcome.value == outcome
 
 
@@ -224,8 +276,12 @@ def test_javascript_may_use_lodash(bubblewrap: BubblewrapSandbox):
 
 
 @pytest.mark.skipif(node_missing() is not None, reason=node_missing() or "")
-@pytest.mark.parametrize("body", ["return x", "return 2", "require('module-that-nobody-has'); return x", "syntax error"])
-def test_a_module_that_the_tests_require_belongs_to_the_toolchain(bubblewrap: BubblewrapSandbox, body: str):
+@pytest.mark.parametrize(
+    "body", ["return x", "return 2", "require('module-that-nobody-has'); return x", "syntax error"]
+)
+def test_a_module_that_the_tests_require_belongs_to_the_toolchain(
+    bubblewrap: BubblewrapSandbox, body: str
+):
     """It is no failure of the candidate's, whatever the candidate does. 161 of HumanEval's 486 rows failed without lodash."""
     test = "\nconst m = require('module-that-nobody-has')\nif (f(1) !== 1) { throw 'no' }"
     with pytest.raises(Unscorable, match="module-that-nobody-has") as missing:
@@ -234,7 +290,9 @@ def test_a_module_that_the_tests_require_belongs_to_the_toolchain(bubblewrap: Bu
 
 
 @pytest.mark.skipif(node_missing() is not None, reason=node_missing() or "")
-def test_without_lodash_a_case_of_humaneval_is_unscored(bubblewrap: BubblewrapSandbox, monkeypatch: pytest.MonkeyPatch):
+def test_without_lodash_a_case_of_humaneval_is_unscored(
+    bubblewrap: BubblewrapSandbox, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(toolchains, "NODE_FOLDERS", "/usr/share/nothing")
     monkeypatch.setattr(toolchains, "_modules_seen", {})
     test = "\nconst _ = require(\"lodash\")\nif (!_.isEqual(f(1), 1)) { throw 'no' }"
@@ -244,7 +302,9 @@ def test_without_lodash_a_case_of_humaneval_is_unscored(bubblewrap: BubblewrapSa
 
 
 @pytest.mark.skipif(node_missing() is not None, reason=node_missing() or "")
-def test_a_module_that_the_candidate_alone_requires_is_its_own_failure(bubblewrap: BubblewrapSandbox):
+def test_a_module_that_the_candidate_alone_requires_is_its_own_failure(
+    bubblewrap: BubblewrapSandbox,
+):
     found = run(bubblewrap, javascript("require('module-that-nobody-has'); return x"))
     assert found.outcome is Outcome.FAILED
 
@@ -258,7 +318,9 @@ JAVA_TEST = """
 class Main { public static void main(String[] a) throws Exception { if (A.f(1) != 1) throw new Exception("no"); } }"""
 
 
-@pytest.mark.skipif(shutil.which("javac") is None, reason="no JDK (`apt-get install default-jdk-headless`)")
+@pytest.mark.skipif(
+    shutil.which("javac") is None, reason="no JDK (`apt-get install default-jdk-headless`)"
+)
 @pytest.mark.parametrize(
     ("body", "outcome", "detail"),
     [
@@ -269,8 +331,12 @@ class Main { public static void main(String[] a) throws Exception { if (A.f(1) !
         ("while (true) {}", "timeout", "CPU time"),
     ],
 )
-def test_java_passes_by_its_own_end_only(bubblewrap: BubblewrapSandbox, body: str, outcome: str, detail: str):
-    program = JavaProgram(prompt="class A { static int f(int x) {", completion=f"{body} }} }}", test=JAVA_TEST)
+def test_java_passes_by_its_own_end_only(
+    bubblewrap: BubblewrapSandbox, body: str, outcome: str, detail: str
+):
+    program = JavaProgram(
+        prompt="class A { static int f(int x) {", completion=f"{body} }} }}", test=JAVA_TEST
+    )
     found = run(bubblewrap, program, Limits(cpu_s=3, wall_s=60))
     assert found.outcome.value == outcome
     assert detail in found.detail
@@ -292,11 +358,16 @@ JAVA_OVERWRITES = """class A { static int calls; int add(int a, int b) {
 
 
 def java_case(number: int, body: str = "") -> str:
-    asked = body or f'A a = new A(); if (a.add({number}, 1) != {number + 1} || A.calls != 1) throw new Exception("no");'
+    asked = (
+        body
+        or f'A a = new A(); if (a.add({number}, 1) != {number + 1} || A.calls != 1) throw new Exception("no");'
+    )
     return f"\nclass Main {{ public static void main(String[] arguments) throws Exception {{ {asked} }} }}\n"
 
 
-@pytest.mark.skipif(shutil.which("javac") is None, reason="no JDK (`apt-get install default-jdk-headless`)")
+@pytest.mark.skipif(
+    shutil.which("javac") is None, reason="no JDK (`apt-get install default-jdk-headless`)"
+)
 @pytest.mark.parametrize(
     ("answer", "bodies", "n_runs"),
     [
@@ -312,9 +383,14 @@ def java_case(number: int, body: str = "") -> str:
 def test_java_cases_of_one_answer_are_compiled_together(
     bubblewrap: BubblewrapSandbox, answer: str, bodies: tuple[str, ...], n_runs: int
 ) -> None:
-    programs = [JavaProgram(prompt="", completion=answer, test=java_case(n, body)) for n, body in enumerate(bodies)]
+    programs = [
+        JavaProgram(prompt="", completion=answer, test=java_case(n, body))
+        for n, body in enumerate(bodies)
+    ]
     limits = Limits(cpu_s=3, wall_s=60)
     together, n_found = run_answer(bubblewrap, programs, limits)
     alone = [run(bubblewrap, program, limits) for program in programs]
-    assert [one.outcome for one in together if isinstance(one, ProgramVerdict)] == [one.outcome for one in alone]
+    assert [one.outcome for one in together if isinstance(one, ProgramVerdict)] == [
+        one.outcome for one in alone
+    ]
     assert n_found == n_runs

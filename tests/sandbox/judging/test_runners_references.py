@@ -22,15 +22,28 @@ SAMPLES = {"humaneval": 8, "mbpp": 8, "mbjp": 2}
 def test_a_sample_of_references_passes(bubblewrap: BubblewrapSandbox, shared_data: Path, name: str):
     if name == "mbjp" and shutil.which("javac") is None:
         pytest.skip("no JDK (`apt-get install default-jdk-headless`)")
-    programs = [(task, p) for task, p in reference_programs(name) if name != "mbpp" or number(task) not in MBPP_FAULTS]
+    programs = [
+        (task, p)
+        for task, p in reference_programs(name)
+        if name != "mbpp" or number(task) not in MBPP_FAULTS
+    ]
     assert not_passed(bubblewrap, random.Random(5).sample(programs, SAMPLES[name])) == {}
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed (`apt-get install nodejs node-lodash`)")
-def test_javascript_passes_where_plain_node_ends_with_status_0(bubblewrap: BubblewrapSandbox, shared_data: Path):
+@pytest.mark.skipif(
+    shutil.which("node") is None,
+    reason="node is not installed (`apt-get install nodejs node-lodash`)",
+)
+def test_javascript_passes_where_plain_node_ends_with_status_0(
+    bubblewrap: BubblewrapSandbox, shared_data: Path
+):
     """The set's own solutions are not all right, so plain node is asked."""
     faulty = ("MBJSP/2", "MBJSP/18", "MBJSP/26")
-    programs = [(task, program) for task, program in reference_programs("mbjsp") if task in faulty or number(task) < 12]
+    programs = [
+        (task, program)
+        for task, program in reference_programs("mbjsp")
+        if task in faulty or number(task) < 12
+    ]
     if fault := toolchain_fault(bubblewrap, "javascript", ("lodash",)):
         pytest.skip(fault)
     ours = {task: run_tests(bubblewrap, program, LIMITS) for task, program in programs}

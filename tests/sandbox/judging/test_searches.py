@@ -18,7 +18,11 @@ SEARCHES = held("searches.txt")
 def parts(program: str) -> tuple[str, str]:
     """Code and tests."""
     first, _, rest = program.partition("\n")
-    return (rest, first.removeprefix("# tests: ").replace("\\n", "\n")) if first.startswith("# tests: ") else (program, TESTS)
+    return (
+        (rest, first.removeprefix("# tests: ").replace("\\n", "\n"))
+        if first.startswith("# tests: ")
+        else (program, TESTS)
+    )
 
 
 @pytest.mark.parametrize("name", SEARCHES)
@@ -99,7 +103,9 @@ def f(): return M(x='1').x
 @pytest.mark.parametrize("code", ODD_BUT_HONEST.values(), ids=ODD_BUT_HONEST.keys())
 def test_honest_programs_that_come_near_are_not_accused(bubblewrap: BubblewrapSandbox, code: str):
     roomy = Limits(cpu_s=30, wall_s=120)  # three large libraries are imported by one of them
-    found = run_function_tests(bubblewrap, code, ("assert f() == 1", "assert 0 < 1 <= 2 and f() == 1"), roomy)
+    found = run_function_tests(
+        bubblewrap, code, ("assert f() == 1", "assert 0 < 1 <= 2 and f() == 1"), roomy
+    )
     assert (found.outcome, found.detail, found.reason) == (Outcome.PASSED, "", None)
 
 
@@ -112,6 +118,8 @@ def test_honest_programs_that_come_near_are_not_accused(bubblewrap: BubblewrapSa
         "expected = 0\nfor expected in [1]:\n    assert f() == expected\nassert not (f() - expected)\nassert f() in {1, 2}",
     ],
 )
-def test_tests_may_use_what_equals_much_and_patch_modules(bubblewrap: BubblewrapSandbox, tests: str):
+def test_tests_may_use_what_equals_much_and_patch_modules(
+    bubblewrap: BubblewrapSandbox, tests: str
+):
     found = run_function_tests(bubblewrap, "def f(): return 1", (tests,), LIMITS)
     assert (found.outcome, found.detail) == (Outcome.PASSED, "")

@@ -42,17 +42,23 @@ class C(unittest.TestCase):
 
 
 @pytest.mark.parametrize("raised", ["ValueError", "AssertionError"])
-def test_no_shown_test_tells_what_a_hidden_one_was_called_with(bubblewrap: BubblewrapSandbox, raised: str):
+def test_no_shown_test_tells_what_a_hidden_one_was_called_with(
+    bubblewrap: BubblewrapSandbox, raised: str
+):
     code = f"seen = []\ndef f(x):\n    seen.append(x)\n    raise {raised}(' and '.join(seen))"
     found = run_program(bubblewrap, "unittest", code, (TESTS,), LIMITS)
-    assert [case.name.rpartition(".")[2] for case in found.cases] == [f"test_case_{n}" for n in (1, 2, 3, 10)] + ["test_a"]
+    assert [case.name.rpartition(".")[2] for case in found.cases] == [
+        f"test_case_{n}" for n in (1, 2, 3, 10)
+    ] + ["test_a"]
     for case in found.cases[:SHOWN]:
         assert "hidden" not in case.detail
     assert "hidden" in found.cases[SHOWN].detail
     assert "shown 1 and shown 2 and shown 3" in found.cases[SHOWN].detail
 
 
-def test_a_class_is_set_up_once_and_torn_down_after_its_last_method_wherever_that_runs(bubblewrap: BubblewrapSandbox):
+def test_a_class_is_set_up_once_and_torn_down_after_its_last_method_wherever_that_runs(
+    bubblewrap: BubblewrapSandbox,
+):
     code = "said = []\ndef mark(x):\n    said.append(x)\n    return ', '.join(said)"
     found = run_program(bubblewrap, "unittest", code, (CLASSES,), LIMITS)
     assert {case.name: case.outcome for case in found.cases}["B.test_z"] is Outcome.FAILED

@@ -37,8 +37,12 @@ class T(unittest.IsolatedAsyncioTestCase):
 """
 
 
-@pytest.mark.parametrize(("code", "outcome"), [("def f(x): return 4711", "passed"), ("def f(x): return 0", "failed")])
-def test_what_follows_an_awaited_method_is_awaited(bubblewrap: BubblewrapSandbox, code: str, outcome: str):
+@pytest.mark.parametrize(
+    ("code", "outcome"), [("def f(x): return 4711", "passed"), ("def f(x): return 0", "failed")]
+)
+def test_what_follows_an_awaited_method_is_awaited(
+    bubblewrap: BubblewrapSandbox, code: str, outcome: str
+):
     assert {case.outcome.value for case in judged(bubblewrap, code, AWAITED).cases} == {outcome}
 
 
@@ -105,4 +109,6 @@ def warns(): warnings.warn('x')
 
 def test_tests_may_keep_state_and_programs_may_use_hooks(bubblewrap: BubblewrapSandbox):
     found = judged(bubblewrap, HONEST, KEEPS_STATE)
-    assert {case.name: case.detail for case in found.cases if case.outcome is not Outcome.PASSED} == {}
+    assert {
+        case.name: case.detail for case in found.cases if case.outcome is not Outcome.PASSED
+    } == {}

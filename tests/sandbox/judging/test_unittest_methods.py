@@ -51,7 +51,9 @@ def test_unittest_s_odder_methods(bubblewrap: BubblewrapSandbox):
     assert outcomes(found) == expected
 
 
-def test_a_skipped_or_swallowed_test_ends_as_unittest_says_but_a_skip_has_failed(bubblewrap: BubblewrapSandbox):
+def test_a_skipped_or_swallowed_test_ends_as_unittest_says_but_a_skip_has_failed(
+    bubblewrap: BubblewrapSandbox,
+):
     text = """
 import unittest
 class Swallows:
@@ -67,8 +69,16 @@ class T(unittest.TestCase):
         for n in (1, 2):
             with self.subTest(n): self.assertEqual(f(n), 1)
 """
-    found = run_tests(bubblewrap, UnittestProgram(code="def f(x): return x", test=text), Limits(cpu_s=10, wall_s=60))
-    expected = {"T.test_skipped": "failed", "T.test_skips_itself": "failed", "T.test_swallowed": "passed"}
+    found = run_tests(
+        bubblewrap,
+        UnittestProgram(code="def f(x): return x", test=text),
+        Limits(cpu_s=10, wall_s=60),
+    )
+    expected = {
+        "T.test_skipped": "failed",
+        "T.test_skips_itself": "failed",
+        "T.test_swallowed": "passed",
+    }
     assert outcomes(found) == {**expected, "T.test_parts": "failed"}
 
 

@@ -28,7 +28,10 @@ def codeif_functions(data: Path) -> Iterator[tuple[str, StatementProgram]]:
     """
     for line in (data / _CODEIF_FILE).read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
-        yield f"codeif/{row['task_id']}/base", StatementProgram(code=row["code"], tests=tuple(row["test"]))
+        yield (
+            f"codeif/{row['task_id']}/base",
+            StatementProgram(code=row["code"], tests=tuple(row["test"])),
+        )
         for name, requirement in row["requirements"].items():
             tests = requirement["unit_test"]
             lines = (tests,) if isinstance(tests, str) else tuple(tests)

@@ -10,7 +10,12 @@ from enum import StrEnum
 
 from sandbox.host.slots import slot_count
 from sandbox.interface import Sandbox
-from sandbox.judging.runners.programs import AssertProgram, CheckProgram, StatementProgram, TestProgram
+from sandbox.judging.runners.programs import (
+    AssertProgram,
+    CheckProgram,
+    StatementProgram,
+    TestProgram,
+)
 from sandbox.judging.runners.run import run_tests
 from schemas.run import Limits
 from schemas.verdict import Outcome, ProgramVerdict
@@ -26,14 +31,20 @@ class StatedException(StrEnum):
     The first four are recognised here. Only a program made for the others meets them, so the honest programs name them by hand.
     """
 
-    EARLY_EXIT = "exit accounting: the program ended with exit status 0 before its tests were through"
+    EARLY_EXIT = (
+        "exit accounting: the program ended with exit status 0 before its tests were through"
+    )
     LEFT_PROCESS = "exit accounting: a process outlives the program"
     SKIPPED = "a skipped test is no pass"
     UNSTABLE = "plain Python does not give the same outcome each time"
     CLOSED_CHANNEL = "the program closed descriptors that it had not opened, and with them the channel to the runner"
-    RECURSION_LIMIT = "sys.getrecursionlimit() reads 1005: five calls of the runner lie below the program's first"
+    RECURSION_LIMIT = (
+        "sys.getrecursionlimit() reads 1005: five calls of the runner lie below the program's first"
+    )
     FIRST_THREE = "the first three methods of a unittest text run before all others, which partial coverage needs"
-    TESTS_FILE = "the tests' text is in no file: warnings and frames name it <tests>, with lines of its own"
+    TESTS_FILE = (
+        "the tests' text is in no file: warnings and frames name it <tests>, with lines of its own"
+    )
 
 
 @dataclass(frozen=True)
@@ -49,7 +60,10 @@ class Comparison:
     @property
     def is_equal(self) -> bool:
         """Whether both give the same outcome, of the program and of each test that has one of its own."""
-        return not self.differing_tests and (self.ours.outcome is Outcome.PASSED) == self.plain.has_passed
+        return (
+            not self.differing_tests
+            and (self.ours.outcome is Outcome.PASSED) == self.plain.has_passed
+        )
 
     @property
     def differing_tests(self) -> tuple[str, ...]:
@@ -57,7 +71,9 @@ class Comparison:
         if not self.plain.cases:
             return ()
         return tuple(
-            case.name for case in self.ours.cases if (case.outcome is Outcome.PASSED) != self.plain.cases.get(case.name, False)
+            case.name
+            for case in self.ours.cases
+            if (case.outcome is Outcome.PASSED) != self.plain.cases.get(case.name, False)
         )
 
     def __str__(self) -> str:
@@ -85,15 +101,22 @@ def compare(
         SandboxUnavailable: the sandbox could not run it.
         Unscorable: the sandbox has no toolchain for it.
     """
-    found = Comparison(name, program, run_tests(sandbox, program, limits), outcome_of(program, limits))
+    found = Comparison(
+        name, program, run_tests(sandbox, program, limits), outcome_of(program, limits)
+    )
     for _ in range(REPEATS):
         if found.is_equal:
             return found
         exception = _stated_exception(found, limits)
         if exception is not None:
             return Comparison(name, program, found.ours, found.plain, exception)
-        again = Comparison(name, program, run_tests(sandbox, program, limits), plain_outcome(program, limits))
-        if (again.plain.has_passed, again.plain.cases) != (found.plain.has_passed, found.plain.cases):
+        again = Comparison(
+            name, program, run_tests(sandbox, program, limits), plain_outcome(program, limits)
+        )
+        if (again.plain.has_passed, again.plain.cases) != (
+            found.plain.has_passed,
+            found.plain.cases,
+        ):
             return Comparison(name, program, again.ours, again.plain, StatedException.UNSTABLE)
         found = again
     return found
@@ -111,7 +134,11 @@ def compare_all(
 
 
 def _stated_exception(found: Comparison, limits: Limits) -> StatedException | None:
-    if not found.plain.has_passed or found.ours.outcome is Outcome.PASSED or found.ours.reason is not None:
+    if (
+        not found.plain.has_passed
+        or found.ours.outcome is Outcome.PASSED
+        or found.ours.reason is not None
+    ):
         return None
     if found.plain.has_left_processes:
         return StatedException.LEFT_PROCESS

@@ -45,11 +45,21 @@ def honest_programs() -> Iterator[Honest]:
     for section in sections:
         header, _, body = section.partition("\n")
         name, kind, *packages = (part.strip() for part in header.split("|"))
-        missing = next((one for part in packages for one in part.split() if importlib.util.find_spec(one) is None), None)
+        missing = next(
+            (
+                one
+                for part in packages
+                for one in part.split()
+                if importlib.util.find_spec(one) is None
+            ),
+            None,
+        )
         code, *blocks = _BLOCK.split(body)
         if not blocks:
             raise ValueError(f"{FILE.name}: {name} has no block of tests")
-        for n, (outcome, exception, title, tests) in enumerate(zip(*[iter(blocks)] * 4, strict=True), 1):
+        for n, (outcome, exception, title, tests) in enumerate(
+            zip(*[iter(blocks)] * 4, strict=True), 1
+        ):
             yield Honest(
                 name=f"{name}/{title or f'{outcome} {n}'}",
                 program=_program(kind, code.strip("\n") + "\n", tests.strip("\n") + "\n"),
@@ -67,7 +77,9 @@ def honest_cases(path: Path) -> Iterator[tuple[str, TestProgram]]:
     """
     for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
         if row["kind"] != "statements":
-            raise ValueError(f"{path.name}: {row['name']} is of kind {row['kind']}, which has no reader here")
+            raise ValueError(
+                f"{path.name}: {row['name']} is of kind {row['kind']}, which has no reader here"
+            )
         yield row["name"], StatementProgram(code=row["code"], tests=tuple(row["tests"]))
 
 
@@ -77,7 +89,10 @@ def _program(kind: str, code: str, tests: str) -> TestProgram:
             return StatementProgram(code=code, tests=(tests,))
         case "asserts":
             return AssertProgram(
-                code=code, tests=tuple(ast.get_source_segment(tests, part) or "" for part in ast.parse(tests).body)
+                code=code,
+                tests=tuple(
+                    ast.get_source_segment(tests, part) or "" for part in ast.parse(tests).body
+                ),
             )
         case "check":
             return CheckProgram(prompt="", completion=code, test=tests, entry_point="f")
@@ -86,7 +101,9 @@ def _program(kind: str, code: str, tests: str) -> TestProgram:
         case "pytest":
             return RepositoryProgram(
                 files=(("answer.py", code.encode()), ("test_answer.py", tests.encode())),
-                node_ids=tuple(f"test_answer.py::{name}" for name in _test_functions(ast.parse(tests).body)),
+                node_ids=tuple(
+                    f"test_answer.py::{name}" for name in _test_functions(ast.parse(tests).body)
+                ),
                 by_candidate=("answer.py",),
             )
     raise ValueError(f"{FILE.name}: {kind!r} is no kind of tests")
@@ -94,7 +111,9 @@ def _program(kind: str, code: str, tests: str) -> TestProgram:
 
 def _test_functions(body: list[ast.stmt]) -> Iterator[str]:
     for node in body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test"):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith(
+            "test"
+        ):
             yield node.name
         elif isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
             yield from (f"{node.name}::{name}" for name in _test_functions(node.body))

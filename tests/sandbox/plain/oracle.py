@@ -19,7 +19,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sandbox.host.python_environment import REPORT_VARIABLE, clean_environment, interpreter, python_roots
+from sandbox.host.python_environment import (
+    REPORT_VARIABLE,
+    clean_environment,
+    interpreter,
+    python_roots,
+)
 from sandbox.host.rlimits import prlimit_argv, required_tool
 from sandbox.judging.runners.compiled_tests import runtime_limits
 from sandbox.judging.runners.programs import (
@@ -140,7 +145,9 @@ def _unittest(program: UnittestProgram, limits: Limits) -> PlainOutcome:
     files = {SCRIPT: f"{program.code}\n{program.test}\n"}
     with _folder(files) as folder:
         outcomes = folder.parent / "tmp" / "outcomes.json"
-        ran = _run(folder, (interpreter(), "-c", UNITTEST_MAIN.read_text(), SCRIPT, str(outcomes)), limits)
+        ran = _run(
+            folder, (interpreter(), "-c", UNITTEST_MAIN.read_text(), SCRIPT, str(outcomes)), limits
+        )
         words: dict[str, str] = json.loads(outcomes.read_text()) if outcomes.exists() else {}
     return PlainOutcome(
         has_passed=ran.exit_code == 0 and bool(words),
@@ -154,12 +161,26 @@ def _unittest(program: UnittestProgram, limits: Limits) -> PlainOutcome:
 
 def _pytest(program: RepositoryProgram, limits: Limits) -> PlainOutcome:
     """Run the nodes by `python -m pytest`, plugins of the environment left out."""
-    command = (interpreter(), "-m", "pytest", "-pno:cacheprovider", "-oaddopts=", "-rA", "--tb=short", "--color=no")
+    command = (
+        interpreter(),
+        "-m",
+        "pytest",
+        "-pno:cacheprovider",
+        "-oaddopts=",
+        "-rA",
+        "--tb=short",
+        "--color=no",
+    )
     with _folder(dict(program.files)) as folder:
         python_path = os.pathsep.join(str(folder / name) for name in ("", *program.folders))
         variables = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": python_path}
         ran = _run(folder, (*command, *program.arguments, *program.node_ids), limits, variables)
-    words = [(word, node) for line in ran.output.splitlines() for word, _, node in [line.partition(" ")] if word in WORDS]
+    words = [
+        (word, node)
+        for line in ran.output.splitlines()
+        for word, _, node in [line.partition(" ")]
+        if word in WORDS
+    ]
     named = [(word, node.partition(" - ")[0]) for word, node in words]
     cases = {wanted: _has_passed(wanted, named) for wanted in program.node_ids}
     return PlainOutcome(
@@ -174,7 +195,11 @@ def _pytest(program: RepositoryProgram, limits: Limits) -> PlainOutcome:
 
 def _has_passed(wanted: str, named: Sequence[tuple[str, str]]) -> bool:
     """Decide a node: a function stands for its parameters, a class for its methods."""
-    own = [word for word, node in named if node == wanted or node.startswith((f"{wanted}[", f"{wanted}::"))]
+    own = [
+        word
+        for word, node in named
+        if node == wanted or node.startswith((f"{wanted}[", f"{wanted}::"))
+    ]
     return bool(own) and all(word in PASSING_WORDS for word in own)
 
 
@@ -183,17 +208,32 @@ def _java(program: JavaProgram, limits: Limits) -> PlainOutcome:
     heap = f"-Xmx{max(64, limits.memory_mb * 3 // 4)}m"
     options = tuple(f"-J{option}" for option in (heap, *JVM))
     with _folder({"Main.java": program.prompt + program.completion + program.test}) as folder:
-        compiled = _run(folder, ("javac", *options, "-nowarn", "-d", ".", "Main.java"), runtime_limits(COMPILER_LIMITS))
+        compiled = _run(
+            folder,
+            ("javac", *options, "-nowarn", "-d", ".", "Main.java"),
+            runtime_limits(COMPILER_LIMITS),
+        )
         if compiled.exit_code != 0:
-            return PlainOutcome(has_passed=False, detail=compiled.output, has_timed_out=compiled.has_timed_out)
-        return _of_run(_run(folder, ("java", heap, *JVM, "-cp", ".", "Main"), runtime_limits(limits)))
+            return PlainOutcome(
+                has_passed=False, detail=compiled.output, has_timed_out=compiled.has_timed_out
+            )
+        return _of_run(
+            _run(folder, ("java", heap, *JVM, "-cp", ".", "Main"), runtime_limits(limits))
+        )
 
 
 def _javascript(program: JavaScriptProgram, limits: Limits) -> PlainOutcome:
     """Run with `node`."""
     heap = f"--max-old-space-size={max(64, limits.memory_mb * 3 // 4)}"
     with _folder({"program.js": program.prompt + program.completion + program.test}) as folder:
-        return _of_run(_run(folder, ("node", heap, "program.js"), runtime_limits(limits), {"NODE_PATH": NODE_FOLDERS}))
+        return _of_run(
+            _run(
+                folder,
+                ("node", heap, "program.js"),
+                runtime_limits(limits),
+                {"NODE_PATH": NODE_FOLDERS},
+            )
+        )
 
 
 def _of_run(ran: _Run) -> PlainOutcome:
@@ -208,14 +248,18 @@ def _of_run(ran: _Run) -> PlainOutcome:
 @contextmanager
 def _folder(files: Mapping[str, str | bytes]) -> Iterator[Path]:
     """Make a working folder with files, beside an empty `tmp`, for the program's user."""
-    top = Path(tempfile.mkdtemp(prefix="plain"))  # no dash: BigCodeBench/1127 splits its temporary paths there
+    top = Path(
+        tempfile.mkdtemp(prefix="plain")
+    )  # no dash: BigCodeBench/1127 splits its temporary paths there
     try:
         work = top / "work"
         for folder in (work, top / "tmp"):
             folder.mkdir()
         for name, content in files.items():
             (work / name).parent.mkdir(parents=True, exist_ok=True)
-            data = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
+            data = (
+                content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
+            )
             (work / name).write_bytes(data)
         if os.geteuid() == 0:
             for path in (top, *top.rglob("*")):
@@ -229,7 +273,9 @@ def _uid() -> int:
     return FIRST_UID + threading.get_native_id() % 5_000
 
 
-def _run(folder: Path, argv: tuple[str, ...], limits: Limits, variables: Mapping[str, str] | None = None) -> _Run:
+def _run(
+    folder: Path, argv: tuple[str, ...], limits: Limits, variables: Mapping[str, str] | None = None
+) -> _Run:
     """Run a command in a process group of its own, and end what the group has left."""
     environment = clean_environment(str(folder.parent / "tmp"), 0) | dict(variables or {})
     del environment[REPORT_VARIABLE]
@@ -257,8 +303,13 @@ def _run(folder: Path, argv: tuple[str, ...], limits: Limits, variables: Mapping
         output.seek(0)
         text = output.read().decode("utf-8", "replace")
     is_pytest = "pytest" in argv
-    by_cpu = (exit_code - 128 if exit_code > 128 else -exit_code) in (signal.SIGXCPU, signal.SIGKILL)
-    return _Run(exit_code, text if is_pytest else text[-_LONGEST_DETAIL:], has_timed_out or by_cpu, has_left)
+    by_cpu = (exit_code - 128 if exit_code > 128 else -exit_code) in (
+        signal.SIGXCPU,
+        signal.SIGKILL,
+    )
+    return _Run(
+        exit_code, text if is_pytest else text[-_LONGEST_DETAIL:], has_timed_out or by_cpu, has_left
+    )
 
 
 def _as_user() -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -272,14 +323,35 @@ def _as_user() -> tuple[tuple[str, ...], tuple[str, ...]]:
     covers: dict[str, tuple[str, ...]] = {}
     for root in map(Path, python_roots()):
         folders = [*reversed(root.parents)]
-        closed = next((folder for folder in folders if not folder.stat().st_mode & stat.S_IXOTH), None)
+        closed = next(
+            (folder for folder in folders if not folder.stat().st_mode & stat.S_IXOTH), None
+        )
         if closed is not None:
             covers.setdefault(str(closed), ("--perms", "0755", "--tmpfs", str(closed)))
             for folder in folders[folders.index(closed) + 1 :]:
                 covers.setdefault(str(folder), ("--perms", "0755", "--dir", str(folder)))
             covers[str(root)] = ("--ro-bind", str(root), str(root))
-    around = ("bwrap", "--dev-bind", "/", "/", "--unshare-net", *(part for cover in covers.values() for part in cover), "--")
-    identity = ("--reuid", uid, "--regid", uid, "--clear-groups", "--bounding-set", "-all", "--inh-caps", "-all", "--")
+    around = (
+        "bwrap",
+        "--dev-bind",
+        "/",
+        "/",
+        "--unshare-net",
+        *(part for cover in covers.values() for part in cover),
+        "--",
+    )
+    identity = (
+        "--reuid",
+        uid,
+        "--regid",
+        uid,
+        "--clear-groups",
+        "--bounding-set",
+        "-all",
+        "--inh-caps",
+        "-all",
+        "--",
+    )
     return around, (required_tool("setpriv"), *identity)
 
 

@@ -21,16 +21,29 @@ from schemas.run import Limits
 from schemas.verdict import Outcome
 from tests.bench.plain import BIGCODEBENCH_LIMITS, LIMITS
 from tests.bench.references import DATA, MBPP_FAULTS, reference_programs
-from tests.sandbox.plain.corpora import BIGCODEBENCH_VARIABLE, bigcodebench, bigcodebench_file, codeif_functions
+from tests.sandbox.plain.corpora import (
+    BIGCODEBENCH_VARIABLE,
+    bigcodebench,
+    bigcodebench_file,
+    codeif_functions,
+)
 from tests.sandbox.plain.differences import StatedException, compare, compare_all
 from tests.sandbox.plain.honest import Honest, honest_cases, honest_programs
 
 HONEST = tuple(honest_programs())
-FAST = ("generator and membership", "wildcard class", "expression objects", "expected failures and subtests", "check function")
+FAST = (
+    "generator and membership",
+    "wildcard class",
+    "expression objects",
+    "expected failures and subtests",
+    "check function",
+)
 """Honest programs that the fast tests compare, too."""
 JOINT = {
     name: [one for one in HONEST if one.name.startswith(f"{name}/")]
-    for name in dict.fromkeys(one.name.partition("/")[0] for one in HONEST if isinstance(one.program, PythonProgram))
+    for name in dict.fromkeys(
+        one.name.partition("/")[0] for one in HONEST if isinstance(one.program, PythonProgram)
+    )
 }
 """Honest programs that are no pytest nodes, by name."""
 CASES = DATA.parent / "cases" / "honest.jsonl"
@@ -48,11 +61,15 @@ def sandbox(bubblewrap: BubblewrapSandbox, tmp_path_factory: pytest.TempPathFact
     return warm
 
 
-def differences(sandbox: Sandbox, programs: Iterable[tuple[str, TestProgram]], limits: Limits = LIMITS) -> tuple[list[str], int]:
+def differences(
+    sandbox: Sandbox, programs: Iterable[tuple[str, TestProgram]], limits: Limits = LIMITS
+) -> tuple[list[str], int]:
     """List the programs whose outcomes differ without a stated exception; beside it the number that pass in plain Python."""
     found = list(compare_all(sandbox, programs, limits))
     assert found
-    return [str(one) for one in found if not one.is_equal and one.exception is None], sum(one.plain.has_passed for one in found)
+    return [str(one) for one in found if not one.is_equal and one.exception is None], sum(
+        one.plain.has_passed for one in found
+    )
 
 
 def verify_honest(sandbox: Sandbox, honest: Honest) -> None:
@@ -68,27 +85,36 @@ def verify_honest(sandbox: Sandbox, honest: Honest) -> None:
         assert found.is_equal, str(found)
 
 
-@pytest.mark.parametrize("honest", [one for one in HONEST if one.name.startswith(FAST)], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "honest", [one for one in HONEST if one.name.startswith(FAST)], ids=lambda one: one.name
+)
 def test_some_honest_programs_end_as_in_plain_python(sandbox: Sandbox, honest: Honest) -> None:
     verify_honest(sandbox, honest)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("honest", [one for one in HONEST if not one.name.startswith(FAST)], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "honest", [one for one in HONEST if not one.name.startswith(FAST)], ids=lambda one: one.name
+)
 def test_honest_programs_end_as_in_plain_python(sandbox: Sandbox, honest: Honest) -> None:
     verify_honest(sandbox, honest)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", JOINT)
-def test_a_joint_run_of_an_answers_tests_ends_as_in_plain_python(sandbox: Sandbox, name: str) -> None:
+def test_a_joint_run_of_an_answers_tests_ends_as_in_plain_python(
+    sandbox: Sandbox, name: str
+) -> None:
     """All blocks of an honest program together, as a night runs all instructions on one answer."""
     blocks = JOINT[name]
     if blocks[0].missing_package is not None:
         pytest.skip(f"the package {blocks[0].missing_package} is not installed")
     verdicts, _ = run_answer(sandbox, [block.program for block in blocks], LIMITS)
     expected = {block.name: block.passes and not block.exception for block in blocks}
-    assert {b.name: getattr(v, "outcome", v) is Outcome.PASSED for b, v in zip(blocks, verdicts, strict=True)} == expected
+    assert {
+        b.name: getattr(v, "outcome", v) is Outcome.PASSED
+        for b, v in zip(blocks, verdicts, strict=True)
+    } == expected
 
 
 @pytest.mark.slow
@@ -97,7 +123,10 @@ def test_cases_that_ended_wrongly_end_as_in_plain_python(sandbox: Sandbox) -> No
     if not CASES.is_file():
         pytest.skip("../shared/cases/honest.jsonl is not beside this checkout")
     cases = list(honest_cases(CASES))
-    assert differences(sandbox, cases) == ([], sum(not name.startswith("must_fail") for name, _ in cases))
+    assert differences(sandbox, cases) == (
+        [],
+        sum(not name.startswith("must_fail") for name, _ in cases),
+    )
 
 
 @pytest.mark.slow
@@ -118,8 +147,13 @@ def test_mbpps_references_end_as_in_plain_python(sandbox: Sandbox, shared_data: 
 def test_codeifs_references_end_as_in_plain_python(sandbox: Sandbox, shared_data: Path) -> None:
     """Base tests, which all references pass, and the requirements' tests, which many fail."""
     programs = list(codeif_functions(shared_data))
-    assert differences(sandbox, [item for item in programs if item[0].endswith("/base")]) == ([], 50)
-    wrong, n_passed = differences(sandbox, [item for item in programs if not item[0].endswith("/base")])
+    assert differences(sandbox, [item for item in programs if item[0].endswith("/base")]) == (
+        [],
+        50,
+    )
+    wrong, n_passed = differences(
+        sandbox, [item for item in programs if not item[0].endswith("/base")]
+    )
     assert wrong == []
     assert 100 < n_passed < 250
 
@@ -127,7 +161,9 @@ def test_codeifs_references_end_as_in_plain_python(sandbox: Sandbox, shared_data
 @pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize("name", ["mbjp", "mbjsp"])
-def test_java_and_javascript_end_as_without_the_sandbox(sandbox: Sandbox, shared_data: Path, name: str) -> None:
+def test_java_and_javascript_end_as_without_the_sandbox(
+    sandbox: Sandbox, shared_data: Path, name: str
+) -> None:
     wrong, n_passed = differences(sandbox, islice(reference_programs(name), 0, None, EVERY))
     assert wrong == []
     assert n_passed > 10
@@ -138,7 +174,9 @@ def test_bigcodebenchs_references_end_as_in_plain_python(sandbox: Sandbox) -> No
     """Every task whose packages are installed here."""
     path = bigcodebench_file()
     if path is None:
-        pytest.skip(f"{BIGCODEBENCH_VARIABLE} names no file of BigCodeBench's tasks, or folder with it")
+        pytest.skip(
+            f"{BIGCODEBENCH_VARIABLE} names no file of BigCodeBench's tasks, or folder with it"
+        )
     wrong, n_passed = differences(sandbox, bigcodebench(path), BIGCODEBENCH_LIMITS)
     assert wrong == []
     assert n_passed > 500

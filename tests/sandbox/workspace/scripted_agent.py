@@ -34,10 +34,17 @@ def play(store: TreeStore, journal: Path) -> None:
     done = kept(journal)
     with tempfile.TemporaryDirectory() as empty:
         tree = done[-1]["tree"] if done else store.keep(Path(empty)).digest
-    with open_workspace(BubblewrapSandbox(), store, tree) as workspace, journal.open("ab", buffering=0) as lines:
+    with (
+        open_workspace(BubblewrapSandbox(), store, tree) as workspace,
+        journal.open("ab", buffering=0) as lines,
+    ):
         for command in COMMANDS[len(done) :]:
             step = workspace.run_and_snapshot(workspace.shell(command))
-            row = {"tree": step.tree, "stdout": step.completed.stdout.decode(), "stderr": step.completed.stderr.decode()}
+            row = {
+                "tree": step.tree,
+                "stdout": step.completed.stdout.decode(),
+                "stderr": step.completed.stderr.decode(),
+            }
             lines.write(json.dumps(row).encode() + b"\n")
 
 

@@ -54,7 +54,11 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Sizes of the files that were read."""
     sizes: list[int] = []
     really = keeping._read_all
-    monkeypatch.setattr(keeping, "_read_all", lambda descriptor, size: sizes.append(size) or really(descriptor, size))
+    monkeypatch.setattr(
+        keeping,
+        "_read_all",
+        lambda descriptor, size: sizes.append(size) or really(descriptor, size),
+    )
     return sizes
 
 
@@ -138,7 +142,11 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Folders that were walked."""
     folders: list[Path] = []
     really = keeping.Keeping._walk
-    monkeypatch.setattr(keeping.Keeping, "_walk", lambda walk, folder: folders.append(folder) or really(walk, folder))
+    monkeypatch.setattr(
+        keeping.Keeping,
+        "_walk",
+        lambda walk, folder: folders.append(folder) or really(walk, folder),
+    )
     return folders
 
 
@@ -159,7 +167,9 @@ def test_only_the_folder_that_changed_and_those_above_it_are_looked_at(
     listed: list[str] = []
     really = keeping.Keeping._folder
 
-    def noted(walk: keeping.Keeping, place: int, path: str, depth: int, parent: int) -> keeping.Walked:
+    def noted(
+        walk: keeping.Keeping, place: int, path: str, depth: int, parent: int
+    ) -> keeping.Walked:
         before = walk._files
         found = really(walk, place, path, depth, parent)
         listed.append(f"{path or '.'} {walk._files - before}")
@@ -168,7 +178,9 @@ def test_only_the_folder_that_changed_and_those_above_it_are_looked_at(
     monkeypatch.setattr(keeping.Keeping, "_folder", noted)
     entered: list[int] = []
     scandir = os.scandir
-    monkeypatch.setattr(keeping.os, "scandir", lambda place: entered.append(place) or scandir(place))
+    monkeypatch.setattr(
+        keeping.os, "scandir", lambda place: entered.append(place) or scandir(place)
+    )
     (folder / "b" / "g").write_bytes(b"new")
     found = kept.again()
     assert listed == ["a/ 1", "b/ 2", ". 5"]
@@ -213,7 +225,10 @@ def test_any_mix_of_changes_is_seen(folder: Path, tmp_path: Path, seed: int):
 
 
 def change_by_chance(folder: Path, draw: random.Random) -> None:
-    folders = [folder, *(path for path in sorted(folder.rglob("*")) if path.is_dir() and not path.is_symlink())]
+    folders = [
+        folder,
+        *(path for path in sorted(folder.rglob("*")) if path.is_dir() and not path.is_symlink()),
+    ]
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink()]
     place = draw.choice(folders) / f"n{draw.randint(0, 5)}"
     file = draw.choice(files) if files else folder / "first"
@@ -245,7 +260,9 @@ def test_bounds_hold_for_what_is_not_looked_at(kept: Kept):
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_every_change_is_seen(kept: Kept, folder: Path, tmp_path: Path, change: Callable[[Path], None]):
+def test_every_change_is_seen(
+    kept: Kept, folder: Path, tmp_path: Path, change: Callable[[Path], None]
+):
     change(folder)
     assert kept.again() == TreeStore(tmp_path / "other").keep(folder).digest != kept.digest
 
@@ -263,7 +280,9 @@ def other_link(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [*CHANGES, other_names, other_mode, other_link])
-def test_every_change_after_the_folder_was_filled_is_seen(folder: Path, tmp_path: Path, change: Callable[[Path], None]):
+def test_every_change_after_the_folder_was_filled_is_seen(
+    folder: Path, tmp_path: Path, change: Callable[[Path], None]
+):
     store = TreeStore(tmp_path / "store")
     digest = store.keep(folder).digest
     with tempfile.TemporaryDirectory(dir="/dev/shm") as made, closing(FolderWatch()) as watch:
@@ -271,7 +290,11 @@ def test_every_change_after_the_folder_was_filled_is_seen(folder: Path, tmp_path
         known = store.restore(digest, filled, watch=watch)
         assert store.keep(filled, {}, known, watch=watch).digest == digest
         change(filled)
-        assert store.keep(filled, {}, known, watch=watch).digest == TreeStore(tmp_path / "other").keep(filled).digest != digest
+        assert (
+            store.keep(filled, {}, known, watch=watch).digest
+            == TreeStore(tmp_path / "other").keep(filled).digest
+            != digest
+        )
 
 
 def test_a_filled_folder_is_not_looked_at(folder: Path, tmp_path: Path, looked: list[Path]):

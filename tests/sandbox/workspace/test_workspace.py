@@ -70,22 +70,29 @@ def test_an_agent_killed_at_any_moment_runs_every_kept_command_once(
     assert not list((tmp_path / "tmp").glob("parley-workspace-*"))
 
 
-@pytest.mark.parametrize(("source", "target"), [("/testbed/f", "/tmp/f"), ("/tmp/f", "/testbed/f"), ("/testbed/f", "/shell/f")])
-def test_no_file_has_names_in_two_trees(bubblewrap: BubblewrapSandbox, trees: TreeStore, empty: str, source: str, target: str):
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("/testbed/f", "/tmp/f"), ("/tmp/f", "/testbed/f"), ("/testbed/f", "/shell/f")],
+)
+def test_no_file_has_names_in_two_trees(
+    bubblewrap: BubblewrapSandbox, trees: TreeStore, empty: str, source: str, target: str
+):
     """What is written in one tree would not be told of in the other, which would not be looked at (see `FolderWatch`)."""
     begin = "import os, sys; held = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT); "
     with open_workspace(bubblewrap, trees, empty) as workspace:
         for name in ("sys.argv[1]", "f'/proc/self/fd/{held}'"):
-            done = workspace.run(("{python}", "-c", f"{begin}os.link({name}, sys.argv[2])", source, target))
+            done = workspace.run(
+                ("{python}", "-c", f"{begin}os.link({name}, sys.argv[2])", source, target)
+            )
             assert b"Invalid cross-device link" in done.stderr
 
 
-def test_grading_gets_a_place_of_its_own(bubblewrap: BubblewrapSandbox, trees: TreeStore, empty: str):
+def test_grading_gets_a_place_of_its_own(
+    bubblewrap: BubblewrapSandbox, trees: TreeStore, empty: str
+):
     """An agent's shell, its temporary files and whatever it does later do not reach the workspace that grades it."""
     with open_workspace(bubblewrap, trees, empty) as agents:
-        planting = (
-            "echo 1 > answer; echo x > /tmp/sitecustomize.py; cd /tmp; export PYTHONPATH=/tmp LD_PRELOAD=/tmp/x PATH=/tmp:$PATH"
-        )
+        planting = "echo 1 > answer; echo x > /tmp/sitecustomize.py; cd /tmp; export PYTHONPATH=/tmp LD_PRELOAD=/tmp/x PATH=/tmp:$PATH"
         tree = agents.run_and_snapshot(agents.shell(planting)).tree
         with open_workspace(bubblewrap, trees, tree, with_state=False) as grading:
             agents.run(agents.shell("cd /testbed; echo 2 > answer; touch later"))
@@ -147,7 +154,11 @@ def test_a_closed_workspace_leaves_nothing_however_deep_it_was(
 
 
 def test_what_a_killed_parley_left_goes_from_memory_and_from_disk(
-    bubblewrap: BubblewrapSandbox, trees: TreeStore, empty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bubblewrap: BubblewrapSandbox,
+    trees: TreeStore,
+    empty: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     """Whichever of the two this workspace is made in."""
     memory, disk = tmp_path / "memory", tmp_path / "disk"
@@ -162,7 +173,11 @@ def test_what_a_killed_parley_left_goes_from_memory_and_from_disk(
 
 
 def test_memory_is_left_for_open_workspaces_to_grow(
-    bubblewrap: BubblewrapSandbox, trees: TreeStore, empty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bubblewrap: BubblewrapSandbox,
+    trees: TreeStore,
+    empty: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     memory, disk = tmp_path / "memory", tmp_path / "disk"
     memory.mkdir()
@@ -178,7 +193,9 @@ def test_memory_is_left_for_open_workspaces_to_grow(
         assert [len(list(place.glob("parley-workspace-*"))) for place in (memory, disk)] == [2, 1]
 
 
-def test_a_watch_looks_only_after_the_disk_got_fuller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_watch_looks_only_after_the_disk_got_fuller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     watch = SizeWatch(tmp_path, most_mb=8)
     (tmp_path / "f").write_bytes(b"x" * (12 << 20))
     monkeypatch.setattr(watch, "_free_bytes", lambda: watch._free)
@@ -213,7 +230,10 @@ def test_a_written_file_keeps_its_mode_and_leaves_other_names_of_it_alone(tmp_pa
     (tmp_path / "run").chmod(0o755)
     os.link(tmp_path / "run", tmp_path / "same")
     write_file(tmp_path, tmp_path / "run", b"2", None)
-    assert ((tmp_path / "run").stat().st_mode & 0o777, (tmp_path / "same").read_text()) == (0o755, "1")
+    assert ((tmp_path / "run").stat().st_mode & 0o777, (tmp_path / "same").read_text()) == (
+        0o755,
+        "1",
+    )
     with pytest.raises(OSError, match="a directory"):
         write_file(tmp_path, tmp_path, b"2", None)
 
@@ -239,13 +259,17 @@ def test_an_ordinary_users_workspaces_conform(bubblewrap: BubblewrapSandbox):
 
 
 @pytest.mark.docker
-def test_a_workspace_begins_with_a_folder_of_an_image(docker: DockerSandbox, trees: TreeStore, tmp_path: Path):
+def test_a_workspace_begins_with_a_folder_of_an_image(
+    docker: DockerSandbox, trees: TreeStore, tmp_path: Path
+):
     copied = tmp_path / "copied"
     copied.mkdir()
     docker.copy_folder("/usr/lib/python3/dist-packages/numpy/core", copied)
     tree = trees.keep(copied).digest
     with open_workspace(docker, trees, tree, place="/work", limits=LIMITS) as workspace:
-        done = workspace.run_and_snapshot(workspace.shell("pwd; ls numeric.py; stat -c %u numeric.py; echo more >> numeric.py"))
+        done = workspace.run_and_snapshot(
+            workspace.shell("pwd; ls numeric.py; stat -c %u numeric.py; echo more >> numeric.py")
+        )
         assert done.completed.stdout == b"/work\nnumeric.py\n20000\n"
         assert workspace.read("numeric.py").endswith(b"more\n")
     with pytest.raises(SandboxUnavailable, match="no/such"):
@@ -253,7 +277,9 @@ def test_a_workspace_begins_with_a_folder_of_an_image(docker: DockerSandbox, tre
 
 
 @pytest.mark.docker
-def test_a_container_shows_no_packages_beside_an_environment(docker: DockerSandbox, trees: TreeStore, empty: str, tmp_path: Path):
+def test_a_container_shows_no_packages_beside_an_environment(
+    docker: DockerSandbox, trees: TreeStore, empty: str, tmp_path: Path
+):
     """Packages of the image, and of the Python that the environment was made with, may be later releases of the project."""
     prefix = tmp_path / "python"
     for name in ("lib/python3.9/os.py", "lib/python3.9/site-packages/flask/__init__.py"):
@@ -266,25 +292,40 @@ def test_a_container_shows_no_packages_beside_an_environment(docker: DockerSandb
     seen = f"cd {prefix} && ls lib/python3.9 && find / -path '*-packages/numpy/__init__.py'; ls {ENVIRONMENT_PLACE}/packages"
     numpy = ("{python}", "-c", "import numpy")
     with open_workspace(docker, trees, empty, limits=LIMITS, shown=shown) as workspace:
-        listed = workspace.run(workspace.shell(f"({seen}); ls {prefix}/lib/python3.9/site-packages")).stdout.split()
+        listed = workspace.run(
+            workspace.shell(f"({seen}); ls {prefix}/lib/python3.9/site-packages")
+        ).stdout.split()
         assert listed == [b"os.py", b"site-packages", b"own.py"]
         assert b"No module named 'numpy'" in workspace.run(numpy).stderr
-        assert workspace.run(workspace.shell(f"touch {prefix}/lib/python3.9/site-packages/a")).exit_code != 0
+        assert (
+            workspace.run(
+                workspace.shell(f"touch {prefix}/lib/python3.9/site-packages/a")
+            ).exit_code
+            != 0
+        )
     with open_workspace(docker, trees, empty, limits=LIMITS) as workspace:
         assert workspace.run(numpy).exit_code == 0, "without an environment they are there"
 
 
 @pytest.mark.docker
-def test_a_container_that_is_killed_under_its_command_loses_no_file(docker: DockerSandbox, trees: TreeStore, empty: str):
-    with open_workspace(docker, trees, empty, limits=LIMITS.model_copy(update={"memory_mb": 64})) as workspace:
+def test_a_container_that_is_killed_under_its_command_loses_no_file(
+    docker: DockerSandbox, trees: TreeStore, empty: str
+):
+    with open_workspace(
+        docker, trees, empty, limits=LIMITS.model_copy(update={"memory_mb": 64})
+    ) as workspace:
         workspace.run_and_snapshot(workspace.shell("echo 1 > f"))
-        workspace.run_and_snapshot(("{python}", "-c", "import os; x = [bytearray(30 << 20) for _ in range(20)]"))
+        workspace.run_and_snapshot(
+            ("{python}", "-c", "import os; x = [bytearray(30 << 20) for _ in range(20)]")
+        )
         done = workspace.run_and_snapshot(workspace.shell("cat f; ps -e | wc -l || true"))
         assert done.completed.stdout.startswith(b"1\n")
 
 
 @pytest.mark.docker
-def test_an_images_folder_is_copied_once(docker_image: tuple[str | None, str], trees: TreeStore, monkeypatch: pytest.MonkeyPatch):
+def test_an_images_folder_is_copied_once(
+    docker_image: tuple[str | None, str], trees: TreeStore, monkeypatch: pytest.MonkeyPatch
+):
     daemon, image = docker_image
     if daemon is not None:
         monkeypatch.setenv("DOCKER_HOST", daemon)

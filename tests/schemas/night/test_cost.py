@@ -43,5 +43,7 @@ def test_sql_and_python_have_one_definition() -> None:
         price = None if price_in is None else (price_in, price_out)
         role = RoleCost(price, None, told or 0, said, n_unknown=int(told is None))
         values = (told, said, price_in, price_out)
-        [(found,)] = connection.execute("select tokens_usd(?::bigint, ?::bigint, ?::double, ?::double)", values).fetchall()
+        [(found,)] = connection.execute(
+            "select tokens_usd(?::bigint, ?::bigint, ?::double, ?::double)", values
+        ).fetchall()
         assert found == (None if role.usd is None else pytest.approx(role.usd)), values

@@ -29,7 +29,11 @@ def stage(source: Path, dataset_version: str) -> Staged:
     rows = smallest.stage(source, dataset_version)
     own = {"benchmark": NAME}
     dialogs = tuple(dialog.model_copy(update=own) for dialog in rows.dialogs)
-    return replace(rows, dialogs=dialogs, problems=tuple(problem.model_copy(update=own) for problem in rows.problems))
+    return replace(
+        rows,
+        dialogs=dialogs,
+        problems=tuple(problem.model_copy(update=own) for problem in rows.problems),
+    )
 
 
 @metric(METRIC, version=1)
@@ -68,13 +72,21 @@ class Choosing:
             return Stop(StopReason.FINISHED)
         wordings = (WEATHER, f"Please. {self.problem}")
         found = await self.vectors.find((self.problem, *wordings))
-        return Step(turn=1, role=self.role, content=max(wordings, key=lambda text: found[text] @ found[self.problem]))
+        return Step(
+            turn=1,
+            role=self.role,
+            content=max(wordings, key=lambda text: found[text] @ found[self.problem]),
+        )
 
 
 def cast(request: CastRequest) -> Cast:
     """The user has vectors in `worded` alone."""
     seats = scripted_chat(request)
-    return seats if request.embedder is None else replace(seats, counterpart=Choosing(request.problem.prompt, request.embedder))
+    return (
+        seats
+        if request.embedder is None
+        else replace(seats, counterpart=Choosing(request.problem.prompt, request.embedder))
+    )
 
 
 BENCHMARK = replace(

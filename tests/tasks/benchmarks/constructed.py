@@ -11,7 +11,13 @@ from schemas.dialog import Role as Speaker
 from schemas.problem import Problem
 from schemas.run import Limits, Sampling
 from schemas.verdict import Outcome
-from tasks.benchmarks.construction import Constructed, Construction, ConstructionRequest, Review, Role
+from tasks.benchmarks.construction import (
+    Constructed,
+    Construction,
+    ConstructionRequest,
+    Review,
+    Role,
+)
 from tasks.benchmarks.contract import Data, Staged
 from tasks.benchmarks.setting import About, Option
 from tasks.language.asking import Messages, Unreadable, ask_until_read
@@ -45,15 +51,24 @@ def estimate(*, staged: Staged, options: Mapping[str, str]) -> Mapping[str, int]
 async def construct(request: ConstructionRequest) -> Constructed:
     """`{"id", "question", "test", "code"}` a line, as `stage` reads it: of pairs whose code passes its own test."""
     numbers = range(int(request.options["pairs"]))
-    made = await asyncio.gather(*(_pair(request, problem, n) for problem in request.staged.problems for n in numbers))
+    made = await asyncio.gather(
+        *(_pair(request, problem, n) for problem in request.staged.problems for n in numbers)
+    )
     lines = [json.dumps(row | {"id": name}) for name, row, passed, _ in made if passed]
     rows = [(name, row["question"], passed, rating) for name, row, passed, rating in made]
-    return Constructed({FILE: "".join(f"{line}\n" for line in lines)}, Review(("id", "question", "passed", "rating"), rows))
+    return Constructed(
+        {FILE: "".join(f"{line}\n" for line in lines)},
+        Review(("id", "question", "passed", "rating"), rows),
+    )
 
 
-async def _pair(request: ConstructionRequest, problem: Problem, number: int) -> tuple[str, Pair, bool, int | None]:
+async def _pair(
+    request: ConstructionRequest, problem: Problem, number: int
+) -> tuple[str, Pair, bool, int | None]:
     asked = Message(Speaker.USER, WRITE.format(topic=problem.problem_id, number=number))
-    written = await request.models["model"].complete(request.question("model", asked, problem_id=problem.problem_id))
+    written = await request.models["model"].complete(
+        request.question("model", asked, problem_id=problem.problem_id)
+    )
     row: Pair = json.loads(written.content)
     verdict = await request.programs.run("statements", row["code"], (row["test"],))
     rated = request.question("judge", Message(Speaker.USER, RATE.format(question=row["question"])))
@@ -62,7 +77,9 @@ async def _pair(request: ConstructionRequest, problem: Problem, number: int) -> 
 
 
 def _again(answer: str, reason: str) -> Messages:
-    return (Message(Speaker.USER, f"{answer!r} cannot be read ({reason}). A number from 1 to 5 alone."),)
+    return (
+        Message(Speaker.USER, f"{answer!r} cannot be read ({reason}). A number from 1 to 5 alone."),
+    )
 
 
 def _number(answer: str) -> int:

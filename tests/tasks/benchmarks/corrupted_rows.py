@@ -25,7 +25,11 @@ def corruptions(n_lines: int, dropped: Sequence[str]) -> st.SearchStrategy[list[
         st.just("blank"),
         st.tuples(st.just("cut"), st.floats(0, 1)),
         st.tuples(st.just("flip"), st.floats(0, 1), st.integers(1, 255)),
-        st.tuples(st.just("insert"), st.floats(0, 1), st.binary(min_size=1, max_size=6).filter(lambda b: b"\n" not in b)),
+        st.tuples(
+            st.just("insert"),
+            st.floats(0, 1),
+            st.binary(min_size=1, max_size=6).filter(lambda b: b"\n" not in b),
+        ),
         st.tuples(st.just("drop"), st.sampled_from(dropped)),
     )
     return st.lists(one, min_size=n_lines, max_size=n_lines)
@@ -61,7 +65,9 @@ def check_staged_and_quarantined_rows_are_the_input_rows(
         how: a corruption for each of the lines.
         path: the file to stage; it is written here.
     """
-    content = b"\n".join(made for line, one in zip(lines, how, strict=True) for made in corrupt(line, one))
+    content = b"\n".join(
+        made for line, one in zip(lines, how, strict=True) for made in corrupt(line, one)
+    )
     path.write_bytes(content)
     rows = [line for line in content.split(b"\n") if line.strip(b" \t\r")]
     if not rows:
@@ -70,6 +76,14 @@ def check_staged_and_quarantined_rows_are_the_input_rows(
         return
     staged = stage(path, "sample")
     assert staged.n_input == len(rows) == len(staged.problems) + len(staged.quarantined)
-    assert len({p.problem_id for p in staged.problems}) == len(staged.problems) == len(staged.dialogs)
-    for table, models in (("problems", staged.problems), ("dialogs", staged.dialogs), ("quarantine", staged.quarantined)):
-        assert from_arrow(to_arrow(table, models), type(models[0])) == list(models) if models else True
+    assert (
+        len({p.problem_id for p in staged.problems}) == len(staged.problems) == len(staged.dialogs)
+    )
+    for table, models in (
+        ("problems", staged.problems),
+        ("dialogs", staged.dialogs),
+        ("quarantine", staged.quarantined),
+    ):
+        assert (
+            from_arrow(to_arrow(table, models), type(models[0])) == list(models) if models else True
+        )

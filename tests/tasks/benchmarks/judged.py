@@ -15,7 +15,16 @@ from schemas.episode import Episode
 from schemas.problem import BASE_INSTRUCTION, Problem
 from schemas.score import Score, UnscoredReason
 from tasks.benchmarks.advanced import JudgeRequest, Judging
-from tasks.benchmarks.contract import Benchmark, Data, Due, Programs, ScoreRequest, Scores, Staged, TestRun
+from tasks.benchmarks.contract import (
+    Benchmark,
+    Data,
+    Due,
+    Programs,
+    ScoreRequest,
+    Scores,
+    Staged,
+    TestRun,
+)
 from tasks.benchmarks.setting import About, Setting
 from tasks.judging.rubric import JudgeRun, Rubric
 from tasks.language.chat_model import Message
@@ -72,7 +81,9 @@ def clarity(value: float) -> float:
 def stage(source: Path, dataset_version: str) -> Staged:
     """The same dialogues whatever lies at `source`. The last two say the same: one judgement serves both."""
     problems = tuple(map(_problem, range(N_DIALOGS)))
-    return Staged(tuple(map(_dialog, range(N_DIALOGS), problems)), problems, (), n_input=len(problems))
+    return Staged(
+        tuple(map(_dialog, range(N_DIALOGS), problems)), problems, (), n_input=len(problems)
+    )
 
 
 def _problem(number: int) -> Problem:
@@ -111,7 +122,9 @@ def _dialog(number: int, problem: Problem) -> Dialog:
     )
 
 
-def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]) -> Sequence[TestRun]:
+def test_runs(
+    problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]
+) -> Sequence[TestRun]:
     """The last answer's code with its test."""
     answer = episode.answer(N_ROUNDS)
     code = answer and first_python_block(answer)
@@ -120,13 +133,24 @@ def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mappi
 
 def judge_runs(request: JudgeRequest) -> Sequence[JudgeRun]:
     """Each answer alone; or the whole dialogue with the outcome of its tests."""
-    said = {step.turn: step.content for step in request.episode.steps if step.role is Role.ASSISTANT}
+    said = {
+        step.turn: step.content for step in request.episode.steps if step.role is Role.ASSISTANT
+    }
     if request.rubric == CLEAR.name:
         heard = {turn.turn: turn.content for turn in request.dialog.turns if turn.role is Role.USER}
         asked = {turn: f"{CLEAR.prompt}\n{heard[turn]}\n{text}" for turn, text in said.items()}
-        return tuple(JudgeRun(turn, request.rubric, (Message(Role.USER, text),)) for turn, text in asked.items())
+        return tuple(
+            JudgeRun(turn, request.rubric, (Message(Role.USER, text),))
+            for turn, text in asked.items()
+        )
     outcomes = ", ".join(verdict.outcome.value for verdict in request.verdicts)
-    return (JudgeRun(0, request.rubric, (Message(Role.USER, f"{WHOLE.prompt}\n{json.dumps(said)}\ntests: {outcomes}"),)),)
+    return (
+        JudgeRun(
+            0,
+            request.rubric,
+            (Message(Role.USER, f"{WHOLE.prompt}\n{json.dumps(said)}\ntests: {outcomes}"),),
+        ),
+    )
 
 
 def score(request: ScoreRequest) -> Sequence[Score]:
@@ -144,7 +168,9 @@ def score(request: ScoreRequest) -> Sequence[Score]:
             metric="clarity",
             metric_version=1,
             value=None if one.value is None else one.value / 5,
-            unscored_reason=None if one.unscored_reason is None else UnscoredReason(one.unscored_reason),
+            unscored_reason=None
+            if one.unscored_reason is None
+            else UnscoredReason(one.unscored_reason),
         )
         for one in played.judgements
         if one.dimension == "clarity"
@@ -160,7 +186,9 @@ BENCHMARK = Benchmark(
     about=About(name=NAME, version="1", title="Judged", paper="none"),
     data=Data(stage=stage, sample=files("tests.tasks.benchmarks")),
     settings={
-        "talk": Setting(name="talk", help="no programs", rubrics=(CLEAR.name,), runs_programs=False),
+        "talk": Setting(
+            name="talk", help="no programs", rubrics=(CLEAR.name,), runs_programs=False
+        ),
         "code": Setting(name="code", help="with tests", rubrics=(CLEAR.name, WHOLE.name)),
     },
     programs=Programs(test_runs=test_runs),

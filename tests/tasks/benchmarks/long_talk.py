@@ -23,9 +23,13 @@ def recalled(answer: str, golden: str) -> float:
     return float(golden in answer.lower())
 
 
-def stage(source: Path, dataset_version: str, n_dialogs: int = N_DIALOGS, n_rounds: int = N_CONTEXT_ROUNDS) -> Staged:
+def stage(
+    source: Path, dataset_version: str, n_dialogs: int = N_DIALOGS, n_rounds: int = N_CONTEXT_ROUNDS
+) -> Staged:
     """The same dialogues whatever lies at `source`; each begins after another part of the conversation."""
-    context = Context.of(NAME, dataset_version, tuple(turn for n in range(1, n_rounds + 1) for turn in _round(n)))
+    context = Context.of(
+        NAME, dataset_version, tuple(turn for n in range(1, n_rounds + 1) for turn in _round(n))
+    )
     problems = tuple(_problem(number, dataset_version) for number in range(n_dialogs))
     shown = [2 * (1 + number % n_rounds) for number in range(n_dialogs)]
     dialogs = tuple(_dialog(p, context, n) for p, n in zip(problems, shown, strict=True))
@@ -40,14 +44,24 @@ def _round(number: int) -> tuple[Turn, Turn]:
 
 
 def _problem(number: int, version: str) -> Problem:
-    same = {"benchmark": NAME, "dataset_version": version, "source_line": number + 1, "row_digest": content_id([NAME, number])}
+    same = {
+        "benchmark": NAME,
+        "dataset_version": version,
+        "source_line": number + 1,
+        "row_digest": content_id([NAME, number]),
+    }
     return simple_problem(f"q{number:04}", f"Which bird, in question {number}?", **same)
 
 
 def _dialog(problem: Problem, context: Context, context_turns: int) -> Dialog:
     golden = f"bird {context_turns // 2}"
     turns = (
-        Turn(turn=1, role=Role.USER, content="Let me ask you something.", instruction_id=BASE_INSTRUCTION),
+        Turn(
+            turn=1,
+            role=Role.USER,
+            content="Let me ask you something.",
+            instruction_id=BASE_INSTRUCTION,
+        ),
         Turn(turn=1, role=Role.ASSISTANT, content="Go ahead."),
         Turn(turn=2, role=Role.USER, content=problem.prompt, instruction_id=BASE_INSTRUCTION),
         Turn(turn=2, role=Role.ASSISTANT, content=golden, do_eval=True),

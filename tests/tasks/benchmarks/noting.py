@@ -45,7 +45,9 @@ def log(line: str) -> None:
 
 def expected(dialog_id: str, turn: int) -> str:
     """The right answer of a round: all notes of the dialogue so far, loud."""
-    return " ".join(f"{dialog_id}.{n}.{k}" for n in range(1, turn + 1) for k in range(N_NOTES)).upper()
+    return " ".join(
+        f"{dialog_id}.{n}.{k}" for n in range(1, turn + 1) for k in range(N_NOTES)
+    ).upper()
 
 
 @metric("notes_right", title="notes")
@@ -62,13 +64,23 @@ def stage(source: Path, dataset_version: str) -> Staged:
 
 def _problem(number: int) -> Problem:
     digest = content_id(["noting", number])
-    return simple_problem(f"d{number}", f"d{number}", "pass", benchmark=NAME, source_line=number + 1, row_digest=digest)
+    return simple_problem(
+        f"d{number}",
+        f"d{number}",
+        "pass",
+        benchmark=NAME,
+        source_line=number + 1,
+        row_digest=digest,
+    )
 
 
 def _dialog(problem: Problem) -> Dialog:
     rounds = range(1, N_ROUNDS + 1)
     said = {n: f"{problem.problem_id}.{n}: take your notes" for n in rounds}
-    asked = [[Turn(turn=n, role=Role.USER, content=said[n]), Turn(turn=n, role=Role.ASSISTANT)] for n in rounds]
+    asked = [
+        [Turn(turn=n, role=Role.USER, content=said[n]), Turn(turn=n, role=Role.ASSISTANT)]
+        for n in rounds
+    ]
     return Dialog(
         benchmark=NAME,
         dataset_version=problem.dataset_version,
@@ -94,7 +106,10 @@ def score(request: ScoreRequest) -> Sequence[Score]:
         metric=notes_right.name,
         metric_version=1,
     )
-    right = {n: notes_right(episode.answer(n), expected(episode.dialog_id, n)) for n in range(1, N_ROUNDS + 1)}
+    right = {
+        n: notes_right(episode.answer(n), expected(episode.dialog_id, n))
+        for n in range(1, N_ROUNDS + 1)
+    }
     return tuple(row(turn=turn, value=value) for turn, value in right.items())
 
 
@@ -112,7 +127,11 @@ class WriteNote:
     """Adds a note."""
 
     notes: list[str]
-    spec = ToolSpec("write_note", "Keeps a note.", {"type": "object", "properties": {"note": {"type": "string"}}})
+    spec = ToolSpec(
+        "write_note",
+        "Keeps a note.",
+        {"type": "object", "properties": {"note": {"type": "string"}}},
+    )
 
     async def run(self, arguments: Mapping[str, Any]) -> Observed:
         if "note" not in arguments:
@@ -139,9 +158,18 @@ class ReadNotes:
 @asynccontextmanager
 async def begin(request: AgentRequest) -> AsyncIterator[MakeSeat]:
     """The notes of an earlier attempt are found in its steps: a note whose call was answered was kept."""
-    answered = {(step.turn, step.call_id) for step in request.steps if step.kind is StepKind.OBSERVATION}
-    calls = [call for step in request.steps for call in step.calls if (step.turn, call.call_id) in answered]
-    notes = [json.loads(call.arguments)["note"] for call in calls if call.name == WriteNote.spec.name]
+    answered = {
+        (step.turn, step.call_id) for step in request.steps if step.kind is StepKind.OBSERVATION
+    }
+    calls = [
+        call
+        for step in request.steps
+        for call in step.calls
+        if (step.turn, call.call_id) in answered
+    ]
+    notes = [
+        json.loads(call.arguments)["note"] for call in calls if call.name == WriteNote.spec.name
+    ]
     log(f"begin {len(notes)}")
     tools: tuple[Tool, ...] = (WriteNote(notes), ReadNotes(notes, request.options["style"]))
 
@@ -172,7 +200,9 @@ def take_notes(messages: Messages) -> Reply:
     if n_seen > N_NOTES:
         return Reply(content=messages[-1]["content"])
     if n_seen == N_NOTES:
-        return Reply(content="Now I read.", calls=(("read_notes", "{}"),), finish_reason="tool_calls")
+        return Reply(
+            content="Now I read.", calls=(("read_notes", "{}"),), finish_reason="tool_calls"
+        )
     wanted = range(n_seen, n_seen + (1 if done else 2))
     calls = tuple(("write_note", json.dumps({"note": f"{name}.{k}"})) for k in wanted)
     return Reply(content="", calls=calls, finish_reason="tool_calls")
@@ -181,10 +211,14 @@ def take_notes(messages: Messages) -> Reply:
 def take_notes_as_text(messages: Messages) -> Reply:
     """As `take_notes`, where tools are told, called and answered within the text."""
     asked = [
-        n for n, message in enumerate(messages) if message["role"] == "user" and not message["content"].startswith("Result of ")
+        n
+        for n, message in enumerate(messages)
+        if message["role"] == "user" and not message["content"].startswith("Result of ")
     ]
     name, later = messages[asked[-1]]["content"].split(":")[0], messages[asked[-1] + 1 :]
-    n_seen = sum(message["content"].count("Result of ") for message in later if message["role"] == "user")
+    n_seen = sum(
+        message["content"].count("Result of ") for message in later if message["role"] == "user"
+    )
     if n_seen > N_NOTES:
         return Reply(content=messages[-1]["content"].partition("\n")[2])
     wanted = range(n_seen, n_seen + (1 if later else 2))

@@ -9,15 +9,26 @@ from tasks.benchmarks.codeif import BENCHMARK
 from tasks.benchmarks.contract import Benchmark
 from tasks.benchmarks.setting import Option
 
-NEW = Option(name="tone", values=("plain", "rude"), default="plain", affects="episode", help="how the user speaks")
+NEW = Option(
+    name="tone",
+    values=("plain", "rude"),
+    default="plain",
+    affects="episode",
+    help="how the user speaks",
+)
 
 
 @pytest.fixture
 def grown() -> Benchmark:
     """The benchmark with an option more in its setting, and with a setting more that has a prompt and limits of its own."""
     static = BENCHMARK.settings["static"]
-    other = replace(static, name="other", prompts={"other": "Say it again."}, limits=Limits(cpu_s=9.0))
-    return replace(BENCHMARK, settings={"static": replace(static, options=(*static.options, NEW)), "other": other})
+    other = replace(
+        static, name="other", prompts={"other": "Say it again."}, limits=Limits(cpu_s=9.0)
+    )
+    return replace(
+        BENCHMARK,
+        settings={"static": replace(static, options=(*static.options, NEW)), "other": other},
+    )
 
 
 def spec(benchmark: Benchmark, **given: str) -> RunSpec:
@@ -36,7 +47,10 @@ def spec(benchmark: Benchmark, **given: str) -> RunSpec:
 
 def test_a_new_option_at_its_default_is_in_no_id_but_is_known_where_it_is_read(grown: Benchmark):
     assert spec(grown) == spec(BENCHMARK)
-    assert grown.options_of(spec(grown)) == {**BENCHMARK.options_of(spec(BENCHMARK)), "tone": "plain"}
+    assert grown.options_of(spec(grown)) == {
+        **BENCHMARK.options_of(spec(BENCHMARK)),
+        "tone": "plain",
+    }
     assert spec(grown, tone="rude").run_id != spec(BENCHMARK).run_id
     assert grown.options_of(spec(grown, tone="rude"), "episode") == {
         **BENCHMARK.options_of(spec(BENCHMARK), "episode"),
@@ -57,15 +71,30 @@ def test_a_setting_s_prompts_and_limits_are_its_own(grown: Benchmark):
 def test_a_standing_setting_may_get_a_prompt_for_a_new_choice():
     static = BENCHMARK.settings["static"]
     tone = replace(NEW, prompts=("rude",))
-    more = replace(static, options=(*static.options, tone), prompts={**static.prompts, "rude": "Do it at last."})
+    more = replace(
+        static,
+        options=(*static.options, tone),
+        prompts={**static.prompts, "rude": "Do it at last."},
+    )
     grown = replace(BENCHMARK, settings={"static": more})
-    assert grown.prompts_of("static", {}) == grown.prompts_of("static", {"tone": "plain"}) == static.prompts
+    assert (
+        grown.prompts_of("static", {})
+        == grown.prompts_of("static", {"tone": "plain"})
+        == static.prompts
+    )
     assert grown.prompts_of("static", {"tone": "rude"}) == more.prompts
 
 
 def test_a_prompt_of_two_choices_is_in_the_id_where_either_is_taken():
     static = BENCHMARK.settings["static"]
     options = tuple(replace(NEW, name=name, prompts=("rude",)) for name in ("tone", "voice"))
-    grown = replace(BENCHMARK, settings={"static": replace(static, options=options, prompts={"rude": "Do it at last."})})
+    grown = replace(
+        BENCHMARK,
+        settings={"static": replace(static, options=options, prompts={"rude": "Do it at last."})},
+    )
     assert grown.prompts_of("static", {}) == {}
-    assert set(grown.prompts_of("static", {"tone": "rude"})) == set(grown.prompts_of("static", {"voice": "rude"})) == {"rude"}
+    assert (
+        set(grown.prompts_of("static", {"tone": "rude"}))
+        == set(grown.prompts_of("static", {"voice": "rude"}))
+        == {"rude"}
+    )

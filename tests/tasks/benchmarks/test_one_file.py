@@ -31,25 +31,41 @@ def forget_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_example_is_short_and_its_bad_row_is_quarantined() -> None:
-    for example, most in (("sums", 35), ("poems", 79), ("repairs", 79), ("lost_in_conversation", 79)):
+    for example, most in (
+        ("sums", 35),
+        ("poems", 79),
+        ("repairs", 79),
+        ("lost_in_conversation", 79),
+    ):
         assert len((EXAMPLES / f"{example}.py").read_text().splitlines()) <= most
     name = resolve_name(str(EXAMPLES / "sums.py"))
     staged = BENCHMARKS.load(name).data.stage(EXAMPLES / "sums.jsonl", "current")
     assert [problem.problem_id for problem in staged.problems] == ["sum", "product"]
     assert [(row.source_line, row.reason) for row in staged.quarantined] == [(3, "missing_field")]
-    assert (name in BENCHMARKS.names(), BenchmarkRequest(name=f"{EXAMPLES}/sums.py:chat").name) == (True, "sums.chat")
+    assert (name in BENCHMARKS.names(), BenchmarkRequest(name=f"{EXAMPLES}/sums.py:chat").name) == (
+        True,
+        "sums.chat",
+    )
 
 
 def test_five_settings_say_the_same_shards() -> None:
     benchmark = BENCHMARKS.load(resolve_name(str(EXAMPLES / "lost_in_conversation.py")))
     staged = benchmark.data.stage(EXAMPLES / "lost_in_conversation.jsonl", "current")
     assert (len(staged.problems), len(staged.dialogs), staged.quarantined) == (12, 60, ())
-    rows = {row["id"]: row for row in map(json.loads, (EXAMPLES / "lost_in_conversation.jsonl").read_text().splitlines())}
+    rows = {
+        row["id"]: row
+        for row in map(
+            json.loads, (EXAMPLES / "lost_in_conversation.jsonl").read_text().splitlines()
+        )
+    }
     for setting in SETTINGS:
         played = [dialog for dialog in staged.dialogs if benchmark.data.plays(setting, dialog)]
         assert len(played) == 12
         for dialog in played:
-            texts, row = [turn.content or "" for turn in dialog.turns if turn.content], rows[dialog.problem_id]
+            texts, row = (
+                [turn.content or "" for turn in dialog.turns if turn.content],
+                rows[dialog.problem_id],
+            )
             rounds = {"full": 1, "concat": 1, "sharded": 4, "recap": 5, "snowball": 4}[setting]
             assert len(texts) == rounds
             if setting == "full":
@@ -86,9 +102,14 @@ def test_files_that_cannot_be_taken_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="name 'codeif' already"):
         resolve_name(str(tmp_path / "codeif.py"))
     (tmp_path / "other.py").write_text((EXAMPLES / "poems.py").read_text())
-    with pytest.raises(ConfigError, match="must offer one benchmark, of its own name 'other'; it offers 'poems'"):
+    with pytest.raises(
+        ConfigError, match="must offer one benchmark, of its own name 'other'; it offers 'poems'"
+    ):
         BENCHMARKS.load(resolve_name(str(tmp_path / "other.py")))
-    with pytest.raises(UnknownName, match=r"unknown benchmark 'codeiff'; known: .*\. Do you mean codeif\? See `parley list"):
+    with pytest.raises(
+        UnknownName,
+        match=r"unknown benchmark 'codeiff'; known: .*\. Do you mean codeif\? See `parley list",
+    ):
         BENCHMARKS.load(resolve_name("codeiff"))
 
 
@@ -96,11 +117,19 @@ def test_files_that_cannot_be_taken_are_named(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("def broken(:\n", r"broken\.py:1: SyntaxError: invalid syntax: def broken\(:"),
-        ("import json\nimport parley_absent\n", r"broken\.py:2: the file cannot be imported: ModuleNotFoundError.*parley_absent"),
-        ("", r'broken\.py: .*its own name \'broken\'; it offers none\. Write @benchmark\("broken"\) above'),
+        (
+            "import json\nimport parley_absent\n",
+            r"broken\.py:2: the file cannot be imported: ModuleNotFoundError.*parley_absent",
+        ),
+        (
+            "",
+            r'broken\.py: .*its own name \'broken\'; it offers none\. Write @benchmark\("broken"\) above',
+        ),
     ],
 )
-def test_a_file_that_cannot_be_imported_is_named_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+def test_a_file_that_cannot_be_imported_is_named_with_its_line(
+    tmp_path: Path, text: str, message: str
+) -> None:
     (tmp_path / "broken.py").write_text(text)
     with pytest.raises(ConfigError, match=message):
         BENCHMARKS.load(resolve_name(str(tmp_path / "broken.py")))
@@ -113,18 +142,40 @@ def staged_lines(folder: Path, body: str, rows: str, **given: str) -> list[tuple
     text = f'{imports}\n@benchmark("mine"{arguments})\ndef M(row):\n    {body}\n'
     (folder / "mine.py").write_text(text)
     (folder / "mine.jsonl").write_text(rows)
-    staged = BENCHMARKS.load(resolve_name(str(folder / "mine.py"))).data.stage(folder / "mine.jsonl", "current")
+    staged = BENCHMARKS.load(resolve_name(str(folder / "mine.py"))).data.stage(
+        folder / "mine.jsonl", "current"
+    )
     return [(row.source_line, row.reason, row.detail) for row in staged.quarantined]
 
 
 @pytest.mark.parametrize(
     ("body", "given", "reason", "detail"),
     [
-        ("return Item(row['name'], ['a'], tests=['1'])", {}, "missing_field", "the row has no field 'name'"),
+        (
+            "return Item(row['name'], ['a'], tests=['1'])",
+            {},
+            "missing_field",
+            "the row has no field 'name'",
+        ),
         ("return Item(7, ['a'], tests=['1'])", {}, "wrong_type", "id is 7, and must be a text"),
-        ("return Item(row['id'], 'a', tests=['1'])", {}, "wrong_type", "setting chat needs a list of messages"),
-        ("return Item(row['id'], 7, tests=['1'])", {}, "wrong_type", "setting chat needs a list of messages"),
-        ("return Item(row['id'], ['a'], tests='1')", {}, "wrong_type", "tests is '1', and must be a list of texts"),
+        (
+            "return Item(row['id'], 'a', tests=['1'])",
+            {},
+            "wrong_type",
+            "setting chat needs a list of messages",
+        ),
+        (
+            "return Item(row['id'], 7, tests=['1'])",
+            {},
+            "wrong_type",
+            "setting chat needs a list of messages",
+        ),
+        (
+            "return Item(row['id'], ['a'], tests='1')",
+            {},
+            "wrong_type",
+            "tests is '1', and must be a list of texts",
+        ),
         ("return Item(row['id'], ['a'])", {}, "missing_field", "the task has no tests"),
         (
             "return Item(row['id'], ['a'], tests=['b.py::t'], repository=Repository({'a.py': ['']}, {}))",
@@ -132,7 +183,12 @@ def staged_lines(folder: Path, body: str, rows: str, **given: str) -> list[tuple
             "wrong_type",
             "{'a.py': ['']} is no mapping of path to text",
         ),
-        ("return Item(row['id'], ['a'], tests=['1'])", {"agentic": "True"}, "wrong_type", "the task has no repository"),
+        (
+            "return Item(row['id'], ['a'], tests=['1'])",
+            {"agentic": "True"},
+            "wrong_type",
+            "the task has no repository",
+        ),
         (
             "return Item(row['id'], ['a'], tests=['b.py::t'], repository=Repository({'a.py': ''}, {'c.py': ''}))",
             {"agentic": "True"},
@@ -158,9 +214,21 @@ def test_a_bad_row_is_quarantined_with_its_line(
 @pytest.mark.parametrize(
     ("body", "given", "message"),
     [
-        ("return Itm(row)", {}, r"mine\.py:4: M failed on the row mine\.jsonl:1: NameError: name 'Itm' is not defined"),
-        ("pass", {}, r"mine\.py:2: M failed on the row mine\.jsonl:1: TypeError: it returned None instead of an Item"),
-        ("pass", {"has_tests": "False"}, r"mine\.py:2: the file cannot be imported: ValueError: benchmark 'mine': its answers"),
+        (
+            "return Itm(row)",
+            {},
+            r"mine\.py:4: M failed on the row mine\.jsonl:1: NameError: name 'Itm' is not defined",
+        ),
+        (
+            "pass",
+            {},
+            r"mine\.py:2: M failed on the row mine\.jsonl:1: TypeError: it returned None instead of an Item",
+        ),
+        (
+            "pass",
+            {"has_tests": "False"},
+            r"mine\.py:2: the file cannot be imported: ValueError: benchmark 'mine': its answers",
+        ),
         (
             "pass",
             {"marts": "('no.sql',)"},
@@ -182,7 +250,9 @@ def test_an_agent_works_on_the_files_until_it_finishes(tmp_path: Path) -> None:
     source = EXAMPLES / "repairs.jsonl"
     staged = benchmark.resources.resolve(benchmark.data.stage(source, "current"), source, {}, home)
     assert [(row.source_line, row.reason) for row in staged.quarantined] == [(3, "wrong_type")]
-    edit = 'sed -i \'s/title.lower().replace(" ", "-")/"-".join(title.lower().split())/\' slugs.py; ls'
+    edit = (
+        'sed -i \'s/title.lower().replace(" ", "-")/"-".join(title.lower().split())/\' slugs.py; ls'
+    )
     answers = [
         calls(("bash", {"command": edit})),
         *(calls(("message_user", {"message": "Is there more?"})) for _ in range(2)),
@@ -190,7 +260,11 @@ def test_an_agent_works_on_the_files_until_it_finishes(tmp_path: Path) -> None:
     ]
     subject = Scripted(answers)
     ending = Play(home, staged, "slugs", "interactive", "chat", benchmark=benchmark)(subject)
-    assert [step.content for step in ending.steps if step.role is Role.USER and step.kind is StepKind.MESSAGE] == [
+    assert [
+        step.content
+        for step in ending.steps
+        if step.role is Role.USER and step.kind is StepKind.MESSAGE
+    ] == [
         "Some of our page addresses have two dashes in a row. Please repair make_slug in slugs.py.",
         "It happens where a title has two blanks in a row, or a blank at its end.",
         NOTHING_TO_ADD,
@@ -201,20 +275,32 @@ def test_an_agent_works_on_the_files_until_it_finishes(tmp_path: Path) -> None:
     [run] = benchmark.programs.test_runs(problem, dialog, ended_episode("chat", dialog, ending), {})
     assert run.repository is not None
     program, limits = PatchProgram(run.code or "", run.repository), benchmark.programs.limits
-    assert run_patch(places_of(home, "bubblewrap"), TreeStore(home.trees), program, limits).outcome is Outcome.PASSED
+    assert (
+        run_patch(places_of(home, "bubblewrap"), TreeStore(home.trees), program, limits).outcome
+        is Outcome.PASSED
+    )
     untouched = PatchProgram("", run.repository)
-    assert run_patch(places_of(home, "bubblewrap"), TreeStore(home.trees), untouched, limits).outcome is Outcome.FAILED
+    assert (
+        run_patch(places_of(home, "bubblewrap"), TreeStore(home.trees), untouched, limits).outcome
+        is Outcome.FAILED
+    )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("file", "n_turns"), [("repairs.py", 2), ("lost_in_conversation.py:snowball", 4)])
+@pytest.mark.parametrize(
+    ("file", "n_turns"), [("repairs.py", 2), ("lost_in_conversation.py:snowball", 4)]
+)
 def test_gold_passes_and_empty_fails(tmp_path: Path, file: str, n_turns: int) -> None:
     for model, value in (("control:gold", 1.0), ("control:empty", 0.0)):
-        line = parley_process(tmp_path, "run", str(EXAMPLES / file), "--model", model, "--json").json()
+        line = parley_process(
+            tmp_path, "run", str(EXAMPLES / file), "--model", model, "--json"
+        ).json()
         assert {result["mean"] for result in line["results"]} == {value}
         assert line["n_unscored"] == 0
     assert parley_process(tmp_path, "report").code == 0, "also where the file is not named"
-    rows = parley_process(tmp_path, "sql", "SELECT DISTINCT max(turn) AS n FROM turns GROUP BY episode_id", "--json").json()
+    rows = parley_process(
+        tmp_path, "sql", "SELECT DISTINCT max(turn) AS n FROM turns GROUP BY episode_id", "--json"
+    ).json()
     assert rows == [{"n": n_turns}]
 
 
@@ -222,8 +308,22 @@ def test_gold_passes_and_empty_fails(tmp_path: Path, file: str, n_turns: int) ->
 def test_a_judge_rates_answers(tmp_path: Path) -> None:
     said = {"benchmark": "poems", "rubric": "poems_rating", "turn": 2, "sample": 0}
     rated = (("sea", 4), ("bread", 2))
-    lines = [{**said, "problem_id": name, "content": json.dumps({"reason": "plain", "rating": n})} for name, n in rated]
+    lines = [
+        {**said, "problem_id": name, "content": json.dumps({"reason": "plain", "rating": n})}
+        for name, n in rated
+    ]
     (tmp_path / "said.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     judge = f"recorded:{tmp_path}/said.jsonl"
-    line = parley_process(tmp_path, "run", EXAMPLES / "poems.py", "--model", "control:gold", "--judge", judge, "--json").json()
-    assert [(result["metric"], result["mean"]) for result in line["results"]] == [("judged_rating", 0.5)]
+    line = parley_process(
+        tmp_path,
+        "run",
+        EXAMPLES / "poems.py",
+        "--model",
+        "control:gold",
+        "--judge",
+        judge,
+        "--json",
+    ).json()
+    assert [(result["metric"], result["mean"]) for result in line["results"]] == [
+        ("judged_rating", 0.5)
+    ]

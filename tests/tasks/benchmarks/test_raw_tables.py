@@ -8,11 +8,16 @@ from tasks.benchmarks.raw_lines import Fault, Line
 from tasks.benchmarks.raw_tables import read_csv
 
 
-def test_a_row_of_another_width_is_a_fault_of_its_own_and_one_of_the_file_ends_it(tmp_path: Path) -> None:
+def test_a_row_of_another_width_is_a_fault_of_its_own_and_one_of_the_file_ends_it(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "rows.csv"
     path.write_bytes(b'a,b\n1,2\n3\n4,5,6\n7,8\n"9,10\n')
     found = list(read_csv(path, ("a", "b")))
-    assert [(one.number, one.reason if isinstance(one, Fault) else json.loads(one.content)) for one in found] == [
+    assert [
+        (one.number, one.reason if isinstance(one, Fault) else json.loads(one.content))
+        for one in found
+    ] == [
         (1, {"a": "1", "b": "2"}),
         (2, "broken_csv"),
         (3, "broken_csv"),

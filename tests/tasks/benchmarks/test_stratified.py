@@ -8,7 +8,11 @@ from schemas.errors import ConfigError
 from tasks.benchmarks.setting import option_values
 from tasks.benchmarks.stratified import ALL, SAMPLE, drawn
 
-STRATA = {f"e{n}": "easy" for n in range(60)} | {f"m{n}": "middle" for n in range(30)} | {f"h{n}": "hard" for n in range(10)}
+STRATA = (
+    {f"e{n}": "easy" for n in range(60)}
+    | {f"m{n}": "middle" for n in range(30)}
+    | {f"h{n}": "hard" for n in range(10)}
+)
 
 
 def shares(sample: str) -> Counter[str]:
@@ -24,19 +28,39 @@ def test_each_stratum_has_its_share():
 
 
 def test_all_are_all():
-    assert drawn(ALL, STRATA) == drawn("stratified:100", STRATA) == drawn("stratified:5000", STRATA) == set(STRATA)
+    assert (
+        drawn(ALL, STRATA)
+        == drawn("stratified:100", STRATA)
+        == drawn("stratified:5000", STRATA)
+        == set(STRATA)
+    )
 
 
 def test_a_seed_draws_the_same_and_another_draws_others():
-    assert drawn("stratified:50", STRATA) == drawn("stratified:50:0", dict(reversed(STRATA.items())))
+    assert drawn("stratified:50", STRATA) == drawn(
+        "stratified:50:0", dict(reversed(STRATA.items()))
+    )
     assert drawn("stratified:50", STRATA) != drawn("stratified:50:1", STRATA)
-    assert drawn("stratified:20", STRATA) < drawn("stratified:50", STRATA), "a larger sample keeps a smaller one's dialogues"
+    assert drawn("stratified:20", STRATA) < drawn("stratified:50", STRATA), (
+        "a larger sample keeps a smaller one's dialogues"
+    )
 
 
 @pytest.mark.parametrize(
-    "value", ["stratified", "stratified:0", "stratified:-1", "stratified:5:", "random:5", "stratified:5\n", ""]
+    "value",
+    [
+        "stratified",
+        "stratified:0",
+        "stratified:-1",
+        "stratified:5:",
+        "random:5",
+        "stratified:5\n",
+        "",
+    ],
 )
 def test_another_value_is_refused(value: str):
     with pytest.raises(ConfigError, match=r"takes one of all, stratified:N\[:SEED\]"):
         option_values((SAMPLE,), {"sample": value}, "x")
-    assert option_values((SAMPLE,), {"sample": "stratified:5:3"}, "x") == {"sample": "stratified:5:3"}
+    assert option_values((SAMPLE,), {"sample": "stratified:5:3"}, "x") == {
+        "sample": "stratified:5:3"
+    }

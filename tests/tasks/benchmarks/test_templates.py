@@ -9,7 +9,14 @@ from tasks.benchmarks.templates import ANY, Template, names_in, read_templates, 
 
 KNOWN = {
     "ask": Template("question", ("quiz",), "Please: {question}", needed=("question",)),
-    "rate": Template("judge", ("quiz",), "{answer} {rule}", needed=("answer",), variants=("long",), answer=("score",)),
+    "rate": Template(
+        "judge",
+        ("quiz",),
+        "{answer} {rule}",
+        needed=("answer",),
+        variants=("long",),
+        answer=("score",),
+    ),
     "free": Template("judge", ("quiz",), "{answer}", variants=(ANY,), answer=("score",)),
 }
 
@@ -21,14 +28,23 @@ def write(folder: Path, **texts: str) -> Path:
 
 
 def test_texts_are_read_without_their_headers(tmp_path: Path) -> None:
-    write(tmp_path, ask="<!-- paper,\nsection 3 -->\n<!-- mine -->\n\nNow: {question}\n\n", README="what this is")
+    write(
+        tmp_path,
+        ask="<!-- paper,\nsection 3 -->\n<!-- mine -->\n\nNow: {question}\n\n",
+        README="what this is",
+    )
     assert read_templates(tmp_path, KNOWN) == {"ask": "Now: {question}"}
 
 
 def test_variants_and_system_messages_are_read_by_their_names(tmp_path: Path) -> None:
     judged = "Give the score. {answer}"
     names = ("rate", "rate__long", "free__any-name")
-    write(tmp_path, **dict.fromkeys(names, judged), rate__system="You judge.", rate__long__system="You judge long ones.")
+    write(
+        tmp_path,
+        **dict.fromkeys(names, judged),
+        rate__system="You judge.",
+        rate__long__system="You judge long ones.",
+    )
     found = read_templates(tmp_path, KNOWN)
     assert set(found) == {"rate", "rate.long", "free.any-name", "rate.system", "rate.long.system"}
 
@@ -42,33 +58,48 @@ def test_a_text_that_equals_parley_s_own_is_no_other(tmp_path: Path) -> None:
     ("name", "text", "words"),
     [
         ("aks", "{question}", ["aks.md", "Do you mean ask.md?", "parley list templates"]),
-        ("ask", "{qestion}", ["ask.md", "{qestion} is no placeholder", "Rename it; it takes {question}"]),
+        (
+            "ask",
+            "{qestion}",
+            ["ask.md", "{qestion} is no placeholder", "Rename it; it takes {question}"],
+        ),
         ("ask", "{Question}", ["ask.md", "{Question} is no placeholder", "it takes {question}"]),
         ("ask", "Go on.", ["ask.md", "lacks {question}", "Add it"]),
         ("ask", " \n", ["ask.md", "holds no text", "remove the file"]),
         ("ask__long", "{question}", ["ask.long.md", "no variant 'long'", "variants: none"]),
         ("ask__system", "{question}", ["ask.system.md", "no variant 'system'"]),
-        ("rate__short", "score {answer}", ["rate.short.md", "no variant 'short'", "variants: long"]),
+        (
+            "rate__short",
+            "score {answer}",
+            ["rate.short.md", "no variant 'short'", "variants: long"],
+        ),
         ("rate", "score", ["rate.md", "lacks {answer}"]),
         ("rate", "How good is {answer}?", ["rate.md", "Add {form}", "JSON object with score"]),
         ("rate__system", "You judge {it}.", ["rate.system.md", "{it} is no placeholder"]),
     ],
 )
-def test_an_error_names_the_file_the_placeholder_and_the_remedy(tmp_path: Path, name: str, text: str, words: list[str]) -> None:
+def test_an_error_names_the_file_the_placeholder_and_the_remedy(
+    tmp_path: Path, name: str, text: str, words: list[str]
+) -> None:
     with pytest.raises(ConfigError) as fault:
         read_templates(write(tmp_path, **{name: text}), KNOWN)
     assert [word for word in (str(tmp_path), *words) if word not in str(fault.value)] == []
 
 
 def test_other_files_and_folders_are_named(tmp_path: Path) -> None:
-    for fault, words in ((tmp_path, "holds no file NAME.md"), (tmp_path / "none", "no such folder")):
+    for fault, words in (
+        (tmp_path, "holds no file NAME.md"),
+        (tmp_path / "none", "no such folder"),
+    ):
         with pytest.raises(ConfigError, match=words):
             read_templates(fault, KNOWN)
     (tmp_path / "ask.md").write_bytes(b"{question} \xff")
     with pytest.raises(ConfigError, match="not UTF-8"):
         read_templates(tmp_path, KNOWN)
     (tmp_path / "ask.md").rename(tmp_path / "ask.txt")
-    with pytest.raises(ConfigError, match=r"ask\.txt: no template has this name\. Do you mean ask\.md\?"):
+    with pytest.raises(
+        ConfigError, match=r"ask\.txt: no template has this name\. Do you mean ask\.md\?"
+    ):
         read_templates(tmp_path, KNOWN)
 
 

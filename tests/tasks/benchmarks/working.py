@@ -23,7 +23,9 @@ from tests.tasks.benchmarks.noting import BENCHMARK as NOTING
 from tests.tasks.benchmarks.noting import N_ROUNDS, ReadNotes, WriteNote, expected
 
 
-def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]) -> Sequence[TestRun]:
+def test_runs(
+    problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]
+) -> Sequence[TestRun]:
     """The last answer, compared with the notes. It is graded in a place of its own, not in the agent's."""
     right = expected(dialog.dialog_id, N_ROUNDS)
     code = f"notes = {(episode.answer(N_ROUNDS) or '')!r}"

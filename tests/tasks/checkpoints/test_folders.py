@@ -11,12 +11,20 @@ from tasks.checkpoints.folders import find_folders, find_recordings
 from tasks.checkpoints.found import Found, step_of
 from tasks.checkpoints.source import CheckpointSource
 from tasks.storage.file_digests import FileDigests
-from tests.tasks.checkpoints.weight_folders import LONG_AGO_S, MINUTE_S, changed, checkpoint, safetensors
+from tests.tasks.checkpoints.weight_folders import (
+    LONG_AGO_S,
+    MINUTE_S,
+    changed,
+    checkpoint,
+    safetensors,
+)
 
 LATER_S = LONG_AGO_S + 60 * MINUTE_S
 
 
-def found_in(root: Path, *, now_s: float = LATER_S, digests: FileDigests | None = None, **settings: object) -> list[Found]:
+def found_in(
+    root: Path, *, now_s: float = LATER_S, digests: FileDigests | None = None, **settings: object
+) -> list[Found]:
     source = CheckpointSource.model_validate({"directory": str(root), **settings})
     return find_folders(source, root, digests or FileDigests(), now_s)
 
@@ -34,15 +42,28 @@ def test_a_whole_folder_is_a_checkpoint_of_the_family_above_it(tmp_path: Path) -
     assert len(found.digest) == 32
 
 
-def test_a_folder_without_a_step_is_a_family_of_its_own_and_its_trainer_tells_the_step(tmp_path: Path) -> None:
+def test_a_folder_without_a_step_is_a_family_of_its_own_and_its_trainer_tells_the_step(
+    tmp_path: Path,
+) -> None:
     checkpoint(tmp_path / "Tiny-7B")
-    assert (only_one(tmp_path).family, only_one(tmp_path).name, only_one(tmp_path).step) == ("Tiny-7B", "Tiny-7B", 7)
+    assert (only_one(tmp_path).family, only_one(tmp_path).name, only_one(tmp_path).step) == (
+        "Tiny-7B",
+        "Tiny-7B",
+        7,
+    )
     assert only_one(tmp_path, family="mine").name == "mine/Tiny-7B"
 
 
 @pytest.mark.parametrize(
     ("name", "step"),
-    [("checkpoint-1000", 1000), ("global_step300", 300), ("run-step_20", 20), ("iter=5", 5), ("Tiny-7B", None), ("v2", None)],
+    [
+        ("checkpoint-1000", 1000),
+        ("global_step300", 300),
+        ("run-step_20", 20),
+        ("iter=5", 5),
+        ("Tiny-7B", None),
+        ("v2", None),
+    ],
 )
 def test_a_step_is_told_by_its_word(name: str, step: int | None) -> None:
     assert step_of(name) == step
@@ -78,7 +99,9 @@ def torn_index(folder: Path) -> None:
 
 
 def index_of_lists(folder: Path) -> None:
-    (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": ["model-00001-of-00002.safetensors"]}}')
+    (folder / "model.safetensors.index.json").write_text(
+        '{"weight_map": {"a": ["model-00001-of-00002.safetensors"]}}'
+    )
 
 
 def index_of_nothing(folder: Path) -> None:
@@ -100,7 +123,10 @@ def without_weights(folder: Path) -> None:
         (cut_off, "its header speaks of"),
         (without_shard, "model-00002-of-00002.safetensors is missing"),
         (another_tensor, "lacks the tensor b"),
-        (fewer_bytes, "the files hold 3 bytes of tensors, model.safetensors.index.json speaks of 4"),
+        (
+            fewer_bytes,
+            "the files hold 3 bytes of tensors, model.safetensors.index.json speaks of 4",
+        ),
         (without_index, "2 files of weights and no model.safetensors.index.json"),
         (without_config, "config.json is not there yet"),
         (torn_index, "model.safetensors.index.json cannot be read"),
@@ -110,7 +136,9 @@ def without_weights(folder: Path) -> None:
         (without_weights, "no file of weights is there yet"),
     ],
 )
-def test_what_is_not_whole_waits_and_says_for_what(tmp_path: Path, spoil: Callable[[Path], None], said: str) -> None:
+def test_what_is_not_whole_waits_and_says_for_what(
+    tmp_path: Path, spoil: Callable[[Path], None], said: str
+) -> None:
     folder = checkpoint(tmp_path / "step-1")
     spoil(folder)
     changed(folder, LONG_AGO_S)
@@ -128,14 +156,20 @@ def test_it_waits_until_nothing_changed_for_as_long_as_was_asked(tmp_path: Path)
 def test_a_marker_says_that_it_is_whole_in_place_of_the_index(tmp_path: Path) -> None:
     folder = checkpoint(tmp_path / "step-1")
     without_index(folder)
-    assert "DONE is not there yet" in only_one(changed(folder, LONG_AGO_S).parent, marker="DONE").lacks
+    assert (
+        "DONE is not there yet" in only_one(changed(folder, LONG_AGO_S).parent, marker="DONE").lacks
+    )
     (folder / "DONE").touch()
     changed(folder, LONG_AGO_S)
     assert only_one(tmp_path, marker="DONE").lacks == ""
 
 
-@pytest.mark.parametrize(("spoil", "said"), [(cut_off, "its header speaks of"), (without_weights, "no file of weights")])
-def test_a_marker_vouches_for_no_file_that_is_cut_off_or_away(tmp_path: Path, spoil: Callable[[Path], None], said: str) -> None:
+@pytest.mark.parametrize(
+    ("spoil", "said"), [(cut_off, "its header speaks of"), (without_weights, "no file of weights")]
+)
+def test_a_marker_vouches_for_no_file_that_is_cut_off_or_away(
+    tmp_path: Path, spoil: Callable[[Path], None], said: str
+) -> None:
     folder = checkpoint(tmp_path / "step-1")
     spoil(folder)
     (folder / "DONE").touch()
@@ -144,7 +178,9 @@ def test_a_marker_vouches_for_no_file_that_is_cut_off_or_away(tmp_path: Path, sp
     assert found.digest == ""
 
 
-def test_a_link_takes_no_checkpoint_s_place_and_stands_for_what_nothing_else_leads_to(tmp_path: Path) -> None:
+def test_a_link_takes_no_checkpoint_s_place_and_stands_for_what_nothing_else_leads_to(
+    tmp_path: Path,
+) -> None:
     root = tmp_path / "tuned"
     folder = checkpoint(root / "checkpoint-2")
     (root / "a-latest").symlink_to(folder.name)
@@ -165,7 +201,9 @@ def test_weights_that_nothing_vouches_for_need_a_marker(tmp_path: Path) -> None:
     assert "name the file that does by `marker`" in only_one(tmp_path).lacks
 
 
-def test_weights_tokenizer_and_template_are_the_model_and_its_place_and_notes_are_not(tmp_path: Path) -> None:
+def test_weights_tokenizer_and_template_are_the_model_and_its_place_and_notes_are_not(
+    tmp_path: Path,
+) -> None:
     first = checkpoint(tmp_path / "a" / "step-1")
     (first / "optimizer.pt").write_bytes(b"1")
     changed(first, LONG_AGO_S)

@@ -29,11 +29,16 @@ HUB: dict[str, Any] = {
     },
     "/api/models/org/notes/refs": {"branches": [{"name": "main", "targetCommit": "e" * 40}]},
 }
-NOTES, CONFIG = {"rfilename": "README.md", "blobId": "1"}, {"rfilename": "config.json", "blobId": "2"}
+NOTES, CONFIG = (
+    {"rfilename": "README.md", "blobId": "1"},
+    {"rfilename": "config.json", "blobId": "2"},
+)
 
 
 def add_commit(repository: str, commit: str, day: int, *files: dict[str, Any]) -> None:
-    HUB[f"/api/models/{repository}/commits/{commit}"] = [{"id": commit, "date": f"2026-11-0{day}T00:00:00.000Z"}]
+    HUB[f"/api/models/{repository}/commits/{commit}"] = [
+        {"id": commit, "date": f"2026-11-0{day}T00:00:00.000Z"}
+    ]
     HUB[f"/api/models/{repository}/revision/{commit}"] = {"siblings": [*files]}
 
 
@@ -77,7 +82,11 @@ def seen(tmp_path: Path, *sources: dict[str, Any]) -> Sighting:
 
 def test_newest_first_and_of_copies_the_oldest_counts(tmp_path: Path) -> None:
     for number, weights in ((1, b"same"), (2, b"diff"), (3, b"same")):
-        checkpoint(tmp_path / "ckpts" / f"step-{number}", weights=weights, changed_s=LONG_AGO_S + number * MINUTE_S)
+        checkpoint(
+            tmp_path / "ckpts" / f"step-{number}",
+            weights=weights,
+            changed_s=LONG_AGO_S + number * MINUTE_S,
+        )
     found = seen(tmp_path, {"directory": "ckpts"}).found
     assert [(one.step, one.is_due) for one in found] == [(3, False), (2, True), (1, True)]
     assert found[0].copy_of == found[2].path
@@ -92,7 +101,9 @@ def test_a_source_that_cannot_be_read_keeps_no_other_back(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("token", ["", "hub-token"])
-def test_a_repository_s_revisions_are_known_by_their_commits(tmp_path: Path, token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_s_revisions_are_known_by_their_commits(
+    tmp_path: Path, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_TOKEN", token)
     with hub(token) as address:
         monkeypatch.setenv("HF_ENDPOINT", address)
@@ -109,7 +120,9 @@ def test_a_repository_s_revisions_are_known_by_their_commits(tmp_path: Path, tok
 
 
 @pytest.mark.slow
-def test_a_commit_that_changes_no_weights_is_the_model_that_a_night_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_changes_no_weights_is_the_model_that_a_night_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_TOKEN", "")
     with hub() as address:
         monkeypatch.setenv("HF_ENDPOINT", address)
@@ -125,7 +138,10 @@ def test_a_commit_that_changes_no_weights_is_the_model_that_a_night_took(tmp_pat
                 weights_of(sha256),
                 CONFIG,
             )
-            moved = {**HUB["/api/models/org/tiny/refs"], "branches": [{"name": "main", "targetCommit": commit}]}
+            moved = {
+                **HUB["/api/models/org/tiny/refs"],
+                "branches": [{"name": "main", "targetCommit": commit}],
+            }
             monkeypatch.setitem(HUB, "/api/models/org/tiny/refs", moved)
             [found] = seen(tmp_path, source).found
             assert found.digest == (taken.digest if sha256 == "second" else commit)
@@ -174,20 +190,38 @@ def test_a_checkpoint_keeps_its_first_name_and_time_wherever_it_goes(tmp_path: P
         ({"endpoint": "b:1"}, "begins with http"),
         ({"directory": "a", "ask": {"revision": "1"}}, "`ask` names revision"),
         ({"directory": "a", "ask": {"max_tokns": 1}}, "max_tokns"),
-        ({"recordings": "a", "ask": {"gpus": 1}}, "source 'a': `ask`: usd_per_hour and gpus are those of a server"),
-        ({"endpoint": "http://b", "ask": {"serve": {}}}, "`serve` is for models that Parley serves"),
-        ({"recordings": "a", "marker": "DONE"}, "source 'a': `marker` is for directory; leave it out"),
-        ({"repository": "a/b", "quiet_minutes": 5}, "`quiet_minutes` is for directory and recordings"),
+        (
+            {"recordings": "a", "ask": {"gpus": 1}},
+            "source 'a': `ask`: usd_per_hour and gpus are those of a server",
+        ),
+        (
+            {"endpoint": "http://b", "ask": {"serve": {}}},
+            "`serve` is for models that Parley serves",
+        ),
+        (
+            {"recordings": "a", "marker": "DONE"},
+            "source 'a': `marker` is for directory; leave it out",
+        ),
+        (
+            {"repository": "a/b", "quiet_minutes": 5},
+            "`quiet_minutes` is for directory and recordings",
+        ),
     ],
 )
-def test_a_source_that_says_too_little_or_too_much_is_refused(source: dict[str, Any], said: str) -> None:
+def test_a_source_that_says_too_little_or_too_much_is_refused(
+    source: dict[str, Any], said: str
+) -> None:
     with pytest.raises(ConfigError, match=said):
         CheckpointSource.model_validate(source)
 
 
 @pytest.mark.parametrize("place", [{"directory": "a"}, {"repository": "a/b"}])
-def test_a_source_says_how_vllm_serves_its_checkpoints_and_what_an_hour_costs(place: dict[str, Any]) -> None:
+def test_a_source_says_how_vllm_serves_its_checkpoints_and_what_an_hour_costs(
+    place: dict[str, Any],
+) -> None:
     ask = {"serve": {"tensor_parallel": 2, "dtype": "bfloat16"}, "gpus": 2, "usd_per_hour": 3}
-    asked = CheckpointSource.model_validate({**place, "ask": ask}).request("vllm:x/y", None, "1", "mine")
+    asked = CheckpointSource.model_validate({**place, "ask": ask}).request(
+        "vllm:x/y", None, "1", "mine"
+    )
     assert asked.serve is not None
     assert (asked.serve.tensor_parallel, asked.gpus, asked.usd_per_hour) == (2, 2, 3)

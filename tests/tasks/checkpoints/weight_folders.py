@@ -21,7 +21,11 @@ def safetensors(tensors: Mapping[str, bytes]) -> bytes:
 
 
 def checkpoint(
-    folder: Path, *, weights: bytes = b"1234", changed_s: float = LONG_AGO_S, template: str = "{{ messages }}"
+    folder: Path,
+    *,
+    weights: bytes = b"1234",
+    changed_s: float = LONG_AGO_S,
+    template: str = "{{ messages }}",
 ) -> Path:
     """A whole checkpoint in two files of weights; all of it last changed at the same time."""
     folder.mkdir(parents=True, exist_ok=True)

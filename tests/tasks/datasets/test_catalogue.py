@@ -37,7 +37,9 @@ def test_a_declaration_fits_its_benchmark(dataset: PublicDataset) -> None:
     assert set(dataset.settings) <= benchmark.settings.keys()
     for source in dataset.sources:
         exact = {place for path, place in source.files.items() if not is_pattern(path)}
-        assert not dataset.files or exact <= dataset.files.keys(), "each file of a source is among the files that are verified"
+        assert not dataset.files or exact <= dataset.files.keys(), (
+            "each file of a source is among the files that are verified"
+        )
 
 
 def test_every_benchmark_declares_its_data_and_no_name_means_two_things() -> None:
@@ -47,7 +49,9 @@ def test_every_benchmark_declares_its_data_and_no_name_means_two_things() -> Non
 
 @pytest.mark.shared
 @pytest.mark.parametrize(("name", "folder"), AT_HAND.items(), ids=AT_HAND)
-def test_facts_are_those_of_the_public_files(shared_data: Path, tmp_path: Path, name: str, folder: str) -> None:
+def test_facts_are_those_of_the_public_files(
+    shared_data: Path, tmp_path: Path, name: str, folder: str
+) -> None:
     wrong: list[str] = []
     for place, facts in BY_NAME[name].files.items():
         packed, plain = shared_data / folder / f"{place}.gz", shared_data / folder / place
@@ -57,7 +61,11 @@ def test_facts_are_those_of_the_public_files(shared_data: Path, tmp_path: Path, 
         wrong += [place] if (found.bytes, found.sha256) != (facts.bytes, facts.sha256) else []
         if ".json" in place and facts.rows is not None:
             text = gzip.decompress(content) if place.endswith(".gz") else content
-            wrong += [f"{place}: rows"] if facts.rows != sum(1 for line in text.split(b"\n") if line.strip()) else []
+            wrong += (
+                [f"{place}: rows"]
+                if facts.rows != sum(1 for line in text.split(b"\n") if line.strip())
+                else []
+            )
     assert wrong == []
 
 
@@ -67,16 +75,23 @@ def test_a_name_means_all_datasets_of_that_name_and_a_benchmark_all_of_its_own()
     assert {one.benchmark for one in find_datasets("unidial")} == {"unidial"}
 
 
-@pytest.mark.parametrize(("name", "nearest"), [("humanevl", "humaneval"), ("MathChat-", "mathchat"), ("unidial/locmo", "locomo")])
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [("humanevl", "humaneval"), ("MathChat-", "mathchat"), ("unidial/locmo", "locomo")],
+)
 def test_a_wrong_name_is_answered_with_the_nearest(name: str, nearest: str) -> None:
-    with pytest.raises(UnknownName, match=f"unknown dataset '{name}'; known: .*Do you mean {nearest}\\?"):
+    with pytest.raises(
+        UnknownName, match=f"unknown dataset '{name}'; known: .*Do you mean {nearest}\\?"
+    ):
         find_datasets(name)
 
 
 def test_the_digest_of_several_files_is_that_of_the_lines_that_sha256sum_prints() -> None:
     assert content_digest({"a": "0" * 64}) == "0" * 64
     lines = "".join(f"{digit * 64}  {name}\n" for name, digit in (("a", "1"), ("b", "2")))
-    assert content_digest({"b": "2" * 64, "a": "1" * 64}) == hashlib.sha256(lines.encode()).hexdigest()
+    assert (
+        content_digest({"b": "2" * 64, "a": "1" * 64}) == hashlib.sha256(lines.encode()).hexdigest()
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,8 +99,14 @@ def test_the_digest_of_several_files_is_that_of_the_lines_that_sha256sum_prints(
     [
         ("a: [1]", "dictionary"),
         ("a: {title: A, licence: MIT, version: v}", "needs a note"),
-        ("a: {title: A, licence: MIT, version: v, sources: [{hub: a/b, files: {x: ../x}}]}", "lies outside"),
-        ("a: {title: A, licence: MIT, version: v, note: n, rows: -1}", "greater than or equal to 0"),
+        (
+            "a: {title: A, licence: MIT, version: v, sources: [{hub: a/b, files: {x: ../x}}]}",
+            "lies outside",
+        ),
+        (
+            "a: {title: A, licence: MIT, version: v, note: n, rows: -1}",
+            "greater than or equal to 0",
+        ),
     ],
 )
 def test_a_declaration_that_is_none_is_refused(tmp_path: Path, text: str, fault: str) -> None:

@@ -26,10 +26,19 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("kind", ["wheel", "source distribution"])
 def test_the_next_source_is_tried_where_one_does_not_answer(tmp_path: Path, kind: str) -> None:
     wanted = {"letters/data/rows.jsonl": ROWS}
-    file = wheel("letters", "1.0", wanted) if kind == "wheel" else source_distribution("letters", "1.0", wanted)
+    file = (
+        wheel("letters", "1.0", wanted)
+        if kind == "wheel"
+        else source_distribution("letters", "1.0", wanted)
+    )
     notes = Notes()
     with package_index(tmp_path / "index", {"letters": file}) as environ:
-        done = fetch(declared(HUB, PACKAGE, files={"rows.jsonl": ROWS}), tmp_path / "home", {**environ, **NOWHERE}, notes)
+        done = fetch(
+            declared(HUB, PACKAGE, files={"rows.jsonl": ROWS}),
+            tmp_path / "home",
+            {**environ, **NOWHERE},
+            notes,
+        )
     assert (done.folder / "rows.jsonl").read_bytes() == ROWS
     assert (done.receipt.source, done.receipt.revision) == ("package letters==1.0", "1.0")
     assert [note for note in notes if "not to be had" in note and "127.0.0.1:9" in note]
@@ -51,11 +60,16 @@ def test_without_a_network_the_message_names_file_place_and_next_command(tmp_pat
         "Mind",
     ):
         assert part in said
-    assert "not known" in "\n".join(lines_to_bring(declared(HUB, files={"rows.jsonl": None}), DataFolders(tmp_path)))
+    assert "not known" in "\n".join(
+        lines_to_bring(declared(HUB, files={"rows.jsonl": None}), DataFolders(tmp_path))
+    )
 
 
 def test_a_file_brought_by_hand_is_verified_and_needs_no_network(tmp_path: Path) -> None:
-    dataset, folders = declared(HUB, files={"rows.jsonl": ROWS}), DataFolders.of(Home.at(tmp_path), {})
+    dataset, folders = (
+        declared(HUB, files={"rows.jsonl": ROWS}),
+        DataFolders.of(Home.at(tmp_path), {}),
+    )
     assert folders.state(dataset) == State.ABSENT
     folders.folder(dataset).mkdir(parents=True)
     (folders.folder(dataset) / "rows.jsonl").write_bytes(ROWS)
@@ -67,18 +81,30 @@ def test_a_file_brought_by_hand_is_verified_and_needs_no_network(tmp_path: Path)
 
 
 def test_another_file_under_the_right_name_is_refused(tmp_path: Path) -> None:
-    dataset, folders = declared(HUB, files={"rows.jsonl": ROWS}), DataFolders.of(Home.at(tmp_path), {})
+    dataset, folders = (
+        declared(HUB, files={"rows.jsonl": ROWS}),
+        DataFolders.of(Home.at(tmp_path), {}),
+    )
     folders.folder(dataset).mkdir(parents=True)
     (folders.folder(dataset) / "rows.jsonl").write_bytes(ROWS.upper())
-    with pytest.raises(DataUnavailable, match=r"rows\.jsonl has sha256 .*, not .*Remove it, or bring the right one"):
+    with pytest.raises(
+        DataUnavailable, match=r"rows\.jsonl has sha256 .*, not .*Remove it, or bring the right one"
+    ):
         fetch(dataset, tmp_path, NOWHERE)
 
 
-def test_a_changed_source_is_refused_by_the_declared_digest_and_fetched_once_it_is_right(tmp_path: Path) -> None:
-    dataset, folders = declared(HUB, files={"rows.jsonl": ROWS}), DataFolders.of(Home.at(tmp_path), {})
+def test_a_changed_source_is_refused_by_the_declared_digest_and_fetched_once_it_is_right(
+    tmp_path: Path,
+) -> None:
+    dataset, folders = (
+        declared(HUB, files={"rows.jsonl": ROWS}),
+        DataFolders.of(Home.at(tmp_path), {}),
+    )
     with hub_server() as hub:
         hub.files = {"rows.jsonl": ROWS.upper()}
-        with pytest.raises(DataUnavailable, match="its source has changed, or the transfer was damaged"):
+        with pytest.raises(
+            DataUnavailable, match="its source has changed, or the transfer was damaged"
+        ):
             fetch(dataset, tmp_path, {"HF_ENDPOINT": hub.url})
         assert folders.state(dataset) != State.FETCHED
         hub.files = {"rows.jsonl": ROWS}

@@ -13,7 +13,11 @@ from tests.tasks.datasets.declared import declared, fetch
 
 LARGE = bytes(range(256)) * 64
 SMALL = b"one row\n"
-SOURCE = {"hub": "abc/letters", "revision": "main", "files": {"data/*.bin": ".", "README.md": "README.md"}}
+SOURCE = {
+    "hub": "abc/letters",
+    "revision": "main",
+    "files": {"data/*.bin": ".", "README.md": "README.md"},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -24,11 +28,18 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def hub() -> Iterator[Hub]:
     with hub_server() as served:
-        served.files = {"data/a.bin": LARGE, "data/b.bin": SMALL, "data/deep/c.bin": b"no", "README.md": b"# Letters\n"}
+        served.files = {
+            "data/a.bin": LARGE,
+            "data/b.bin": SMALL,
+            "data/deep/c.bin": b"no",
+            "README.md": b"# Letters\n",
+        }
         yield served
 
 
-def test_files_that_a_pattern_means_arrive_with_the_commit_that_they_are_of(hub: Hub, tmp_path: Path) -> None:
+def test_files_that_a_pattern_means_arrive_with_the_commit_that_they_are_of(
+    hub: Hub, tmp_path: Path
+) -> None:
     done = fetch(declared(SOURCE), tmp_path, {"HF_ENDPOINT": hub.url})
     assert {path.name: path.read_bytes() for path in done.folder.iterdir()} == {
         "a.bin": LARGE,
@@ -53,7 +64,9 @@ def test_what_an_earlier_command_left_is_not_fetched_again(hub: Hub, tmp_path: P
     assert [span for _, span, _ in hub.asked] == ["bytes=5000-"]
 
 
-@pytest.mark.parametrize(("n_left", "n_requests"), [(len(LARGE), 1), (len(LARGE) + 7, 2)], ids=["whole", "too long"])
+@pytest.mark.parametrize(
+    ("n_left", "n_requests"), [(len(LARGE), 1), (len(LARGE) + 7, 2)], ids=["whole", "too long"]
+)
 def test_a_partial_file_that_is_whole_or_too_long_ends_in_the_right_one(
     hub: Hub, tmp_path: Path, n_left: int, n_requests: int
 ) -> None:
@@ -69,12 +82,16 @@ def test_a_server_without_ranges_sends_all_of_it_again(hub: Hub, tmp_path: Path)
     assert (done.folder / "a.bin").read_bytes() == LARGE
 
 
-def test_a_file_with_another_digest_than_the_hub_states_is_refused(hub: Hub, tmp_path: Path) -> None:
+def test_a_file_with_another_digest_than_the_hub_states_is_refused(
+    hub: Hub, tmp_path: Path
+) -> None:
     hub.stated_digest = "0" * 64
     with pytest.raises(DataUnavailable, match=r"a\.bin has digest .*, not 0000"):
         fetch(declared(SOURCE), tmp_path, {"HF_ENDPOINT": hub.url})
     hub.stated_digest = ""
-    assert (fetch(declared(SOURCE), tmp_path, {"HF_ENDPOINT": hub.url}).folder / "a.bin").read_bytes() == LARGE
+    assert (
+        fetch(declared(SOURCE), tmp_path, {"HF_ENDPOINT": hub.url}).folder / "a.bin"
+    ).read_bytes() == LARGE
 
 
 def test_a_file_that_the_hub_does_not_have_is_named(hub: Hub, tmp_path: Path) -> None:
@@ -83,7 +100,9 @@ def test_a_file_that_the_hub_does_not_have_is_named(hub: Hub, tmp_path: Path) ->
         fetch(declared(wrong), tmp_path, {"HF_ENDPOINT": hub.url})
 
 
-def test_a_key_goes_to_the_hub_and_not_to_the_storage_that_it_redirects_to(hub: Hub, tmp_path: Path) -> None:
+def test_a_key_goes_to_the_hub_and_not_to_the_storage_that_it_redirects_to(
+    hub: Hub, tmp_path: Path
+) -> None:
     with hub_server() as storage:
         storage.files, hub.storage, storage.cut_after = hub.files, storage.url, 1000
         done = fetch(declared(SOURCE), tmp_path, {"HF_ENDPOINT": hub.url, "HF_TOKEN": "hf_secret"})

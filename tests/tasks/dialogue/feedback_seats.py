@@ -53,10 +53,14 @@ def report_of(code: str) -> ProgramVerdict:
 class Reports:
     """Reports without running anything: what a seat does with them is what is tested."""
 
-    asked: list[tuple[SuiteKind, str, tuple[str, ...]]] = field(default_factory=list[tuple[SuiteKind, str, tuple[str, ...]]])
+    asked: list[tuple[SuiteKind, str, tuple[str, ...]]] = field(
+        default_factory=list[tuple[SuiteKind, str, tuple[str, ...]]]
+    )
     is_down: bool = False
 
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: object = None) -> ProgramVerdict:
+    async def run(
+        self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: object = None
+    ) -> ProgramVerdict:
         self.asked.append((kind, code, tests))
         if self.is_down:
             raise SandboxUnavailable("no sandbox")

@@ -22,19 +22,35 @@ def dialog_with(*extra: Turn, golden: tuple[str | None, ...] = (None, None, None
 
 def said(*texts: str) -> tuple[Step, ...]:
     roles = (Role.USER, Role.ASSISTANT)
-    return tuple(Step(turn=n // 2 + 1, role=roles[n % 2], content=text) for n, text in enumerate(texts))
+    return tuple(
+        Step(turn=n // 2 + 1, role=roles[n % 2], content=text) for n, text in enumerate(texts)
+    )
 
 
 def transcript(*texts: str, dialog: Dialog | None = None) -> Transcript:
-    return Transcript(PROBLEM, dialog or dialog_with(), sample=2, seed=9, turn=(len(texts) + 1) // 2, steps=said(*texts))
+    return Transcript(
+        PROBLEM,
+        dialog or dialog_with(),
+        sample=2,
+        seed=9,
+        turn=(len(texts) + 1) // 2,
+        steps=said(*texts),
+    )
 
 
 def shown(history: HistoryPolicy, *texts: str, dialog: Dialog | None = None) -> list[str]:
-    return [f"{m.role.value}: {m.content}" for m in messages_of(transcript(*texts, dialog=dialog), history)]
+    return [
+        f"{m.role.value}: {m.content}"
+        for m in messages_of(transcript(*texts, dialog=dialog), history)
+    ]
 
 
 def test_on_policy_is_the_dialogue_itself() -> None:
-    assert shown(HistoryPolicy.ON_POLICY, "q1", "a1", "q2") == ["user: q1", "assistant: a1", "user: q2"]
+    assert shown(HistoryPolicy.ON_POLICY, "q1", "a1", "q2") == [
+        "user: q1",
+        "assistant: a1",
+        "user: q2",
+    ]
 
 
 def test_reference_puts_golden_answers_in_place_of_its_own() -> None:
@@ -51,12 +67,18 @@ def test_reference_without_a_golden_answer_is_an_error_that_names_the_round() ->
 
 def test_upstream_v0_shows_the_first_answer_only() -> None:
     assert shown(HistoryPolicy.UPSTREAM_V0, "q1") == ["user: q1"]
-    assert shown(HistoryPolicy.UPSTREAM_V0, "q1", "a1", "q2", "a2", "q3") == ["user: q1\nq2", "assistant: a1", "user: q3"]
+    assert shown(HistoryPolicy.UPSTREAM_V0, "q1", "a1", "q2", "a2", "q3") == [
+        "user: q1\nq2",
+        "assistant: a1",
+        "user: q3",
+    ]
 
 
 def test_last_code_and_feedback_is_the_round_s_message_alone() -> None:
     assert shown(HistoryPolicy.LAST_CODE_AND_FEEDBACK, "q1") == ["user: q1"]
-    assert shown(HistoryPolicy.LAST_CODE_AND_FEEDBACK, "q1", "a1", "q2 with a1", "a2", "q3 with a2") == ["user: q3 with a2"]
+    assert shown(
+        HistoryPolicy.LAST_CODE_AND_FEEDBACK, "q1", "a1", "q2 with a1", "a2", "q3 with a2"
+    ) == ["user: q3 with a2"]
 
 
 def test_each_history_has_a_rendering() -> None:
@@ -71,7 +93,10 @@ def test_the_dialog_s_system_turn_comes_first(history: HistoryPolicy) -> None:
 
 def test_a_round_in_which_the_user_said_nothing_cannot_be_answered() -> None:
     with pytest.raises(ValueError, match="no user message"):
-        messages_of(Transcript(PROBLEM, dialog_with(), 0, 0, turn=2, steps=said("q1", "a1")), HistoryPolicy.ON_POLICY)
+        messages_of(
+            Transcript(PROBLEM, dialog_with(), 0, 0, turn=2, steps=said("q1", "a1")),
+            HistoryPolicy.ON_POLICY,
+        )
 
 
 class Once:
@@ -96,7 +121,13 @@ def test_a_request_says_whose_it_is_and_a_step_keeps_what_came_back() -> None:
     sampling = Sampling(temperature=0.7)
     step = asyncio.run(ChatSubject(model, sampling).speak(transcript("q1", "a1", "q2")))
     (asked,) = model.asked
-    assert (asked.sampling, asked.seed, asked.problem_id, asked.turn, asked.sample) == (sampling, 9, "p/1", 2, 2)
+    assert (asked.sampling, asked.seed, asked.problem_id, asked.turn, asked.sample) == (
+        sampling,
+        9,
+        "p/1",
+        2,
+        2,
+    )
     assert step == Step(
         turn=2,
         role=Role.ASSISTANT,
@@ -110,8 +141,12 @@ def test_a_request_says_whose_it_is_and_a_step_keeps_what_came_back() -> None:
     )
 
 
-def test_a_conversation_longer_than_the_context_ends_the_dialogue_as_the_subject_s_failure() -> None:
-    stop = asyncio.run(ChatSubject(Once(Completion("", "context_length")), Sampling()).speak(transcript("q1")))
+def test_a_conversation_longer_than_the_context_ends_the_dialogue_as_the_subject_s_failure() -> (
+    None
+):
+    stop = asyncio.run(
+        ChatSubject(Once(Completion("", "context_length")), Sampling()).speak(transcript("q1"))
+    )
     assert isinstance(stop, Stop)
     assert stop.reason is StopReason.SUBJECT_ERROR
     assert "control:once refused round 1 of p/1" in (stop.error or "")
@@ -119,6 +154,12 @@ def test_a_conversation_longer_than_the_context_ends_the_dialogue_as_the_subject
 
 def test_the_scripted_user_stops_after_its_last_text() -> None:
     user = ScriptedUser(("q1", "q2"))
-    steps = [asyncio.run(user.speak(Transcript(PROBLEM, dialog_with(), 0, 0, turn))) for turn in (1, 2, 3)]
-    assert steps[:2] == [Step(turn=1, role=Role.USER, content="q1"), Step(turn=2, role=Role.USER, content="q2")]
+    steps = [
+        asyncio.run(user.speak(Transcript(PROBLEM, dialog_with(), 0, 0, turn)))
+        for turn in (1, 2, 3)
+    ]
+    assert steps[:2] == [
+        Step(turn=1, role=Role.USER, content="q1"),
+        Step(turn=2, role=Role.USER, content="q2"),
+    ]
     assert steps[2] == Stop(StopReason.FINISHED)

@@ -13,10 +13,21 @@ from tasks.dialogue.coding_subject import CodingSubject
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import Completion
-from tests.tasks.dialogue.feedback_seats import SUITE, Lines, Reports, answer, paid, report_of, transcript, user
+from tests.tasks.dialogue.feedback_seats import (
+    SUITE,
+    Lines,
+    Reports,
+    answer,
+    paid,
+    report_of,
+    transcript,
+    user,
+)
 
 FIRST = transcript(user(1, "task"))
-SECOND = transcript(user(1, "task"), answer(1, "broken 1", report_of("broken 1")), user(2, "feedback on broken 1"))
+SECOND = transcript(
+    user(1, "task"), answer(1, "broken 1", report_of("broken 1")), user(2, "feedback on broken 1")
+)
 
 
 def speak(where: Transcript, model: Lines, programs: Reports | None = None) -> Step | Stop:
@@ -43,7 +54,9 @@ def test_an_answer_carries_what_running_its_code_with_the_whole_suite_told() -> 
     assert (step.content, step.n_calls, step.output_tokens) == ("code: right", 1, 3)
 
 
-def test_code_that_does_not_compile_is_asked_for_again_with_that_code_and_the_compiler_s_message_alone() -> None:
+def test_code_that_does_not_compile_is_asked_for_again_with_that_code_and_the_compiler_s_message_alone() -> (
+    None
+):
     model = Lines([paid("broken 2"), paid("broken 3"), paid("wrong")])
     step = speak(SECOND, model)
     assert shown(model) == [
@@ -51,7 +64,9 @@ def test_code_that_does_not_compile_is_asked_for_again_with_that_code_and_the_co
         ["broken 2 does not compile: error in broken 2"],
         ["broken 3 does not compile: error in broken 3"],
     ]
-    assert [(request.turn, request.problem_id, request.sample) for request in model.asked] == [(2, "p/1", 2)] * 3
+    assert [(request.turn, request.problem_id, request.sample) for request in model.asked] == [
+        (2, "p/1", 2)
+    ] * 3
     assert [request.seed for request in model.asked] == [9, 10, 11]
     assert isinstance(step, Step)
     assert (step.content, step.program) == ("wrong", report_of("wrong"))
@@ -81,7 +96,12 @@ def test_code_that_compiles_and_fails_is_not_asked_for_again() -> None:
 def test_tokens_that_one_call_does_not_tell_are_not_known_of_the_round() -> None:
     step = speak(SECOND, Lines([paid("broken 2"), Completion("right", n_calls=1)]))
     assert isinstance(step, Step)
-    assert (step.n_calls, step.input_tokens, step.output_tokens, step.latency_s) == (2, None, None, None)
+    assert (step.n_calls, step.input_tokens, step.output_tokens, step.latency_s) == (
+        2,
+        None,
+        None,
+        None,
+    )
 
 
 def test_an_answer_stands_where_the_model_refuses_to_mend_it() -> None:
@@ -103,5 +123,7 @@ def test_a_sandbox_that_is_down_is_infra_and_what_was_paid_is_counted() -> None:
 
 def test_a_model_that_is_gone_within_the_round_is_infra_with_all_its_calls() -> None:
     with pytest.raises(ModelUnavailable, match="gone") as raised:
-        speak(SECOND, Lines([paid("broken 2"), ModelUnavailable("gone", permanent=True, n_calls=4)]))
+        speak(
+            SECOND, Lines([paid("broken 2"), ModelUnavailable("gone", permanent=True, n_calls=4)])
+        )
     assert (raised.value.n_calls, raised.value.permanent) == (5, True)

@@ -24,11 +24,17 @@ class Speaker:
     async def speak(self, transcript: Transcript) -> Step | Stop:
         self.saw.append(transcript)
         said = self.say(transcript)
-        return said if isinstance(said, Stop) else Step(turn=transcript.turn, role=self.role, content=said)
+        return (
+            said
+            if isinstance(said, Stop)
+            else Step(turn=transcript.turn, role=self.role, content=said)
+        )
 
 
 def asks(n_rounds: int) -> Speaker:
-    return Speaker(Role.USER, lambda t: f"ask {t.turn}" if t.turn <= n_rounds else Stop(StopReason.FINISHED))
+    return Speaker(
+        Role.USER, lambda t: f"ask {t.turn}" if t.turn <= n_rounds else Stop(StopReason.FINISHED)
+    )
 
 
 def answers() -> Speaker:
@@ -56,9 +62,14 @@ def test_counterpart_asks_and_subject_answers_in_turn() -> None:
 def test_each_message_is_kept_before_the_next_is_asked_for() -> None:
     order: list[str] = []
     subject = Speaker(Role.ASSISTANT, lambda t: order.append("answer") or "a")
-    counterpart = Speaker(Role.USER, lambda t: order.append("ask") or ("q" if t.turn < 3 else Stop(StopReason.FINISHED)))
+    counterpart = Speaker(
+        Role.USER,
+        lambda t: order.append("ask") or ("q" if t.turn < 3 else Stop(StopReason.FINISHED)),
+    )
     opening = Transcript(PROBLEM, DIALOG, sample=0, seed=0, turn=1)
-    asyncio.run(play_dialogue(opening, Cast(subject, counterpart, 9), lambda step: order.append("keep")))
+    asyncio.run(
+        play_dialogue(opening, Cast(subject, counterpart, 9), lambda step: order.append("keep"))
+    )
     assert order == ["ask", "keep", "answer", "keep"] * 2 + ["ask"]
 
 
@@ -88,7 +99,11 @@ def fails(error: Exception) -> Speaker:
 
 def test_a_fault_of_the_service_is_infra_and_keeps_what_was_said() -> None:
     ending, _ = play(Cast(fails(ModelUnavailable("no answer from X")), asks(3), max_turns=9))
-    assert (ending.stop_reason, ending.error, len(ending.steps)) == (StopReason.INFRA, "no answer from X", 3)
+    assert (ending.stop_reason, ending.error, len(ending.steps)) == (
+        StopReason.INFRA,
+        "no answer from X",
+        3,
+    )
 
 
 def test_a_missing_answer_is_the_subjects_own_ending() -> None:
@@ -122,11 +137,17 @@ def steps_then_message(role: Role, n_steps: int) -> Speaker:
                 return await super().speak(transcript)
             self.saw.append(transcript)
             if pending := transcript.pending_calls:
-                said = {"role": Role.TOOL, "kind": StepKind.OBSERVATION, "call_id": pending[0].call_id}
+                said = {
+                    "role": Role.TOOL,
+                    "kind": StepKind.OBSERVATION,
+                    "call_id": pending[0].call_id,
+                }
             else:
                 call = ToolCall(call_id=f"c{taken}", name="look", arguments="{}")
                 said = {"role": role, "kind": StepKind.TOOL_CALL, "calls": (call,)}
-            return Step.model_validate({"turn": transcript.turn, "content": f"{role} {taken}", **said})
+            return Step.model_validate(
+                {"turn": transcript.turn, "content": f"{role} {taken}", **said}
+            )
 
     return Taking(role, asks(2).say if role is Role.USER else lambda t: f"answer {t.turn}")
 
@@ -141,7 +162,12 @@ def test_a_seat_is_asked_until_it_says_a_message_and_sees_no_step_of_the_other()
         (1, "tool_call"), (1, "observation"), (1, "tool_call"), (1, "observation"), (1, "message"),
     ]  # fmt: skip
     for seat, other in ((subject, Role.USER), (counterpart, Role.ASSISTANT)):
-        strange = [s for t in seat.saw for s in t.steps if s.kind is not StepKind.MESSAGE and s.content.startswith(other)]
+        strange = [
+            s
+            for t in seat.saw
+            for s in t.steps
+            if s.kind is not StepKind.MESSAGE and s.content.startswith(other)
+        ]
         assert strange == []
     assert counterpart.saw[-1].texts(Role.ASSISTANT) == ("answer 1", "answer 2")
 
@@ -149,7 +175,9 @@ def test_a_seat_is_asked_until_it_says_a_message_and_sees_no_step_of_the_other()
 @pytest.mark.parametrize("done", range(17))
 def test_an_episode_goes_on_from_any_step_without_taking_it_again(done: int) -> None:
     def cast() -> Cast:
-        return Cast(steps_then_message(Role.ASSISTANT, 4), steps_then_message(Role.USER, 2), max_turns=9)
+        return Cast(
+            steps_then_message(Role.ASSISTANT, 4), steps_then_message(Role.USER, 2), max_turns=9
+        )
 
     whole, _ = play(cast())
     assert len(whole.steps) == 16
@@ -159,7 +187,9 @@ def test_an_episode_goes_on_from_any_step_without_taking_it_again(done: int) -> 
 
 
 def test_a_subject_without_a_message_ends_as_its_own_failure_and_a_counterpart_as_infra() -> None:
-    ending, _ = play(Cast(steps_then_message(Role.ASSISTANT, 99), asks(2), max_turns=9, max_steps=6))
+    ending, _ = play(
+        Cast(steps_then_message(Role.ASSISTANT, 99), asks(2), max_turns=9, max_steps=6)
+    )
     assert (ending.stop_reason, len(ending.steps)) == (StopReason.SUBJECT_ERROR, 7)
     assert ending.error == "the assistant took 6 steps in round 1 of p/1 and said nothing"
     ending, _ = play(Cast(answers(), steps_then_message(Role.USER, 99), max_turns=9, max_steps=6))
@@ -168,8 +198,15 @@ def test_a_subject_without_a_message_ends_as_its_own_failure_and_a_counterpart_a
 
 def test_a_benchmark_may_end_the_turn_at_the_step_limit_itself() -> None:
     def last_word(transcript: Transcript, seat: Seat) -> Step:
-        return Step(turn=transcript.turn, role=seat.role, content=f"cut after {transcript.call_index} answers")
+        return Step(
+            turn=transcript.turn,
+            role=seat.role,
+            content=f"cut after {transcript.call_index} answers",
+        )
 
     subject = steps_then_message(Role.ASSISTANT, 99)
     ending, _ = play(Cast(subject, asks(2), max_turns=9, max_steps=6, at_step_limit=last_word))
-    assert (ending.stop_reason, ending.steps[7].content) == (StopReason.FINISHED, "cut after 3 answers")
+    assert (ending.stop_reason, ending.steps[7].content) == (
+        StopReason.FINISHED,
+        "cut after 3 answers",
+    )

@@ -17,11 +17,21 @@ from tests.tasks.dialogue.feedback_seats import Lines, answer, paid, report_of, 
 
 
 def observe(report: ProgramVerdict) -> Observation:
-    return Observation(Feedback(compilation=report.compile_error or "fine"), report.compile_error is not None)
+    return Observation(
+        Feedback(compilation=report.compile_error or "fine"), report.compile_error is not None
+    )
 
 
-def speak(where: Transcript, model: Lines | None = None, expert: bool = False, turns: int = 2) -> Step | Stop:
-    speaker = SimulatedFeedback(model, Sampling(), lambda code, seen: FeedbackPrompt("", "", "", code, "")) if model else None
+def speak(
+    where: Transcript, model: Lines | None = None, expert: bool = False, turns: int = 2
+) -> Step | Stop:
+    speaker = (
+        SimulatedFeedback(
+            model, Sampling(), lambda code, seen: FeedbackPrompt("", "", "", code, "")
+        )
+        if model
+        else None
+    )
     environment = FeedbackEnvironment(
         opening="task",
         turns=turns,
@@ -35,7 +45,11 @@ def speak(where: Transcript, model: Lines | None = None, expert: bool = False, t
 
 
 def after(*answers: str) -> Transcript:
-    steps = [step for turn, text in enumerate(answers, 1) for step in (user(turn), answer(turn, text, report_of(text)))]
+    steps = [
+        step
+        for turn, text in enumerate(answers, 1)
+        for step in (user(turn), answer(turn, text, report_of(text)))
+    ]
     return transcript(*steps)
 
 
@@ -45,7 +59,9 @@ def test_it_opens_with_the_problem() -> None:
 
 def test_an_error_is_told_with_the_code_it_is_about() -> None:
     error = "error in code: broken\n"
-    expected = Step(turn=2, role=Role.USER, content=f"broken|{error}|None", feedback=Feedback(compilation=error))
+    expected = Step(
+        turn=2, role=Role.USER, content=f"broken|{error}|None", feedback=Feedback(compilation=error)
+    )
     assert speak(after("code: broken")) == expected
 
 
@@ -61,7 +77,9 @@ def test_where_no_error_is_shown_nothing_is_said(model: Lines | None) -> None:
 
 
 def test_an_expert_speaks_where_no_error_is_shown_and_their_words_and_costs_are_kept() -> None:
-    step = speak(after("code: wrong"), Lines([paid("Reasoning: r\nFeedback: mend it")]), expert=True)
+    step = speak(
+        after("code: wrong"), Lines([paid("Reasoning: r\nFeedback: mend it")]), expert=True
+    )
     assert step == Step(
         turn=2,
         role=Role.USER,

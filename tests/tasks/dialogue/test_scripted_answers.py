@@ -44,13 +44,21 @@ class Model:
 
     async def speak(self, transcript: Transcript) -> Step:
         self.shown.append([m.content for m in messages_of(transcript, HistoryPolicy.ON_POLICY)])
-        return Step(turn=transcript.turn, role=self.role, content=f"made {len(self.shown)}", n_calls=1)
+        return Step(
+            turn=transcript.turn, role=self.role, content=f"made {len(self.shown)}", n_calls=1
+        )
 
 
 def played(model: Model, dialog: Dialog, context: tuple[Turn, ...] = ()) -> Ending:
     texts = tuple(turn.content or "" for turn in dialog.turns if turn.role is Role.USER)
-    cast = Cast(subject=partly_scripted(model, dialog), counterpart=ScriptedUser(texts), max_turns=len(texts) + 1)
-    return asyncio.run(play_dialogue(Transcript(PROBLEM, dialog, 0, 0, 1, context=context), cast, lambda _: None))
+    cast = Cast(
+        subject=partly_scripted(model, dialog),
+        counterpart=ScriptedUser(texts),
+        max_turns=len(texts) + 1,
+    )
+    return asyncio.run(
+        play_dialogue(Transcript(PROBLEM, dialog, 0, 0, 1, context=context), cast, lambda _: None)
+    )
 
 
 def test_the_model_answers_where_no_script_does_and_is_shown_the_script_s_answers() -> None:
@@ -74,7 +82,10 @@ def test_of_600_turns_one_is_asked_for() -> None:
     turns = [
         turn
         for n in range(1, 301)
-        for turn in (Turn(turn=n, role=Role.USER, content="q"), Turn(turn=n, role=Role.ASSISTANT, content="a"))
+        for turn in (
+            Turn(turn=n, role=Role.USER, content="q"),
+            Turn(turn=n, role=Role.ASSISTANT, content="a"),
+        )
     ]
     turns[-1] = turns[-1].model_copy(update={"do_eval": True})
     model = Model()
@@ -93,7 +104,11 @@ def test_a_context_is_shown_before_the_dialogue_and_is_in_no_step() -> None:
 def test_golden_answers_stand_in_for_its_own_whether_the_dialog_says_or_refers_to_them() -> None:
     dialog = scripted(*TURNS[:4], TURNS[4])
     steps = tuple(Step(turn=t.turn, role=t.role, content=t.content or "") for t in TURNS[:3])
-    asked = (*steps, Step(turn=2, role=Role.ASSISTANT, content="made"), Step(turn=3, role=Role.USER, content="q3"))
+    asked = (
+        *steps,
+        Step(turn=2, role=Role.ASSISTANT, content="made"),
+        Step(turn=3, role=Role.USER, content="q3"),
+    )
     shown = messages_of(Transcript(PROBLEM, dialog, 0, 0, 3, steps=asked), HistoryPolicy.REFERENCE)
     assert [message.content for message in shown] == ["q1", "said 1", "q2", "golden 2", "q3"]
 
@@ -102,7 +117,9 @@ def test_an_id_changes_with_the_context_and_with_nothing_else_that_is_new() -> N
     one, other = (Context.of("b", "v", turns) for turns in (TURNS[:2], TURNS[:3]))
     dialog = scripted()
     digests = {
-        dialog.model_copy(update={"context_id": c.context_id, "context_turns": n}).digest for c in (one, other) for n in (1, 2)
+        dialog.model_copy(update={"context_id": c.context_id, "context_turns": n}).digest
+        for c in (one, other)
+        for n in (1, 2)
     }
     assert len(digests) == 4
     assert dialog.digest == dialog.row_digest
@@ -111,13 +128,20 @@ def test_an_id_changes_with_the_context_and_with_nothing_else_that_is_new() -> N
 @pytest.mark.parametrize(
     ("stop", "error", "answers", "reason"),
     [
-        (StopReason.SUBJECT_ERROR, f"openai:m refused round 2 of p: {TOO_LONG}", 1, UnscoredReason.CONTEXT_LENGTH),
+        (
+            StopReason.SUBJECT_ERROR,
+            f"openai:m refused round 2 of p: {TOO_LONG}",
+            1,
+            UnscoredReason.CONTEXT_LENGTH,
+        ),
         (StopReason.SUBJECT_ERROR, "no answer in the recording", 1, UnscoredReason.NO_ANSWER),
         (StopReason.INFRA, f"lost: {TOO_LONG}", 1, UnscoredReason.INFRA),
         (StopReason.FINISHED, None, 2, UnscoredReason.INFRA),
     ],
 )
-def test_why_a_round_has_no_verdict(stop: StopReason, error: str | None, answers: int, reason: UnscoredReason) -> None:
+def test_why_a_round_has_no_verdict(
+    stop: StopReason, error: str | None, answers: int, reason: UnscoredReason
+) -> None:
     steps = tuple(Step(turn=n, role=Role.ASSISTANT, content="a") for n in range(1, answers + 1))
     episode = Episode.model_construct(stop_reason=stop, error=error, steps=steps)
     assert reason_of(episode, 2) is reason

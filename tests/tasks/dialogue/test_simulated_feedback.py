@@ -8,7 +8,12 @@ from schemas.dialog import Role
 from schemas.errors import AnswerMissing, ModelUnavailable
 from schemas.feedback import Feedback
 from schemas.run import Sampling
-from tasks.dialogue.simulated_feedback import FeedbackPrompt, Remark, SimulatedFeedback, answer_field
+from tasks.dialogue.simulated_feedback import (
+    FeedbackPrompt,
+    Remark,
+    SimulatedFeedback,
+    answer_field,
+)
 from tasks.language.chat_model import Completion
 from tasks.language.spent import Spent
 from tests.tasks.dialogue.feedback_seats import Lines, answer, paid, report_of, transcript, user
@@ -18,7 +23,9 @@ SEEN = Feedback(compilation="fine")
 
 
 def prompt(code: str, seen: Feedback) -> FeedbackPrompt:
-    return FeedbackPrompt("example", "why", "so", f"case of {code}, {seen.compilation}", "only the feedback, please")
+    return FeedbackPrompt(
+        "example", "why", "so", f"case of {code}, {seen.compilation}", "only the feedback, please"
+    )
 
 
 def remark(model: Lines, writes_code: bool = True) -> Remark:
@@ -59,7 +66,13 @@ def test_the_first_request_shows_an_example_that_is_answered_in_both_fields() ->
         (Role.ASSISTANT, "Reasoning: why\nFeedback: so"),
         (Role.USER, "case of wrong, fine"),
     ]
-    assert (asked.problem_id, asked.turn, asked.sample, asked.seed, asked.sampling.max_tokens) == ("p/1", 2, 2, 9, 7)
+    assert (asked.problem_id, asked.turn, asked.sample, asked.seed, asked.sampling.max_tokens) == (
+        "p/1",
+        2,
+        2,
+        9,
+        7,
+    )
 
 
 def test_an_answer_without_the_field_is_taken_for_reasoning_and_the_field_is_asked_for() -> None:
@@ -67,7 +80,9 @@ def test_an_answer_without_the_field_is_taken_for_reasoning_and_the_field_is_ask
     assert remark(model) == Remark("mend it", Spent(20, 6, 1.0, 2), "stop", "served")
     again = model.asked[1]
     assert again.seed == 10
-    assert [message.role for message in again.messages] == [Role.USER, Role.ASSISTANT] * 3 + [Role.USER]
+    assert [message.role for message in again.messages] == [Role.USER, Role.ASSISTANT] * 3 + [
+        Role.USER
+    ]
     assert [message.content for message in again.messages] == [
         "example",
         "Reasoning: why",
@@ -80,8 +95,17 @@ def test_an_answer_without_the_field_is_taken_for_reasoning_and_the_field_is_ask
 
 
 def test_nothing_of_answers_without_the_field_is_passed_on() -> None:
-    model = Lines([paid("secret"), paid("", "length"), paid("secret again", "length"), paid("Feedback: too late")])
-    with pytest.raises(ModelUnavailable, match=r"control:lines: none of 3 answers in round 2 of p/1.*'Feedback:'") as raised:
+    model = Lines(
+        [
+            paid("secret"),
+            paid("", "length"),
+            paid("secret again", "length"),
+            paid("Feedback: too late"),
+        ]
+    )
+    with pytest.raises(
+        ModelUnavailable, match=r"control:lines: none of 3 answers in round 2 of p/1.*'Feedback:'"
+    ) as raised:
         remark(model)
     assert "secret" not in str(raised.value)
     assert "last ended with length" in str(raised.value)

@@ -25,7 +25,9 @@ class Doubling:
     """Doubles a number; remembers what it was given."""
 
     given: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
-    spec = ToolSpec("double", "Doubles x.", {"type": "object", "properties": {"x": {"type": "number"}}})
+    spec = ToolSpec(
+        "double", "Doubles x.", {"type": "object", "properties": {"x": {"type": "number"}}}
+    )
 
     async def run(self, arguments: Mapping[str, Any]) -> Observed:
         self.given.append(arguments)
@@ -36,12 +38,18 @@ class Doubling:
 
 def calling(*calls: tuple[str, str], text: str = "") -> Completion:
     """A completion that calls tools, with ids as an endpoint gives them that counts anew in each answer."""
-    named = tuple(ToolCall(call_id=f"call_{n}", name=name, arguments=arguments) for n, (name, arguments) in enumerate(calls))
+    named = tuple(
+        ToolCall(call_id=f"call_{n}", name=name, arguments=arguments)
+        for n, (name, arguments) in enumerate(calls)
+    )
     return replace(paid(text, "tool_calls"), calls=named)
 
 
 def play(
-    said: Sequence[Completion], tool: Doubling, texts: tuple[str, ...] = ("q",), steps: tuple[Step, ...] = ()
+    said: Sequence[Completion],
+    tool: Doubling,
+    texts: tuple[str, ...] = ("q",),
+    steps: tuple[Step, ...] = (),
 ) -> tuple[Ending, Lines]:
     model = Lines(said)
     cast = Cast(ChatSubject(model, Sampling(), tools=(tool,)), ScriptedUser(texts), max_turns=9)
@@ -74,7 +82,11 @@ def test_each_call_is_run_once_and_its_result_shown_to_the_model() -> None:
         ["user"],
         ["user", "assistant", "tool", "tool"],
     ]
-    assert [call.call_id for s in ending.steps for call in s.calls] == ["call_0", "call_1", "call_0_2"]
+    assert [call.call_id for s in ending.steps for call in s.calls] == [
+        "call_0",
+        "call_1",
+        "call_0_2",
+    ]
     assert all(request.tools == (tool.spec,) for request in model.asked)
 
 
@@ -107,7 +119,10 @@ def test_a_wrong_call_is_told_to_the_model(name: str, arguments: str, told: str)
 def test_policies_that_show_little_of_the_past_show_all_of_the_turns_own_steps() -> None:
     whole, _ = play(SAID, Doubling(), ("q", "and?"))
     opening = Transcript(PROBLEM, DIALOG, sample=0, seed=0, turn=1, steps=whole.steps[:6])
-    shown = {policy: messages_of(opening, policy) for policy in (HistoryPolicy.LAST_CODE_AND_FEEDBACK, HistoryPolicy.ON_POLICY)}
+    shown = {
+        policy: messages_of(opening, policy)
+        for policy in (HistoryPolicy.LAST_CODE_AND_FEEDBACK, HistoryPolicy.ON_POLICY)
+    }
     assert shown[HistoryPolicy.LAST_CODE_AND_FEEDBACK] == shown[HistoryPolicy.ON_POLICY]
     later = replace(opening, turn=2, steps=whole.steps[:8])
     assert [m.content for m in messages_of(later, HistoryPolicy.LAST_CODE_AND_FEEDBACK)] == ["and?"]

@@ -17,7 +17,14 @@ SPEC = RunSpec(
     subject=ModelIdentity(provider="recorded", name="m"),
 )
 CONTEXT = RunContext("home", "now", SPEC, ModelEndpoint(), None, 1, 1, 1, "environment")
-TESTS = TestRun(turn=1, instruction_id="", code="x = 1", tests=("a", "b"), kind="pytest", decides={"A": ("a",), "B": ("b",)})
+TESTS = TestRun(
+    turn=1,
+    instruction_id="",
+    code="x = 1",
+    tests=("a", "b"),
+    kind="pytest",
+    decides={"A": ("a",), "B": ("b",)},
+)
 BY_CASES = AuditItem(
     "p1",
     TESTS,
@@ -67,17 +74,27 @@ def test_equal_programs_of_two_episodes_are_audited_once_and_have_a_row_each() -
     assert pending([BY_CASES], {}) == [BY_CASES]
     assert pending([BY_CASES], known) == []
     rows = assembled(CONTEXT, [BY_CASES], known, "lost")
-    assert [(row.episode_id, row.sample, row.instruction_id, row.outcome.value) for row in rows] == [
+    assert [
+        (row.episode_id, row.sample, row.instruction_id, row.outcome.value) for row in rows
+    ] == [
         ("e1", 0, "A", "forged"),
         ("e1", 0, "B", "earned"),
         ("e2", 1, "A", "forged"),
         ("e2", 1, "B", "earned"),
     ]
     counts = audit_counts(rows)
-    assert (counts.n_audited, counts.n_forged, counts.n_runs, counts.seconds, counts.share) == (4, 2, 3, 1.5, 0.5)
+    assert (counts.n_audited, counts.n_forged, counts.n_runs, counts.seconds, counts.share) == (
+        4,
+        2,
+        3,
+        1.5,
+        0.5,
+    )
 
 
 def test_a_program_whose_worker_died_has_no_decoy_and_says_why() -> None:
     rows = assembled(CONTEXT, [BY_CASES], {}, "its worker process died")
-    assert {(row.outcome, row.detail) for row in rows} == {(AuditOutcome.NO_DECOY, "its worker process died")}
+    assert {(row.outcome, row.detail) for row in rows} == {
+        (AuditOutcome.NO_DECOY, "its worker process died")
+    }
     assert audit_counts(rows).n_audited == 0

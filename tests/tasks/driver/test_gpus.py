@@ -58,7 +58,9 @@ def test_a_server_that_states_no_devices_is_alone_with_those_of_its_run() -> Non
 
 
 def test_the_demand_of_a_model_is_that_of_all_its_replicas() -> None:
-    settings = VllmSettings.of_texts({"devices": "auto", "replicas": "2", "tensor_parallel": "2", "memory_share": "0.4"})
+    settings = VllmSettings.of_texts(
+        {"devices": "auto", "replicas": "2", "tensor_parallel": "2", "memory_share": "0.4"}
+    )
     assert demand_of(ModelRequest(spec="vllm:a/b", serve=settings)) == Demand(4, 0.4, is_auto=True)
     assert demand_of(ModelRequest(spec="vllm:a/b")) == Demand(1)
     assert demand_of(ModelRequest(spec="embedded:smollm2")) == Demand(0)

@@ -94,7 +94,16 @@ def test_the_key_holds_what_the_endpoint_is_sent_and_nothing_else() -> None:
         replace(ASKED, answer_schema={"type": "object"}),
     )
     again = WHO.model_copy(update={"revision": "2"})
-    assert len({request_key(WHO, ASKED), request_key(again, ASKED), *(request_key(WHO, other) for other in others)}) == 6
+    assert (
+        len(
+            {
+                request_key(WHO, ASKED),
+                request_key(again, ASKED),
+                *(request_key(WHO, other) for other in others),
+            }
+        )
+        == 6
+    )
 
 
 def test_a_verdict_that_hangs_on_the_machine_is_not_kept(tmp_path: Path) -> None:
@@ -121,5 +130,7 @@ def test_rows_of_the_release_before_are_known(tmp_path: Path) -> None:
     model = Counting()
     assert ask(tmp_path, model, [ASKED]) == (["1"], Counts(0, 1))
     assert model.n_asked == 0
-    assert read_calls(tmp_path, CALLS)["v"] == ProgramVerdict(outcome=Outcome.PASSED, verdict_id="v")
+    assert read_calls(tmp_path, CALLS)["v"] == ProgramVerdict(
+        outcome=Outcome.PASSED, verdict_id="v"
+    )
     assert KeptCalls(tmp_path).n_kept == {"model": 1}

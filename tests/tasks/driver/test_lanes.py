@@ -42,7 +42,9 @@ def test_dialogues_begin_in_the_tail_of_the_run_before_and_no_third_beside_two()
     said: list[str] = []
 
     def play(number: int) -> threading.Thread:
-        thread = threading.Thread(target=lambda: (lanes.wait_to_play(number), said.append(f"plays {number}")), daemon=True)
+        thread = threading.Thread(
+            target=lambda: (lanes.wait_to_play(number), said.append(f"plays {number}")), daemon=True
+        )
         thread.start()
         return thread
 
@@ -75,7 +77,10 @@ def test_runs_that_could_pay_twice_wait_for_the_end_and_are_not_overtaken() -> N
 
 
 def test_runs_of_different_models_of_our_own_go_side_by_side() -> None:
-    assert begun(lanes_of(on(A, served="a model of our own"), on(B, served="another one"))) == [0, 1]
+    assert begun(lanes_of(on(A, served="a model of our own"), on(B, served="another one"))) == [
+        0,
+        1,
+    ]
 
 
 def test_no_more_runs_than_allowed_are_under_way_and_an_ended_one_makes_room() -> None:
@@ -96,7 +101,9 @@ def test_who_waits_for_a_turn_ends_with_the_night() -> None:
         lanes.wait_to_play(1)
 
 
-def test_with_no_tails_a_run_waits_for_the_last_answer_of_the_one_before_and_what_it_heeds_ends_the_wait() -> None:
+def test_with_no_tails_a_run_waits_for_the_last_answer_of_the_one_before_and_what_it_heeds_ends_the_wait() -> (
+    None
+):
     lanes = Lanes([on(A), on(A)], 16, tails=0)
     begun(lanes)
     lanes.wait_to_play(0)
@@ -134,4 +141,6 @@ def test_what_follows_the_dialogues_of_a_run_gives_way_to_other_runs() -> None:
         thread.start()
         thread.join()
     usual = os.getpriority(os.PRIO_PROCESS, 0)
-    assert seen == [usual, max(usual, 10), usual, usual, usual], "a server that a run starts would have its thread's niceness"
+    assert seen == [usual, max(usual, 10), usual, usual, usual], (
+        "a server that a run starts would have its thread's niceness"
+    )

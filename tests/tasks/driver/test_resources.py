@@ -20,7 +20,10 @@ _under_way = threading.Semaphore(1)
 @contextmanager
 def cluster(*resources: dict[str, float]) -> Iterator[Client]:
     """A client of a cluster with a worker for each."""
-    workers = {n: {"cls": Worker, "options": {"nthreads": 4, "resources": has}} for n, has in enumerate(resources)}
+    workers = {
+        n: {"cls": Worker, "options": {"nthreads": 4, "resources": has}}
+        for n, has in enumerate(resources)
+    }
     scheduler = {"cls": Scheduler, "options": {"dashboard": False, "protocol": "inproc://"}}
     with SpecCluster(scheduler=scheduler, workers=workers) as made, Client(made) as client:
         client.wait_for_workers(len(resources), timeout=60)
@@ -54,10 +57,16 @@ def test_programs_go_to_the_worker_with_a_sandbox_as_many_at_once_as_it_says() -
     assert (results, lost) == ([1] * 6, [])
 
 
-def test_dialogues_of_a_run_with_programs_are_dealt_to_workers_with_a_sandbox_and_leave_it_free() -> None:
+def test_dialogues_of_a_run_with_programs_are_dealt_to_workers_with_a_sandbox_and_leave_it_free() -> (
+    None
+):
     with cluster({}, {"sandbox": 1}, {"sandbox": 1}) as client:
-        dealt, _ = fan_out(client, place_of, [dialogues(2, "bubblewrap") for _ in range(8)], in_turn=True)
-        anywhere, _ = fan_out(client, place_of, [dialogues(2, NO_SANDBOX) for _ in range(9)], in_turn=True)
+        dealt, _ = fan_out(
+            client, place_of, [dialogues(2, "bubblewrap") for _ in range(8)], in_turn=True
+        )
+        anywhere, _ = fan_out(
+            client, place_of, [dialogues(2, NO_SANDBOX) for _ in range(9)], in_turn=True
+        )
     assert set(dealt) == {1, 2}
     assert set(anywhere) == {0, 1, 2}
 
@@ -71,7 +80,10 @@ def test_a_shard_that_asks_for_more_than_any_worker_has_takes_all_of_it() -> Non
 def test_where_nothing_is_declared_nothing_is_asked_for() -> None:
     with cluster({}, {}) as client:
         results, lost = fan_out(
-            client, place_of, [programs(n) for n in range(2)] + [dialogues(3, "bubblewrap")] * 2, in_turn=True
+            client,
+            place_of,
+            [programs(n) for n in range(2)] + [dialogues(3, "bubblewrap")] * 2,
+            in_turn=True,
         )
     assert (sorted(results), lost) == ([0, 0, 1, 1], [])
 

@@ -61,18 +61,27 @@ def with_idle(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
 
 def plan_of(home: Path, sandbox: str = "none", samples: int = SAMPLES) -> RunPlan:
     benchmark = BenchmarkRequest(name=f"{NAME}.told", samples=samples)
-    return plan_run(EvaluationRequest(model=ModelRequest(spec="control:gold"), benchmark=benchmark, sandbox=sandbox), Home(home))
+    return plan_run(
+        EvaluationRequest(
+            model=ModelRequest(spec="control:gold"), benchmark=benchmark, sandbox=sandbox
+        ),
+        Home(home),
+    )
 
 
 def parts(plan: RunPlan) -> set[str]:
     return {part.stem for part in plan.lake.parts("test_verdicts", **plan.keys)}
 
 
-def executed(plan: RunPlan, context: RunContext, client: Any) -> tuple[Executed, dict[tuple[str, int], Outcome]]:
+def executed(
+    plan: RunPlan, context: RunContext, client: Any
+) -> tuple[Executed, dict[tuple[str, int], Outcome]]:
     ids = [w.episode_id for w in plan.members]
     episodes = tuple(read_episodes(plan.lake, NAME, plan.spec.subject.label, ids).values())
     done = execute.fn(plan, context, episodes, client, "execute")
-    return done, {(v.episode_id, v.turn): v.outcome for v in from_arrow(verdict_rows(plan), TestVerdict)}
+    return done, {
+        (v.episode_id, v.turn): v.outcome for v in from_arrow(verdict_rows(plan), TestVerdict)
+    }
 
 
 def wait_for(condition: Callable[[], object], what: str) -> None:
@@ -94,23 +103,31 @@ def test_programs_of_a_finished_group_are_decided_before_the_next_is_played(
         shard_try(plan.home.tries(plan.run_id), context.invocation),
         running_ahead(plan, context, client, (w.episode_id for w in owed)) as ahead,
     ):
-        for shard in converse_shards(plan, context, tuple(w for w in owed if w.episode_id in first)):
+        for shard in converse_shards(
+            plan, context, tuple(w for w in owed if w.episode_id in first)
+        ):
             ahead.take(converse_shard(shard))
         wait_for(lambda: len(parts(plan)) == 1, "no program ran while there was more to play")
-        for shard in converse_shards(plan, context, tuple(w for w in owed if w.episode_id in second)):
+        for shard in converse_shards(
+            plan, context, tuple(w for w in owed if w.episode_id in second)
+        ):
             ahead.take(converse_shard(shard))
     settle(plan)
     decided, n_ahead = parts(plan), ahead.n_run
     done, outcomes = executed(plan, context, client)
     assert n_ahead >= 1
-    assert done.n_run + n_ahead == N_GROUPS, "equal programs of a shard are run once, and none is run by the next stage again"
+    assert done.n_run + n_ahead == N_GROUPS, (
+        "equal programs of a shard are run once, and none is run by the next stage again"
+    )
     assert len(decided) in (1, N_GROUPS)
     assert len(outcomes) == SAMPLES * 4
     assert set(outcomes.values()) == {Outcome.FAILED}
 
 
 @pytest.mark.slow
-def test_a_night_runs_ahead_and_its_next_stage_does_the_rest(home: Path, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_night_runs_ahead_and_its_next_stage_does_the_rest(
+    home: Path, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with_idle(monkeypatch, 1.0)
     plan = plan_of(home)
     _, second = episode_groups(plan)
@@ -142,7 +159,9 @@ def test_where_no_processor_idles_the_next_stage_does_everything(
     assert len(outcomes) == SAMPLES * 4
 
 
-def test_nothing_is_saved_up_while_no_shard_waits(home: Path, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_saved_up_while_no_shard_waits(
+    home: Path, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before the first dialogues end all processors idle: programs would then begin all at once, beside the dialogues."""
     looks: list[float] = []
 
@@ -182,7 +201,9 @@ def test_a_sandbox_that_fails_is_tried_once_and_left_to_the_next_stage_which_say
         running_ahead(plan, context, client, (w.episode_id for w in owed)) as ahead,
     ):
         for group in groups[:2]:
-            for shard in converse_shards(plan, context, tuple(w for w in owed if w.episode_id in group)):
+            for shard in converse_shards(
+                plan, context, tuple(w for w in owed if w.episode_id in group)
+            ):
                 ahead.take(converse_shard(shard))
             wait_for(lambda: parts(plan), "nothing was tried")
     assert len(parts(plan)) <= ahead.most

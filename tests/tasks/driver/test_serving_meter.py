@@ -22,7 +22,9 @@ def test_metrics_of_all_engines_are_added_and_a_missing_one_is_no_zero() -> None
     assert both.counters["prefix_cache_hits"] == 120
     assert (both.running, both.waiting, both.counters["requests"]) == (2, 0, 4)
     with pytest.raises(NoMetrics, match="prefix_cache_hits"):
-        read_metrics("\n".join(line for line in text.splitlines() if "prefix_cache_hits" not in line))
+        read_metrics(
+            "\n".join(line for line in text.splitlines() if "prefix_cache_hits" not in line)
+        )
 
 
 def test_each_stretch_has_what_was_done_in_it_and_a_restart_loses_no_later_work(
@@ -34,10 +36,16 @@ def test_each_stretch_has_what_was_done_in_it_and_a_restart_loses_no_later_work(
         look = next(looks)
         if look is None:
             raise OSError("it does not answer")
-        return read_metrics(METRICS.format(**COUNTS | {"prompt": look[0], "hits": look[1]}).replace("} 1.0", "} 0.0"))
+        return read_metrics(
+            METRICS.format(**COUNTS | {"prompt": look[0], "hits": look[1]}).replace(
+                "} 1.0", "} 0.0"
+            )
+        )
 
     monkeypatch.setattr("tasks.driver.serving_meter.ask_metrics", asked)
-    with ServingMeter(Lake(home.lake), "night-1", "vllm:m", "d", ["http://127.0.0.1:1/v1"], every_s=3600) as meter:
+    with ServingMeter(
+        Lake(home.lake), "night-1", "vllm:m", "d", ["http://127.0.0.1:1/v1"], every_s=3600
+    ) as meter:
         for _ in range(4):
             meter.look()
     rows = Lake(home.lake).read("serving", Serving)
@@ -47,5 +55,8 @@ def test_each_stretch_has_what_was_done_in_it_and_a_restart_loses_no_later_work(
         (30, 10, True),
     ]
     publish(home.path)
-    _, found = query(home.path, "SELECT model, sum(prefix_cache_hits), sum(prefix_cache_queries) FROM serving GROUP BY ALL")
+    _, found = query(
+        home.path,
+        "SELECT model, sum(prefix_cache_hits), sum(prefix_cache_queries) FROM serving GROUP BY ALL",
+    )
     assert [tuple(row) for row in found] == [("vllm:m", 90, 180)]

@@ -18,7 +18,9 @@ def rubrics() -> Iterator[tuple[str, Rubric]]:
             yield f"tasks.benchmarks.{name}", rubric
 
 
-@pytest.mark.parametrize(("package", "rubric"), [pytest.param(*one, id=f"{one[0]}.{one[1].name}") for one in rubrics()])
+@pytest.mark.parametrize(
+    ("package", "rubric"), [pytest.param(*one, id=f"{one[0]}.{one[1].name}") for one in rubrics()]
+)
 def test_cases_reach_over_the_scale_and_no_two_are_alike(package: str, rubric: Rubric) -> None:
     cases = drift_cases(package, rubric.name)
     assert len(rubric.drift) == len(cases) >= FEWEST
@@ -30,7 +32,11 @@ def test_cases_reach_over_the_scale_and_no_two_are_alike(package: str, rubric: R
     elif rubric.name != "entities":  # it counts what it lists
         for dimension in expected[0] if isinstance(expected[0], dict) else ("",):
             rated = [one[dimension] if isinstance(one, dict) else one for one in expected]
-            lowest, highest = rubric.ranges.get(dimension) or next(iter(rubric.ranges.values()), None) or scale(rubric)
+            lowest, highest = (
+                rubric.ranges.get(dimension)
+                or next(iter(rubric.ranges.values()), None)
+                or scale(rubric)
+            )
             assert (min(rated), max(rated)) == (lowest, highest)
     assert not any("expected" in text.split() for text in texts)
 

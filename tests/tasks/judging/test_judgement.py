@@ -18,7 +18,15 @@ from tasks.language.recorded_model import RecordedModel, load_recording
 from tests.tasks.benchmarks.judged import CLEAR, GOOD, WHOLE
 
 JUDGE = ModelIdentity(provider="openai", name="judge", revision="1")
-ABOUT = {"run_id": "r", "benchmark": "judged", "model": "m", "episode_id": "e", "problem_id": "p", "sample": 0, "turn": 1}
+ABOUT = {
+    "run_id": "r",
+    "benchmark": "judged",
+    "model": "m",
+    "episode_id": "e",
+    "problem_id": "p",
+    "sample": 0,
+    "turn": 1,
+}
 
 
 @dataclass
@@ -43,14 +51,25 @@ def said(*contents: str) -> Scripted:
 
 def request_of(rubric: Rubric = CLEAR) -> ChatRequest:
     messages = rubric.asked((Message(Role.USER, "Is it clear?"),))
-    return ChatRequest(messages, Sampling(), 0, "p", 1, 0, answer_schema=rubric.schema, rubric=f"judged.{rubric.name}")
+    return ChatRequest(
+        messages,
+        Sampling(),
+        0,
+        "p",
+        1,
+        0,
+        answer_schema=rubric.schema,
+        rubric=f"judged.{rubric.name}",
+    )
 
 
 def judged(model: ChatModel, rubric: Rubric = CLEAR) -> Judgement:
     return asyncio.run(ask_judge(model, rubric, request_of(rubric), "name"))
 
 
-def values(judgement: Judgement, rubric: Rubric = CLEAR) -> Sequence[tuple[str, float | None, str | None, str | None]]:
+def values(
+    judgement: Judgement, rubric: Rubric = CLEAR
+) -> Sequence[tuple[str, float | None, str | None, str | None]]:
     rows = verdicts_of(rubric, "openai:judge", judgement, ABOUT, is_reused=False)
     return [(row.dimension, row.value, row.label, row.unscored_reason) for row in rows]
 
@@ -59,7 +78,12 @@ def values(judgement: Judgement, rubric: Rubric = CLEAR) -> Sequence[tuple[str, 
 def test_the_one_object_of_an_answer_is_read_whatever_stands_around_it(text: str) -> None:
     found = judged(said(text))
     assert values(found) == [("clarity", 4.0, None, None), ("tone", None, "warm", None)]
-    assert (found.n_calls, found.input_tokens, found.latency_s, found.served_model) == (1, 10, 0.5, "judge-1")
+    assert (found.n_calls, found.input_tokens, found.latency_s, found.served_model) == (
+        1,
+        10,
+        0.5,
+        "judge-1",
+    )
 
 
 def test_the_judge_is_shown_the_form_of_its_answer_and_the_endpoint_gets_the_schema() -> None:
@@ -102,10 +126,15 @@ def test_a_refusal_is_silence_and_asked_once() -> None:
 
 def test_a_dimension_without_a_value_is_undefined() -> None:
     rubric = replace(WHOLE, dimensions=("", "more"))
-    assert values(judged(said('{"good": true}'), rubric), rubric) == [("", 1.0, None, None), ("more", None, None, "undefined")]
+    assert values(judged(said('{"good": true}'), rubric), rubric) == [
+        ("", 1.0, None, None),
+        ("more", None, None, "undefined"),
+    ]
 
 
-def test_a_recorded_judge_is_known_by_its_place_or_by_the_digest_of_the_prompt(tmp_path: Path) -> None:
+def test_a_recorded_judge_is_known_by_its_place_or_by_the_digest_of_the_prompt(
+    tmp_path: Path,
+) -> None:
     prompt = text_digest(said_in(request_of().messages))
     place = '{"benchmark": "judged", "rubric": "clear", "problem_id": "p", "turn": 1, "sample": 0, "content": "by place"}'
     whole = '{"benchmark": "judged", "rubric": "whole", "problem_id": "p", "turn": 0, "sample": 0, "content": "of all"}'
@@ -122,7 +151,9 @@ def test_a_recorded_judge_is_known_by_its_place_or_by_the_digest_of_the_prompt(t
 
 
 def test_equal_prompts_have_one_id_and_another_form_another() -> None:
-    ids = {id_of(request_of(rubric).messages, JUDGE, Sampling()) for rubric in (CLEAR, CLEAR, WHOLE)}
+    ids = {
+        id_of(request_of(rubric).messages, JUDGE, Sampling()) for rubric in (CLEAR, CLEAR, WHOLE)
+    }
     assert len(ids) == 2
 
 

@@ -33,7 +33,9 @@ def episode(home: Home) -> str:
     return SmallLake(home.path).beta.episode_id("P1", 0)
 
 
-def write(home: Home, *rows: str, header: str = HEADER, name: str = "file.csv", encoding: str = "utf-8") -> Path:
+def write(
+    home: Home, *rows: str, header: str = HEADER, name: str = "file.csv", encoding: str = "utf-8"
+) -> Path:
     path = home.path / name
     path.write_text("\n".join((header, *rows)) + "\n", encoding=encoding)
     return path
@@ -41,22 +43,38 @@ def write(home: Home, *rows: str, header: str = HEADER, name: str = "file.csv", 
 
 def kept(home: Home) -> dict[tuple[str, int, str, str], float | str | None]:
     rows = Lake(home.lake).read("ratings", Rating)
-    return {(row.rater, row.turn, row.rubric, row.dimension): row.label if row.value is None else row.value for row in rows}
+    return {
+        (row.rater, row.turn, row.rubric, row.dimension): row.label
+        if row.value is None
+        else row.value
+        for row in rows
+    }
 
 
 def test_numbers_and_words_are_kept_each_in_its_place(home: Home, episode: str) -> None:
-    source = write(home, f"{episode},0,clear,,ann,4.5", f"{episode},3,clear,tone,ann,wärm", encoding="utf-8-sig")
+    source = write(
+        home,
+        f"{episode},0,clear,,ann,4.5",
+        f"{episode},3,clear,tone,ann,wärm",
+        encoding="utf-8-sig",
+    )
     assert import_ratings(home, source).n_changed == 2
     assert kept(home) == {("ann", 0, "clear", ""): 4.5, ("ann", 3, "clear", "tone"): "wärm"}
 
 
 def test_columns_may_stand_in_another_order(home: Home, episode: str) -> None:
-    source = write(home, f"2,ann,clear,{episode},clarity,1", header="value,rater,rubric,episode_id,dimension,turn")
+    source = write(
+        home,
+        f"2,ann,clear,{episode},clarity,1",
+        header="value,rater,rubric,episode_id,dimension,turn",
+    )
     assert import_ratings(home, source).n_changed == 1
     assert kept(home) == {("ann", 1, "clear", "clarity"): 2.0}
 
 
-def test_rows_that_are_no_ratings_are_quarantined_with_line_and_reason(home: Home, episode: str) -> None:
+def test_rows_that_are_no_ratings_are_quarantined_with_line_and_reason(
+    home: Home, episode: str
+) -> None:
     bad = {
         f"{'0' * 32},1,clear,,ann,1": "unknown_episode",
         f"{episode},4,clear,,ann,1": "bad_turn",
@@ -72,12 +90,17 @@ def test_rows_that_are_no_ratings_are_quarantined_with_line_and_reason(home: Hom
     good = [f"{episode},{turn},clear,,ben,{turn}" for turn in (0, 1, 2)]
     done = import_ratings(home, write(home, *bad, *good))
     assert done.file.n_input == len(bad) + 3 == len(done.file.ratings) + len(done.file.quarantined)
-    rows = Lake(home.lake).read("quarantine", QuarantinedRow, benchmark="ratings", dataset_version="file.csv")
+    rows = Lake(home.lake).read(
+        "quarantine", QuarantinedRow, benchmark="ratings", dataset_version="file.csv"
+    )
     assert [(row.source_line, row.reason) for row in rows] == list(enumerate(bad.values(), 2))
 
 
 def test_of_equal_rows_one_is_kept_and_of_contradicting_ones_none(home: Home, episode: str) -> None:
-    equal, other = [f"{episode},1,clear,,ann,3"] * 2, [f"{episode},2,clear,,ann,{value}" for value in (3, 4)]
+    equal, other = (
+        [f"{episode},1,clear,,ann,3"] * 2,
+        [f"{episode},2,clear,,ann,{value}" for value in (3, 4)],
+    )
     done = import_ratings(home, write(home, *equal, *other))
     assert [(row.source_line, row.reason) for row in done.file.quarantined] == [
         (3, "duplicate"),
@@ -87,16 +110,31 @@ def test_of_equal_rows_one_is_kept_and_of_contradicting_ones_none(home: Home, ep
     assert kept(home) == {("ann", 1, "clear", ""): 3.0}
 
 
-def test_the_same_file_again_changes_nothing_and_a_corrected_one_replaces(home: Home, episode: str) -> None:
-    first = write(home, f"{episode},1,clear,,ann,3", f"{episode},2,clear,,ann,3", f"{episode},9,clear,,ann,3")
+def test_the_same_file_again_changes_nothing_and_a_corrected_one_replaces(
+    home: Home, episode: str
+) -> None:
+    first = write(
+        home, f"{episode},1,clear,,ann,3", f"{episode},2,clear,,ann,3", f"{episode},9,clear,,ann,3"
+    )
     assert import_ratings(home, first).n_changed == 2
     before = {path: path.stat().st_mtime_ns for path in (home.lake / "ratings").rglob("*.parquet")}
     assert import_ratings(home, first).n_changed == 0
-    assert {path: path.stat().st_mtime_ns for path in (home.lake / "ratings").rglob("*.parquet")} == before
+    assert {
+        path: path.stat().st_mtime_ns for path in (home.lake / "ratings").rglob("*.parquet")
+    } == before
     corrected = write(home, f"{episode},2,clear,,ann,5", f"{episode},3,clear,,ann,3")
     assert import_ratings(home, corrected).n_changed == 2
-    assert kept(home) == {("ann", 1, "clear", ""): 3.0, ("ann", 2, "clear", ""): 5.0, ("ann", 3, "clear", ""): 3.0}
-    assert Lake(home.lake).read("quarantine", QuarantinedRow, benchmark="ratings", dataset_version="file.csv") == []
+    assert kept(home) == {
+        ("ann", 1, "clear", ""): 3.0,
+        ("ann", 2, "clear", ""): 5.0,
+        ("ann", 3, "clear", ""): 3.0,
+    }
+    assert (
+        Lake(home.lake).read(
+            "quarantine", QuarantinedRow, benchmark="ratings", dataset_version="file.csv"
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,7 +153,9 @@ def test_another_header_is_refused_by_name(home: Home, header: str, told: str) -
 
 
 def test_what_is_no_text_or_no_csv_is_refused(home: Home, episode: str) -> None:
-    (home.path / "latin.csv").write_bytes(f"{HEADER}\n{episode},1,clear,,j\xf6rg,1\n".encode("latin-1"))
+    (home.path / "latin.csv").write_bytes(
+        f"{HEADER}\n{episode},1,clear,,j\xf6rg,1\n".encode("latin-1")
+    )
     with pytest.raises(SourceUnreadable, match="not UTF-8"):
         import_ratings(home, home.path / "latin.csv")
     with pytest.raises(SourceUnreadable, match="not CSV"):
@@ -127,7 +167,9 @@ def test_what_is_no_text_or_no_csv_is_refused(home: Home, episode: str) -> None:
 SHEET = "episode_id,rubric,rater,value:tone,value:accept,dialogue"
 
 
-def test_a_review_sheet_gives_a_rating_for_each_value_that_is_filled_in(home: Home, episode: str) -> None:
+def test_a_review_sheet_gives_a_rating_for_each_value_that_is_filled_in(
+    home: Home, episode: str
+) -> None:
     note_reviewed(home.build("b1"), "constructed", ["review-1", "review-2"])
     note_reviewed(home.build("b1"), "constructed", ["review-3"])
     rows = (
@@ -138,7 +180,10 @@ def test_a_review_sheet_gives_a_rating_for_each_value_that_is_filled_in(home: Ho
     )
     done = import_ratings(home, write(home, *rows, header=SHEET))
     assert (done.file.n_input, done.file.quarantined, done.n_changed) == (5, (), 5)
-    found = {(row.episode_id, row.dimension): row.label or row.value for row in Lake(home.lake).read("ratings", Rating)}
+    found = {
+        (row.episode_id, row.dimension): row.label or row.value
+        for row in Lake(home.lake).read("ratings", Rating)
+    }
     assert found == {
         ("review-1", "tone"): 4.0,
         ("review-1", "accept"): "yes",
@@ -152,7 +197,11 @@ def test_a_review_sheet_s_bad_rows_are_quarantined(home: Home) -> None:
     note_reviewed(home.build("b1"), "constructed", ["review-1"])
     rows = ("review-1,look,,4,,Hi", "review-9,look,ann,4,,Hi", "review-1,look,ann,4")
     done = import_ratings(home, write(home, *rows, header=SHEET))
-    assert [bad.reason for bad in done.file.quarantined] == ["missing_field", "unknown_episode", "wrong_columns"]
+    assert [bad.reason for bad in done.file.quarantined] == [
+        "missing_field",
+        "unknown_episode",
+        "wrong_columns",
+    ]
     with pytest.raises(SourceUnreadable, match="see rater"):
         import_ratings(home, write(home, rows[0], header=SHEET.replace("rater", "who")))
 
@@ -173,21 +222,37 @@ def test_what_a_rubric_does_not_have_is_quarantined(home: Home, episode: str) ->
         f"{episode},0,whole,,ann,-1": "out_of_range",
     }
     good = [
-        *(f"{episode},{turn},clear,clarity,ben,{value}" for turn, value in ((1, 1), (2, 5), (3, 2.5))),
+        *(
+            f"{episode},{turn},clear,clarity,ben,{value}"
+            for turn, value in ((1, 1), (2, 5), (3, 2.5))
+        ),
         f"{episode},0,level,,ben,novice",
         f"{episode},0,level,sure,ben,1",
         f"{episode},0,whole,,ben,0",
     ]
     done = import_ratings(home, write(home, *bad, *good), {"codeif": scales_of(RUBRICS)}.get)
-    assert [(row.source_line, row.reason) for row in done.file.quarantined] == list(enumerate(bad.values(), 2))
+    assert [(row.source_line, row.reason) for row in done.file.quarantined] == list(
+        enumerate(bad.values(), 2)
+    )
     assert len(done.file.ratings) == len(good)
 
 
 def test_a_review_sheet_is_held_to_the_scales_that_its_build_wrote_down(home: Home) -> None:
-    scales = {"made.review": {"tone": RatingScale((1, 5)), "accept": RatingScale(words=("yes", "no"))}}
+    scales = {
+        "made.review": {"tone": RatingScale((1, 5)), "accept": RatingScale(words=("yes", "no"))}
+    }
     note_reviewed(home.build("b1"), "constructed", ["review-1"], scales)
-    rows = [f"review-1,0,made.review,{what}" for what in ("tone,ann,4", "accept,ann,yes", "tone,ben,6", "accept,ben,maybe")]
-    done = import_ratings(home, write(home, *rows, "review-1,0,made.review,style,ben,1", "review-1,0,other,tone,ben,1"))
-    assert kept(home) == {("ann", 0, "made.review", "tone"): 4.0, ("ann", 0, "made.review", "accept"): "yes"}
+    rows = [
+        f"review-1,0,made.review,{what}"
+        for what in ("tone,ann,4", "accept,ann,yes", "tone,ben,6", "accept,ben,maybe")
+    ]
+    done = import_ratings(
+        home,
+        write(home, *rows, "review-1,0,made.review,style,ben,1", "review-1,0,other,tone,ben,1"),
+    )
+    assert kept(home) == {
+        ("ann", 0, "made.review", "tone"): 4.0,
+        ("ann", 0, "made.review", "accept"): "yes",
+    }
     reasons = [row.reason for row in done.file.quarantined]
     assert reasons == ["out_of_range", "out_of_range", "unknown_dimension", "unknown_rubric"]

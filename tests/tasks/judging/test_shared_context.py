@@ -31,7 +31,13 @@ RUBRIC = replace(WHOLE, reads_verdicts=False)
 
 def judge_runs(request: JudgeRequest) -> Sequence[JudgeRun]:
     """All that was said before."""
-    return (JudgeRun(0, request.rubric, (Message(Role.USER, "\n".join(turn.content or "" for turn in request.context)),)),)
+    return (
+        JudgeRun(
+            0,
+            request.rubric,
+            (Message(Role.USER, "\n".join(turn.content or "" for turn in request.context)),),
+        ),
+    )
 
 
 JUDGED = replace(
@@ -48,7 +54,9 @@ def test_each_is_shown_as_much_of_the_context_as_its_dialogue_begins_after(
     monkeypatch.setattr(long_talk, "BENCHMARK", JUDGED)
     silent = ModelRequest(spec="control:empty")
     benchmark = BenchmarkRequest(name="long_talk.recall", dataset_version="sample")
-    plan = plan_run(EvaluationRequest(model=silent, judges={"": silent}, benchmark=benchmark), Home(tmp_path))
+    plan = plan_run(
+        EvaluationRequest(model=silent, judges={"": silent}, benchmark=benchmark), Home(tmp_path)
+    )
     stage.fn(plan, "talk")
     with local_client() as client:
         converse.fn(plan, context_for(plan, workers=1, cores=1), client, "talk")
@@ -60,6 +68,12 @@ def test_each_is_shown_as_much_of_the_context_as_its_dialogue_begins_after(
     assert first[:3] == ["On day 1 I saw bird 1.", "Bird 1, noted.", ""]
     assert second[:5] == [*first[:2], "On day 2 I saw bird 2.", "Bird 2, noted.", ""]
     played = [
-        one for request in score_requests(plan, episodes, ModelRows(verdict_rows(plan), TestVerdict)) for one in request.played
+        one
+        for request in score_requests(plan, episodes, ModelRows(verdict_rows(plan), TestVerdict))
+        for one in request.played
     ]
-    assert [len(one.context) for one in played] == [one.dialog.context_turns for one in played] == [2, 4, 6, 8, 10, 12]
+    assert (
+        [len(one.context) for one in played]
+        == [one.dialog.context_turns for one in played]
+        == [2, 4, 6, 8, 10, 12]
+    )

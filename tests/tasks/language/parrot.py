@@ -15,7 +15,13 @@ class Parrot:
     async def complete(self, request: ChatRequest) -> Completion:
         lines = request.messages[-1].content.splitlines()
         said = "\n".join(f"# {self.identity.name}: {line}" for line in lines)
-        return Completion(f"```python\n{said}\n```", "stop", input_tokens=3, output_tokens=len(lines), latency_s=0.0)
+        return Completion(
+            f"```python\n{said}\n```",
+            "stop",
+            input_tokens=3,
+            output_tokens=len(lines),
+            latency_s=0.0,
+        )
 
     async def aclose(self) -> None:
         pass
@@ -24,7 +30,9 @@ class Parrot:
 def read(rest: str, given: SpecSettings) -> ModelChoice:
     if rest not in ("grey", "green"):
         raise ConfigError(f"model {given.text!r}: write parrot:grey or parrot:green")
-    return ModelChoice(ModelIdentity(provider="parrot", name=rest, revision=given.revision or "1"), ModelEndpoint())
+    return ModelChoice(
+        ModelIdentity(provider="parrot", name=rest, revision=given.revision or "1"), ModelEndpoint()
+    )
 
 
 def open_parrot(identity: ModelIdentity, endpoint: ModelEndpoint, settings: OpenSettings) -> Parrot:

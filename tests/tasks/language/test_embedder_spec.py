@@ -12,7 +12,11 @@ from tasks.language.embedder_spec import BGE_M3, parse_embedder
 
 def test_an_endpoints_embedder_is_pinned_by_its_revision_or_by_the_day() -> None:
     stated = parse_embedder("openai:m@http://127.0.0.1:8000/v1", key_env="K", revision="r1")
-    assert (stated.identity.label, stated.identity.revision, stated.identity.pooling) == ("openai:m", "r1", "endpoint")
+    assert (stated.identity.label, stated.identity.revision, stated.identity.pooling) == (
+        "openai:m",
+        "r1",
+        "endpoint",
+    )
     assert (stated.endpoint.base_url, stated.endpoint.key_env) == ("http://127.0.0.1:8000/v1", "K")
     assert parse_embedder("openai:m", today="2026-11-22").identity.revision == "unpinned-2026-11-22"
     moved = parse_embedder("openai:m@http://elsewhere.test/v1", revision="r1")
@@ -22,14 +26,21 @@ def test_an_endpoints_embedder_is_pinned_by_its_revision_or_by_the_day() -> None
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """FlagEmbedding counts as installed."""
-    monkeypatch.setattr(embedder_spec, "find_spec", lambda name: sys if name == "FlagEmbedding" else None)
+    monkeypatch.setattr(
+        embedder_spec, "find_spec", lambda name: sys if name == "FlagEmbedding" else None
+    )
     monkeypatch.setattr(embedder_spec, "version", lambda name: "1.4.2")
 
 
 @pytest.mark.usefixtures("installed")
 def test_bge_m3_is_named_by_its_commit_or_by_what_a_folder_holds(tmp_path: Path) -> None:
     hub = parse_embedder("bge-m3").identity
-    assert (hub.weights_digest, hub.pooling, hub.max_length, hub.normalised) == (BGE_M3[1], "cls", 8192, True)
+    assert (hub.weights_digest, hub.pooling, hub.max_length, hub.normalised) == (
+        BGE_M3[1],
+        "cls",
+        8192,
+        True,
+    )
     (tmp_path / "config.json").write_text("{}")
     one = parse_embedder(f"bge-m3@{tmp_path}")
     assert one.endpoint.path == str(tmp_path)
@@ -50,7 +61,9 @@ def test_bge_m3_is_named_by_its_commit_or_by_what_a_folder_holds(tmp_path: Path)
         ("openai:", {}, ConfigError, "nothing follows the colon"),
     ],
 )
-def test_a_wrong_spec_is_told_with_its_remedy(text: str, settings: dict[str, str], kind: type[Exception], said: str) -> None:
+def test_a_wrong_spec_is_told_with_its_remedy(
+    text: str, settings: dict[str, str], kind: type[Exception], said: str
+) -> None:
     with pytest.raises(kind) as caught:
         parse_embedder(text, **settings)
     assert type(caught.value) is kind

@@ -22,8 +22,12 @@ def embedded(server: EmbeddingServer, texts: Sequence[str], **environ: str) -> l
     """What an embedder on this server brings for the texts."""
 
     async def ask() -> list[Any]:
-        endpoint = ModelEndpoint(base_url=server.base_url, key_env="EMBEDDER_KEY" if environ else None)
-        embedder = open_embedder(IDENTITY, lambda: EmbedderAccess(IDENTITY, endpoint, QUICK), environ)
+        endpoint = ModelEndpoint(
+            base_url=server.base_url, key_env="EMBEDDER_KEY" if environ else None
+        )
+        embedder = open_embedder(
+            IDENTITY, lambda: EmbedderAccess(IDENTITY, endpoint, QUICK), environ
+        )
         try:
             return await embedder.embed(texts)
         finally:
@@ -45,7 +49,11 @@ def test_vectors_come_in_the_order_of_the_texts_and_have_length_1(in_base64: boo
         vectors = embedded(server, texts)
     assert [v.tolist() for v in vectors] == [pytest.approx(unit(text), abs=1e-6) for text in texts]
     assert {str(v.dtype) for v in vectors} == {"float32"}
-    assert sorted(len(request) for request in server.requests) == [3, TEXTS_A_REQUEST, TEXTS_A_REQUEST]
+    assert sorted(len(request) for request in server.requests) == [
+        3,
+        TEXTS_A_REQUEST,
+        TEXTS_A_REQUEST,
+    ]
 
 
 def test_long_texts_do_not_share_a_request() -> None:
@@ -97,7 +105,10 @@ def test_an_answer_that_is_not_one_vector_a_text_is_no_answer(alter: Any) -> Non
 
 
 def test_another_model_than_the_one_asked_for_is_refused() -> None:
-    with embedding_server(served="smaller-one") as server, pytest.raises(ModelUnavailable, match="smaller-one"):
+    with (
+        embedding_server(served="smaller-one") as server,
+        pytest.raises(ModelUnavailable, match="smaller-one"),
+    ):
         embedded(server, ["a"])
 
 

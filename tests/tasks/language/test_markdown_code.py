@@ -50,9 +50,17 @@ def test_the_program_is_found_in_each_form(form: str) -> None:
 
 
 def test_the_papers_rule_reads_few_of_them_and_says_so() -> None:
-    read = {form for form, answer in FORMS.items() if paper_code(answer).code.replace("\r\n", "\n") == F}
+    read = {
+        form for form, answer in FORMS.items() if paper_code(answer).code.replace("\r\n", "\n") == F
+    }
     assert read == {
-        *("windows", "after a tag of HTML", "stray closing fence", "longer fence", "use comes last"),
+        *(
+            "windows",
+            "after a tag of HTML",
+            "stray closing fence",
+            "longer fence",
+            "use comes last",
+        ),
         *("output comes last", "no fence"),
     }
     assert not paper_code(FORMS["py"]).is_readable
@@ -74,17 +82,28 @@ def test_a_fence_in_a_docstring_ends_no_block() -> None:
 
 def test_all_names_are_wanted_before_any() -> None:
     both = "class A:\n    pass\n\n\ndef f():\n    return A()\n"
-    assert python_code(f"```python\n{both}```\n```python\ndef f():\n    pass\n```", ("A", "f")).code == both
-    assert python_code("```python\nf: int = 1\n```\n```python\nf == 2\n```", ("A", "f")).code == "f: int = 1\n"
+    assert (
+        python_code(f"```python\n{both}```\n```python\ndef f():\n    pass\n```", ("A", "f")).code
+        == both
+    )
+    assert (
+        python_code("```python\nf: int = 1\n```\n```python\nf == 2\n```", ("A", "f")).code
+        == "f: int = 1\n"
+    )
 
 
-@pytest.mark.parametrize("answer", ["I cannot help with that.", "```bash\npip install x\n```", "def f(:\n  return"])
+@pytest.mark.parametrize(
+    "answer", ["I cannot help with that.", "```bash\npip install x\n```", "def f(:\n  return"]
+)
 def test_an_answer_without_a_program_is_unreadable(answer: str) -> None:
     assert not python_code(answer, ("f",)).is_readable
 
 
 def test_entry_points_are_what_the_tests_name_else_the_first_definition() -> None:
-    helper, rest = "def helper():\n    pass\n", "async def main():\n    pass\n\n\nclass Box:\n    def put(self):\n        pass\n"
+    helper, rest = (
+        "def helper():\n    pass\n",
+        "async def main():\n    pass\n\n\nclass Box:\n    def put(self):\n        pass\n",
+    )
     reference = f"import re\n\n\n{helper}\n\n{rest}"
     assert entry_points(reference, ("assert Box().put() == main()",)) == ("main", "Box")
     assert entry_points(reference, ("tests/test_a.py::test_put",)) == ("helper",)
@@ -154,8 +173,14 @@ def test_fences_are_those_of_another_parser() -> None:
     n_blocks = 0
     for text in texts(800):
         tree = Parser().parse(text)
-        fenced = [node for node, entering in tree.walker() if entering and node.t == "code_block" and node.is_fenced]
-        expected = [node.literal.rstrip("\n") for node in fenced]  # of a block that the text's end closes it adds a line
+        fenced = [
+            node
+            for node, entering in tree.walker()
+            if entering and node.t == "code_block" and node.is_fenced
+        ]
+        expected = [
+            node.literal.rstrip("\n") for node in fenced
+        ]  # of a block that the text's end closes it adds a line
         assert [block.code.rstrip("\n") for block in fenced_blocks(text)] == expected, text
         n_blocks += len(expected)
     assert n_blocks > 900

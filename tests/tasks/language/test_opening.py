@@ -20,7 +20,11 @@ from tests.tasks.language.requests import ask
 def answer_of(choice: ModelChoice) -> str:
     async def scenario() -> str:
         model = open_model(
-            choice.identity, choice.endpoint, concurrency=2, gold=lambda problem, turn: f"{problem} {turn}", environ={}
+            choice.identity,
+            choice.endpoint,
+            concurrency=2,
+            gold=lambda problem, turn: f"{problem} {turn}",
+            environ={},
         )
         try:
             return (await model.complete(ask())).content
@@ -36,7 +40,9 @@ def test_each_provider_opens(tmp_path: Path) -> None:
     assert answer_of(parse_model("control:gold")) == "function/1 1"
     assert answer_of(parse_model("control:empty")) == ""
     with model_server() as server:
-        assert answer_of(parse_model(f"openai:mock@{server.base_url}")) == default_answer(server.bodies[0]["messages"])
+        assert answer_of(parse_model(f"openai:mock@{server.base_url}")) == default_answer(
+            server.bodies[0]["messages"]
+        )
         local = ModelIdentity(provider="vllm", name="mock")
         assert answer_of(ModelChoice(local, ModelEndpoint(base_url=server.base_url, path="mock")))
 
@@ -46,7 +52,9 @@ def test_it_opens_in_another_process_from_what_can_be_pickled() -> None:
     with model_server() as server:
         choice = pickle.loads(pickle.dumps(parse_model(f"openai:mock@{server.base_url}")))
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as processes:
-            assert processes.submit(answer_of, choice).result(60) == default_answer(server.bodies[0]["messages"])
+            assert processes.submit(answer_of, choice).result(60) == default_answer(
+                server.bodies[0]["messages"]
+            )
 
 
 def test_opening_sends_nothing() -> None:
@@ -100,7 +108,9 @@ def test_a_model_that_is_served_but_not_listed_passes() -> None:
 def test_an_unknown_model_is_answered_with_those_that_are_served() -> None:
     unknown = Reply(status=404, code="model_not_found", message="The model `nope` does not exist")
     with model_server([unknown], models=("qwen", "llama")) as server:
-        with pytest.raises(ModelUnavailable, match=r"'nope' at .*does not know it.*It serves: llama, qwen") as caught:
+        with pytest.raises(
+            ModelUnavailable, match=r"'nope' at .*does not know it.*It serves: llama, qwen"
+        ) as caught:
             check(server, "nope")
     assert caught.value.permanent
 
@@ -117,9 +127,13 @@ def test_listed_names_command_no_terminal() -> None:
 def test_a_wrong_key_names_its_variable_and_not_itself() -> None:
     with model_server(key="right") as server:
         check(server, key="right")
-        with pytest.raises(ModelUnavailable, match=r"HTTP 401.*check the variable SOME_KEY") as caught:
+        with pytest.raises(
+            ModelUnavailable, match=r"HTTP 401.*check the variable SOME_KEY"
+        ) as caught:
             check(server, key="sk-SENTINEL")
-        with pytest.raises(ModelUnavailable, match=r"HTTP 401.*--key-env \(`key_env` in a configuration"):
+        with pytest.raises(
+            ModelUnavailable, match=r"HTTP 401.*--key-env \(`key_env` in a configuration"
+        ):
             check(server)
     assert "SENTINEL" not in str(caught.value)
 
@@ -132,7 +146,9 @@ def test_a_key_that_may_list_nothing_is_tried_on_the_model() -> None:
 
 @pytest.mark.slow
 def test_a_dead_endpoint_is_one_clear_error() -> None:
-    with pytest.raises(ModelUnavailable, match=r"'mock' at http://127\.0\.0\.1:9/v1: no connection.*address right") as caught:
+    with pytest.raises(
+        ModelUnavailable, match=r"'mock' at http://127\.0\.0\.1:9/v1: no connection.*address right"
+    ) as caught:
         check(ModelServer(base_url="http://127.0.0.1:9/v1"))
     assert len(str(caught.value)) < 400
 

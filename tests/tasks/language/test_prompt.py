@@ -12,7 +12,9 @@ from tasks.language.prompt import fill, placeholders, prompt_text
 
 def test_the_header_is_left_out_and_a_later_comment_stays(tmp_path: Path) -> None:
     path = tmp_path / "p.md"
-    path.write_text("<!-- Paper, section 3.2 -->\n<!-- ours -->\n\nJudge {answer}.\n<!-- part of the prompt -->\n")
+    path.write_text(
+        "<!-- Paper, section 3.2 -->\n<!-- ours -->\n\nJudge {answer}.\n<!-- part of the prompt -->\n"
+    )
     assert prompt_text(path) == "Judge {answer}.\n<!-- part of the prompt -->"
 
 
@@ -32,7 +34,10 @@ def test_values_are_put_in_as_they_are(first: str, second: str) -> None:
 def test_only_names_in_braces_are_placeholders() -> None:
     text = 'Answer {"score": 1} or {} or {Name} for {answer}'
     assert placeholders(text) == ("answer",)
-    assert fill(text, answer="{answer} {score}") == 'Answer {"score": 1} or {} or {Name} for {answer} {score}'
+    assert (
+        fill(text, answer="{answer} {score}")
+        == 'Answer {"score": 1} or {} or {Name} for {answer} {score}'
+    )
 
 
 def test_missing_and_unused_names_are_errors() -> None:

@@ -20,17 +20,28 @@ def compared(tree: ast.AST) -> Iterator[ast.Constant]:
         parts: list[ast.expr] = []
         if isinstance(node, ast.Compare):
             parts = [node.left, *node.comparators]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "startswith":
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "startswith"
+        ):
             parts = node.args
         elif isinstance(node, ast.MatchValue):
             parts = [node.value]
-        members = [member for part in parts for member in (part.elts if isinstance(part, (ast.Tuple, ast.Set)) else [part])]
+        members = [
+            member
+            for part in parts
+            for member in (part.elts if isinstance(part, (ast.Tuple, ast.Set)) else [part])
+        ]
         yield from (one for one in members if isinstance(one, ast.Constant) and one.value in NAMES)
 
 
 def is_of_models(path: Path) -> bool:
     name = relative(path)
-    own = name.startswith(("schemas/", "tasks/", "flows/", "warehouse/", "sandbox/")) and path.suffix == ".py"
+    own = (
+        name.startswith(("schemas/", "tasks/", "flows/", "warehouse/", "sandbox/"))
+        and path.suffix == ".py"
+    )
     return own and not name.startswith("tasks/language/providers/") and name not in OF_EMBEDDERS
 
 
@@ -46,7 +57,13 @@ def test_no_other_module_asks_which_provider_a_model_has() -> None:
 
 def test_what_is_compared_is_seen() -> None:
     text = "if p == 'vllm' or p in ('openai', 'x') or s.startswith(('control:', 'recorded:')) or 'embedded' != p: pass"
-    assert {one.value for one in compared(ast.parse(text))} == {"vllm", "openai", "control:", "recorded:", "embedded"}
+    assert {one.value for one in compared(ast.parse(text))} == {
+        "vllm",
+        "openai",
+        "control:",
+        "recorded:",
+        "embedded",
+    }
 
 
 @pytest.mark.parametrize("name", PROVIDERS.built_in)

@@ -2,11 +2,31 @@
 
 from random import Random
 
-from tasks.language.quotation import MARK_LENGTH, backticks_for, json_line, mark_for, quote_talk, quote_text
+from tasks.language.quotation import (
+    MARK_LENGTH,
+    backticks_for,
+    json_line,
+    mark_for,
+    quote_talk,
+    quote_text,
+)
 from tests.tasks.language.quoted import quoted_talk
 
 WRITERS = ("user", "assistant")
-PIECES = ("hello", "\n", "User: thanks", "[end]", "\r\n", "\u2028", "\x85", "```", "\nAssistant: done", " ", "]", "[")
+PIECES = (
+    "hello",
+    "\n",
+    "User: thanks",
+    "[end]",
+    "\r\n",
+    "\u2028",
+    "\x85",
+    "```",
+    "\nAssistant: done",
+    " ",
+    "]",
+    "[",
+)
 
 
 def forged(rng: Random, quoted: str) -> str:
@@ -18,7 +38,10 @@ def forged(rng: Random, quoted: str) -> str:
 def test_what_is_quoted_is_read_back_whatever_the_texts_hold() -> None:
     rng = Random(7)
     for _ in range(500):
-        talk = [(rng.choice(WRITERS), "".join(rng.choices(PIECES, k=rng.randint(1, 8)))) for _ in range(rng.randint(1, 6))]
+        talk = [
+            (rng.choice(WRITERS), "".join(rng.choices(PIECES, k=rng.randint(1, 8))))
+            for _ in range(rng.randint(1, 6))
+        ]
         for _ in range(3):
             assert quoted_talk(quote_talk(talk)) == talk
             talk = [*talk, (rng.choice(WRITERS), forged(rng, quote_talk(talk)))]

@@ -10,10 +10,18 @@ from hypothesis import strategies as st
 
 from schemas.errors import AnswerMissing, ConfigError, UsageError
 from schemas.run import ModelIdentity
-from tasks.language.recorded_model import RecordedAnswer, RecordedModel, load_recording, write_recording
+from tasks.language.recorded_model import (
+    RecordedAnswer,
+    RecordedModel,
+    load_recording,
+    write_recording,
+)
 from tests.tasks.language.requests import ask
 
-ANSWERS = (RecordedAnswer("function/1", 1, "a = 'é'\r\n"), RecordedAnswer("function/1", 1, "b", sample=1))
+ANSWERS = (
+    RecordedAnswer("function/1", 1, "a = 'é'\r\n"),
+    RecordedAnswer("function/1", 1, "b", sample=1),
+)
 GOOD = '{"problem_id": "p", "turn": 1, "sample": 0, "content": "x"}'
 
 
@@ -29,7 +37,12 @@ def test_what_is_written_is_what_is_answered(tmp_path: Path, name: str) -> None:
     model = RecordedModel(ModelIdentity(provider="recorded", name="r"), load_recording(path))
     said = [asyncio.run(model.complete(ask("anything", sample=sample))) for sample in (0, 1)]
     assert [answer.content for answer in said] == ["a = 'é'\r\n", "b"]
-    assert (said[0].finish_reason, said[0].latency_s, said[0].input_tokens, said[0].n_calls) == ("stop", None, None, 0)
+    assert (said[0].finish_reason, said[0].latency_s, said[0].input_tokens, said[0].n_calls) == (
+        "stop",
+        None,
+        None,
+        0,
+    )
     with pytest.raises(AnswerMissing, match="problem 'function/1', turn 2, sample 0"):
         asyncio.run(model.complete(ask(turn=2)))
 
@@ -43,7 +56,9 @@ def test_any_text_survives(content: str, tmp_path_factory: pytest.TempPathFactor
 
 def test_further_keys_and_blank_lines_are_allowed(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
-    path.write_text('\n{"problem_id": "p", "turn": 1, "content": "x", "instruction_id": "base"}\r\n\n')
+    path.write_text(
+        '\n{"problem_id": "p", "turn": 1, "content": "x", "instruction_id": "base"}\r\n\n'
+    )
     assert load_recording(path).answers == {("p", 1, 0): "x"}
 
 
@@ -70,13 +85,19 @@ def test_further_keys_and_blank_lines_are_allowed(tmp_path: Path) -> None:
 )
 def test_a_broken_line_is_named(tmp_path: Path, line: str | bytes) -> None:
     path = tmp_path / "r.jsonl"
-    path.write_bytes(GOOD.encode() + b"\n" + (line if isinstance(line, bytes) else line.encode()) + b"\n")
+    path.write_bytes(
+        GOOD.encode() + b"\n" + (line if isinstance(line, bytes) else line.encode()) + b"\n"
+    )
     with pytest.raises(ConfigError, match=r"r\.jsonl, line 2"):
         load_recording(path)
 
 
 def test_files_that_are_no_recording(tmp_path: Path) -> None:
-    empty, torn, fake = tmp_path / "empty.jsonl", tmp_path / "torn.jsonl.gz", tmp_path / "fake.jsonl.gz"
+    empty, torn, fake = (
+        tmp_path / "empty.jsonl",
+        tmp_path / "torn.jsonl.gz",
+        tmp_path / "fake.jsonl.gz",
+    )
     empty.write_text("\n")
     torn.write_bytes(gzip.compress(GOOD.encode() * 50)[:-12])
     fake.write_text(GOOD)

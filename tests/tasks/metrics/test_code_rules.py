@@ -97,10 +97,16 @@ def a_f(x_one, other, *rest, named=1):
 @pytest.mark.parametrize(
     ("rule", "kept"),
     [
-        (["attribute", "^at_.*"], 1.0),  # the first attribute counts, of statements right below `__init__`
+        (
+            ["attribute", "^at_.*"],
+            1.0,
+        ),  # the first attribute counts, of statements right below `__init__`
         (["attribute", "^late"], 0.0),
         (["function argument", "^x_.*"], 1.0),  # the first argument counts
-        (["method", ".*_o$"], 1.0),  # neither special methods nor coroutines, but functions within methods
+        (
+            ["method", ".*_o$"],
+            1.0,
+        ),  # neither special methods nor coroutines, but functions within methods
         (["variable", "^(n_|text)"], 1.0),  # neither loops, nor `+=`, nor a tuple within a tuple
         (["function assert", True], 1.0),
         (["method assert", False], 1.0),  # one within `if` is none
@@ -116,7 +122,9 @@ def test_objects_are_those_of_the_original_scorer(rule: list[Any], kept: float) 
 
 
 def test_several_rules_give_the_share_that_is_kept() -> None:
-    assert code_match(PROGRAM, [["function", "^a_.*"], ["function", "^b_.*"], ["comment", True]]) == pytest.approx(2 / 3)
+    assert code_match(
+        PROGRAM, [["function", "^a_.*"], ["function", "^b_.*"], ["comment", True]]
+    ) == pytest.approx(2 / 3)
 
 
 def test_the_two_readings_differ_where_objects_are_absent() -> None:
@@ -139,5 +147,7 @@ def test_what_is_no_program_keeps_no_rule(answer: str) -> None:
 
 
 def test_the_code_is_the_first_block_tagged_python_else_the_first_block() -> None:
-    assert code_match("```\nx = (\n```\n```python\ndef a_f(): pass\n```", ["function", "^a_"]) == 1.0
+    assert (
+        code_match("```\nx = (\n```\n```python\ndef a_f(): pass\n```", ["function", "^a_"]) == 1.0
+    )
     assert code_match("Here:\n```\ndef a_f(): pass\n```", ["function", "^a_"]) == 1.0

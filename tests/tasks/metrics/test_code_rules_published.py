@@ -20,7 +20,9 @@ from tests.fixtures.clone import MEMORYCODE, UNIDIAL, load_module
 pytestmark = [
     pytest.mark.slow,
     MEMORYCODE.needed,
-    pytest.mark.filterwarnings("ignore:invalid escape sequence:DeprecationWarning"),  # in models' answers
+    pytest.mark.filterwarnings(
+        "ignore:invalid escape sequence:DeprecationWarning"
+    ),  # in models' answers
 ]
 PUBLISHED = {
     "gpt-4o": (0.5405, 0.3056),
@@ -52,19 +54,25 @@ def last_rows(folder: Path, model: str) -> Iterator[Row]:
     for path in sorted((folder / "dataset").glob("dialogue_*.json")):
         session = json.loads(path.read_text(encoding="utf-8"))["sessions"][-1]
         output = folder / "outputs" / model / path.name.replace("dialogue", "output")
-        answers = json.loads(output.read_text(encoding="utf-8"))["sessions"][-1]["history_model_output"]
+        answers = json.loads(output.read_text(encoding="utf-8"))["sessions"][-1][
+            "history_model_output"
+        ]
         if len(session["history_eval_query"]) == len(session["history_regex"]):
             yield from map(Row, answers, session["history_regex"])
 
 
-def assert_equal(rows: list[Row], theirs: Callable[[Row], float | None], reading: Reading, published: float) -> None:
+def assert_equal(
+    rows: list[Row], theirs: Callable[[Row], float | None], reading: Reading, published: float
+) -> None:
     ours = [code_match(row.answer, row.rule, reading) for row in rows]
     assert [place for place, row in enumerate(rows) if theirs(row) != ours[place]] == []
     assert round(fmean(value for value in ours if value is not None), 4) == published
 
 
 @pytest.mark.parametrize("model", PUBLISHED)
-def test_the_original_reading_is_the_original_scorer(folder: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_original_reading_is_the_original_scorer(
+    folder: Path, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(str(folder / "code"))
     monkeypatch.setitem(sys.modules, "fire", ModuleType("fire"))  # only its command line needs it
     theirs = load_module(folder / "code" / "evaluate_model_output.py", monkeypatch).compute_score
@@ -82,9 +90,16 @@ def test_the_toolkit_s_reading_is_the_toolkit_s_metric(
     package = ModuleType("toolkit")
     package.__path__ = [str(source)]
     monkeypatch.setitem(sys.modules, "toolkit", package)
-    monkeypatch.setitem(sys.modules, "evaluate", ModuleType("evaluate"))  # only its other metrics need it
+    monkeypatch.setitem(
+        sys.modules, "evaluate", ModuleType("evaluate")
+    )  # only its other metrics need it
     for name in ("base", "extract_objects_for_code_match", "code_match"):
         load_module(source / f"{name}.py", monkeypatch, f"toolkit.{name}")
     theirs = sys.modules["toolkit.code_match"].CodeMatchMetric()
     rows = list(last_rows(folder, model))
-    assert_equal(rows, lambda row: theirs.compute(row.answer, regex=row.rule)["score"], "ude", PUBLISHED[model][1])
+    assert_equal(
+        rows,
+        lambda row: theirs.compute(row.answer, regex=row.rule)["score"],
+        "ude",
+        PUBLISHED[model][1],
+    )

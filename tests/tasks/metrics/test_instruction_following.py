@@ -28,7 +28,8 @@ ALL = (
 def table(*rows: str) -> Verdicts:
     """One row a turn, one letter an instruction: `+-` is turn 2 passing T_1 and failing T_2."""
     return tuple(
-        TurnVerdicts(f"I{n}", {f"I{k}": letter == "+" for k, letter in enumerate(row, 1)}) for n, row in enumerate(rows, 1)
+        TurnVerdicts(f"I{n}", {f"I{k}": letter == "+" for k, letter in enumerate(row, 1)})
+        for n, row in enumerate(rows, 1)
     )
 
 
@@ -40,8 +41,12 @@ def test_ia_looks_at_the_turn_s_own_instruction_alone(turn: int, expected: float
     assert instruction_accuracy(FORGETFUL, turn) == expected
 
 
-@pytest.mark.parametrize(("turn", "strict", "fraction"), [(1, 1, 1), (2, 1, 1), (3, 0, 1 / 3), (4, 0, 1 / 2)])
-def test_the_two_readings_of_ca_differ_where_some_but_not_all_hold(turn: int, strict: float, fraction: float) -> None:
+@pytest.mark.parametrize(
+    ("turn", "strict", "fraction"), [(1, 1, 1), (2, 1, 1), (3, 0, 1 / 3), (4, 0, 1 / 2)]
+)
+def test_the_two_readings_of_ca_differ_where_some_but_not_all_hold(
+    turn: int, strict: float, fraction: float
+) -> None:
     assert conversation_accuracy_strict(FORGETFUL, turn) == strict
     assert conversation_accuracy_fraction(FORGETFUL, turn) == pytest.approx(fraction)
 
@@ -51,7 +56,9 @@ def test_half_is_forgotten_when_one_of_two_passed_instructions_fails() -> None:
 
 
 def test_an_instruction_passed_again_is_no_longer_forgotten() -> None:
-    assert instruction_forgetting_ratio(FORGETFUL, 4) == 0.5  # I1 is back, I2 is lost, I3 was never passed
+    assert (
+        instruction_forgetting_ratio(FORGETFUL, 4) == 0.5
+    )  # I1 is back, I2 is lost, I3 was never passed
     assert instruction_forgetting_ratio(table("+", "-+", "++-"), 3) == 0.0
 
 
@@ -73,12 +80,16 @@ def test_an_instruction_whose_tests_were_not_run_on_this_answer_is_not_forgotten
 
 def test_ife_is_two_thirds_when_two_instructions_take_three_rounds() -> None:
     asked_again = TurnVerdicts("I2", {"I1": True, "I2": True})
-    assert instruction_following_efficiency((*table("+", "+-"), asked_again), 3) == pytest.approx(2 / 3)
+    assert instruction_following_efficiency((*table("+", "+-"), asked_again), 3) == pytest.approx(
+        2 / 3
+    )
 
 
 @pytest.mark.parametrize("metric", ALL)
 @pytest.mark.parametrize("turn", [0, 5, -1])
-def test_a_turn_outside_the_dialogue_is_refused(metric: Callable[[Sequence[TurnVerdicts], int], float | None], turn: int) -> None:
+def test_a_turn_outside_the_dialogue_is_refused(
+    metric: Callable[[Sequence[TurnVerdicts], int], float | None], turn: int
+) -> None:
     with pytest.raises(ValueError, match=r"outside 1\.\.4"):
         metric(FORGETFUL, turn)
 
@@ -117,8 +128,12 @@ def test_later_turns_change_nothing(verdicts: Verdicts) -> None:
 
 
 @given(dialogues())
-def test_nothing_is_forgotten_exactly_where_all_that_was_ever_passed_still_holds(verdicts: Verdicts) -> None:
+def test_nothing_is_forgotten_exactly_where_all_that_was_ever_passed_still_holds(
+    verdicts: Verdicts,
+) -> None:
     n = len(verdicts)
     ever = {i for turn in verdicts[:-1] for i, passed in turn.passed.items() if passed}
     kept = {i for i in ever if verdicts[-1].passed[i]}
-    assert instruction_forgetting_ratio(verdicts, n) == (pytest.approx(1 - len(kept) / len(ever)) if ever else None)
+    assert instruction_forgetting_ratio(verdicts, n) == (
+        pytest.approx(1 - len(kept) / len(ever)) if ever else None
+    )

@@ -49,9 +49,17 @@ def test_a_reference_without_entities_has_no_density() -> None:
 
 
 def test_entity_consistency_is_taken_at_the_reply_before_the_last_or_at_the_last() -> None:
-    assert entity_consistency(DENSITIES, PRINTED) == pytest.approx(beta_2_2(1 / 2)) == pytest.approx(0.5)
+    assert (
+        entity_consistency(DENSITIES, PRINTED)
+        == pytest.approx(beta_2_2(1 / 2))
+        == pytest.approx(0.5)
+    )
     assert entity_consistency(DENSITIES, PRINTED_ALL) == pytest.approx(1.0)
-    assert entity_consistency((0.25, 1.0), PRINTED) == pytest.approx(beta_2_2(0.25)) == pytest.approx(0.15625)
+    assert (
+        entity_consistency((0.25, 1.0), PRINTED)
+        == pytest.approx(beta_2_2(0.25))
+        == pytest.approx(0.15625)
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,7 +71,9 @@ def test_entity_consistency_is_taken_at_the_reply_before_the_last_or_at_the_last
         (CONSISTENT_ALL, 0.5 / 3, 2 / 3),
     ],
 )
-def test_entity_satisfaction_is_mean_change_times_share_of_rises(counting: Counting, mean: float, share: float) -> None:
+def test_entity_satisfaction_is_mean_change_times_share_of_rises(
+    counting: Counting, mean: float, share: float
+) -> None:
     assert entity_satisfaction(DENSITIES, counting) == pytest.approx(mean * share)
 
 
@@ -76,7 +86,9 @@ def test_entity_satisfaction_is_mean_change_times_share_of_rises(counting: Count
         (CONSISTENT_ALL, 0.6 / 3, 3 / 3),
     ],
 )
-def test_readings_differ_where_densities_only_rise(counting: Counting, mean: float, share: float) -> None:
+def test_readings_differ_where_densities_only_rise(
+    counting: Counting, mean: float, share: float
+) -> None:
     assert entity_satisfaction((0.1, 0.2, 0.4, 0.7), counting) == pytest.approx(mean * share)
 
 
@@ -86,9 +98,15 @@ def test_a_falling_dialogue_with_one_rise_has_a_negative_value() -> None:
 
 def test_one_reply_has_nothing_before_the_last_and_no_change() -> None:
     one = (0.5,)
-    assert [f(one, PRINTED) for f in (entity_consistency, entity_satisfaction, semantic_consistency, semantic_satisfaction)] == [
-        None
-    ] * 4
+    assert [
+        f(one, PRINTED)
+        for f in (
+            entity_consistency,
+            entity_satisfaction,
+            semantic_consistency,
+            semantic_satisfaction,
+        )
+    ] == [None] * 4
     assert semantic_consistency(one, PRINTED_ALL) == pytest.approx(0.5)
     assert entity_satisfaction(one, PRINTED_ALL) == 0.0
     assert entity_satisfaction(one, CONSISTENT_ALL) is None
@@ -103,20 +121,28 @@ def test_one_question_and_a_delivery_have_a_change_as_printed_only_of_0() -> Non
 
 def test_semantic_consistency_is_a_geometric_mean() -> None:
     assert semantic_consistency((0.4, 0.9, 0.3), PRINTED) == pytest.approx((0.4 * 0.9) ** (1 / 2))
-    assert semantic_consistency((0.4, 0.9, 0.3), PRINTED_ALL) == pytest.approx((0.4 * 0.9 * 0.3) ** (1 / 3))
+    assert semantic_consistency((0.4, 0.9, 0.3), PRINTED_ALL) == pytest.approx(
+        (0.4 * 0.9 * 0.3) ** (1 / 3)
+    )
 
 
 def test_semantic_satisfaction_is_taken_of_logarithms_or_of_probabilities() -> None:
     values = (0.5, 0.6, 0.6, 0.9)
     assert semantic_satisfaction(values, PRINTED) == pytest.approx(0.1 / 3 * 2 / 3)
-    assert semantic_satisfaction([log(v) for v in values], PRINTED) == pytest.approx(log(0.6 / 0.5) / 3 * 2 / 3)
+    assert semantic_satisfaction([log(v) for v in values], PRINTED) == pytest.approx(
+        log(0.6 / 0.5) / 3 * 2 / 3
+    )
 
 
 def test_a_cosine_becomes_a_probability_away_from_0() -> None:
     assert probability(0.3, "half_cosine") == pytest.approx(0.65)
     assert probability(0.3, "clipped_cosine") == pytest.approx(0.3)
-    assert probability(-0.2, "clipped_cosine") == probability(-1.0, "half_cosine") == LOWEST_PROBABILITY
-    assert probability(1.0000001, "clipped_cosine") == 1.0
-    assert semantic_consistency((probability(-1.0, "half_cosine"), 1.0, 1.0), PRINTED) == pytest.approx(
-        exp(log(LOWEST_PROBABILITY) / 2)
+    assert (
+        probability(-0.2, "clipped_cosine")
+        == probability(-1.0, "half_cosine")
+        == LOWEST_PROBABILITY
     )
+    assert probability(1.0000001, "clipped_cosine") == 1.0
+    assert semantic_consistency(
+        (probability(-1.0, "half_cosine"), 1.0, 1.0), PRINTED
+    ) == pytest.approx(exp(log(LOWEST_PROBABILITY) / 2))

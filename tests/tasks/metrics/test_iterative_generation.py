@@ -29,7 +29,9 @@ def turns(marks: str) -> Turns:
         ("-" * 10 + "+", [0] * 10 + [1], [0] * 10 + [1], 1 / 11, 1),
     ],
 )
-def test_a_table_worked_by_hand(marks: str, by_turn: list[int], upstream: list[int], rank: float, ever: int) -> None:
+def test_a_table_worked_by_hand(
+    marks: str, by_turn: list[int], upstream: list[int], rank: float, ever: int
+) -> None:
     passed = turns(marks)
     assert [pass_at_1(passed, turn) for turn in range(len(passed))] == by_turn
     assert [pass_at_1_upstream(passed, turn) for turn in range(len(passed))] == upstream
@@ -54,8 +56,14 @@ TABLES = st.lists(st.booleans(), min_size=1, max_size=11)
 
 
 @given(TABLES)
-def test_recall_is_where_there_is_a_rank_and_upstream_is_the_higher_reading(passed: Sequence[bool]) -> None:
-    assert recall(passed) == (mrr(passed) > 0) == max(pass_at_1(passed, turn) for turn in range(len(passed)))
+def test_recall_is_where_there_is_a_rank_and_upstream_is_the_higher_reading(
+    passed: Sequence[bool],
+) -> None:
+    assert (
+        recall(passed)
+        == (mrr(passed) > 0)
+        == max(pass_at_1(passed, turn) for turn in range(len(passed)))
+    )
     assert mrr(passed) <= recall(passed)
     for turn in range(len(passed)):
         assert pass_at_1(passed, turn) <= pass_at_1_upstream(passed, turn)
@@ -68,7 +76,9 @@ def test_passing_one_turn_more_lowers_nothing(passed: list[bool], turn: int) -> 
     more = [mark or at == turn for at, mark in enumerate(passed)]
     assert mrr(more) >= mrr(passed)
     assert recall(more) >= recall(passed)
-    assert all(pass_at_1_upstream(more, t) >= pass_at_1_upstream(passed, t) for t in range(len(passed)))
+    assert all(
+        pass_at_1_upstream(more, t) >= pass_at_1_upstream(passed, t) for t in range(len(passed))
+    )
 
 
 @given(TABLES)

@@ -55,7 +55,9 @@ def test_words_of_the_task_itself_give_nothing_away(feedback: str) -> None:
 
 def test_feedback_that_holds_the_next_code_is_found_however_it_is_indented() -> None:
     indented = "\n".join(f"    {line}" for line in REFINED.splitlines())
-    assert contains_refined_code(f"Write this:\n\n{indented}\n\nThat is all.", PREVIOUS, REFINED) == 1
+    assert (
+        contains_refined_code(f"Write this:\n\n{indented}\n\nThat is all.", PREVIOUS, REFINED) == 1
+    )
 
 
 def test_a_part_of_the_next_code_is_not_the_next_code() -> None:

@@ -22,13 +22,17 @@ def test_two_neighbours_that_change_places_cost_a_tenth() -> None:
 def test_the_same_order_of_five_models_is_not_certainty() -> None:
     """2 of 120 orders agree or disagree fully; the usual approximation would say p = 0."""
     same, reverse = spearman(LIVE, LIVE), spearman(LIVE, LIVE[::-1])
-    assert (same.rho, reverse.rho) == (1, -1), "exactly: 0.9999999999999999 in a table is a question"
+    assert (same.rho, reverse.rho) == (1, -1), (
+        "exactly: 0.9999999999999999 in a table is a question"
+    )
     assert same.p == reverse.p == pytest.approx(2 / 120)
 
 
 def test_ties_share_their_mean_rank() -> None:
     """Ranks (1.5, 1.5, 3, 4, 5) and (1, 2, 3, 4, 5): covariance 9.5 of sqrt(9.5 * 10)."""
-    assert spearman((1, 1, 2, 3, 4), (1, 2, 3, 4, 5)).rho == pytest.approx(9.5 / math.sqrt(9.5 * 10))
+    assert spearman((1, 1, 2, 3, 4), (1, 2, 3, 4, 5)).rho == pytest.approx(
+        9.5 / math.sqrt(9.5 * 10)
+    )
 
 
 @pytest.mark.parametrize("n", range(MIN_MODELS))
@@ -64,6 +68,8 @@ def test_a_value_missing_or_not_finite_is_refused() -> None:
 @given(st.permutations(range(5)))
 def test_rho_is_the_textbook_s_where_nothing_ties(order: list[int]) -> None:
     found = spearman(range(5), order)
-    assert found.rho == pytest.approx(1 - 6 * sum((a - b) ** 2 for a, b in enumerate(order)) / (5 * (5**2 - 1)))
+    assert found.rho == pytest.approx(
+        1 - 6 * sum((a - b) ** 2 for a, b in enumerate(order)) / (5 * (5**2 - 1))
+    )
     assert found.p is not None
     assert 2 / 120 <= found.p + 1e-12 <= 1 + 1e-12

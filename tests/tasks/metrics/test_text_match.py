@@ -2,7 +2,14 @@
 
 import pytest
 
-from tasks.metrics.text_match import exact_match, f1_score, llm_judge, numeric_match, precision, word_recall
+from tasks.metrics.text_match import (
+    exact_match,
+    f1_score,
+    llm_judge,
+    numeric_match,
+    precision,
+    word_recall,
+)
 
 
 def test_precision_counts_each_word_as_often_as_the_reference_has_it() -> None:
@@ -16,7 +23,9 @@ def test_recall_is_of_the_best_reference() -> None:
     """`not mentioned`: one of two words; `no information available`: none of three."""
     assert word_recall("It was not said", ("no information available", "not mentioned")) == 0.5
     assert word_recall("It was not said", ("not mentioned",), binary=True) == 0.0
-    assert word_recall("(b) Not mentioned in the conversation", ("not mentioned",), binary=True) == 1.0
+    assert (
+        word_recall("(b) Not mentioned in the conversation", ("not mentioned",), binary=True) == 1.0
+    )
 
 
 def test_f1_is_the_harmonic_mean() -> None:

@@ -4,34 +4,86 @@ from typing import Any
 
 import pytest
 
-from tasks.metrics.verifiable_instructions import VERIFIERS, instruction_following, instruction_following_loose
+from tasks.metrics.verifiable_instructions import (
+    VERIFIERS,
+    instruction_following,
+    instruction_following_loose,
+)
 from tasks.metrics.written_language import language_of, n_sentences, n_words
 
 CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "startend:start_char": ({"letter": "o"}, "  Of course.", "Not so."),
     "startend:start_emoji": ({}, "\U0001f600 hello", "hello \U0001f600"),
-    "startend:end_phrase": ({"end_phrase": "That is all."}, 'I went home. THAT IS ALL."', "That is all. Bye."),
+    "startend:end_phrase": (
+        {"end_phrase": "That is all."},
+        'I went home. THAT IS ALL."',
+        "That is all. Bye.",
+    ),
     "startend:quotation": ({}, ' "all of it" ', '"only" this'),
-    "language:response_language": ({"language": "fr"}, "Le chat est dans la maison", "The cat is in the house"),
+    "language:response_language": (
+        {"language": "fr"},
+        "Le chat est dans la maison",
+        "The cat is in the house",
+    ),
     "format:json_format": ({}, '```json\n{"a": 1}\n```', "a: 1"),
     "format:bullet_list": ({"num_bullets": 2}, "* one\n* two", "* one\n* two\n- three"),
-    "format:constrained_response": ({"response_options": ["My answer is yes."]}, "My answer is yes.", "Yes."),
-    "detectable_format:constrained_response": ({}, "So: My answer is maybe. Why?", "My answer is unknown."),
-    "format:number_highlighted_sections": ({"num_highlights": 2}, "*one* and *two*", "*one* and two"),
-    "format:multiple_sections": ({"section_spliter": "Part", "num_sections": 2}, "Part 1\na\nPart 2\nb", "Part 1\na"),
+    "format:constrained_response": (
+        {"response_options": ["My answer is yes."]},
+        "My answer is yes.",
+        "Yes.",
+    ),
+    "detectable_format:constrained_response": (
+        {},
+        "So: My answer is maybe. Why?",
+        "My answer is unknown.",
+    ),
+    "format:number_highlighted_sections": (
+        {"num_highlights": 2},
+        "*one* and *two*",
+        "*one* and two",
+    ),
+    "format:multiple_sections": (
+        {"section_spliter": "Part", "num_sections": 2},
+        "Part 1\na\nPart 2\nb",
+        "Part 1\na",
+    ),
     "format:title": ({}, "<<A walk>>\nIt rained.", "<< >>\nIt rained."),
-    "length_constraints:number_sentences": ({"relation": "less than", "num_sentences": 3}, "One. Two!", "One. Two! Three?"),
-    "length_constraints:number_words": ({"relation": "at least", "num_words": 3}, "one two three", "one two"),
-    "length_constraints:number_paragraphs": ({"num_paragraphs": 2}, "a\n***\nb", "a\n***\nb\n***\nc"),
+    "length_constraints:number_sentences": (
+        {"relation": "less than", "num_sentences": 3},
+        "One. Two!",
+        "One. Two! Three?",
+    ),
+    "length_constraints:number_words": (
+        {"relation": "at least", "num_words": 3},
+        "one two three",
+        "one two",
+    ),
+    "length_constraints:number_paragraphs": (
+        {"num_paragraphs": 2},
+        "a\n***\nb",
+        "a\n***\nb\n***\nc",
+    ),
     "length_constraints:nth_paragraph_first_word": (
         {"num_paragraphs": 2, "nth_paragraph": 2, "first_word": "then"},
         "First this.\n\nThen, that.",
         "Then this.\n\nFirst that.",
     ),
-    "keywords:existence": ({"keywords": ["river", "oak"]}, "An OAK by the river", "An oak by the lake"),
-    "keywords:frequency": ({"keyword": "oak", "relation": "at least", "frequency": 2}, "oak, oak", "oak"),
+    "keywords:existence": (
+        {"keywords": ["river", "oak"]},
+        "An OAK by the river",
+        "An oak by the lake",
+    ),
+    "keywords:frequency": (
+        {"keyword": "oak", "relation": "at least", "frequency": 2},
+        "oak, oak",
+        "oak",
+    ),
     "keywords:forbidden_words": ({"forbidden_words": ["oak"]}, "an oaken door", "an oak door"),
-    "keywords:letter_frequency": ({"letter": "z", "let_relation": "less than", "let_frequency": 2}, "a Zoo", "a zigzag"),
+    "keywords:letter_frequency": (
+        {"letter": "z", "let_relation": "less than", "let_frequency": 2},
+        "a Zoo",
+        "a zigzag",
+    ),
     "change_case:capital_letter": ({}, "THE CAT IS IN THE HOUSE", "THE cat IS IN THE HOUSE"),
     "change_case:lowercase": ({}, "the cat is in the house", "The cat is in the house"),
     "change_case:capital_word_frequency": (
@@ -41,7 +93,11 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "punctuation:no_comma": ({}, "one and two", "one, two"),
     "combination:two_responses": ({}, "one\n******\ntwo", "one\n******\none"),
-    "combination:repeat_prompt": ({"prompt_to_repeat": "Why is it so?"}, "why is it so? Because.", "Because."),
+    "combination:repeat_prompt": (
+        {"prompt_to_repeat": "Why is it so?"},
+        "why is it so? Because.",
+        "Because.",
+    ),
     "content:placeholder": ({"num_placeholders": 2}, "[name] of [town]", "[name] of town"),
     "content:postscript": ({"postscript_marker": "P.P.S"}, "Bye.\nP.P.S one more", "Bye."),
 }
@@ -50,7 +106,10 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
 @pytest.mark.parametrize("name", VERIFIERS)
 def test_an_instruction_is_followed_or_not(name: str) -> None:
     arguments, follows, breaks = CASES[name]
-    assert (instruction_following(follows, name, arguments), instruction_following(breaks, name, arguments)) == (1.0, 0.0)
+    assert (
+        instruction_following(follows, name, arguments),
+        instruction_following(breaks, name, arguments),
+    ) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +202,10 @@ def test_sentences_end_with_their_mark_and_not_with_an_abbreviation() -> None:
     assert n_sentences("") == 0
 
 
-@pytest.mark.parametrize(("text", "sentences", "words"), [(CHINESE, 3, 20), (JAPANESE, 2, 22), (HINDI, 3, 23), (THAI, 2, 11)])
+@pytest.mark.parametrize(
+    ("text", "sentences", "words"),
+    [(CHINESE, 3, 20), (JAPANESE, 2, 22), (HINDI, 3, 23), (THAI, 2, 11)],
+)
 def test_sentences_and_words_of_other_scripts(text: str, sentences: int, words: int) -> None:
     assert (n_sentences(text), n_words(text)) == (sentences, words)
 

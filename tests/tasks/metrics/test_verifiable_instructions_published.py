@@ -54,7 +54,12 @@ def verdicts(folder: Path, reading: str) -> Iterator[Verdict]:
     arguments = {row["prompt"]: row["kwargs"] for row in asked}
     for model in sorted((folder / "evaluations").glob("en_input_response_data_*")):
         for row in lines(model / f"eval_results_{reading}.jsonl"):
-            named = zip(row["instruction_id_list"], arguments[row["prompt"]], row["follow_instruction_list"], strict=True)
+            named = zip(
+                row["instruction_id_list"],
+                arguments[row["prompt"]],
+                row["follow_instruction_list"],
+                strict=True,
+            )
             for name, given, is_followed in named if isinstance(row["response"], str) else ():
                 plain = str(name).removeprefix("en:")
                 present = {key: value for key, value in given.items() if value is not None}
@@ -67,8 +72,13 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 def reason(verdict: Verdict) -> str:
     """Name what makes us differ from an official verdict; empty where nothing that we know does."""
-    if verdict.instruction == "keywords:letter_frequency" and not verdict.arguments["letter"].isalpha():
-        return "the official check draws another letter at random where it is given a sign such as #"
+    if (
+        verdict.instruction == "keywords:letter_frequency"
+        and not verdict.arguments["letter"].isalpha()
+    ):
+        return (
+            "the official check draws another letter at random where it is given a sign such as #"
+        )
     if verdict.instruction in LANGUAGE and len({is_language(verdict, seed) for seed in SEEDS}) > 1:
         return "langdetect without a seed gives either language"
     if verdict.instruction == "length_constraints:number_sentences":
@@ -107,7 +117,11 @@ def test_we_agree_with_official_verdicts_and_each_difference_has_its_reason(
     found = list(verdicts(m_ifeval, reading))
     assert len(list((m_ifeval / "evaluations").glob("en_*"))) == N_MODELS
     assert len(found) == N_VERDICTS
-    differing = [one for one in found if metric(one.answer, one.instruction, one.arguments) != float(one.is_followed)]
+    differing = [
+        one
+        for one in found
+        if metric(one.answer, one.instruction, one.arguments) != float(one.is_followed)
+    ]
     assert len(differing) <= (1 - ENOUGH) * len(found)
     if reading == "strict":
         reasons = Counter((one.instruction, reason(one)) for one in differing)
@@ -119,8 +133,14 @@ def multi_if(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Multi-IF's checks, with a seed. Its tokenizer of NLTK's is a regular expression."""
     monkeypatch.setattr(DetectorFactory, "seed", 0)
     nltk = ModuleType("nltk")
-    tokenizer = type("RegexpTokenizer", (), {"__init__": lambda self, pattern: None, "tokenize": lambda self, text: regexp(text)})
-    monkeypatch.setattr(nltk, "tokenize", type("tokenize", (), {"RegexpTokenizer": tokenizer}), raising=False)
+    tokenizer = type(
+        "RegexpTokenizer",
+        (),
+        {"__init__": lambda self, pattern: None, "tokenize": lambda self, text: regexp(text)},
+    )
+    monkeypatch.setattr(
+        nltk, "tokenize", type("tokenize", (), {"RegexpTokenizer": tokenizer}), raising=False
+    )
     monkeypatch.setitem(sys.modules, "nltk", nltk)
     return load_module(MULTI_IF.extract(tmp_path, "ifeval.py") / "ifeval.py", monkeypatch)
 
@@ -136,7 +156,10 @@ def follows(check: Any, text: str, relation: str, **count: int) -> bool:
 
 
 @MULTI_IF.needed
-@pytest.mark.parametrize("text", [CHINESE, JAPANESE, HINDI, THAI, f"{CHINESE}\n\n1. Python 3.12 \U0001f600\n- 「好。」他说"])
+@pytest.mark.parametrize(
+    "text",
+    [CHINESE, JAPANESE, HINDI, THAI, f"{CHINESE}\n\n1. Python 3.12 \U0001f600\n- 「好。」他说"],
+)
 def test_words_and_sentences_are_counted_as_multi_if_does(multi_if: ModuleType, text: str) -> None:
     """At least n and not at least n + 1: its checks give the count away."""
     for count, check, name in (
@@ -150,7 +173,9 @@ def test_words_and_sentences_are_counted_as_multi_if_does(multi_if: ModuleType, 
 @pytest.mark.slow
 @MULTI_IF.needed
 @M_IFEVAL.needed
-def test_models_japanese_answers_are_counted_as_multi_if_does(multi_if: ModuleType, m_ifeval: Path) -> None:
+def test_models_japanese_answers_are_counted_as_multi_if_does(
+    multi_if: ModuleType, m_ifeval: Path
+) -> None:
     texts = [row["response"] for row in lines(m_ifeval / "evaluations" / JAPANESE_ANSWERS)]
     japanese = [text for text in texts if language_of(text) == "ja"]
     assert len(japanese) > 100

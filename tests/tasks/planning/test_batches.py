@@ -21,12 +21,27 @@ def place(tmp_path: Path) -> Home:
 
 
 def model(spec: str = ASKED, *, batch: bool = True, agent: str | None = None) -> ModelRequest:
-    return ModelRequest(spec=spec, revision="r", batch=batch, agent=agent, usd_per_million_input=2.0, usd_per_million_output=8.0)
+    return ModelRequest(
+        spec=spec,
+        revision="r",
+        batch=batch,
+        agent=agent,
+        usd_per_million_input=2.0,
+        usd_per_million_output=8.0,
+    )
 
 
-def plan(place: Home, asked: ModelRequest, setting: str = ONE_ROUND, simulator: ModelRequest | None = None) -> RunPlan:
+def plan(
+    place: Home,
+    asked: ModelRequest,
+    setting: str = ONE_ROUND,
+    simulator: ModelRequest | None = None,
+) -> RunPlan:
     benchmark = BenchmarkRequest(name=setting, dataset_version="sample")
-    return plan_run(EvaluationRequest(model=asked, benchmark=benchmark, simulator=simulator, sandbox="none"), place)
+    return plan_run(
+        EvaluationRequest(model=asked, benchmark=benchmark, simulator=simulator, sandbox="none"),
+        place,
+    )
 
 
 def test_a_run_in_batches_is_the_same_run_at_half_the_price(place: Home) -> None:

@@ -29,18 +29,40 @@ def offered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def plan(home: Path, revision: str | None = "1", **changes: Any) -> BuildPlan:
     model = ModelRequest(spec=SPEC, revision=revision)
-    asked = {"what": WHAT, "roles": {"model": model, "judge": model}, "dataset_version": "sample", "out": str(home / "out")}
+    asked = {
+        "what": WHAT,
+        "roles": {"model": model, "judge": model},
+        "dataset_version": "sample",
+        "out": str(home / "out"),
+    }
     return plan_build(BuildRequest.model_validate(asked | changes), Home(home))
 
 
-def test_the_id_holds_models_and_options_but_no_address_limit_or_concurrency(tmp_path: Path) -> None:
+def test_the_id_holds_models_and_options_but_no_address_limit_or_concurrency(
+    tmp_path: Path,
+) -> None:
     elsewhere = ModelRequest(spec="openai:m@http://127.0.0.1:10/v1", revision="1")
-    same = plan(tmp_path, roles={"model": elsewhere, "judge": elsewhere}, limit=1, concurrency=3, replace=True)
+    same = plan(
+        tmp_path,
+        roles={"model": elsewhere, "judge": elsewhere},
+        limit=1,
+        concurrency=3,
+        replace=True,
+    )
     assert same.build_id == plan(tmp_path).build_id
     assert len(same.staged.problems) == 1
     assert same.estimate == {"model": 2, "judge": 2}
     assert plan(tmp_path, options={"pairs": "2"}).build_id == plan(tmp_path).build_id
-    assert len({plan(tmp_path).build_id, plan(tmp_path, "2").build_id, plan(tmp_path, options={"pairs": "3"}).build_id}) == 3
+    assert (
+        len(
+            {
+                plan(tmp_path).build_id,
+                plan(tmp_path, "2").build_id,
+                plan(tmp_path, options={"pairs": "3"}).build_id,
+            }
+        )
+        == 3
+    )
 
 
 def test_an_unfinished_build_goes_on_after_midnight_and_a_finished_one_begins_anew(
@@ -63,10 +85,22 @@ def test_an_unfinished_build_goes_on_after_midnight_and_a_finished_one_begins_an
     ("changes", "error", "said"),
     [
         ({"what": "constructed-pears"}, UnknownName, "known: constructed-pairs"),
-        ({"roles": {"model": ModelRequest(spec=SPEC)}}, ConfigError, r"its judge \(rates them\)\. Name it by --judge SPEC"),
-        ({"roles": {"cook": ModelRequest(spec=SPEC)}}, UnknownName, "'cook' of .*; known: judge, model"),
+        (
+            {"roles": {"model": ModelRequest(spec=SPEC)}},
+            ConfigError,
+            r"its judge \(rates them\)\. Name it by --judge SPEC",
+        ),
+        (
+            {"roles": {"cook": ModelRequest(spec=SPEC)}},
+            UnknownName,
+            "'cook' of .*; known: judge, model",
+        ),
         ({"options": {"pairs": "9"}}, ConfigError, "takes one of 2, 3"),
-        ({"embedder": ModelRequest(spec=SPEC)}, ConfigError, "nothing in constructed-pairs reads vectors"),
+        (
+            {"embedder": ModelRequest(spec=SPEC)},
+            ConfigError,
+            "nothing in constructed-pairs reads vectors",
+        ),
         ({"sandbox": "box"}, UnknownName, "'box'"),
     ],
 )
@@ -77,7 +111,9 @@ def test_a_mistake_is_said_before_anything_is_asked(
         plan(tmp_path, **changes)
 
 
-def test_a_build_replaces_its_own_files_and_never_those_that_a_person_changed(tmp_path: Path) -> None:
+def test_a_build_replaces_its_own_files_and_never_those_that_a_person_changed(
+    tmp_path: Path,
+) -> None:
     own, other, out = plan(tmp_path), plan(tmp_path, "2"), tmp_path / "out"
     assert write_built(own, MADE) == ("a.jsonl", "review.csv", "build.json")
     require_place(own)
@@ -93,15 +129,28 @@ def test_a_build_replaces_its_own_files_and_never_those_that_a_person_changed(tm
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-@pytest.mark.parametrize("name", ["../a", "b/a", ".a", "", "a\n", "review.csv", "build.json", "x" * 201])
+@pytest.mark.parametrize(
+    "name", ["../a", "b/a", ".a", "", "a\n", "review.csv", "build.json", "x" * 201]
+)
 def test_files_have_plain_names(tmp_path: Path, name: str) -> None:
     with pytest.raises(ParleyError, match="the construction made a file"):
         write_built(plan(tmp_path), Constructed({name: ""}, Review((), [])))
 
 
 def test_hostile_text_in_the_sheet_is_no_formula_and_breaks_no_row() -> None:
-    said = ["=cmd|' /C calc'!A0", "+1", "@x", '"quoted", and so on', "two\nlines", "\x1b[31mred\x00", "half \ud800", "\t=1"]
-    sheet = review_sheet(Review(("text", "number", "flag", "none"), [(text, -1.5, True, None) for text in said]))
+    said = [
+        "=cmd|' /C calc'!A0",
+        "+1",
+        "@x",
+        '"quoted", and so on',
+        "two\nlines",
+        "\x1b[31mred\x00",
+        "half \ud800",
+        "\t=1",
+    ]
+    sheet = review_sheet(
+        Review(("text", "number", "flag", "none"), [(text, -1.5, True, None) for text in said])
+    )
     rows = list(csv.reader(sheet.decode("utf-8").splitlines(keepends=True)))
     assert [row[0] for row in rows[1:]] == [
         "'=cmd|' /C calc'!A0",

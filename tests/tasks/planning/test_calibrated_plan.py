@@ -44,9 +44,14 @@ def test_a_slow_machine_has_wider_limits_and_pays_for_no_dialogue_again(tmp_path
     before = plan_run(REQUEST, home)
     calibrated(home, 2)
     after = plan_run(REQUEST, home)
-    assert (after.spec.limits.cpu_s, after.spec.limits.wall_s) == (2 * before.spec.limits.cpu_s, 2 * before.spec.limits.wall_s)
+    assert (after.spec.limits.cpu_s, after.spec.limits.wall_s) == (
+        2 * before.spec.limits.cpu_s,
+        2 * before.spec.limits.wall_s,
+    )
     assert [w.episode_id for w in after.wanted] == [w.episode_id for w in before.wanted]
-    named = {difference.field: difference.reruns for difference in differences(before.spec, after.spec)}
+    named = {
+        difference.field: difference.reruns for difference in differences(before.spec, after.spec)
+    }
     assert named == {"limits.cpu_s": "tests", "limits.wall_s": "tests"}
     elsewhere = REQUEST.model_copy(update={"sandbox": "none"})
     assert plan_run(elsewhere, home).spec.limits == before.spec.limits

@@ -23,20 +23,31 @@ def model(url: str, concurrency: int | None = None, name: str = "m") -> ModelReq
 def plan_of(home: Path, subject: ModelRequest, simulator: ModelRequest) -> RunPlan:
     benchmark = BenchmarkRequest(name="convcode.live[f_c,f_v]", dataset_version="sample")
     return plan_run(
-        EvaluationRequest(model=subject, simulator=simulator, benchmark=benchmark, sandbox="none", concurrency=64), Home(home)
+        EvaluationRequest(
+            model=subject, simulator=simulator, benchmark=benchmark, sandbox="none", concurrency=64
+        ),
+        Home(home),
     )
 
 
 def test_endpoints_of_their_own_have_a_concurrency_of_their_own(tmp_path: Path) -> None:
     context = context_for(plan_of(tmp_path, model(HERE), model(THERE, 8)), workers=2, cores=2)
-    assert (context.subject_concurrency, context.simulator_concurrency, context.concurrency) == (32, 4, 36)
+    assert (context.subject_concurrency, context.simulator_concurrency, context.concurrency) == (
+        32,
+        4,
+        36,
+    )
     assert context.shards_at_once is None
 
 
 def test_roles_on_one_endpoint_share_the_smaller_concurrency(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, model(HERE), model(HERE, 8, name="other"))
     context = context_for(plan, workers=2, cores=2)
-    assert (context.subject_concurrency, context.simulator_concurrency, context.concurrency) == (4, 4, 4)
+    assert (context.subject_concurrency, context.simulator_concurrency, context.concurrency) == (
+        4,
+        4,
+        4,
+    )
     assert set(concurrency_by_endpoint(plan).values()) == {8}
 
 
@@ -47,14 +58,21 @@ def test_a_concurrency_smaller_than_the_workers_bounds_the_shards(tmp_path: Path
 
 def test_a_key_of_its_own_is_an_endpoint_of_its_own(tmp_path: Path) -> None:
     with_key = model(HERE, 8).model_copy(update={"key_env": "OTHER_KEY"})
-    assert set(concurrency_by_endpoint(plan_of(tmp_path, model(HERE), with_key)).values()) == {64, 8}
+    assert set(concurrency_by_endpoint(plan_of(tmp_path, model(HERE), with_key)).values()) == {
+        64,
+        8,
+    }
 
 
 def test_a_judge_has_its_concurrency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BENCHMARKS, "built_in", {judged.NAME: f"{judged.__name__}:BENCHMARK"})
     benchmark = BenchmarkRequest(name="judged.code", dataset_version="sample")
     judges = {"": model(THERE, 8), "whole": model(HERE)}
-    request = EvaluationRequest(model=model(HERE, 16), judges=judges, benchmark=benchmark, sandbox="none")
+    request = EvaluationRequest(
+        model=model(HERE, 16), judges=judges, benchmark=benchmark, sandbox="none"
+    )
     plan = plan_run(request, Home(tmp_path))
-    assert {name: seat.concurrency for name, seat in judge_context(plan, workers=2).seats.items()} == {"clear": 4, "whole": 8}
+    assert {
+        name: seat.concurrency for name, seat in judge_context(plan, workers=2).seats.items()
+    } == {"clear": 4, "whole": 8}
     assert concurrency_by_endpoint(plan)[endpoint_of(plan.spec.subject, plan.subject)] == 16

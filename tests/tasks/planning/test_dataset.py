@@ -50,22 +50,30 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return found
 
 
-def test_within_a_night_a_tree_is_read_once_for_all_models_and_settings(tmp_path: Path, hashed: list[Path]) -> None:
+def test_within_a_night_a_tree_is_read_once_for_all_models_and_settings(
+    tmp_path: Path, hashed: list[Path]
+) -> None:
     home, bundled = Home.at(str(tmp_path / "home")), str(PROJECTS.parent)
     places = {"repos": str(PROJECTS)}
     with reading_once():
         first = furnished_data(BENCHMARK, bundled, SAMPLE_REPOSITORIES, home, places)
         assert furnished_data(BENCHMARK, bundled, SAMPLE_REPOSITORIES, home, places) is first
         assert len(hashed) == 1
-        elsewhere = furnished_data(BENCHMARK, bundled, SAMPLE_REPOSITORIES, home, {"repos": str(tmp_path)})
+        elsewhere = furnished_data(
+            BENCHMARK, bundled, SAMPLE_REPOSITORIES, home, {"repos": str(tmp_path)}
+        )
         assert all(dialog.is_sourceless for dialog in elsewhere.dialogs)
         (tmp_path / "data").symlink_to(bundled)
         furnished_data(BENCHMARK, str(tmp_path / "data"), SAMPLE_REPOSITORIES, home, places)
-    assert len(hashed) == 2, "a hook may read what lies beside the data, so that each source has its own"
+    assert len(hashed) == 2, (
+        "a hook may read what lies beside the data, so that each source has its own"
+    )
 
 
 @pytest.mark.parametrize(
-    ("budget", "n"), [((), 1), (("--budget", "tokens=1000000,then=subsample"), 2)], ids=["whole", "subsample"]
+    ("budget", "n"),
+    [((), 1), (("--budget", "tokens=1000000,then=subsample"), 2)],
+    ids=["whole", "subsample"],
 )
 def test_a_dry_run_of_several_runs_reads_a_tree_once_and_once_more_to_choose_a_subsample(
     tmp_path: Path, hashed: list[Path], budget: tuple[str, ...], n: int
@@ -73,12 +81,24 @@ def test_a_dry_run_of_several_runs_reads_a_tree_once_and_once_more_to_choose_a_s
     config = {
         "models": [{"spec": "control:gold"}, {"spec": "control:empty"}],
         "benchmarks": [
-            {"name": f"codeif.{setting}", "dataset_version": SAMPLE_REPOSITORIES, "resources": {"repos": str(PROJECTS)}}
+            {
+                "name": f"codeif.{setting}",
+                "dataset_version": SAMPLE_REPOSITORIES,
+                "resources": {"repos": str(PROJECTS)},
+            }
             for setting in ("static", "two_round")
         ],
     }
     (tmp_path / "night.json").write_text(json.dumps(config), encoding="utf-8")
-    done = parley(tmp_path / "home", "nightly", "--config", tmp_path / "night.json", "--dry-run", "--json", *budget)
+    done = parley(
+        tmp_path / "home",
+        "nightly",
+        "--config",
+        tmp_path / "night.json",
+        "--dry-run",
+        "--json",
+        *budget,
+    )
     assert done.code == 0, done.err
     assert len(done.out.splitlines()) == 4
     assert len(hashed) == n

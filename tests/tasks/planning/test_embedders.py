@@ -25,13 +25,17 @@ URL = "openai:m@http://127.0.0.1:9/v1"
 
 def request(embedder: ModelRequest | None) -> EvaluationRequest:
     return EvaluationRequest(
-        model=ModelRequest(spec="control:gold"), benchmark=BenchmarkRequest(name="some.setting"), embedder=embedder
+        model=ModelRequest(spec="control:gold"),
+        benchmark=BenchmarkRequest(name="some.setting"),
+        embedder=embedder,
     )
 
 
 @pytest.mark.parametrize("setting", ["reads", "asks"])
 def test_a_setting_that_needs_one_is_refused_without(setting: str) -> None:
-    with pytest.raises(ConfigError, match=rf"smallest\.{setting} compares texts .* --embedder .*embedded:minilm"):
+    with pytest.raises(
+        ConfigError, match=rf"smallest\.{setting} compares texts .* --embedder .*embedded:minilm"
+    ):
         choose_embedder(request(None), SMALLEST, setting, None)
     chosen = choose_embedder(request(ModelRequest(spec=URL, revision="1")), SMALLEST, setting, None)
     assert chosen is not None

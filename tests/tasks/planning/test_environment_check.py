@@ -35,7 +35,9 @@ def needing(place: Path, package: str) -> Path:
 
 def checked(projects: Path, home: Path) -> Staged:
     tree_files.cache_clear()
-    return furnished_data(BENCHMARK, None, SAMPLE_REPOSITORIES, Home(home), {RESOURCE: str(projects)}, "bubblewrap")
+    return furnished_data(
+        BENCHMARK, None, SAMPLE_REPOSITORIES, Home(home), {RESOURCE: str(projects)}, "bubblewrap"
+    )
 
 
 def missing(staged: Staged) -> list[bool]:
@@ -43,12 +45,19 @@ def missing(staged: Staged) -> list[bool]:
 
 
 @pytest.mark.slow
-def test_a_project_that_lacks_a_package_is_environment_missing_in_the_words_of_the_runner(tmp_path: Path) -> None:
-    whole, lacking = checked(PROJECTS, tmp_path), checked(needing(tmp_path / "lacking", ABSENT), tmp_path)
+def test_a_project_that_lacks_a_package_is_environment_missing_in_the_words_of_the_runner(
+    tmp_path: Path,
+) -> None:
+    whole, lacking = (
+        checked(PROJECTS, tmp_path),
+        checked(needing(tmp_path / "lacking", ABSENT), tmp_path),
+    )
     assert missing(whole) == [False, False, False]
     assert missing(lacking) == [True, False, True], "accounts do not import the module of money"
     (line,) = environment_lines(lacking.dialogs)
-    assert line.startswith("environment_missing: 2 tasks (repo/ledger.money.parse_cents, repo/ledger.report.Report.line): ")
+    assert line.startswith(
+        "environment_missing: 2 tasks (repo/ledger.money.parse_cents, repo/ledger.report.Report.line): "
+    )
     assert line.endswith(f"ModuleNotFoundError: No module named '{ABSENT}'")
     assert environment_lines(whole.dialogs) == ()
 
@@ -64,7 +73,9 @@ def test_a_task_is_asked_under_another_id_once_its_environment_is_whole(tmp_path
 
 
 @pytest.mark.slow
-def test_a_result_is_stored_and_no_test_runs_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_is_stored_and_no_test_runs_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     projects = needing(tmp_path / "projects", ABSENT)
     first = checked(projects, tmp_path / "home")
 
@@ -80,7 +91,12 @@ def test_its_scores_are_unscored_without_fault() -> None:
     dialog: Dialog = staged.dialogs[0].without_environment("No module named x")
     assert dialog.is_sourceless
     assert dialog.with_tree("digest").environment_fault is None
-    scores = scores_of(staged.problems[0], dialog, episode_of(staged.problems[0], dialog, [], StopReason.ENVIRONMENT_MISSING), ())
+    scores = scores_of(
+        staged.problems[0],
+        dialog,
+        episode_of(staged.problems[0], dialog, [], StopReason.ENVIRONMENT_MISSING),
+        (),
+    )
     assert {score.unscored_reason for score in scores} == {UnscoredReason.ENVIRONMENT_MISSING}
     assert not UnscoredReason.ENVIRONMENT_MISSING.is_fault
 
@@ -88,12 +104,31 @@ def test_its_scores_are_unscored_without_fault() -> None:
 @pytest.mark.slow
 def test_the_command_names_it_and_does_not_ask_its_tasks(home: Path, tmp_path: Path) -> None:
     projects = needing(tmp_path / "projects", ABSENT)
-    run = ("run", "codeif.static", "--dataset-version", SAMPLE_REPOSITORIES, "--resource", f"repos={projects}", "--workers", "1")
+    run = (
+        "run",
+        "codeif.static",
+        "--dataset-version",
+        SAMPLE_REPOSITORIES,
+        "--resource",
+        f"repos={projects}",
+        "--workers",
+        "1",
+    )
     with model_server() as server:
-        done = parley(home, *run, "--model", f"openai:mock@{server.base_url}", "--sandbox", "bubblewrap", "--json")
+        done = parley(
+            home,
+            *run,
+            "--model",
+            f"openai:mock@{server.base_url}",
+            "--sandbox",
+            "bubblewrap",
+            "--json",
+        )
         prompts = [str(body["messages"]) for body in server.bodies if "messages" in body]
     assert prompts, "the task of accounts is asked"
-    assert [prompt for prompt in prompts if "transfer" not in prompt] == [], "the other tasks are not"
+    assert [prompt for prompt in prompts if "transfer" not in prompt] == [], (
+        "the other tasks are not"
+    )
     assert f"No module named '{ABSENT}'" in done.err
     report = done.json()
     assert (report["status"], report["n_infra"]) == ("finished", 0)

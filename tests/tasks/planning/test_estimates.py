@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from flows.night.preflight.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, Estimate, estimate
+from flows.night.preflight.dry_run import (
+    CHARACTERS_PER_TOKEN,
+    TOKENS_PER_ANSWER,
+    Estimate,
+    estimate,
+)
 from tasks.converse import context_for, converse
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
@@ -16,10 +21,25 @@ from tests.faults.nights import local_client
 from tests.fixtures.model_server import ModelServer, model_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
-ANSWER = "```python\n" + "value = 1  # nothing that was asked for\n" * (TOKENS_PER_ANSWER * CHARACTERS_PER_TOKEN // 40) + "```"
+ANSWER = (
+    "```python\n"
+    + "value = 1  # nothing that was asked for\n" * (TOKENS_PER_ANSWER * CHARACTERS_PER_TOKEN // 40)
+    + "```"
+)
 SAMPLES = (
-    *("codeif.static", "codeif.dynamic", "codeif.two_round", "talk2code.direct", "unidial.multi_if"),
-    *("convcode.live[none]", "convcode.live[f_c]", "convcode.live[f_c,f_e]", "convcode.live[f_c,ground_truth]"),
+    *(
+        "codeif.static",
+        "codeif.dynamic",
+        "codeif.two_round",
+        "talk2code.direct",
+        "unidial.multi_if",
+    ),
+    *(
+        "convcode.live[none]",
+        "convcode.live[f_c]",
+        "convcode.live[f_c,f_e]",
+        "convcode.live[f_c,ground_truth]",
+    ),
 )
 
 
@@ -77,12 +97,21 @@ def test_a_repository_dialogue_has_as_many_steps_as_the_paper_s_and_no_more_than
 ) -> None:
     """Table 1: 50 steps, and 0.97 USD with GPT-5 and the interactive agent; not 101 rounds of 100 requests."""
     price = {"usd_per_million_input": 1.25, "usd_per_million_output": 10.0}
-    subject = ModelRequest(spec=f"openai:m@{server.base_url}", revision="1", agent="interactive", **price)  # type: ignore[arg-type]
+    subject = ModelRequest(
+        spec=f"openai:m@{server.base_url}", revision="1", agent="interactive", **price
+    )  # type: ignore[arg-type]
     asked = BenchmarkRequest(name="dialogue_swebench.full", dataset_version="sample", limit=1)
-    request = EvaluationRequest(model=subject, benchmark=asked, simulator=ModelRequest(spec="control:empty"), sandbox="zygote")
+    request = EvaluationRequest(
+        model=subject,
+        benchmark=asked,
+        simulator=ModelRequest(spec="control:empty"),
+        sandbox="zygote",
+    )
     found = estimate(plan_run(request, Home(tmp_path)))
     assert 25 <= found.calls <= 100
     assert found.usd is not None
     assert 0.97 / 2 <= found.usd <= 0.97 * 2
-    short = request.model_copy(update={"model": subject.model_copy(update={"agent_options": {"steps": "10"}})})
+    short = request.model_copy(
+        update={"model": subject.model_copy(update={"agent_options": {"steps": "10"}})}
+    )
     assert estimate(plan_run(short, Home(tmp_path))).calls <= 10

@@ -26,7 +26,9 @@ N_DISTINCT = (N_DIALOGS - 1) * N_ROUNDS
 """Prompts of the rubric `clear`: two dialogues say the same."""
 ROUND = len("Problem 0, round 1") // CHARACTERS_PER_TOKEN + TOKENS_PER_ANSWER
 """Tokens of one round: the message, and an answer that is not there yet."""
-FORM, WHOLE_FORM = (len(rubric.prompt + rubric.form) // CHARACTERS_PER_TOKEN for rubric in (CLEAR, WHOLE))
+FORM, WHOLE_FORM = (
+    len(rubric.prompt + rubric.form) // CHARACTERS_PER_TOKEN for rubric in (CLEAR, WHOLE)
+)
 
 
 @pytest.fixture(autouse=True)
@@ -41,24 +43,38 @@ def server() -> Iterator[ModelServer]:
         yield found
 
 
-def plan(home: Path, setting: str, judge: ModelRequest, limit: int | None = None, **judges: ModelRequest) -> RunPlan:
-    subject = ModelRequest(spec="control:gold", usd_per_million_input=1.0, usd_per_million_output=2.0)
+def plan(
+    home: Path, setting: str, judge: ModelRequest, limit: int | None = None, **judges: ModelRequest
+) -> RunPlan:
+    subject = ModelRequest(
+        spec="control:gold", usd_per_million_input=1.0, usd_per_million_output=2.0
+    )
     benchmark = BenchmarkRequest(name=f"judged.{setting}", dataset_version="sample", limit=limit)
-    asked = EvaluationRequest(model=subject, judges={"": judge, **judges}, benchmark=benchmark, sandbox="none")
+    asked = EvaluationRequest(
+        model=subject, judges={"": judge, **judges}, benchmark=benchmark, sandbox="none"
+    )
     return plan_run(asked, Home(home))
 
 
 def drift_tokens() -> int:
-    return sum(len(f"{messages[0].content}\n\n{CLEAR.form}") // CHARACTERS_PER_TOKEN for messages in CLEAR.drift)
+    return sum(
+        len(f"{messages[0].content}\n\n{CLEAR.form}") // CHARACTERS_PER_TOKEN
+        for messages in CLEAR.drift
+    )
 
 
 def test_a_dry_run_counts_and_prices_every_rubric_s_calls(tmp_path: Path) -> None:
-    dear = ModelRequest(spec="control:empty", usd_per_million_input=10.0, usd_per_million_output=20.0)
+    dear = ModelRequest(
+        spec="control:empty", usd_per_million_input=10.0, usd_per_million_output=20.0
+    )
     short = dear.model_copy(update={"max_tokens": 20, "usd_per_million_input": 100.0})
     found = estimate(plan(tmp_path, "code", dear, limit=1, whole=short))
     alone = estimate(plan(tmp_path, "talk", ModelRequest(spec="openai:j", revision="1"), limit=1))
     free = estimate(plan(tmp_path, "talk", ModelRequest(spec="control:empty"), limit=1))
-    assert (found.judge_calls, alone.judge_calls) == (N_ROUNDS + len(CLEAR.drift) + 1, N_ROUNDS + len(CLEAR.drift))
+    assert (found.judge_calls, alone.judge_calls) == (
+        N_ROUNDS + len(CLEAR.drift) + 1,
+        N_ROUNDS + len(CLEAR.drift),
+    )
     turns = (FORM + ROUND) + (FORM + 2 * ROUND) + drift_tokens()
     whole = WHOLE_FORM + 2 * ROUND
     assert (found.judge_input_tokens, alone.judge_input_tokens) == (turns + whole, turns)
@@ -70,9 +86,13 @@ def test_a_dry_run_counts_and_prices_every_rubric_s_calls(tmp_path: Path) -> Non
     assert (alone.usd, alone.at_most, found.at_most) == (None, True, True)
 
 
-def test_a_dry_run_names_the_keys_of_judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_names_the_keys_of_judges(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("JUDGE_KEY", raising=False)
-    found = estimate(plan(tmp_path, "talk", ModelRequest(spec="openai:j", key_env="JUDGE_KEY"), limit=1))
+    found = estimate(
+        plan(tmp_path, "talk", ModelRequest(spec="openai:j", key_env="JUDGE_KEY"), limit=1)
+    )
     assert found.keys_not_set == (("JUDGE_KEY", "openai:j"),)
 
 
@@ -87,7 +107,11 @@ def test_judgements_on_kept_dialogues_are_counted_as_they_will_be_asked_and_thei
         converse.fn(owing, context_for(owing, workers=1, cores=1), client, "talk")
         monkeypatch.delenv("JUDGE_KEY", raising=False)
         played = estimate(owing)
-        assert (played.owed, played.calls, played.judge_calls) == (0, 0, N_DISTINCT + len(CLEAR.drift))
+        assert (played.owed, played.calls, played.judge_calls) == (
+            0,
+            0,
+            N_DISTINCT + len(CLEAR.drift),
+        )
         assert played.keys_not_set == (("JUDGE_KEY", "openai:mock"),)
         monkeypatch.setenv("JUDGE_KEY", "sk-parley-1")
         preflight(owing)
@@ -98,12 +122,19 @@ def test_judgements_on_kept_dialogues_are_counted_as_they_will_be_asked_and_thei
         server.models_status = 200
 
         judgements, context = Judgements(owing), judge_context(owing, workers=1)
-        episodes = read_episodes(owing.lake, judged.NAME, owing.spec.label, [w.episode_id for w in owing.members])
+        episodes = read_episodes(
+            owing.lake, judged.NAME, owing.spec.label, [w.episode_id for w in owing.members]
+        )
         wanted = judgements.wanted(episodes.values(), {}, all_rubrics=True)
         done = judge.fn(owing, judgements, wanted, lambda: (context, client), "talk")
     assert (done.n_asked, len(done.rows)) == (N_DISTINCT, 2 * N_DIALOGS * N_ROUNDS)
     told = estimate(owing)
-    assert (told.judge_calls, told.judge_input_tokens, told.at_most, told.keys_not_set) == (0, 0, False, ())
+    assert (told.judge_calls, told.judge_input_tokens, told.at_most, told.keys_not_set) == (
+        0,
+        0,
+        False,
+        (),
+    )
     server.models_status, n_lists = 401, server.model_lists
     preflight(owing)
     assert server.model_lists == n_lists

@@ -12,7 +12,10 @@ from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelReq
     ("asked", "label"),
     [
         ({"spec": "vllm:/ck4/checkpoint-2", "name": "ck4/checkpoint-2"}, "vllm:ck4/checkpoint-2"),
-        ({"spec": "vllm:/ck5/checkpoint-2", "name": "ck5/checkpoint-2", "agent": "a"}, "vllm:ck5/checkpoint-2+a"),
+        (
+            {"spec": "vllm:/ck5/checkpoint-2", "name": "ck5/checkpoint-2", "agent": "a"},
+            "vllm:ck5/checkpoint-2+a",
+        ),
         ({"spec": "vllm:/ck4/checkpoint-2"}, "vllm:checkpoint-2"),
         ({"spec": "recorded:a/step-2.jsonl.gz"}, "recorded:step-2"),
         ({"spec": "vllm:my-org/my-model"}, "vllm:my-org/my-model"),
@@ -20,7 +23,11 @@ from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelReq
     ],
 )
 def test_a_model_is_called_by_its_name_else_by_its_spec(asked: dict[str, str], label: str) -> None:
-    request = EvaluationRequest(model=ModelRequest.model_validate(asked), benchmark=BenchmarkRequest(name="b"), sandbox="none")
+    request = EvaluationRequest(
+        model=ModelRequest.model_validate(asked),
+        benchmark=BenchmarkRequest(name="b"),
+        sandbox="none",
+    )
     assert request.title == f"b · {label}"
 
 

@@ -11,7 +11,13 @@ from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelReq
 from tasks.storage.home import Home
 
 ASKED = "openai:mock@http://127.0.0.1:9/v1"
-SETTINGS = ("codeif.static", "codeif.two_round", "convcode.live[none]", "convcode.live[f_c]", "talk2code.direct")
+SETTINGS = (
+    "codeif.static",
+    "codeif.two_round",
+    "convcode.live[none]",
+    "convcode.live[f_c]",
+    "talk2code.direct",
+)
 
 
 @pytest.fixture
@@ -19,10 +25,18 @@ def place(tmp_path: Path) -> Home:
     return Home.at(str(tmp_path / "home"))
 
 
-def plan(place: Home, model: str = ASKED, setting: str = "codeif.static", resume: str | None = None, **options: str) -> RunPlan:
+def plan(
+    place: Home,
+    model: str = ASKED,
+    setting: str = "codeif.static",
+    resume: str | None = None,
+    **options: str,
+) -> RunPlan:
     benchmark = BenchmarkRequest(name=setting, dataset_version="sample", options=options)
     request = ModelRequest(spec=model, revision="r1" if model == ASKED else None)
-    return plan_run(EvaluationRequest(model=request, benchmark=benchmark, sandbox="none", resume=resume), place)
+    return plan_run(
+        EvaluationRequest(model=request, benchmark=benchmark, sandbox="none", resume=resume), place
+    )
 
 
 def keep_record(place: Home, run: RunPlan) -> None:
@@ -59,7 +73,9 @@ def extraction(run: RunPlan) -> str:
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_a_new_run_of_a_model_that_is_asked_reads_markdown_and_a_control_does_not(place: Home, setting: str) -> None:
+def test_a_new_run_of_a_model_that_is_asked_reads_markdown_and_a_control_does_not(
+    place: Home, setting: str
+) -> None:
     assert extraction(plan(place, setting=setting)) == "markdown"
     assert extraction(plan(place, setting=setting, extraction="first_block")) == "first_block"
     control = plan(place, "control:gold", setting)
@@ -68,7 +84,9 @@ def test_a_new_run_of_a_model_that_is_asked_reads_markdown_and_a_control_does_no
 
 
 @pytest.mark.parametrize("option", ["history", "answer_cleanup"])
-def test_options_that_reproduce_published_runs_keep_the_papers_rule(place: Home, option: str) -> None:
+def test_options_that_reproduce_published_runs_keep_the_papers_rule(
+    place: Home, option: str
+) -> None:
     assert extraction(plan(place, **{option: "upstream_v0"})) == "first_block"
     assert extraction(plan(place, **{option: "upstream_v0"}, extraction="markdown")) == "markdown"
 
@@ -95,5 +113,7 @@ def test_a_model_goes_on_by_the_rule_of_its_runs_from_before(place: Home) -> Non
 def test_a_resumed_run_keeps_its_rule(place: Home, rule: str) -> None:
     begun = plan(place, extraction=rule)
     keep_record(place, begun)
-    keep_record(place, plan(place, extraction={"first_block": "markdown", "markdown": "first_block"}[rule]))
+    keep_record(
+        place, plan(place, extraction={"first_block": "markdown", "markdown": "first_block"}[rule])
+    )
     assert plan(place, resume=begun.run_id).run_id == begun.run_id

@@ -36,12 +36,16 @@ def _known_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(BENCHMARKS.built_in, NAME, f"{MODULE}:BENCHMARK")
 
 
-def request(setting: str, simulator: ModelRequest | None = None, **benchmark: object) -> EvaluationRequest:
+def request(
+    setting: str, simulator: ModelRequest | None = None, **benchmark: object
+) -> EvaluationRequest:
     asked = BenchmarkRequest(name=f"{NAME}.{setting}", **benchmark)  # type: ignore[arg-type]  (fields by name)
     return EvaluationRequest(model=PRICED, benchmark=asked, simulator=simulator, sandbox="none")
 
 
-def plan(home: Path, setting: str, simulator: ModelRequest | None = None, **benchmark: object) -> RunPlan:
+def plan(
+    home: Path, setting: str, simulator: ModelRequest | None = None, **benchmark: object
+) -> RunPlan:
     return plan_run(request(setting, simulator, **benchmark), Home(home))
 
 
@@ -61,7 +65,10 @@ def test_a_limit_counts_problems(tmp_path: Path) -> None:
 
 
 def test_data_without_a_dialog_of_the_setting_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none of the 8 dialogs of this data is of setting rounds.other: .*--data.*live"):
+    with pytest.raises(
+        ConfigError,
+        match=r"none of the 8 dialogs of this data is of setting rounds.other: .*--data.*live",
+    ):
         plan(tmp_path, "other")
 
 
@@ -77,12 +84,17 @@ def test_a_simulator_that_nobody_needs_changes_no_run(tmp_path: Path) -> None:
     assert plan(tmp_path, "live", DEAR).spec == plan(tmp_path, "live").spec
 
 
-def test_rows_of_a_setting_are_found_in_the_edition_that_holds_other_settings_too(tmp_path: Path) -> None:
+def test_rows_of_a_setting_are_found_in_the_edition_that_holds_other_settings_too(
+    tmp_path: Path,
+) -> None:
     told = plan(tmp_path, "told")
     assert rows_of(told.lake, told.spec) is None
     write_staged(told.staged, NAME, "sample", told.lake)
     assert rows_of(told.lake, told.spec) == digests_by_dialog(told.dataset)
-    assert rows_of(told.lake, RunSpec.model_validate(told.spec.model_dump() | {"dataset_digest": "0"})) is None
+    assert (
+        rows_of(told.lake, RunSpec.model_validate(told.spec.model_dump() | {"dataset_digest": "0"}))
+        is None
+    )
 
 
 def tokens(*texts: str) -> int:
@@ -95,32 +107,61 @@ def test_a_dry_run_counts_and_prices_the_simulator_s_calls_too(tmp_path: Path) -
     assert (found.calls, found.simulator_calls, found.at_most) == (N_ROUNDS, later, True)
     assert found.input_tokens == N_ROUNDS * first + later * 2 * TOKENS_PER_ANSWER
     told = tokens("x" * 400, "Write solve(x).", RIGHT) + 2 * TOKENS_PER_ANSWER
-    assert (found.simulator_input_tokens, found.simulator_output_tokens) == (later * told, later * TOKENS_PER_ANSWER)
+    assert (found.simulator_input_tokens, found.simulator_output_tokens) == (
+        later * told,
+        later * TOKENS_PER_ANSWER,
+    )
     subject = found.input_tokens * 1.0 + found.output_tokens * 2.0
-    assert found.usd == pytest.approx((subject + later * told * 10.0 + later * TOKENS_PER_ANSWER * 20.0) / 1e6)
+    assert found.usd == pytest.approx(
+        (subject + later * told * 10.0 + later * TOKENS_PER_ANSWER * 20.0) / 1e6
+    )
     unpriced = ModelRequest(spec="openai:m", revision="1")
     assert estimate(plan(tmp_path, "live[model]", unpriced)).usd is None
 
 
 def test_a_control_without_a_price_is_sent_nothing_and_costs_nothing(tmp_path: Path) -> None:
     found = estimate(plan(tmp_path, "live[model]", ModelRequest(spec="control:empty"), limit=1))
-    assert (found.simulator_calls, found.simulator_input_tokens, found.simulator_output_tokens) == (0, 0, 0)
+    assert (found.simulator_calls, found.simulator_input_tokens, found.simulator_output_tokens) == (
+        0,
+        0,
+        0,
+    )
     alone = request("live", limit=1).model_copy(update={"model": ModelRequest(spec="control:gold")})
     free = estimate(plan_run(alone, Home(tmp_path)))
-    assert (free.owed, free.calls, free.input_tokens, free.output_tokens, free.usd) == (1, 0, 0, 0, 0.0)
+    assert (free.owed, free.calls, free.input_tokens, free.output_tokens, free.usd) == (
+        1,
+        0,
+        0,
+        0,
+        0.0,
+    )
 
 
-def test_a_dry_run_says_how_many_passes_are_audited_at_most(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = [request("live", limit=1).model_copy(update={"audit": audit}) for audit in ("none", "sample", "all")]
-    assert [estimate(plan_run(one, Home(tmp_path))).audits_at_most for one in asked] == [0, AUDIT_SAMPLE, None]
+def test_a_dry_run_says_how_many_passes_are_audited_at_most(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [
+        request("live", limit=1).model_copy(update={"audit": audit})
+        for audit in ("none", "sample", "all")
+    ]
+    assert [estimate(plan_run(one, Home(tmp_path))).audits_at_most for one in asked] == [
+        0,
+        AUDIT_SAMPLE,
+        None,
+    ]
     assert len({plan_run(one, Home(tmp_path)).run_id for one in asked}) == 3
     show_dry_run(Home(tmp_path), asked[1:2], json_output=False)
     assert f"Audit: at most {AUDIT_SAMPLE} passed programs of the run" in capsys.readouterr().out
 
 
 def test_max_tokens_bounds_the_estimate_of_subject_and_simulator(tmp_path: Path) -> None:
-    short = request("live[model]", DEAR, limit=1).model_copy(update={"model": PRICED.model_copy(update={"max_tokens": 20})})
-    found, unbounded = estimate(plan_run(short, Home(tmp_path))), estimate(plan(tmp_path, "live[model]", DEAR, limit=1))
+    short = request("live[model]", DEAR, limit=1).model_copy(
+        update={"model": PRICED.model_copy(update={"max_tokens": 20})}
+    )
+    found, unbounded = (
+        estimate(plan_run(short, Home(tmp_path))),
+        estimate(plan(tmp_path, "live[model]", DEAR, limit=1)),
+    )
     later, less = N_ROUNDS - 1, TOKENS_PER_ANSWER - 20
     assert (found.output_tokens, found.simulator_output_tokens) == (N_ROUNDS * 20, later * 20)
     assert unbounded.input_tokens - found.input_tokens == later * less
@@ -133,22 +174,34 @@ def test_a_dry_run_leaves_out_what_the_journal_holds(tmp_path: Path) -> None:
     assert (estimate(owed).calls, estimate(owed).simulator_calls) == (N_ROUNDS - 2, N_ROUNDS - 2)
 
 
-def test_what_is_shown_of_the_past_decides_the_estimate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_shown_of_the_past_decides_the_estimate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     all_of_it = replace(BENCHMARK.settings["live"], history=HistoryPolicy.ON_POLICY)
     alone = estimate(plan(tmp_path, "live", limit=1))
-    monkeypatch.setattr(f"{MODULE}.BENCHMARK", replace(BENCHMARK, settings={**BENCHMARK.settings, "live": all_of_it}))
+    monkeypatch.setattr(
+        f"{MODULE}.BENCHMARK",
+        replace(BENCHMARK, settings={**BENCHMARK.settings, "live": all_of_it}),
+    )
     first = tokens("Write solve(x). (live)")
     grown = estimate(plan(tmp_path, "live", limit=1))
     assert grown.input_tokens == sum(first + n * 2 * TOKENS_PER_ANSWER for n in range(N_ROUNDS))
     assert alone.input_tokens < grown.input_tokens
 
 
-def test_of_two_rounds_the_first_alone_is_shown_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_rounds_the_first_alone_is_shown_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first_alone = replace(BENCHMARK.settings["live"], history=HistoryPolicy.FIRST_ROUND)
-    monkeypatch.setattr(f"{MODULE}.BENCHMARK", replace(BENCHMARK, settings={**BENCHMARK.settings, "live": first_alone}))
+    monkeypatch.setattr(
+        f"{MODULE}.BENCHMARK",
+        replace(BENCHMARK, settings={**BENCHMARK.settings, "live": first_alone}),
+    )
     first = tokens("Write solve(x). (live)")
     found = estimate(plan(tmp_path, "live", limit=1))
-    shown = first + TOKENS_PER_ANSWER + TOKENS_PER_ANSWER  # the first message, its answer, and this round's reply
+    shown = (
+        first + TOKENS_PER_ANSWER + TOKENS_PER_ANSWER
+    )  # the first message, its answer, and this round's reply
     assert found.input_tokens == first + (N_ROUNDS - 1) * shown
 
 
@@ -173,7 +226,9 @@ def test_contexts_that_an_option_cuts_are_estimated_as_they_are_sent(tmp_path: P
     assert found() == found(context_tokens="131072") > found(context_tokens="1024")
 
 
-def test_a_dry_run_says_that_dialogues_may_end_early(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_says_that_dialogues_may_end_early(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     asked: Sequence[EvaluationRequest] = (request("live[model]", DEAR),)
     show_dry_run(Home(tmp_path), asked, json_output=False)
     assert "those of usual dialogues" in capsys.readouterr().out
@@ -185,7 +240,10 @@ def test_a_dry_run_names_the_keys_that_are_not_set(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of models whose calls are owed: neither where no key is needed nor where nobody speaks."""
-    hosted, speaker = ModelRequest(spec="openai:m"), ModelRequest(spec="openai:s", key_env="SPEAKER_KEY")
+    hosted, speaker = (
+        ModelRequest(spec="openai:m"),
+        ModelRequest(spec="openai:s", key_env="SPEAKER_KEY"),
+    )
     local = ModelRequest(spec="openai:l@http://127.0.0.1:9/v1")
     asked = [
         request("live[model]", speaker).model_copy(update={"model": hosted}),
@@ -211,9 +269,13 @@ def test_a_dry_run_names_the_keys_that_are_not_set(
     assert "sk-parley" not in said
 
 
-def test_a_dry_run_that_owes_nothing_asks_for_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_that_owes_nothing_asks_for_no_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    done = plan_run(request("live").model_copy(update={"model": ModelRequest(spec="openai:m")}), Home(tmp_path))
+    done = plan_run(
+        request("live").model_copy(update={"model": ModelRequest(spec="openai:m")}), Home(tmp_path)
+    )
     assert estimate(done).keys_not_set == (("OPENAI_API_KEY", "openai:m"),)
     monkeypatch.setattr(done, "owed", tuple)
     assert estimate(done).keys_not_set == ()
@@ -221,12 +283,21 @@ def test_a_dry_run_that_owes_nothing_asks_for_no_key(tmp_path: Path, monkeypatch
 
 def test_a_simulator_that_is_the_model_itself_has_its_key_revision_and_price() -> None:
     model = ModelRequest(
-        spec="openai:m", key_env="K", revision="r", temperature=1.0, usd_per_million_input=1.0, usd_per_million_output=2.0
+        spec="openai:m",
+        key_env="K",
+        revision="r",
+        temperature=1.0,
+        usd_per_million_input=1.0,
+        usd_per_million_output=2.0,
     )
     roles: RoleValues = {"simulator": {}}
     assert simulator_request(None, model, roles, {}) is None
     prices: dict[str, Any] = {"usd_per_million_input": 3.0, "usd_per_million_output": 4.0}
     alike = simulator_request("openai:m,temperature=0.5", model, roles, prices)
-    assert alike == ModelRequest(spec="openai:m", key_env="K", revision="r", temperature=0.5, **prices)
+    assert alike == ModelRequest(
+        spec="openai:m", key_env="K", revision="r", temperature=0.5, **prices
+    )
     other: RoleValues = {"simulator": {"key_env": ["L"], "revision": ["s"]}}
-    assert simulator_request("openai:n", model, other, {}) == ModelRequest(spec="openai:n", key_env="L", revision="s")
+    assert simulator_request("openai:n", model, other, {}) == ModelRequest(
+        spec="openai:n", key_env="L", revision="s"
+    )

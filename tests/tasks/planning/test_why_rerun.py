@@ -15,7 +15,15 @@ from schemas.lake.records import RunRecord
 from schemas.lake.rows import from_arrow
 from schemas.night.work import Difference, Layer
 from schemas.run import AgentIdentity, Limits, ModelIdentity, RubricJudge, RunSpec, Sampling
-from tasks.planning.why_rerun import ROWS_NAMED, compare, differences, layer_ids, refuse_other_run, rows_of, why_again
+from tasks.planning.why_rerun import (
+    ROWS_NAMED,
+    compare,
+    differences,
+    layer_ids,
+    refuse_other_run,
+    rows_of,
+    why_again,
+)
 from tasks.storage.parquet_store import Lake
 from tests.schemas.strategies import Path, changed, leaves
 
@@ -38,9 +46,16 @@ SPEC = RunSpec(
     embedder=EMBEDDER,
     embedder_in_play=EMBEDDER,
     prompts=(("ask", "p1"), ("persona/novice", "p2")),
-    agent=AgentIdentity(name="notes", version="1", options=(("style", "loud"),), prompts=(("note", "p3"),)),
+    agent=AgentIdentity(
+        name="notes", version="1", options=(("style", "loud"),), prompts=(("note", "p3"),)
+    ),
 )
-OUTSIDE = {"environment": "bubblewrap 1; e1", "metrics.accuracy": "1", "metrics.forgetting": "1", "parley_version": "0.1.0"}
+OUTSIDE = {
+    "environment": "bubblewrap 1; e1",
+    "metrics.accuracy": "1",
+    "metrics.forgetting": "1",
+    "parley_version": "0.1.0",
+}
 
 
 def with_(**update: object) -> RunSpec:
@@ -74,14 +89,20 @@ EPISODE_ID = {
     "sampling.omit_reasoning": with_(sampling=Sampling(omit_reasoning=False)),
     "simulator.name": with_(simulator=MODEL.model_copy(update={"name": "n"})),
     "simulator": with_(simulator=None),
-    "embedder_in_play.revision": with_(embedder_in_play=EMBEDDER.model_copy(update={"revision": "2"})),
+    "embedder_in_play.revision": with_(
+        embedder_in_play=EMBEDDER.model_copy(update={"revision": "2"})
+    ),
     "prompts.ask": with_(prompts=(("ask", "p9"), ("persona/novice", "p2"))),
     "prompts.persona/novice": with_(prompts=(("ask", "p1"), ("persona/novice", "p9"))),
     "prompts.more": with_(prompts=(*SPEC.prompts, ("more", "p3"))),
     "agent": with_(agent=None),
     "agent.version": with_(agent=SPEC.agent and SPEC.agent.model_copy(update={"version": "2"})),
-    "agent.options.style": with_(agent=SPEC.agent and SPEC.agent.model_copy(update={"options": ()})),
-    "agent.prompts.note": with_(agent=SPEC.agent and SPEC.agent.model_copy(update={"prompts": (("note", "p9"),)})),
+    "agent.options.style": with_(
+        agent=SPEC.agent and SPEC.agent.model_copy(update={"options": ()})
+    ),
+    "agent.prompts.note": with_(
+        agent=SPEC.agent and SPEC.agent.model_copy(update={"prompts": (("note", "p9"),)})
+    ),
     "samples": with_(samples=2),
     "seed": with_(seed=1),
 }
@@ -90,30 +111,42 @@ VERDICT_ID = {
     "scoring_options.cleanup": with_(scoring_options=(("cleanup", "upstream"),)),
     "runner_version": with_(runner_version=2),
     "sandbox": with_(sandbox="none"),
-    **{f"limits.{name}": with_(limits=SPEC.limits.model_copy(update={name: 7})) for name in Limits.model_fields},
+    **{
+        f"limits.{name}": with_(limits=SPEC.limits.model_copy(update={name: 7}))
+        for name in Limits.model_fields
+    },
 }
 JUDGEMENT_ID = {
     "judges.clear.judge.name": judged(judge=MODEL.model_copy(update={"name": "n"})),
     "judges.clear.judge.revision": judged(judge=MODEL.model_copy(update={"revision": "2"})),
-    "judges.clear.judge.weights_digest": judged(judge=MODEL.model_copy(update={"weights_digest": "w"})),
+    "judges.clear.judge.weights_digest": judged(
+        judge=MODEL.model_copy(update={"weights_digest": "w"})
+    ),
     "judges.clear.version": judged(version="2"),
     "judges.clear.prompt": judged(prompt="q"),
     "judges.clear.sampling.temperature": judged(sampling=Sampling(temperature=1)),
     "judges.tone": with_(judges=(JUDGE, JUDGE.model_copy(update={"rubric": "tone"}))),
 }
 BY_LAYER = {"dialogues": EPISODE_ID, "tests": VERDICT_ID, "judgements": JUDGEMENT_ID}
-CASES = [(field, other, layer) for layer, fields in BY_LAYER.items() for field, other in fields.items()]
+CASES = [
+    (field, other, layer) for layer, fields in BY_LAYER.items() for field, other in fields.items()
+]
 
 
 @pytest.mark.parametrize(("field", "other", "layer"), CASES, ids=[case[0] for case in CASES])
-def test_an_ingredient_of_the_spec_is_named_alone_with_what_it_makes_anew(field: str, other: RunSpec, layer: str) -> None:
+def test_an_ingredient_of_the_spec_is_named_alone_with_what_it_makes_anew(
+    field: str, other: RunSpec, layer: str
+) -> None:
     assert [(d.field, d.reruns) for d in differences(SPEC, other)] == [(field, layer)]
 
 
 @pytest.mark.parametrize(
-    ("field", "layer"), [("environment", "tests"), ("metrics.forgetting", "scores"), ("parley_version", "nothing")]
+    ("field", "layer"),
+    [("environment", "tests"), ("metrics.forgetting", "scores"), ("parley_version", "nothing")],
 )
-def test_an_ingredient_outside_the_spec_is_named_alone_with_what_it_makes_anew(field: str, layer: Layer) -> None:
+def test_an_ingredient_outside_the_spec_is_named_alone_with_what_it_makes_anew(
+    field: str, layer: Layer
+) -> None:
     found = differences(SPEC, SPEC, (OUTSIDE, OUTSIDE | {field: "another"}))
     assert found == (Difference(field=field, before=OUTSIDE[field], after="another", reruns=layer),)
 
@@ -125,7 +158,9 @@ def test_fewer_samples_no_judge_or_another_audit_make_only_scores_anew() -> None
         (with_(samples=2, audit="all"), "audit"),
     )
     for fewer, field in others:
-        assert [(d.field, d.reruns) for d in differences(with_(samples=2), fewer)] == [(field, "scores")]
+        assert [(d.field, d.reruns) for d in differences(with_(samples=2), fewer)] == [
+            (field, "scores")
+        ]
 
 
 def test_equal_runs_have_no_differences() -> None:
@@ -135,12 +170,16 @@ def test_equal_runs_have_no_differences() -> None:
 @pytest.mark.parametrize("path", sorted(set(leaves(RunSpec)) - {("samples",)}), ids=".".join)
 @settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(data=st.data())
-def test_every_field_of_a_spec_is_named_and_its_layer_is_that_of_the_ids(path: Path, data: st.DataObject) -> None:
+def test_every_field_of_a_spec_is_named_and_its_layer_is_that_of_the_ids(
+    path: Path, data: st.DataObject
+) -> None:
     other: Any = data.draw(changed(RunSpec, SPEC, path))
     found = differences(SPEC, other)
     assert found
     assert all(d.field.startswith(".".join(path)) for d in found)
-    more = {layer for layer, ids in layer_ids(other, {}).items() if ids - layer_ids(SPEC, {})[layer]}
+    more = {
+        layer for layer, ids in layer_ids(other, {}).items() if ids - layer_ids(SPEC, {})[layer]
+    }
     assert {d.reruns for d in found} <= more
     assert ("dialogues" in more) == (found[0].reruns == "dialogues")
 
@@ -196,7 +235,10 @@ def test_rows_that_changed_are_named_up_to_a_few_and_counted(tmp_path: File) -> 
     lake_with(tmp_path, before, "d")
     lake = lake_with(tmp_path, after, "e")
     found = compare(lake, record(), with_(dataset_digest="e"), OUTSIDE)
-    assert [(d.field, d.reruns) for d in found[:2]] == [("dataset_digest", "dialogues"), ("rows", "dialogues")]
+    assert [(d.field, d.reruns) for d in found[:2]] == [
+        ("dataset_digest", "dialogues"),
+        ("rows", "dialogues"),
+    ]
     assert found[1].after == "10 rows: 9 changed, 1 added, 1 removed"
     assert [d.field for d in found[2:]] == [f"rows.P{number}" for number in range(ROWS_NAMED)]
     assert found[2].before == "1"
@@ -207,10 +249,16 @@ def test_a_dataset_that_only_lost_rows_plays_no_dialogue_again(tmp_path: File) -
     lake_with(tmp_path, {"P1": "1", "P2": "1"}, "d")
     lake = lake_with(tmp_path, {"P1": "1"}, "e")
     found = compare(lake, record(), with_(dataset_digest="e"), OUTSIDE)
-    assert {d.field: d.reruns for d in found} == {"dataset_digest": "scores", "rows": "nothing", "rows.P2": "nothing"}
+    assert {d.field: d.reruns for d in found} == {
+        "dataset_digest": "scores",
+        "rows": "nothing",
+        "rows.P2": "nothing",
+    }
 
 
-def test_a_project_that_changed_plays_its_dialogues_again_and_other_packages_in_it_run_its_tests_again(tmp_path: File) -> None:
+def test_a_project_that_changed_plays_its_dialogues_again_and_other_packages_in_it_run_its_tests_again(
+    tmp_path: File,
+) -> None:
     lake_with(tmp_path, {"P1": "1", "P2": "1"}, "d")
     (edition,) = Lake(tmp_path).parts("dialogs", benchmark="b", dataset_version="v")
     one, two = from_arrow(Lake(tmp_path).read_arrow("dialogs", [edition]), Dialog)
@@ -232,7 +280,9 @@ def test_a_project_that_changed_plays_its_dialogues_again_and_other_packages_in_
 def test_an_edition_that_left_the_lake_is_told_by_its_digest_alone(tmp_path: File) -> None:
     lake = lake_with(tmp_path, {"P1": "1"}, "e")
     assert rows_of(lake, SPEC) is None
-    assert [d.field for d in compare(lake, record(), with_(dataset_digest="e"), OUTSIDE)] == ["dataset_digest"]
+    assert [d.field for d in compare(lake, record(), with_(dataset_digest="e"), OUTSIDE)] == [
+        "dataset_digest"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -247,15 +297,25 @@ def test_an_edition_that_left_the_lake_is_told_by_its_digest_alone(tmp_path: Fil
     ],
 )
 def test_what_makes_one_run_work_again_is_named(field: str, layer: str) -> None:
-    state = OUTSIDE | {f"files.{table}": "1 files of 9 bytes (a)" for table in ("episodes", "test_verdicts", "scores")}
-    before = record(state=tuple((name, value) for name, value in state.items() if name != "parley_version"))
+    state = OUTSIDE | {
+        f"files.{table}": "1 files of 9 bytes (a)"
+        for table in ("episodes", "test_verdicts", "scores")
+    }
+    before = record(
+        state=tuple((name, value) for name, value in state.items() if name != "parley_version")
+    )
     assert why_again(before, SPEC, state, 0) == ()
-    assert [(d.field, d.reruns) for d in why_again(before, SPEC, state | {field: "another"}, 0)] == [(field, layer)]
+    assert [
+        (d.field, d.reruns) for d in why_again(before, SPEC, state | {field: "another"}, 0)
+    ] == [(field, layer)]
 
 
 def test_a_run_that_did_not_end_or_grew_says_so() -> None:
     found = why_again(record(status="incomplete", n_owed=3), SPEC, OUTSIDE, 2)
-    assert [(d.field, d.before, d.after) for d in found] == [("status", "incomplete", "to be finished"), ("owed", "3", "2")]
+    assert [(d.field, d.before, d.after) for d in found] == [
+        ("status", "incomplete", "to be finished"),
+        ("owed", "3", "2"),
+    ]
 
 
 def test_resuming_another_run_is_refused_with_the_field() -> None:

@@ -47,6 +47,11 @@ def test_a_conviction_fails_its_pass_alone() -> None:
     assert overlaid.schema.equals(table.schema, check_metadata=True)
     found = from_arrow(overlaid, TestVerdict)
     assert found[1:] == verdicts[1:]
-    changes = {"outcome": Outcome.FAILED, "reason": FailureReason.FORGED, "n_passed": 0, "detail": forged_detail(audits[0])}
+    changes = {
+        "outcome": Outcome.FAILED,
+        "reason": FailureReason.FORGED,
+        "n_passed": 0,
+        "detail": forged_detail(audits[0]),
+    }
     assert found[0] == verdicts[0].model_copy(update=changes)
     assert [one.plain_outcome for one in found] == [Outcome.PASSED] * 4

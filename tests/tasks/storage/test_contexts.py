@@ -28,7 +28,11 @@ def test_lengths_are_those_of_its_first_turns_given_or_read(tmp_path: Path) -> N
     staged, lake = stage(tmp_path, "sample"), Lake(tmp_path / "lake")
     (context,) = staged.contexts
     given = context_lengths(lake, staged.dialogs, staged.contexts)
-    assert given[context.context_id][:3] == (0, len("On day 1 I saw bird 1."), len("On day 1 I saw bird 1.Bird 1, noted."))
+    assert given[context.context_id][:3] == (
+        0,
+        len("On day 1 I saw bird 1."),
+        len("On day 1 I saw bird 1.Bird 1, noted."),
+    )
     assert len(given[context.context_id]) == len(context.turns) + 1
     assert context_lengths(lake, staged.dialogs, ()) == {}
     write_contexts(lake, staged.contexts)

@@ -46,7 +46,12 @@ def test_a_superseded_attempt_is_ignored_even_if_it_writes_last(tmp_path: Path) 
     successor.append("e1", 2, 2, steps(2, text="new")[2:])
     zombie.append("e1", 1, 2, steps(3, text="zombie")[2:])
     assert read_journal(tmp_path)["e1"].attempt == 2
-    assert [s.content.split()[0] for s in read_journal(tmp_path)["e1"].steps] == ["old", "old", "new", "new"]
+    assert [s.content.split()[0] for s in read_journal(tmp_path)["e1"].steps] == [
+        "old",
+        "old",
+        "new",
+        "new",
+    ]
 
 
 @given(cut=st.integers(min_value=0, max_value=10_000))
@@ -82,7 +87,9 @@ def test_only_wanted_episodes_are_read(tmp_path: Path) -> None:
 
 
 def test_text_that_utf8_cannot_hold_is_kept_readable(tmp_path: Path) -> None:
-    JournalWriter(tmp_path).append("e1", 1, 0, (Step(turn=1, role=Role.USER, content="a\ud800b\n\u2028é"),))
+    JournalWriter(tmp_path).append(
+        "e1", 1, 0, (Step(turn=1, role=Role.USER, content="a\ud800b\n\u2028é"),)
+    )
     assert read_journal(tmp_path)["e1"].steps[0].content == "a?b\n\u2028é"
 
 
@@ -95,22 +102,40 @@ def test_a_removed_journal_is_gone_and_removing_it_again_is_harmless(tmp_path: P
     assert read_journal(folder) == {}
 
 
-def test_feedback_and_what_a_program_told_are_kept_and_text_that_utf8_cannot_hold_is_replaced(tmp_path: Path) -> None:
-    case = CaseVerdict(name="TestCases.test_1", outcome=Outcome.FAILED, detail="AssertionError: ünï")
-    program = ProgramVerdict(verdict_id="v", outcome=Outcome.FAILED, reason=FailureReason.TAMPERING, cases=(case,))
+def test_feedback_and_what_a_program_told_are_kept_and_text_that_utf8_cannot_hold_is_replaced(
+    tmp_path: Path,
+) -> None:
+    case = CaseVerdict(
+        name="TestCases.test_1", outcome=Outcome.FAILED, detail="AssertionError: ünï"
+    )
+    program = ProgramVerdict(
+        verdict_id="v", outcome=Outcome.FAILED, reason=FailureReason.TAMPERING, cases=(case,)
+    )
     answer = Step(turn=1, role=Role.ASSISTANT, content="x", program=program)
-    user = Step(turn=2, role=Role.USER, content="y", feedback=Feedback(compilation="No errors", verbal="look \ud800 there"))
+    user = Step(
+        turn=2,
+        role=Role.USER,
+        content="y",
+        feedback=Feedback(compilation="No errors", verbal="look \ud800 there"),
+    )
     JournalWriter(tmp_path).append("e1", 1, 0, (answer, user))
     kept = read_journal(tmp_path)["e1"].steps
     assert kept[0] == answer
     assert kept[1].feedback == Feedback(compilation="No errors", verbal="look ? there")
 
 
-def test_lines_of_an_older_parley_are_read_and_repeated_messages_and_a_gap_left_out(tmp_path: Path) -> None:
+def test_lines_of_an_older_parley_are_read_and_repeated_messages_and_a_gap_left_out(
+    tmp_path: Path,
+) -> None:
     said = steps(3)
     lines = [said[:2], said[1:2], said[4:]]
     older = [
-        {"episode_id": "e1", "attempt": 1, "steps": [{"n_calls": 0, **s.model_dump(mode="json")} for s in part]} for part in lines
+        {
+            "episode_id": "e1",
+            "attempt": 1,
+            "steps": [{"n_calls": 0, **s.model_dump(mode="json")} for s in part],
+        }
+        for part in lines
     ]
     (tmp_path / "1-0.jsonl").write_text("".join(json.dumps(line) + "\n" for line in older))
     assert read_journal(tmp_path)["e1"].steps == tuple(said[:2])
@@ -123,8 +148,18 @@ def tool_steps(n_calls: int, observation: str = "ok") -> list[Step]:
     taken: list[Step] = [Step(turn=1, role=Role.USER, content="q")]
     for n in range(n_calls):
         call = ToolCall(call_id=f"c{n}", name="read", arguments="{}")
-        taken.append(Step(turn=1, role=Role.ASSISTANT, kind=StepKind.TOOL_CALL, content="", calls=(call,)))
-        taken.append(Step(turn=1, role=Role.TOOL, kind=StepKind.OBSERVATION, content=observation, call_id=f"c{n}"))
+        taken.append(
+            Step(turn=1, role=Role.ASSISTANT, kind=StepKind.TOOL_CALL, content="", calls=(call,))
+        )
+        taken.append(
+            Step(
+                turn=1,
+                role=Role.TOOL,
+                kind=StepKind.OBSERVATION,
+                content=observation,
+                call_id=f"c{n}",
+            )
+        )
     return taken
 
 
@@ -145,5 +180,7 @@ def test_a_turn_of_a_hundred_large_observations_is_written_once(tmp_path: Path) 
     assert sizes[-1] < 1.05 * 100 * 10_000
     assert 1.9 < sizes[-1] / sizes[len(said) // 2] < 2.1
     writer.append("e1", 2, 0, said)
-    assert sum(path.stat().st_size for path in tmp_path.glob("*.jsonl")) < 2.1 * 100 * 10_000, "taken up once, repeated once"
+    assert sum(path.stat().st_size for path in tmp_path.glob("*.jsonl")) < 2.1 * 100 * 10_000, (
+        "taken up once, repeated once"
+    )
     assert read_journal(tmp_path)["e1"].steps == tuple(said)

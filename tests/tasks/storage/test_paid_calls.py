@@ -35,7 +35,9 @@ def kept_in(folder: Path, answers: Mapping[str, str] = ANSWERS) -> Path:
 
 
 @given(cut=st.integers(0, 400))
-def test_a_torn_line_costs_its_answer_alone(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
+def test_a_torn_line_costs_its_answer_alone(
+    tmp_path_factory: pytest.TempPathFactory, cut: int
+) -> None:
     folder = tmp_path_factory.mktemp("calls")
     segment = kept_in(folder)
     content = segment.read_bytes()
@@ -46,7 +48,9 @@ def test_a_torn_line_costs_its_answer_alone(tmp_path_factory: pytest.TempPathFac
 
 
 @given(at=st.integers(0, 10_000), bit=st.integers(0, 7))
-def test_a_flipped_bit_makes_no_answer_wrong(tmp_path_factory: pytest.TempPathFactory, at: int, bit: int) -> None:
+def test_a_flipped_bit_makes_no_answer_wrong(
+    tmp_path_factory: pytest.TempPathFactory, at: int, bit: int
+) -> None:
     folder = tmp_path_factory.mktemp("calls")
     segment = kept_in(folder)
     content = bytearray(segment.read_bytes())
@@ -57,7 +61,9 @@ def test_a_flipped_bit_makes_no_answer_wrong(tmp_path_factory: pytest.TempPathFa
     assert len(found) >= len(ANSWERS) - 2, "a lost newline costs two lines"
 
 
-def test_a_line_that_is_completed_while_it_is_read_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_is_completed_while_it_is_read_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     segment = kept_in(tmp_path)
     content, row_of = segment.read_bytes(), segments._row_of
 
@@ -99,7 +105,9 @@ def test_two_processes_write_at_once_and_each_answer_is_found(tmp_path: Path) ->
     assert reader.others == read_calls(tmp_path, WORDS)
 
 
-def test_a_full_disk_is_named_and_spoils_no_other_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_named_and_spoils_no_other_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls = Calls(tmp_path, WORDS)
     calls.put({"before": "1"})
     write = os.write
@@ -123,7 +131,11 @@ def test_equal_calls_in_flight_are_sent_once_and_faults_are_not_kept(tmp_path: P
         return f"answer {len(sent)}"
 
     async def ask_all() -> list[object]:
-        return list(await asyncio.gather(*(calls.find("key", ask) for _ in range(3)), return_exceptions=True))
+        return list(
+            await asyncio.gather(
+                *(calls.find("key", ask) for _ in range(3)), return_exceptions=True
+            )
+        )
 
     assert [type(fault) for fault in asyncio.run(ask_all())] == [TimeoutError] * 3
     assert asyncio.run(ask_all()) == asyncio.run(ask_all()) == ["answer 2"] * 3
@@ -143,7 +155,9 @@ def test_a_removed_segment_is_dropped_unless_another_one_has_the_answer(tmp_path
 
 
 def test_rows_of_an_older_release_are_read_beside_new_ones(tmp_path: Path) -> None:
-    (tmp_path / "1-0.jsonl").write_text('{"judgement_id":"old","answer_json":"1","n_calls":2}\n{"judgement_id":"torn","ans')
+    (tmp_path / "1-0.jsonl").write_text(
+        '{"judgement_id":"old","answer_json":"1","n_calls":2}\n{"judgement_id":"torn","ans'
+    )
     calls = Calls(tmp_path, JUDGEMENTS)
     calls.put({"new": Judgement(judgement_id="new", answer_json="2")})
     assert read_calls(tmp_path, JUDGEMENTS) == {

@@ -10,19 +10,31 @@ KEYS = {"benchmark": "b", "model": "openai:org/name", "run_id": "r1"}
 
 
 def row(episode: str) -> RunEpisode:
-    return RunEpisode(run_id="r1", benchmark="b", model="openai:org/name", episode_id=episode, problem_id="p", sample=0)
+    return RunEpisode(
+        run_id="r1",
+        benchmark="b",
+        model="openai:org/name",
+        episode_id=episode,
+        problem_id="p",
+        sample=0,
+    )
 
 
 def test_a_part_is_read_back_and_its_folder_names_are_quoted(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     path = lake.write_part("run_episodes", [row("e1"), row("e2")], "x", **KEYS)
-    assert path.relative_to(tmp_path).as_posix() == "run_episodes/benchmark=b/model=openai%3Aorg%2Fname/run=r1/part-x.parquet"
+    assert (
+        path.relative_to(tmp_path).as_posix()
+        == "run_episodes/benchmark=b/model=openai%3Aorg%2Fname/run=r1/part-x.parquet"
+    )
     assert lake.read("run_episodes", RunEpisode, **KEYS) == [row("e1"), row("e2")]
     assert lake.read("run_episodes", RunEpisode, benchmark="b") == [row("e1"), row("e2")]
 
 
 def test_names_that_would_leave_the_lake_stay_in_it(tmp_path: Path) -> None:
-    path = Lake(tmp_path / "lake").write_part("run_episodes", [], "x", **{**KEYS, "model": "../../../../etc"})
+    path = Lake(tmp_path / "lake").write_part(
+        "run_episodes", [], "x", **{**KEYS, "model": "../../../../etc"}
+    )
     assert (tmp_path / "lake") in path.resolve().parents
 
 

@@ -43,10 +43,18 @@ def step(turn: int) -> Step:
 
 def test_the_variable_says_where_the_lake_is(tmp_path: Path) -> None:
     assert find_home(environ={"PARLEY_HOME": str(tmp_path)}).lake == tmp_path / "lake"
-    elsewhere = find_home(environ={"PARLEY_HOME": str(tmp_path), "PARLEY_LAKE": str(tmp_path / "far")})
-    assert (elsewhere.lake, elsewhere.journal("r")) == (tmp_path / "far", tmp_path / "journal" / "r")
+    elsewhere = find_home(
+        environ={"PARLEY_HOME": str(tmp_path), "PARLEY_LAKE": str(tmp_path / "far")}
+    )
+    assert (elsewhere.lake, elsewhere.journal("r")) == (
+        tmp_path / "far",
+        tmp_path / "journal" / "r",
+    )
     stored = find_home(environ={"PARLEY_HOME": str(tmp_path), "PARLEY_LAKE": URL})
-    assert (str(stored.lake), str(stored.journal("r"))) == ("memory:///bucket/lake", "memory:///bucket/lake/journal/r")
+    assert (str(stored.lake), str(stored.journal("r"))) == (
+        "memory:///bucket/lake",
+        "memory:///bucket/lake/journal/r",
+    )
     assert stored.warehouse == tmp_path / "warehouse.duckdb"
 
 
@@ -59,13 +67,19 @@ def test_parts_are_written_listed_and_read_alike(home: Home, tmp_path: Path) -> 
         lake.remove_leftovers("run_episodes", **KEYS)
         assert [r.episode_id for r in lake.read("run_episodes", RunEpisode, **KEYS)] == ["a", "b"]
         assert lake.is_whole("run_episodes", lake.folder("run_episodes", **KEYS) / "part-a.parquet")
-        assert not lake.is_whole("run_episodes", lake.folder("run_episodes", **KEYS) / "part-c.parquet")
+        assert not lake.is_whole(
+            "run_episodes", lake.folder("run_episodes", **KEYS) / "part-c.parquet"
+        )
     stored, local = (list_lake(lake.root)["run_episodes"] for lake in lakes)
     assert stored.keys() == local.keys()
     for folder, partition in local.items():
-        assert [(part.name, part.size) for part in stored[folder].parts] == [(part.name, part.size) for part in partition.parts]
+        assert [(part.name, part.size) for part in stored[folder].parts] == [
+            (part.name, part.size) for part in partition.parts
+        ]
         for part in partition.parts:
-            assert read_part(home.lake, partition, part).equals(read_part(tmp_path / "lake", partition, part))
+            assert read_part(home.lake, partition, part).equals(
+                read_part(tmp_path / "lake", partition, part)
+            )
 
 
 def test_a_part_that_was_replaced_under_its_name_is_seen_to_be_another(home: Home) -> None:
@@ -77,7 +91,9 @@ def test_a_part_that_was_replaced_under_its_name_is_seen_to_be_another(home: Hom
     assert list_lake(lake.root) != before
 
 
-def test_steps_are_shipped_within_seconds_and_at_the_end(home: Home, store: ObjectPath, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_are_shipped_within_seconds_and_at_the_end(
+    home: Home, store: ObjectPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shipping, "SHIP_EVERY_S", 0.05)
     journal = JournalWriter(home.journal("r"))
     journal.append("e", 1, 0, [step(1)])
@@ -119,7 +135,9 @@ def _fails(*_: object) -> int:
     raise ServerUnavailable("no answer")
 
 
-def test_nothing_is_shipped_for_a_shard_that_was_lost(home: Home, store: ObjectPath, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_shipped_for_a_shard_that_was_lost(
+    home: Home, store: ObjectPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shipping, "SHIP_EVERY_S", 3600)
     segments = ShippedSegments(store / "log")
     tries = home.tries("r")

@@ -54,7 +54,11 @@ def test_answers_of_many_talks_are_read_again_where_they_are_wanted(tmp_path: Pa
     for number in range(300):
         answers.put(f"talk {number}", "a", f"answer {number}")
         answers.mark_built(f"talk {number}", 2)
-    assert [answers.get(f"talk {number}", "a") for number in (0, 150, 299)] == ["answer 0", "answer 150", "answer 299"]
+    assert [answers.get(f"talk {number}", "a") for number in (0, 150, 299)] == [
+        "answer 0",
+        "answer 150",
+        "answer 299",
+    ]
     answers.close()
     assert len(built_talks(tmp_path)) == 300
 
@@ -70,7 +74,9 @@ def test_one_at_a_time_holds_a_talk(tmp_path: Path) -> None:
             order.append(f"{name} out")
 
     async def play() -> None:
-        await asyncio.gather(*(hold(answers, name) for answers, name in ((one, "a"), (other, "b"), (one, "c"))))
+        await asyncio.gather(
+            *(hold(answers, name) for answers, name in ((one, "a"), (other, "b"), (one, "c")))
+        )
 
     asyncio.run(play())
     assert [first[0] for first in order[::2]] == [last[0] for last in order[1::2]]
@@ -79,7 +85,9 @@ def test_one_at_a_time_holds_a_talk(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_talk_of_a_killed_process_is_free_and_its_answers_are_kept(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True) as holder:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         answers = TalkAnswers(tmp_path)

@@ -61,14 +61,18 @@ def test_a_restored_folder_is_as_it_was(store: TreeStore, folder: Path, tmp_path
     assert sorted(os.walk(os.fsencode(again)))[0][2] == sorted(os.walk(os.fsencode(folder)))[0][2]
     assert (again / "src" / "empty").is_dir()
     assert (again / "run").stat().st_mode & 0o777 == 0o755
-    assert (again / "src" / "code.py").stat().st_mode & 0o777 == (folder / "src" / "code.py").stat().st_mode & 0o777
+    assert (again / "src" / "code.py").stat().st_mode & 0o777 == (
+        folder / "src" / "code.py"
+    ).stat().st_mode & 0o777
     assert (os.readlink(again / "out"), os.readlink(again / "in")) == ("/etc/passwd", "src/code.py")
     with open(os.path.join(os.fsencode(again), b"caf\xe9"), "rb") as file:
         assert file.read() == bytes(range(256))
     assert store.keep(again).digest == digest
 
 
-def test_equal_content_is_stored_once_and_a_change_stores_what_lies_above_it(store: TreeStore, folder: Path):
+def test_equal_content_is_stored_once_and_a_change_stores_what_lies_above_it(
+    store: TreeStore, folder: Path
+):
     (folder / "src" / "copy.py").write_text("print(1)\n")
     first = store.keep(folder)
     before = objects(store)
@@ -80,7 +84,9 @@ def test_equal_content_is_stored_once_and_a_change_stores_what_lies_above_it(sto
 
 
 @pytest.mark.parametrize("hides", [False, True])
-def test_a_change_of_equal_length_is_seen_though_the_program_sets_the_time_back(store: TreeStore, folder: Path, hides: bool):
+def test_a_change_of_equal_length_is_seen_though_the_program_sets_the_time_back(
+    store: TreeStore, folder: Path, hides: bool
+):
     known: dict[Stamp, str] = {}
     first = keep_settled(store, folder, known)
     assert len(known) == 3
@@ -105,14 +111,23 @@ def test_a_change_through_a_mapping_is_seen(store: TreeStore, tmp_path: Path, pl
             assert mapping[0] == ord("1")  # mapped by a read first
             mapping[1:2] = b"2"
         time.sleep(0.06)
-        assert store.keep(Path(folder), known=known).digest == store.keep(Path(folder)).digest != first.digest
+        assert (
+            store.keep(Path(folder), known=known).digest
+            == store.keep(Path(folder)).digest
+            != first.digest
+        )
 
 
-def test_a_file_with_a_known_stamp_is_not_read(store: TreeStore, folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_file_with_a_known_stamp_is_not_read(
+    store: TreeStore, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("tasks.storage.files.keeping.tells_changes", lambda _: True)
     known: dict[Stamp, str] = {}
     first = keep_settled(store, folder, known)
-    monkeypatch.setattr("tasks.storage.files.keeping._read_all", lambda *_: pytest.fail("read a file that has not changed"))
+    monkeypatch.setattr(
+        "tasks.storage.files.keeping._read_all",
+        lambda *_: pytest.fail("read a file that has not changed"),
+    )
     assert store.keep(folder, known=known) == first
 
 
@@ -145,14 +160,18 @@ def test_pipes_and_sockets_are_dropped_and_said(store: TreeStore, folder: Path):
     assert not (folder / "src" / "pipe").exists()
 
 
-def test_hard_links_become_files_of_their_own_and_rights_beyond_rwx_go(store: TreeStore, folder: Path, tmp_path: Path):
+def test_hard_links_become_files_of_their_own_and_rights_beyond_rwx_go(
+    store: TreeStore, folder: Path, tmp_path: Path
+):
     os.link(folder / "run", folder / "also")
     (folder / "run").chmod(0o6755)
     (folder / "src").chmod(0)
     again = restored(store, store.keep(folder).digest, tmp_path / "again")
     assert (again / "also").read_text() == (again / "run").read_text()
     assert (again / "also").stat().st_nlink == 1
-    assert (again / "run").stat().st_mode & 0o7777 == (folder / "run").stat().st_mode & 0o7777 == 0o755
+    assert (
+        (again / "run").stat().st_mode & 0o7777 == (folder / "run").stat().st_mode & 0o7777 == 0o755
+    )
     assert (folder / "src").stat().st_mode & 0o777 == 0o700
 
 
@@ -173,7 +192,9 @@ def test_too_much_is_refused_unread(store: TreeStore, folder: Path, bounds: Tree
         store.keep(folder, bounds=bounds)
 
 
-def test_state_beside_the_tree_is_part_of_the_digest_only_where_there_is_some(store: TreeStore, folder: Path, tmp_path: Path):
+def test_state_beside_the_tree_is_part_of_the_digest_only_where_there_is_some(
+    store: TreeStore, folder: Path, tmp_path: Path
+):
     beside = {"shell": tmp_path / "shell", "tmp": tmp_path / "tmp"}
     for made in beside.values():
         made.mkdir()
@@ -190,13 +211,19 @@ def test_state_beside_the_tree_is_part_of_the_digest_only_where_there_is_some(st
     assert (tmp_path / "other" / "state").read_text() == "cd /testbed/src"
 
 
-def test_a_second_folder_is_filled_without_reading_the_store_again(store: TreeStore, folder: Path, tmp_path: Path):
+def test_a_second_folder_is_filled_without_reading_the_store_again(
+    store: TreeStore, folder: Path, tmp_path: Path
+):
     digest = store.keep(folder).digest
     first = restored(store, digest, tmp_path / "first")
     for path in objects(store):
         path.unlink()
     second = restored(store, digest, tmp_path / "second")
-    assert TreeStore(tmp_path / "other").keep(second).digest == TreeStore(tmp_path / "other").keep(first).digest == digest
+    assert (
+        TreeStore(tmp_path / "other").keep(second).digest
+        == TreeStore(tmp_path / "other").keep(first).digest
+        == digest
+    )
 
 
 def test_contents_used_longest_ago_go_first():

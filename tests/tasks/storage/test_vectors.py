@@ -43,7 +43,12 @@ class Counting:
         if fails:
             raise ModelUnavailable("gone")
         self.asked += texts
-        return [None if text.startswith("too long") else np.array(vector_of(text, self._dim), np.float32) for text in texts]
+        return [
+            None
+            if text.startswith("too long")
+            else np.array(vector_of(text, self._dim), np.float32)
+            for text in texts
+        ]
 
     async def aclose(self) -> None:
         """Nothing is open."""
@@ -71,9 +76,13 @@ def test_what_one_process_asked_for_another_reads(tmp_path: Path) -> None:
     find(lake, first, texts(range(10)))
     (found,) = find(lake, second, texts(range(12)))
     assert (len(first.asked), second.asked) == (10, ["text 10", "text 11"])
-    assert {text: vector.tolist() for text, vector in found.items()} == {t: list(vector_of(t, 4)) for t in texts(range(12))}
+    assert {text: vector.tolist() for text, vector in found.items()} == {
+        t: list(vector_of(t, 4)) for t in texts(range(12))
+    }
     rows = lake.read("embeddings", Embedding, embedder=first.identity.digest)
-    assert {row.text_digest: row.vector for row in rows} == {text_digest(t): vector_of(t, 4) for t in texts(range(12))}
+    assert {row.text_digest: row.vector for row in rows} == {
+        text_digest(t): vector_of(t, 4) for t in texts(range(12))
+    }
 
 
 def test_equal_texts_of_questions_at_once_are_asked_for_once(tmp_path: Path) -> None:
@@ -95,7 +104,10 @@ def test_a_text_that_the_embedder_takes_not_is_sent_to_it_once(tmp_path: Path) -
     async def ask() -> list[set[str]]:
         vectors = Vectors(Lake(tmp_path), embedder)
         try:
-            return [set(await vectors.find(["too long for it", *texts(range(number))])) for number in (1, 2, 3)]
+            return [
+                set(await vectors.find(["too long for it", *texts(range(number))]))
+                for number in (1, 2, 3)
+            ]
         finally:
             await vectors.aclose()
 
@@ -127,7 +139,12 @@ def test_a_fault_costs_the_requests_under_way(tmp_path: Path) -> None:
 def test_what_a_killed_process_was_answered_is_found_without_any_part(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     killed = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", KILLED, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert lake.parts("embeddings") == []
@@ -167,14 +184,21 @@ def test_two_living_processes_find_each_others_answers_and_leave_no_segment(tmp_
 
     asyncio.run(ask())
     assert (first.asked, second.asked) == (texts(range(20)), texts(range(20, 30)))
-    assert [path.suffix for path in tmp_path.rglob("*") if path.is_file()] == [".parquet", ".parquet"]
+    assert [path.suffix for path in tmp_path.rglob("*") if path.is_file()] == [
+        ".parquet",
+        ".parquet",
+    ]
 
 
-def test_a_torn_line_costs_its_answer_alone_and_an_old_segment_becomes_a_part(tmp_path: Path) -> None:
+def test_a_torn_line_costs_its_answer_alone_and_an_old_segment_becomes_a_part(
+    tmp_path: Path,
+) -> None:
     lake, first, second = Lake(tmp_path), Counting(), Counting()
     folder = lake.folder("embeddings", embedder=first.identity.digest)
     left = Calls(folder, vector_form())
-    left.put({text_digest(text): np.array(vector_of(text, 4), np.float32) for text in texts(range(3))})
+    left.put(
+        {text_digest(text): np.array(vector_of(text, 4), np.float32) for text in texts(range(3))}
+    )
     (segment,) = folder.glob("*.jsonl")
     left.close()
     with segment.open("ab") as file:
@@ -190,12 +214,19 @@ def test_a_segment_of_the_release_before_is_found_and_becomes_a_part(tmp_path: P
     lake, embedder = Lake(tmp_path), Counting()
     folder = lake.folder("embeddings", embedder=embedder.identity.digest)
     folder.mkdir(parents=True)
-    joined = b"".join(np.array(vector_of(text, 4), np.float32).tobytes() for text in texts(range(3)))
-    row = {"digests": [text_digest(text) for text in texts(range(3))], "vectors": base64.b64encode(joined).decode()}
+    joined = b"".join(
+        np.array(vector_of(text, 4), np.float32).tobytes() for text in texts(range(3))
+    )
+    row = {
+        "digests": [text_digest(text) for text in texts(range(3))],
+        "vectors": base64.b64encode(joined).decode(),
+    }
     (folder / "1-0-000000.jsonl").write_text(json.dumps(row) + "\n")
     os.utime(folder / "1-0-000000.jsonl", (1, 1))
     (found,) = find(lake, embedder, texts(range(4)))
-    assert {text: vector.tolist() for text, vector in found.items()} == {t: list(vector_of(t, 4)) for t in texts(range(4))}
+    assert {text: vector.tolist() for text, vector in found.items()} == {
+        t: list(vector_of(t, 4)) for t in texts(range(4))
+    }
     assert embedder.asked == ["text 3"]
     assert not list(folder.glob("*.jsonl"))
 
@@ -247,7 +278,11 @@ def test_what_is_written_while_an_old_segment_is_taken_stays(tmp_path: Path) -> 
 def test_a_fault_reaches_all_that_wait_for_the_text(tmp_path: Path) -> None:
     async def ask() -> list[Any]:
         vectors = Vectors(Lake(tmp_path), Counting(fails_at=1))
-        return list(await asyncio.gather(vectors.find(["a"]), vectors.find(["a", "b"]), return_exceptions=True))
+        return list(
+            await asyncio.gather(
+                vectors.find(["a"]), vectors.find(["a", "b"]), return_exceptions=True
+            )
+        )
 
     assert [type(one) for one in asyncio.run(ask())] == [ModelUnavailable, ModelUnavailable]
 

@@ -13,7 +13,18 @@ from schemas.problem import Problem, TestSuite
 from schemas.run import Limits
 from schemas.score import Score, UnscoredReason
 from schemas.verdict import Outcome
-from tasks.benchmarks.contract import About, Benchmark, Data, Due, Programs, ScoreRequest, Scores, Setting, Staged, TestRun
+from tasks.benchmarks.contract import (
+    About,
+    Benchmark,
+    Data,
+    Due,
+    Programs,
+    ScoreRequest,
+    Scores,
+    Setting,
+    Staged,
+    TestRun,
+)
 from tasks.benchmarks.play import CastRequest, Play
 from tasks.dialogue.chat_subject import ChatSubject
 from tasks.dialogue.programs import ProgramRunner
@@ -44,11 +55,24 @@ ANSWERS: Mapping[str, tuple[str, ...]] = {
 def stage(source: Path, dataset_version: str) -> Staged:
     """The same problems whatever lies at `source`: one live dialog each, and of the first two two more that are told."""
     problems = tuple(
-        simple_problem(name, "Write solve(x).", TESTS, "unittest", benchmark=NAME, reference_code=RIGHT, source_line=line)
+        simple_problem(
+            name,
+            "Write solve(x).",
+            TESTS,
+            "unittest",
+            benchmark=NAME,
+            reference_code=RIGHT,
+            source_line=line,
+        )
         for line, name in enumerate(ANSWERS, 1)
     )
     told = tuple(_dialog(problem, f"told {n}") for problem in problems[:2] for n in (1, 2))
-    return Staged((*(_dialog(problem, "live") for problem in problems), *told), problems, (), n_input=len(problems))
+    return Staged(
+        (*(_dialog(problem, "live") for problem in problems), *told),
+        problems,
+        (),
+        n_input=len(problems),
+    )
 
 
 def _dialog(problem: Problem, part: str) -> Dialog:
@@ -58,7 +82,11 @@ def _dialog(problem: Problem, part: str) -> Dialog:
         dataset_version="sample",
         dialog_id=f"{problem.problem_id}#{part}" if own else problem.problem_id,
         problem_id=problem.problem_id,
-        turns=(Turn(turn=1, role=Role.USER, content=f"{problem.prompt} ({part})", instruction_id="base"),),
+        turns=(
+            Turn(
+                turn=1, role=Role.USER, content=f"{problem.prompt} ({part})", instruction_id="base"
+            ),
+        ),
         labels=(("part", part.partition(" ")[0]),),
         row_digest=content_id([problem.row_digest, part]) if own else problem.row_digest,
         problem_digest=problem.row_digest if own else "",
@@ -78,7 +106,9 @@ class Coder:
         said = await self.chat.speak(transcript)
         if isinstance(said, Stop):
             return said
-        program = await self.programs.run(self.suite.kind, first_python_block(said.content), self.suite.tests)
+        program = await self.programs.run(
+            self.suite.kind, first_python_block(said.content), self.suite.tests
+        )
         return said.model_copy(update={"program": program})
 
 
@@ -95,7 +125,12 @@ class Asker:
         if program is None or program.outcome is Outcome.PASSED:
             return Stop(StopReason.FINISHED)
         told = Feedback(compilation=program.compile_error, execution=program.detail)
-        return Step(turn=transcript.turn, role=self.role, content=f"It fails: {program.detail}", feedback=told)
+        return Step(
+            turn=transcript.turn,
+            role=self.role,
+            content=f"It fails: {program.detail}",
+            feedback=told,
+        )
 
 
 def cast(request: CastRequest) -> Cast:
@@ -103,13 +138,23 @@ def cast(request: CastRequest) -> Cast:
     chat = ChatSubject(request.subject, request.sampling, HistoryPolicy.LAST_CODE_AND_FEEDBACK)
     if request.setting == "told":
         return Cast(chat, Asker(), max_turns=2)
-    return Cast(Coder(chat, request.programs, request.problem.instructions[0].suite), Asker(), max_turns=N_ROUNDS)
+    return Cast(
+        Coder(chat, request.programs, request.problem.instructions[0].suite),
+        Asker(),
+        max_turns=N_ROUNDS,
+    )
 
 
-def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]) -> Sequence[TestRun]:
+def test_runs(
+    problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]
+) -> Sequence[TestRun]:
     """Each answer with the problem's tests."""
     suite = problem.instructions[0].suite
-    answers = [(step.turn, first_python_block(step.content)) for step in episode.steps if step.role is Role.ASSISTANT]
+    answers = [
+        (step.turn, first_python_block(step.content))
+        for step in episode.steps
+        if step.role is Role.ASSISTANT
+    ]
     return tuple(TestRun(turn, "base", code, suite.tests, suite.kind) for turn, code in answers)
 
 
@@ -148,7 +193,9 @@ def _answer(problem: Problem, turn: int) -> str:
     return f"```python\n{answers[min(turn, len(answers)) - 1]}\n```"
 
 
-_LIVE = Setting(name="live", help="feedback from what ran", history=HistoryPolicy.LAST_CODE_AND_FEEDBACK)
+_LIVE = Setting(
+    name="live", help="feedback from what ran", history=HistoryPolicy.LAST_CODE_AND_FEEDBACK
+)
 
 
 def _due(setting: str, options: Mapping[str, str], dialog: Dialog) -> Due:
@@ -161,7 +208,11 @@ BENCHMARK = Benchmark(
     settings={
         "live": _LIVE,
         "live[model]": replace(
-            _LIVE, name="live[model]", needs_simulator=True, prompts={"ask": "x" * 400}, simulator_prompts=("ask",)
+            _LIVE,
+            name="live[model]",
+            needs_simulator=True,
+            prompts={"ask": "x" * 400},
+            simulator_prompts=("ask",),
         ),
         "told": replace(_LIVE, name="told"),
         "other": replace(_LIVE, name="other"),

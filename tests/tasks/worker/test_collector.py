@@ -23,7 +23,9 @@ def before() -> Iterator[tuple[int, int, int]]:
         gc.freeze()
 
 
-def test_it_looks_as_before_once_the_block_has_ended_however_it_did(before: tuple[int, int, int]) -> None:
+def test_it_looks_as_before_once_the_block_has_ended_however_it_did(
+    before: tuple[int, int, int],
+) -> None:
     def night() -> None:
         with looking_less_often():
             assert gc.get_freeze_count() > 0

@@ -37,7 +37,9 @@ def registry() -> Iterator[ImageRegistry]:
 
 
 @pytest.fixture
-def problems(registry: ImageRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Problem, ...]:
+def problems(
+    registry: ImageRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Problem, ...]:
     """The sample's problems, each in an image of its repository that the registry has. The last one's cannot be pulled."""
     for name, value in registry.variables.items():
         monkeypatch.setenv(name, value)
@@ -61,7 +63,9 @@ def image_of(problem: Problem) -> str:
     return problem.repo.environment.removeprefix(f"image:{PROGRAMS}:")
 
 
-def test_an_episode_waits_for_its_own_image_alone(problems: tuple[Problem, ...], tmp_path: Path) -> None:
+def test_an_episode_waits_for_its_own_image_alone(
+    problems: tuple[Problem, ...], tmp_path: Path
+) -> None:
     home, counts = Home(tmp_path / "home"), Counter[str]()
 
     def count(stage: str, **amounts: int) -> None:
@@ -89,10 +93,15 @@ def test_an_episode_waits_for_its_own_image_alone(problems: tuple[Problem, ...],
         lock.parent.mkdir(parents=True)
         with lock.open("w") as held:
             fcntl.flock(held, fcntl.LOCK_EX)  # as a pull of another process holds it
-            waiting, given_up = asyncio.create_task(began(second)), asyncio.create_task(began(second))
+            waiting, given_up = (
+                asyncio.create_task(began(second)),
+                asyncio.create_task(began(second)),
+            )
             assert await asyncio.wait_for(began(first), LONG_S) is None
             fault = await asyncio.wait_for(began(broken), LONG_S)
-            assert str(fault).startswith(f"image_missing: docker could not pull the image {image_of(broken)}")
+            assert str(fault).startswith(
+                f"image_missing: docker could not pull the image {image_of(broken)}"
+            )
             assert counts["images"] == 1
             given_up.cancel()
             with suppress(asyncio.CancelledError):

@@ -17,8 +17,12 @@ from tests.tasks.dialogue.feedback_seats import DIALOG
 from tests.tasks.planning.test_report import episode
 from tests.tasks.storage.test_journal import steps
 
-REQUEST = ChatRequest((Message(Role.USER, "Write solve(x)."),), Sampling(), seed=0, problem_id="p", turn=1, sample=0)
-ANSWER = Completion("def solve(x): …", "stop", input_tokens=3, output_tokens=4, latency_s=0.5, served_model="m-1")
+REQUEST = ChatRequest(
+    (Message(Role.USER, "Write solve(x)."),), Sampling(), seed=0, problem_id="p", turn=1, sample=0
+)
+ANSWER = Completion(
+    "def solve(x): …", "stop", input_tokens=3, output_tokens=4, latency_s=0.5, served_model="m-1"
+)
 
 CALL = ToolCall(call_id="c", name="read", arguments="{}")
 
@@ -40,7 +44,9 @@ class Counting:
 
 def ask(model: Counting, paid: PaidAnswers, *requests: ChatRequest) -> tuple[Completion, ...]:
     async def all_of_them() -> tuple[Completion, ...]:
-        return tuple([await RememberingModel(model, paid).complete(request) for request in requests])
+        return tuple(
+            [await RememberingModel(model, paid).complete(request) for request in requests]
+        )
 
     return asyncio.run(all_of_them())
 
@@ -51,14 +57,20 @@ def test_what_was_kept_is_not_asked_for_again(tmp_path: Path) -> None:
     ask(model, paid, REQUEST)
     paid.keep()
     found = read_journal(tmp_path)["e1"]
-    assert (found.attempt, found.steps, [answer for *_, answer in found.answers]) == (1, (), [ANSWER])
+    assert (found.attempt, found.steps, [answer for *_, answer in found.answers]) == (
+        1,
+        (),
+        [ANSWER],
+    )
     known = [(key, answer) for _, key, answer in found.answers]
     assert ask(model, PaidAnswers(known, lambda _: None), REQUEST) == (ANSWER,)
     assert model.n_asked == 1
 
 
 def test_keys_of_requests_without_tools_are_those_of_older_journals() -> None:
-    assert answer_key("openai:m", REQUEST) == content_id(["openai:m", 1, 0, [["user", "Write solve(x)."]]])
+    assert answer_key("openai:m", REQUEST) == content_id(
+        ["openai:m", 1, 0, [["user", "Write solve(x)."]]]
+    )
 
 
 def test_the_calls_of_a_kept_answer_are_read_back(tmp_path: Path) -> None:
@@ -95,7 +107,9 @@ def test_another_request_is_asked() -> None:
     assert model.n_asked == 1 + len(others)
 
 
-def test_an_answer_is_written_before_a_program_or_another_request_and_not_where_its_message_is() -> None:
+def test_an_answer_is_written_before_a_program_or_another_request_and_not_where_its_message_is() -> (
+    None
+):
     written: list[Mapping[str, Completion]] = []
     paid, model = PaidAnswers((), written.append), Counting()
     ask(model, paid, REQUEST)
@@ -118,9 +132,18 @@ def test_an_answer_that_cost_nothing_is_not_written() -> None:
 
 def test_answers_of_an_attempt_that_ended_are_asked_for_again() -> None:
     """A simulator that forgot the field three times would forget it for ever."""
-    ended = episode("e1", StopReason.INFRA).model_copy(update={"error": "no field", "steps": tuple(steps(1))})
+    ended = episode("e1", StopReason.INFRA).model_copy(
+        update={"error": "no field", "steps": tuple(steps(1))}
+    )
     journal = Unfinished(2, tuple(steps(1)), ((1, "bad", ANSWER), (2, "good", ANSWER)))
     wanted = (WantedEpisode("e1", DIALOG, 0, 0),)
-    assert unfinished(wanted, {"e1": journal}, {"e1": ended})["e1"].answers == ((2, "good", ANSWER),)
+    assert unfinished(wanted, {"e1": journal}, {"e1": ended})["e1"].answers == (
+        (2, "good", ANSWER),
+    )
     assert unfinished(wanted, {"e1": journal}, {})["e1"].answers == journal.answers
-    assert unfinished(wanted, {"e1": Unfinished(1, (), ((1, "bad", ANSWER),))}, {"e1": ended})["e1"].answers == ()
+    assert (
+        unfinished(wanted, {"e1": Unfinished(1, (), ((1, "bad", ANSWER),))}, {"e1": ended})[
+            "e1"
+        ].answers
+        == ()
+    )

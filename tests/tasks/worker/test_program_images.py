@@ -50,11 +50,18 @@ def decided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setitem(BENCHMARKS.built_in, NAME, f"{MODULE}:BENCHMARK")
     benchmark = BenchmarkRequest(name=f"{NAME}.live")
     plan = plan_run(
-        EvaluationRequest(model=ModelRequest(spec="control:gold"), benchmark=benchmark, sandbox="none"), Home(tmp_path)
+        EvaluationRequest(
+            model=ModelRequest(spec="control:gold"), benchmark=benchmark, sandbox="none"
+        ),
+        Home(tmp_path),
     )
     context, wanted = context_for(plan, workers=1, cores=2), plan.wanted[0]
     dialog = wanted.dialog
-    item = ExecuteItem(ended_episode("live", dialog, Ending((), StopReason.FINISHED)), plan.problems[dialog.problem_id], dialog)
+    item = ExecuteItem(
+        ended_episode("live", dialog, Ending((), StopReason.FINISHED)),
+        plan.problems[dialog.problem_id],
+        dialog,
+    )
     here = TestRun(turn=1, instruction_id="here", code="x = 1", tests=("assert x == 1",))
     tests = (here, replace(here, instruction_id="there", image=IMAGE))
     (answer,) = answers_of(plan.spec, tests)
@@ -69,7 +76,10 @@ def decided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_a_program_runs_in_its_own_image_and_the_others_in_the_sandbox_s(decided: Any) -> None:
     asked: list[str] = []
-    assert decided(Imaged(asked)) == {"here": (Outcome.PASSED, None), "there": (Outcome.PASSED, None)}
+    assert decided(Imaged(asked)) == {
+        "here": (Outcome.PASSED, None),
+        "there": (Outcome.PASSED, None),
+    }
     assert sorted(asked) == ["", IMAGE]
 
 

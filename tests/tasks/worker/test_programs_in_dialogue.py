@@ -43,9 +43,16 @@ def client() -> Iterator[Any]:
         yield found
 
 
-def plan_of(home: Path, setting: str = "live", *, samples: int = 1, sandbox: str = "none") -> RunPlan:
+def plan_of(
+    home: Path, setting: str = "live", *, samples: int = 1, sandbox: str = "none"
+) -> RunPlan:
     benchmark = BenchmarkRequest(name=f"{NAME}.{setting}", samples=samples)
-    return plan_run(EvaluationRequest(model=ModelRequest(spec="control:gold"), benchmark=benchmark, sandbox=sandbox), Home(home))
+    return plan_run(
+        EvaluationRequest(
+            model=ModelRequest(spec="control:gold"), benchmark=benchmark, sandbox=sandbox
+        ),
+        Home(home),
+    )
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,9 @@ def play(plan: RunPlan, client: Any) -> Night:
     episodes = ModelRows(plan.episodes.rows(w.episode_id for w in plan.members), Episode)
     executed = execute.fn(plan, context, episodes, client, "execute")
     verdicts = ModelRows(verdict_rows(plan), TestVerdict)
-    return Night(conversed, executed, episodes, verdicts, score.fn(plan, episodes, verdicts, "score"))
+    return Night(
+        conversed, executed, episodes, verdicts, score.fn(plan, episodes, verdicts, "score")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +87,11 @@ def night(tmp_path_factory: pytest.TempPathFactory, client: Any) -> Night:
 
 def test_each_answer_holds_what_running_it_told(night: Night) -> None:
     told = {
-        problem: [step.program.outcome for step in night.episode(problem).steps if step.program is not None]
+        problem: [
+            step.program.outcome
+            for step in night.episode(problem).steps
+            if step.program is not None
+        ]
         for problem in ANSWERS
     }
     failed, passed = Outcome.FAILED, Outcome.PASSED
@@ -97,16 +110,22 @@ def test_each_answer_holds_what_running_it_told(night: Night) -> None:
     feedback = night.episode("never compiles").steps[2].feedback
     assert feedback is not None
     assert feedback.compilation is not None
-    assert feedback.compilation.startswith('Traceback (most recent call last):\n  File "tmp.py", line 1\n')
+    assert feedback.compilation.startswith(
+        'Traceback (most recent call last):\n  File "tmp.py", line 1\n'
+    )
 
 
 def test_verdicts_are_those_of_the_dialogue_and_no_program_runs_twice(night: Night) -> None:
     programs = {
-        (e.episode_id, s.turn): s.program for e in night.episodes for s in e.steps if s.role is Role.ASSISTANT and s.program
+        (e.episode_id, s.turn): s.program
+        for e in night.episodes
+        for s in e.steps
+        if s.role is Role.ASSISTANT and s.program
     }
-    assert {(v.episode_id, v.turn): (v.verdict_id, v.outcome, v.detail, v.duration_s) for v in night.verdicts} == {
-        key: (p.verdict_id, p.outcome, p.detail, p.duration_s) for key, p in programs.items()
-    }
+    assert {
+        (v.episode_id, v.turn): (v.verdict_id, v.outcome, v.detail, v.duration_s)
+        for v in night.verdicts
+    } == {key: (p.verdict_id, p.outcome, p.detail, p.duration_s) for key, p in programs.items()}
     # Three problems come to the same code, and one says three times what does not compile.
     assert night.conversed.n_run == len({p.verdict_id for p in programs.values()}) == 4
     assert night.executed.n_run == 0
@@ -125,25 +144,34 @@ def test_a_run_whose_dialogues_run_nothing_runs_it_after_them(
     monkeypatch.setattr(run_ahead, "IdleCores", BusyCores)
     plan = plan_of(tmp_path, "told", samples=2)
     told = play(plan, client)
-    assert (told.conversed.n_run, told.executed.n_run) == (0, 2)  # equal programs of the one shard are run once
+    assert (told.conversed.n_run, told.executed.n_run) == (
+        0,
+        2,
+    )  # equal programs of the one shard are run once
     assert {v.problem_id: v.outcome for v in told.verdicts} == {
         "wrong at first": Outcome.FAILED,
         "never compiles": Outcome.FAILED,
     }
 
 
-def test_scores_are_asked_for_once_for_each_problem_and_sample_with_all_episodes_of_it(tmp_path: Path, client: Any) -> None:
+def test_scores_are_asked_for_once_for_each_problem_and_sample_with_all_episodes_of_it(
+    tmp_path: Path, client: Any
+) -> None:
     plan = plan_of(tmp_path, "told", samples=2)
     told = play(plan, client)
     requests = list(score_requests(plan, told.episodes, told.verdicts))
     assert [(r.problem.problem_id, r.sample, r.setting) for r in requests] == [
-        (problem, sample, "told") for problem in ("wrong at first", "never compiles") for sample in (0, 1)
+        (problem, sample, "told")
+        for problem in ("wrong at first", "never compiles")
+        for sample in (0, 1)
     ]
     for request in requests:
         ids = [played.dialog.dialog_id for played in request.played]
         assert ids == [f"{request.problem.problem_id}#told {n}" for n in (1, 2)]
         assert {played.episode.sample for played in request.played} == {request.sample}
-        assert all(played.verdicts[0].episode_id == played.episode.episode_id for played in request.played)
+        assert all(
+            played.verdicts[0].episode_id == played.episode.episode_id for played in request.played
+        )
     assert len(told.scores) == 4
 
 
@@ -157,7 +185,9 @@ class Broken(UnisolatedSandbox):
         raise SandboxUnavailable("no sandbox today; install one")
 
 
-def test_a_sandbox_that_fails_makes_the_episode_owed_again(tmp_path: Path, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sandbox_that_fails_makes_the_episode_owed_again(
+    tmp_path: Path, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(converse_stage, "_RETRY_DELAY_S", 0.01)
     monkeypatch.setitem(SANDBOXES.built_in, "broken", f"{__name__}:Broken")
     lost = play(plan_of(tmp_path, sandbox="broken"), client)
@@ -171,7 +201,9 @@ def book_of(tmp_path: Path, cache: ReportCache, ran: list[int]) -> ProgramBook:
     context = context_for(plan_of(tmp_path), workers=1, cores=2)
     slots = threading.Semaphore(context.programs)
     facts, sandbox = ProgramFacts.of_run(context), sandbox_of(context.spec)
-    return ProgramBook(facts, sandbox, cache.finder(), context.programs, slots, lambda: ran.append(1))
+    return ProgramBook(
+        facts, sandbox, cache.finder(), context.programs, slots, lambda: ran.append(1)
+    )
 
 
 async def find(book: ProgramBook, *program: Any) -> tuple[ProgramVerdict, bool]:
@@ -185,7 +217,9 @@ def test_equal_programs_that_are_wanted_at_once_or_later_run_once(tmp_path: Path
     first, other_run = book_of(tmp_path, cache, ran), book_of(tmp_path, cache, ran)
 
     async def ask() -> list[bool]:
-        at_once = await asyncio.gather(*(find(first, "unittest", RIGHT, (TESTS,)) for _ in range(5)))
+        at_once = await asyncio.gather(
+            *(find(first, "unittest", RIGHT, (TESTS,)) for _ in range(5))
+        )
         later = await find(other_run, "unittest", RIGHT, (TESTS,))
         assert len({report.model_dump_json() for report, _ in (*at_once, later)}) == 1
         return [was_run for _, was_run in (*at_once, later)]
@@ -194,8 +228,13 @@ def test_equal_programs_that_are_wanted_at_once_or_later_run_once(tmp_path: Path
     assert ran == [1]
 
 
-@pytest.mark.parametrize(("outcome", "is_kept"), [(Outcome.PASSED, True), (Outcome.FAILED, True), (Outcome.TIMEOUT, False)])
-def test_a_timeout_is_not_kept_since_it_tells_of_the_machine_too(outcome: Outcome, is_kept: bool) -> None:
+@pytest.mark.parametrize(
+    ("outcome", "is_kept"),
+    [(Outcome.PASSED, True), (Outcome.FAILED, True), (Outcome.TIMEOUT, False)],
+)
+def test_a_timeout_is_not_kept_since_it_tells_of_the_machine_too(
+    outcome: Outcome, is_kept: bool
+) -> None:
     cache = ReportCache()
     cache.keep(ProgramVerdict(verdict_id="v", outcome=outcome))
     assert (cache.get("v") is not None) == is_kept
@@ -207,9 +246,17 @@ def test_a_program_that_two_runs_ran_at_once_takes_its_room_once() -> None:
         cache.keep(ProgramVerdict(verdict_id="twice", outcome=Outcome.FAILED, detail="x" * length))
     cache.keep(ProgramVerdict(verdict_id="other", outcome=Outcome.FAILED))
     cache.keep(ProgramVerdict(verdict_id="third", outcome=Outcome.FAILED))
-    assert [cache.get(name) is not None for name in ("twice", "other", "third")] == [False, True, True]
+    assert [cache.get(name) is not None for name in ("twice", "other", "third")] == [
+        False,
+        True,
+        True,
+    ]
     cache.keep(ProgramVerdict(verdict_id="fourth", outcome=Outcome.FAILED, detail="x" * 500))
-    assert [cache.get(name) is not None for name in ("other", "third", "fourth")] == [True, True, True]
+    assert [cache.get(name) is not None for name in ("other", "third", "fourth")] == [
+        True,
+        True,
+        True,
+    ]
 
 
 def test_the_kind_of_tests_is_part_of_what_a_program_is(tmp_path: Path) -> None:

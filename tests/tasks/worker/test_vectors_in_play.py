@@ -35,23 +35,38 @@ def plan_of(home: Path, setting: str, revision: str = "1") -> RunPlan:
     embedder = ModelRequest(spec=f"openai:{MODEL}@http://127.0.0.1:9/v1", revision=revision)
     benchmark = BenchmarkRequest(name=f"{NAME}.{setting}")
     gold = ModelRequest(spec="control:gold")
-    return plan_run(EvaluationRequest(model=gold, benchmark=benchmark, sandbox="none", embedder=embedder), Home(home))
+    return plan_run(
+        EvaluationRequest(model=gold, benchmark=benchmark, sandbox="none", embedder=embedder),
+        Home(home),
+    )
 
 
 def play(plan: RunPlan, client: Any, server: EmbeddingServer) -> None:
     assert plan.spec.embedder is not None
-    access = EmbedderAccess(plan.spec.embedder, ModelEndpoint(base_url=server.base_url), CallPolicy())
-    done = converse.fn(plan, context_for(plan, workers=1, cores=1, embedder=access), client, "converse")
+    access = EmbedderAccess(
+        plan.spec.embedder, ModelEndpoint(base_url=server.base_url), CallPolicy()
+    )
+    done = converse.fn(
+        plan, context_for(plan, workers=1, cores=1, embedder=access), client, "converse"
+    )
     assert (done.n_owed, done.error) == (0, None)
 
 
-def test_a_seat_finds_vectors_and_a_later_run_asks_for_none_of_them(tmp_path: Path, client: Any) -> None:
+def test_a_seat_finds_vectors_and_a_later_run_asks_for_none_of_them(
+    tmp_path: Path, client: Any
+) -> None:
     with embedding_server() as server:
         plan = plan_of(tmp_path, "worded")
         play(plan, client, server)
-        said = [e.steps[0].content for e in read_episodes(plan.lake, NAME, plan.spec.label, _ids(plan)).values()]
+        said = [
+            e.steps[0].content
+            for e in read_episodes(plan.lake, NAME, plan.spec.label, _ids(plan)).values()
+        ]
         assert len(said) == 2
-        assert set(said) <= {WEATHER, *(f"Please. {problem.prompt}" for problem in plan.problems.values())}
+        assert set(said) <= {
+            WEATHER,
+            *(f"Please. {problem.prompt}" for problem in plan.problems.values()),
+        }
         assert len(server.texts) == 5
         other = plan_of(tmp_path, "worded")
         other.run_id = "another"

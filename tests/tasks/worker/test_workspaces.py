@@ -44,14 +44,20 @@ def test_dialogues_work_side_by_side_and_go_on_from_a_step(
             tree = (await workspace.shell("cd notes; export WHO=$(cat a)")).tree
         async with workspaces.open(tree) as workspace:
             assert await workspace.snapshot() == tree
-            return tree, (await workspace.shell("pwd; echo $WHO")).completed.stdout, await workspace.read("notes/a")
+            return (
+                tree,
+                (await workspace.shell("pwd; echo $WHO")).completed.stdout,
+                await workspace.read("notes/a"),
+            )
 
     async def both() -> list[tuple[str, bytes, bytes]]:
         return await asyncio.gather(*(dialogue(name) for name in ("ann", "bob", "cyn")))
 
     found = asyncio.run(both())
     workspaces.close()
-    assert [said for _, said, _ in found] == [f"/testbed/notes\n{name}\n".encode() for name in ("ann", "bob", "cyn")]
+    assert [said for _, said, _ in found] == [
+        f"/testbed/notes\n{name}\n".encode() for name in ("ann", "bob", "cyn")
+    ]
     assert len({tree for tree, _, _ in found}) == 3
     assert leftovers(tmp_path) == []
 

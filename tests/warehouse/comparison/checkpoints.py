@@ -24,7 +24,11 @@ class CheckpointRun(Run):
 
     @property
     def spec(self) -> RunSpec:
-        judges = (RubricJudge(rubric="clear", version="1", prompt="p", judge=JUDGE),) if self.is_judged else ()
+        judges = (
+            (RubricJudge(rubric="clear", version="1", prompt="p", judge=JUDGE),)
+            if self.is_judged
+            else ()
+        )
         return super().spec.model_copy(update={"judges": judges})
 
 
@@ -39,7 +43,12 @@ def passing(n_passed: int, n: int = 20) -> Mapping[str, Sequence[float]]:
     return {f"Q{number:02}": (float(number < n_passed),) for number in range(n)}
 
 
-def write(run: CheckpointRun, scores: Mapping[str, Sequence[float | None]], night: int = 1, metric: str = IA) -> None:
+def write(
+    run: CheckpointRun,
+    scores: Mapping[str, Sequence[float | None]],
+    night: int = 1,
+    metric: str = IA,
+) -> None:
     """Write a finished run of a night: scores by problem, one a turn; None is unscored by definition."""
     record_of(run, night, n_episodes=len(scores))
     pattern, like = run.episode("P1", 0), run.score("P1", 0, 1, metric, 1.0)
@@ -47,22 +56,38 @@ def write(run: CheckpointRun, scores: Mapping[str, Sequence[float | None]], nigh
     run.write(
         "run_episodes",
         [
-            RunEpisode(run_id=run.run_id, benchmark="codeif", model=like.model, episode_id=name, problem_id=problem, sample=0)
+            RunEpisode(
+                run_id=run.run_id,
+                benchmark="codeif",
+                model=like.model,
+                episode_id=name,
+                problem_id=problem,
+                sample=0,
+            )
             for problem, name in named.items()
         ],
     )
-    place = {problem: {"problem_id": problem, "episode_id": name} for problem, name in named.items()}
+    place = {
+        problem: {"problem_id": problem, "episode_id": name} for problem, name in named.items()
+    }
     run.write("episodes", [pattern.model_copy(update={**place[p], "dialog_id": p}) for p in scores])
     rows = [
         like.model_copy(
-            update={**place[p], "turn": turn, "value": value, "unscored_reason": None if value is not None else "undefined"}
+            update={
+                **place[p],
+                "turn": turn,
+                "value": value,
+                "unscored_reason": None if value is not None else "undefined",
+            }
         )
         for p, values in scores.items()
         for turn, value in enumerate(values, start=1)
     ]
     run.write("scores", rows)
     verdict = run.verdicts({("P1", 0, 1): {IA: 1}})[0]
-    run.write("test_verdicts", [verdict.model_copy(update={**place[p], "verdict_id": p}) for p in scores])
+    run.write(
+        "test_verdicts", [verdict.model_copy(update={**place[p], "verdict_id": p}) for p in scores]
+    )
 
 
 def record_of(run: CheckpointRun, night: int, n_episodes: int) -> None:
@@ -94,7 +119,12 @@ def record_of(run: CheckpointRun, night: int, n_episodes: int) -> None:
     )
     run.write("runs", [record], "run")
     held = NightRecord(
-        night_id=record.night_id, started_at=started, finished_at=finished, run_ids=(run.run_id,), n_published=1, n_withheld=0
+        night_id=record.night_id,
+        started_at=started,
+        finished_at=finished,
+        run_ids=(run.run_id,),
+        n_published=1,
+        n_withheld=0,
     )
     write_part(run.home, "nights", [held], "night", night_id=record.night_id)
 

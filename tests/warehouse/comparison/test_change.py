@@ -18,9 +18,14 @@ def test_a_series_that_always_rises_has_the_least_p_value_of_its_length() -> Non
 def test_a_step_is_found_where_the_new_level_begins() -> None:
     found = change([1, 2, 3, 4, 11, 12, 13, 14])
     # the lowest four come first in 4! 4! orders, the highest in as many: |U| = 16 there alone
-    assert (found.at, found.p_value) == (4, pytest.approx(2 * math.factorial(4) ** 2 / math.factorial(8)))
+    assert (found.at, found.p_value) == (
+        4,
+        pytest.approx(2 * math.factorial(4) ** 2 / math.factorial(8)),
+    )
     assert change([5, 5, 5, 1, 1, 1]).at == 3
-    assert change([5, 5, 5, 1, 1, 1]).p_value == pytest.approx(2 * math.factorial(3) ** 2 / math.factorial(6))
+    assert change([5, 5, 5, 1, 1, 1]).p_value == pytest.approx(
+        2 * math.factorial(3) ** 2 / math.factorial(6)
+    )
 
 
 def test_a_wild_night_is_no_change() -> None:

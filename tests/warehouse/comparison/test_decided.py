@@ -10,7 +10,14 @@ from flows.text.results import compared_rows, result_markdown
 from schemas.night.decision import Decision, DecisionName, SequencePoint
 from tasks.storage.home import Home
 from tests.flows.parley_command import parley
-from tests.warehouse.comparison.checkpoints import CheckpointRun, checkpoint, empty_lake, passing, rule, write
+from tests.warehouse.comparison.checkpoints import (
+    CheckpointRun,
+    checkpoint,
+    empty_lake,
+    passing,
+    rule,
+    write,
+)
 from tests.warehouse.small_run import IA
 from warehouse.publication.publish import publish
 
@@ -20,7 +27,9 @@ N_ASKED, N_TOTAL = 12, 20
 
 def decide(run: CheckpointRun, baseline: CheckpointRun, decision: DecisionName) -> None:
     """Write how the run was decided against the baseline."""
-    points = tuple(SequencePoint(n=n, low=-1 + 0.01 * n, high=1 - 0.1 * n) for n in range(1, N_ASKED + 1))
+    points = tuple(
+        SequencePoint(n=n, low=-1 + 0.01 * n, high=1 - 0.1 * n) for n in range(1, N_ASKED + 1)
+    )
     row = Decision(
         run_id=run.run_id,
         benchmark="codeif",
@@ -61,13 +70,23 @@ def home(tmp_path: Path) -> Home:
     return made
 
 
-def test_a_decision_replaces_bootstrap_and_test_and_common_problems_are_compared(home: Home) -> None:
+def test_a_decision_replaces_bootstrap_and_test_and_common_problems_are_compared(
+    home: Home,
+) -> None:
     new = checkpoint(home.path, "step-2")
     [row] = compared_rows(home, [new.run_id])
-    assert (row["decision"], row["interval_kind"], row["event"]) == ("worse", "sequence", "regression")
+    assert (row["decision"], row["interval_kind"], row["event"]) == (
+        "worse",
+        "sequence",
+        "regression",
+    )
     assert (row["ci_low"], row["ci_high"]) == (pytest.approx(-0.88), pytest.approx(-0.2))
     assert [row[name] for name in ("test", "p_value", "q_value", "night_q", "mde")] == [None] * 5
-    assert (row["n_problems"], row["n_unpaired"], row["n_unpaired_other"]) == (N_ASKED, 0, N_TOTAL - N_ASKED)
+    assert (row["n_problems"], row["n_unpaired"], row["n_unpaired_other"]) == (
+        N_ASKED,
+        0,
+        N_TOTAL - N_ASKED,
+    )
     assert (row["mean"], row["other_mean"]) == (0.5, 1.0), "the mean of the tasks that both have"
     publish(home.path, directions={IA: "higher"}, rebuild=True)
     assert compared_rows(home, [new.run_id]) == [row]
@@ -75,12 +94,18 @@ def test_a_decision_replaces_bootstrap_and_test_and_common_problems_are_compared
 
 
 @pytest.mark.parametrize(("decision", "event"), [("equivalent", None), ("all_asked", "regression")])
-def test_a_withdrawn_claim_brings_the_other_event(home: Home, decision: DecisionName, event: str | None) -> None:
+def test_a_withdrawn_claim_brings_the_other_event(
+    home: Home, decision: DecisionName, event: str | None
+) -> None:
     old, new = checkpoint(home.path, "step-1"), checkpoint(home.path, "step-2")
     decide(new, old, decision)
     publish(home.path, directions={IA: "higher"})
     [row] = compared_rows(home, [new.run_id])
-    assert (row["decision"], row["event"], row["p_value"] is None) == (decision, event, decision == "equivalent")
+    assert (row["decision"], row["event"], row["p_value"] is None) == (
+        decision,
+        event,
+        decision == "equivalent",
+    )
 
 
 def test_commands_artifact_and_site_name_the_sequence(home: Home) -> None:
@@ -88,7 +113,10 @@ def test_commands_artifact_and_site_name_the_sequence(home: Home) -> None:
     shown = " ".join(parley(home.path, "compare", "step-1", "step-2").out.split())
     assert "decided: instruction_accuracy worse, confidence sequence -0.880…-0.200" in shown
     episode = f"{new.run_id[:16]}-Q01"
-    assert "Decided: vllm:/models/step-2 is worse than vllm:/models/step-1" in parley(home.path, "show", episode).out
+    assert (
+        "Decided: vllm:/models/step-2 is worse than vllm:/models/step-1"
+        in parley(home.path, "show", episode).out
+    )
     drawn = re.findall(r"^ +(\d+) +\S+…\S+ ", result_markdown(home, [new.run_id]), re.MULTILINE)
     assert (drawn[0], drawn[-1], len(drawn)) == ("1", str(N_ASKED), 8)
     out = home.path.parent / "pages"

@@ -35,7 +35,12 @@ def is_false(differences: np.ndarray) -> bool:
 
 def _misses(interval: tuple[float, float], true: float) -> bool:
     decision = decide(interval, MARGIN, is_all_asked=False)
-    is_right = {"better": true > 0, "worse": true < 0, "equivalent": abs(true) < MARGIN, None: True}[decision]
+    is_right = {
+        "better": true > 0,
+        "worse": true < 0,
+        "equivalent": abs(true) < MARGIN,
+        None: True,
+    }[decision]
     return not (is_right and interval[0] <= true <= interval[1])
 
 
@@ -67,7 +72,9 @@ def ramp() -> np.ndarray:
 
 def in_the_fixed_order(rng: np.random.Generator) -> np.ndarray:
     """The ramp as a run asks it: by the order of subsamples, here with another seed each night."""
-    return ramp()[[int(name) for name in problem_order(map(str, range(N)), "ramp", int(rng.integers(2**40)))]]
+    return ramp()[
+        [int(name) for name in problem_order(map(str, range(N)), "ramp", int(rng.integers(2**40)))]
+    ]
 
 
 @pytest.mark.parametrize(

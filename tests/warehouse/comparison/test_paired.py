@@ -6,7 +6,15 @@ from itertools import product
 import pytest
 from scipy.stats import rankdata
 
-from warehouse.comparison.paired import NOTHING_SHARED, Paired, adjusted, mcnemar, minimum_detectable_effect, paired, wilcoxon
+from warehouse.comparison.paired import (
+    NOTHING_SHARED,
+    Paired,
+    adjusted,
+    mcnemar,
+    minimum_detectable_effect,
+    paired,
+    wilcoxon,
+)
 from warehouse.intervals import cluster_bootstrap
 
 
@@ -25,7 +33,10 @@ def test_wilcoxon_is_the_share_of_signs_with_as_extreme_a_rank_sum() -> None:
 def test_wilcoxon_with_ties_is_exact_also_where_floats_hide_them() -> None:
     moved = [0.1 + 0.2, 0.3, 0.3, -0.3, 0.6, 0.6, 0.0]
     ranks = rankdata([0.3, 0.3, 0.3, 0.3, 0.6, 0.6])  # 2.5 four times, 5.5 twice
-    sums = [sum(rank for rank, sign in zip(ranks, signs, strict=True) if sign) for signs in product((0, 1), repeat=6)]
+    sums = [
+        sum(rank for rank, sign in zip(ranks, signs, strict=True) if sign)
+        for signs in product((0, 1), repeat=6)
+    ]
     found = sum(rank for rank, sign in zip(ranks, (1, 1, 1, 0, 1, 1), strict=True) if sign)
     above = sum(one >= found for one in sums) / len(sums)
     assert wilcoxon(moved) == pytest.approx(2 * above)
@@ -35,7 +46,11 @@ def test_one_binary_score_a_problem_is_tested_by_mcnemar() -> None:
     values, others = [1, 1, 0, 1, 1, 1], [0, 0, 1, 0, 0, 1]
     found = paired(values, others, list("abcdef"))
     assert (found.n, found.n_problems, found.test) == (6, 6, "mcnemar")
-    assert (found.mean, found.other_mean, found.difference) == (pytest.approx(5 / 6), pytest.approx(2 / 6), pytest.approx(0.5))
+    assert (found.mean, found.other_mean, found.difference) == (
+        pytest.approx(5 / 6),
+        pytest.approx(2 / 6),
+        pytest.approx(0.5),
+    )
     assert found.p_value == pytest.approx(2 * (1 + 5) / 2**5)
     # d = 1 1 -1 1 1 0, mean 1/2: squares 4 (1/4) + 9/4 + 1/4 = 7/2, variance 7/10, standard error sqrt(7/60)
     assert found.mde == pytest.approx((1.959964 + 0.841621) * math.sqrt(7 / 60), abs=1e-5)
@@ -46,17 +61,30 @@ def test_scores_of_one_problem_are_one_value_of_the_test_and_one_draw_of_the_int
     values, others = [1, 1, 0, 1, 1, 0], [0, 0, 0, 1, 0, 0]
     found = paired(values, others, list("aabbcc"))
     # means by problem: a +1, b 0, c +1/2; two signs can be drawn, and both are up: 2/4
-    assert (found.n, found.n_problems, found.test, found.p_value) == (6, 3, "wilcoxon", pytest.approx(0.5))
+    assert (found.n, found.n_problems, found.test, found.p_value) == (
+        6,
+        3,
+        "wilcoxon",
+        pytest.approx(0.5),
+    )
     assert found.difference == pytest.approx(0.5)
     # sums less sizes times the mean: 2 - 1, 0 - 1, 1 - 1: squares 2; error sqrt(3/2 * 2) / 6
     assert found.mde == pytest.approx((1.959964 + 0.841621) * math.sqrt(3) / 6, abs=1e-5)
     assert (found.low, found.high) == cluster_bootstrap([1, 1, 0, 0, 1, 0], list("aabbcc"))
-    assert paired(values[::-1], others[::-1], list("ccbbaa")) == found, "the order of pairs does not matter"
+    assert paired(values[::-1], others[::-1], list("ccbbaa")) == found, (
+        "the order of pairs does not matter"
+    )
 
 
 def test_equal_runs_have_no_interval_no_detectable_effect_and_p_1() -> None:
     found = paired([1.0, 0.5], [1.0, 0.5], ["a", "b"])
-    assert (found.difference, found.p_value, found.low, found.high, found.mde) == (0.0, 1.0, None, None, None)
+    assert (found.difference, found.p_value, found.low, found.high, found.mde) == (
+        0.0,
+        1.0,
+        None,
+        None,
+        None,
+    )
 
 
 def test_a_single_problem_has_no_interval_and_nothing_shared_has_a_reason() -> None:
@@ -80,7 +108,10 @@ def test_a_difference_of_the_detectable_size_is_found_in_four_cases_of_five() ->
     generator = np.random.default_rng(7)
     noise = generator.normal(size=(400, 60))
     mde = minimum_detectable_effect(
-        {f"p{n}": [float(value)] for n, value in enumerate(noise.ravel()[:60] / noise.ravel()[:60].std())}
+        {
+            f"p{n}": [float(value)]
+            for n, value in enumerate(noise.ravel()[:60] / noise.ravel()[:60].std())
+        }
     )
     assert mde is not None
     found = sum(wilcoxon(list(row + mde)) < 0.05 for row in noise)

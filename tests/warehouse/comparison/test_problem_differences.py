@@ -16,7 +16,10 @@ def test_samples_are_averaged_within_a_turn_and_turns_within_a_problem() -> None
         ScorePair("a", 2, None, 0.0),
     ]
     found = paired_differences(rows)
-    assert (found.differences, found.values) == ({"a": pytest.approx(5 / 12)}, {"a": pytest.approx(3 / 4)})
+    assert (found.differences, found.values) == (
+        {"a": pytest.approx(5 / 12)},
+        {"a": pytest.approx(3 / 4)},
+    )
 
 
 def test_a_turn_that_one_side_lacks_shifts_no_difference() -> None:
@@ -25,12 +28,19 @@ def test_a_turn_that_one_side_lacks_shifts_no_difference() -> None:
 
 
 def test_a_problem_unscored_on_either_side_is_named_and_in_no_mean() -> None:
-    rows = [ScorePair("b", 1, None, 1.0), ScorePair("a", 1, 1.0, 0.0), ScorePair("c", 1, 1.0, None), ScorePair("c", 2, None, 0.0)]
+    rows = [
+        ScorePair("b", 1, None, 1.0),
+        ScorePair("a", 1, 1.0, 0.0),
+        ScorePair("c", 1, 1.0, None),
+        ScorePair("c", 2, None, 0.0),
+    ]
     found = paired_differences(rows)
     assert (dict(found.differences), found.unscored) == ({"a": 1.0}, ("b", "c"))
 
 
 def test_a_metric_is_scaled_by_its_range() -> None:
-    assert paired_differences([ScorePair("a", 1, 5.0, 2.0)], ends=(1, 5)).differences == {"a": pytest.approx(3 / 4)}
+    assert paired_differences([ScorePair("a", 1, 5.0, 2.0)], ends=(1, 5)).differences == {
+        "a": pytest.approx(3 / 4)
+    }
     with pytest.raises(ConfigError, match=r"problem 'a', 1: score 6 is outside 1 to 5"):
         paired_differences([ScorePair("a", 1, 6.0, 2.0)], ends=(1, 5))

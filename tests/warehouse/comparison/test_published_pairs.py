@@ -19,7 +19,11 @@ def test_every_decision_about_published_models_agrees_with_the_whole_data(seed: 
     early = [pair for pair in pairs if pair.n_asked < pair.n_total]
     assert len(early) > len(pairs) / 2
     for pair in pairs:
-        is_right = {"better": pair.difference > 0, "equivalent": abs(pair.difference) < MARGIN, "all_asked": True}
+        is_right = {
+            "better": pair.difference > 0,
+            "equivalent": abs(pair.difference) < MARGIN,
+            "all_asked": True,
+        }
         assert is_right.get(pair.decision, False), pair
 
 
@@ -32,7 +36,9 @@ def test_the_counts_are_those_of_the_published_files(shared_data: Path, model: s
             for line in file.read_text(encoding="utf-8").splitlines():
                 row = json.loads(line)
                 passed[f"function/{row['task_id']}"].append(row["passed"])
-    assert {problem: sum(found) / len(found) for problem, found in passed.items()} == pytest.approx(passed_shares()[model])
+    assert {problem: sum(found) / len(found) for problem, found in passed.items()} == pytest.approx(
+        passed_shares()[model]
+    )
 
 
 @pytest.mark.slow

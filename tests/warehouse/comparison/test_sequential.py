@@ -34,7 +34,8 @@ def slow_interval(differences: Sequence[float], n_total: int, alpha: float) -> t
     values = [(d + 1) / 2 for d in differences]
     possible = np.arange(0, 1 + GRID_STEP, GRID_STEP)
     possible = possible[
-        (possible >= sum(values) / n_total - 1e-12) & (possible <= (sum(values) + n_total - len(values)) / n_total + 1e-12)
+        (possible >= sum(values) / n_total - 1e-12)
+        & (possible <= (sum(values) + n_total - len(values)) / n_total + 1e-12)
     ]
     limit = math.log(2 / alpha)
     mirrored = [1 - value for value in values]
@@ -48,7 +49,11 @@ def draw(rng: np.random.Generator, size: int) -> np.ndarray:
     kind = rng.integers(3)
     if kind == 0:
         return rng.choice([-1.0, 0.0, 1.0], size=size, p=rng.dirichlet([1, 3, 1]))
-    return rng.integers(-3, 4, size=size) / 3 if kind == 1 else rng.uniform(-1, rng.uniform(0, 1), size=size)
+    return (
+        rng.integers(-3, 4, size=size) / 3
+        if kind == 1
+        else rng.uniform(-1, rng.uniform(0, 1), size=size)
+    )
 
 
 @pytest.mark.slow
@@ -58,7 +63,10 @@ def test_ends_are_those_of_a_slow_second_implementation() -> None:
         n_total = int(rng.integers(5, 41))
         differences = draw(rng, n_total)[: int(rng.integers(1, n_total))]
         alpha = float(rng.choice([0.05, 0.2]))
-        found, slow = confidence_interval(differences, n_total, alpha), slow_interval(differences.tolist(), n_total, alpha)
+        found, slow = (
+            confidence_interval(differences, n_total, alpha),
+            slow_interval(differences.tolist(), n_total, alpha),
+        )
         assert found == pytest.approx(slow, abs=2 * GRID_STEP + 1e-9), case
         assert intervals(differences, n_total, alpha)[-1] == pytest.approx(found, abs=1e-8), case
 
@@ -80,9 +88,13 @@ def test_an_interval_never_excludes_what_the_rest_can_still_make() -> None:
 
 
 def test_parts_that_cancel_are_no_difference() -> None:
-    differences = np.array([0.1, 0.2, -0.3, 0.7, 0.1, -0.8] * 5 + [1.0, -1.0])  # summed as floats: not 0
+    differences = np.array(
+        [0.1, 0.2, -0.3, 0.7, 0.1, -0.8] * 5 + [1.0, -1.0]
+    )  # summed as floats: not 0
     assert confidence_interval(differences, 32, ALPHA) == (0.0, 0.0)
-    assert confidence_interval(differences[:-1], 32, 1e-9)[0] <= 0  # where the last answer can only bring the mean to 0
+    assert (
+        confidence_interval(differences[:-1], 32, 1e-9)[0] <= 0
+    )  # where the last answer can only bring the mean to 0
 
 
 def test_before_the_first_answer_everything_is_possible() -> None:
@@ -104,7 +116,9 @@ def test_before_the_first_answer_everything_is_possible() -> None:
         ((0.0, 0.0), True, "equivalent"),
     ],
 )
-def test_a_decision_needs_the_whole_interval(interval: tuple[float, float], is_all_asked: bool, decision: str | None) -> None:
+def test_a_decision_needs_the_whole_interval(
+    interval: tuple[float, float], is_all_asked: bool, decision: str | None
+) -> None:
     assert decide(interval, 0.03, is_all_asked) == decision
 
 
@@ -117,7 +131,9 @@ def test_a_decision_needs_the_whole_interval(interval: tuple[float, float], is_a
         ([0.0], 10, 5.0, r"alpha=5\.0"),
     ],
 )
-def test_impossible_values_are_refused(differences: list[float], n_total: int, alpha: float, message: str) -> None:
+def test_impossible_values_are_refused(
+    differences: list[float], n_total: int, alpha: float, message: str
+) -> None:
     for function in (confidence_interval, intervals):
         with pytest.raises(ValueError, match=message):
             function(np.array(differences), n_total, alpha)
@@ -131,7 +147,12 @@ def test_e_bh_by_hand() -> None:
     assert e_bh([], 0.1) == []
 
 
-SIX = ((1, 1, -1, -1, 0, 0), (1, 0, 0, 0, 0, -1), (1, 0.5, -0.5, -1, 0.25, -0.25), (1, 1, 1, -1, -1, -1))
+SIX = (
+    (1, 1, -1, -1, 0, 0),
+    (1, 0, 0, 0, 0, -1),
+    (1, 0.5, -0.5, -1, 0.25, -0.25),
+    (1, 1, 1, -1, -1, -1),
+)
 """Data sets of six problems with mean 0: all 720 orders can be counted."""
 
 
@@ -143,13 +164,17 @@ def orders(differences: tuple[float, ...]) -> tuple[tuple[float, ...], ...]:
 @pytest.mark.slow
 @pytest.mark.parametrize("differences", SIX)
 @pytest.mark.parametrize("alpha", [0.2, 0.6])
-def test_over_all_orders_the_mean_is_ever_left_out_by_alpha_at_most(differences: tuple[float, ...], alpha: float) -> None:
+def test_over_all_orders_the_mean_is_ever_left_out_by_alpha_at_most(
+    differences: tuple[float, ...], alpha: float
+) -> None:
     ends = [intervals(np.array(order, dtype=float), 6, alpha)[:-1] for order in orders(differences)]
     outside = [bool(((found[:, 0] > 0) | (found[:, 1] < 0)).any()) for found in ends]
     assert sum(outside) <= alpha * len(outside)
 
 
-def best_mean(differences: tuple[float, ...], e_value: Callable[[tuple[float, ...]], float]) -> float:
+def best_mean(
+    differences: tuple[float, ...], e_value: Callable[[tuple[float, ...]], float]
+) -> float:
     """Mean e-value of someone who sees every answer and stops where stopping pays best, over all orders of the data set."""
 
     @lru_cache
@@ -157,14 +182,21 @@ def best_mean(differences: tuple[float, ...], e_value: Callable[[tuple[float, ..
         here = e_value(asked)
         if not left:
             return here
-        return max(here, sum(worth((*asked, left[i]), left[:i] + left[i + 1 :]) for i in range(len(left))) / len(left))
+        return max(
+            here,
+            sum(worth((*asked, left[i]), left[:i] + left[i + 1 :]) for i in range(len(left)))
+            / len(left),
+        )
 
     return worth((), differences)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("differences", SIX)
-@pytest.mark.parametrize(("claim", "shift"), [("better", 0.0), ("worse", 0.0), ("equivalent", 0.25), ("equivalent", -0.25)])
+@pytest.mark.parametrize(
+    ("claim", "shift"),
+    [("better", 0.0), ("worse", 0.0), ("equivalent", 0.25), ("equivalent", -0.25)],
+)
 def test_no_stopping_rule_makes_an_e_value_of_a_false_claim_exceed_1_on_average(
     differences: tuple[float, ...], claim: str, shift: float
 ) -> None:
@@ -172,7 +204,9 @@ def test_no_stopping_rule_makes_an_e_value_of_a_false_claim_exceed_1_on_average(
     margin = abs(sum(moved) / 6) if shift else 0.1
     found = best_mean(moved, lambda asked: e_values(np.array(asked, dtype=float), 6, margin)[claim])  # type: ignore[index]
     assert found <= 1 + 1e-9
-    if not shift:  # the mean is where the claim begins to be false: the game is fair, and no rule loses either
+    if (
+        not shift
+    ):  # the mean is where the claim begins to be false: the game is fair, and no rule loses either
         assert found == pytest.approx(1)
 
 
@@ -182,7 +216,9 @@ def test_an_e_value_is_infinite_once_the_rest_cannot_undo_the_claim() -> None:
 
 
 def test_the_same_capital_as_confseq() -> None:
-    betting = pytest.importorskip("confseq.betting", reason="confseq is not in the lock: it builds C++ with Boost")
+    betting = pytest.importorskip(
+        "confseq.betting", reason="confseq is not in the lock: it builds C++ with Boost"
+    )
     from warehouse.comparison import sequential
 
     rng = np.random.default_rng(7)
@@ -191,9 +227,16 @@ def test_the_same_capital_as_confseq() -> None:
         game = sequential._game(values, 60, ALPHA)
         mean = float(rng.uniform(values.sum() / 60, (values.sum() + 10) / 60))
         theirs = betting.betting_mart(
-            values, mean, N=60, lambdas_fn_positive=lambda x, m, g=game: g.bets, theta=1, trunc_scale=0.5
+            values,
+            mean,
+            N=60,
+            lambdas_fn_positive=lambda x, m, g=game: g.bets,
+            theta=1,
+            trunc_scale=0.5,
         )
-        assert np.exp(np.cumsum(sequential._log_gains(game, mean))) == pytest.approx(theirs, rel=1e-6)
+        assert np.exp(np.cumsum(sequential._log_gains(game, mean))) == pytest.approx(
+            theirs, rel=1e-6
+        )
 
 
 def test_a_night_of_intervals_takes_less_than_a_second() -> None:

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from schemas.lake.tables import TABLES
-from tests.warehouse.comparison.checkpoints import FAMILY, checkpoint, empty_lake, judge_says, passing, rule, write
+from tests.warehouse.comparison.checkpoints import (
+    FAMILY,
+    checkpoint,
+    empty_lake,
+    judge_says,
+    passing,
+    rule,
+    write,
+)
 from tests.warehouse.small_run import IA
 from warehouse.comparison import tables
 from warehouse.comparison.pairs import compare_scores
@@ -30,8 +38,12 @@ def rows(home: Path, table: str) -> list[dict[str, Any]]:
 @pytest.mark.slow
 def test_a_checkpoint_is_compared_with_its_predecessor_and_the_baseline(home: Path) -> None:
     """`step-900` came last, and stands first all the same."""
-    old, new, late, gold = (checkpoint(home, name) for name in ("step-1000", "step-2000", "step-900", "gold"))
-    for night, (run, n_passed) in enumerate(((gold, 20), (old, 18), (new, 10), (late, 18)), start=1):
+    old, new, late, gold = (
+        checkpoint(home, name) for name in ("step-1000", "step-2000", "step-900", "gold")
+    )
+    for night, (run, n_passed) in enumerate(
+        ((gold, 20), (old, 18), (new, 10), (late, 18)), start=1
+    ):
         write(run, passing(n_passed), night)
     for run in (old, new, late):
         rule(run, baseline="vllm:/models/gold")
@@ -45,23 +57,41 @@ def test_a_checkpoint_is_compared_with_its_predecessor_and_the_baseline(home: Pa
     lost = found[new.run_id, "predecessor"]
     # eight problems lost and none won: 2 / 2^8
     assert (lost["mean"], lost["other_mean"], lost["difference"]) == (0.5, 0.9, pytest.approx(-0.4))
-    assert (lost["n"], lost["n_problems"], lost["test"], lost["p_value"]) == (20, 20, "mcnemar", pytest.approx(2 / 2**8))
+    assert (lost["n"], lost["n_problems"], lost["test"], lost["p_value"]) == (
+        20,
+        20,
+        "mcnemar",
+        pytest.approx(2 / 2**8),
+    )
     assert (lost["q_value"], lost["event"]) == (lost["p_value"], "regression")
     assert lost["ci_low"] < -0.4 < lost["ci_high"] < 0
-    assert (found[old.run_id, "predecessor"]["difference"], found[old.run_id, "predecessor"]["event"]) == (0, None)
-    assert found[old.run_id, "baseline"]["event"] is None, "two problems lost of 20 may be chance: 2 / 2^2"
+    assert (
+        found[old.run_id, "predecessor"]["difference"],
+        found[old.run_id, "predecessor"]["event"],
+    ) == (0, None)
+    assert found[old.run_id, "baseline"]["event"] is None, (
+        "two problems lost of 20 may be chance: 2 / 2^2"
+    )
 
 
 @pytest.mark.slow
-def test_a_threshold_decides_what_is_a_regression_and_a_metric_without_direction_has_none(home: Path) -> None:
+def test_a_threshold_decides_what_is_a_regression_and_a_metric_without_direction_has_none(
+    home: Path,
+) -> None:
     old, new = checkpoint(home, "step-1"), checkpoint(home, "step-2")
     write(old, passing(18), 1)
     write(new, passing(10), 2)
     rule(old)
-    for threshold, of_metric, event in ((0.5, 0.5, None), (0.5, 0.3, "regression"), (0.3, 0.5, None)):
+    for threshold, of_metric, event in (
+        (0.5, 0.5, None),
+        (0.5, 0.3, "regression"),
+        (0.3, 0.5, None),
+    ):
         rule(new, threshold=threshold, thresholds={IA: of_metric})
         publish(home, directions=HIGHER)
-        assert [(row["event"], row["threshold"]) for row in rows(home, "comparisons")] == [(event, of_metric)]
+        assert [(row["event"], row["threshold"]) for row in rows(home, "comparisons")] == [
+            (event, of_metric)
+        ]
     rule(new)
     publish(home, directions={IA: "lower"})
     assert [row["event"] for row in rows(home, "comparisons")] == ["improvement"]
@@ -80,7 +110,11 @@ def test_only_what_both_runs_have_a_score_of_is_paired_and_the_rest_is_counted(h
     [row] = rows(home, "comparisons")
     # pairs: Q1 turn 1 (0 - 1), Q2 turn 1 (1 - 1), Q2 turn 2 (1 - 0)
     assert (row["n"], row["n_problems"], row["n_unpaired"], row["n_unpaired_other"]) == (3, 2, 3, 1)
-    assert (row["mean"], row["other_mean"], row["difference"]) == (pytest.approx(2 / 3), pytest.approx(2 / 3), 0)
+    assert (row["mean"], row["other_mean"], row["difference"]) == (
+        pytest.approx(2 / 3),
+        pytest.approx(2 / 3),
+        0,
+    )
     # by problem -1 and +1/2: any two signs are as extreme
     assert (row["test"], row["p_value"]) == ("wilcoxon", 1.0)
 
@@ -96,9 +130,16 @@ def test_a_moved_judge_stands_beside_the_difference(home: Path) -> None:
     judge_says(home, 3, (2, 4, 4))
     publish(home, directions=HIGHER)
     found = {row["run_id"]: row for row in rows(home, "comparisons")}
-    moved = [(row["judge_n"], row["judge_n_changed"], row["judge_mean_shift"]) for row in map(found.get, (new.run_id,)) if row]
+    moved = [
+        (row["judge_n"], row["judge_n_changed"], row["judge_mean_shift"])
+        for row in map(found.get, (new.run_id,))
+        if row
+    ]
     assert moved == [(3, 2, pytest.approx(-2 / 3))]
-    assert (found[next_one.run_id]["judge_n_changed"], found[next_one.run_id]["judge_mean_shift"]) == (0, 0)
+    assert (
+        found[next_one.run_id]["judge_n_changed"],
+        found[next_one.run_id]["judge_mean_shift"],
+    ) == (0, 0)
     shown = [(row["position"], row["judge_n_changed"]) for row in rows(home, "history")]
     assert shown == [(1, None), (2, 2), (3, 0)]
 
@@ -121,20 +162,26 @@ def test_a_series_has_its_trend_and_change_point(home: Path) -> None:
         rule(run)
     publish(home, directions=HIGHER)
     found = rows(home, "history")
-    assert [(row["family"], row["position"], row["mean"], row["is_change_point"]) for row in found] == [
+    assert [
+        (row["family"], row["position"], row["mean"], row["is_change_point"]) for row in found
+    ] == [
         (FAMILY, position, n_passed / 20, position == 5)
         for position, n_passed in enumerate((16, 17, 18, 19, 5, 6, 7, 8), start=1)
     ]
     # the upper four first, or the lower four: 2 (4! 4!) / 8!
     assert all(
-        (row["n_points"], row["change_p"], row["change_q"]) == (8, pytest.approx(1 / 35), row["change_p"]) for row in found
+        (row["n_points"], row["change_p"], row["change_q"])
+        == (8, pytest.approx(1 / 35), row["change_p"])
+        for row in found
     )
     # 12 pairs rise, 16 fall
     assert found[0]["trend_tau"] == pytest.approx((12 - 16) / 28)
 
 
 @pytest.mark.slow
-def test_only_pairs_with_a_changed_run_are_compared_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_pairs_with_a_changed_run_are_compared_again(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs = [checkpoint(home, f"step-{n}") for n in (1, 2, 3)]
     for night, run in enumerate(runs[:2], start=1):
         write(run, passing(10 + night), night)

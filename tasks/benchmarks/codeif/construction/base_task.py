@@ -12,7 +12,8 @@ from tasks.benchmarks.construction import ConstructionRequest
 from tasks.language.prompt import fill, load_prompt
 
 PROMPTS = {
-    name: load_prompt("tasks.benchmarks.codeif", name) for name in ("extract_strategy", "write_pair", "repair_pair", "combine")
+    name: load_prompt("tasks.benchmarks.codeif", name)
+    for name in ("extract_strategy", "write_pair", "repair_pair", "combine")
 }
 DESCRIPTIONS: Mapping[str, str] = {
     "Input-Output Conditions": "what the code takes and gives back: types, ranges, forms of its arguments and results.",
@@ -57,7 +58,9 @@ class BaseTask(Protocol):
         """Return code that knows nothing of a strategy's instruction: a test that it passes is vacuous."""
         ...
 
-    async def fault(self, code: str, written: Mapping[str, Written], *, with_base: bool = True) -> str | None:
+    async def fault(
+        self, code: str, written: Mapping[str, Written], *, with_base: bool = True
+    ) -> str | None:
         """Run the task's own tests, if asked for, and those of instructions on code.
 
         Args:
@@ -92,7 +95,9 @@ class FunctionTask:
     def ignorant_code(self, strategy: str) -> str:
         return self.problem.reference_code
 
-    async def fault(self, code: str, written: Mapping[str, Written], *, with_base: bool = True) -> str | None:
+    async def fault(
+        self, code: str, written: Mapping[str, Written], *, with_base: bool = True
+    ) -> str | None:
         base = self.problem.instruction(BASE_INSTRUCTION).suite.tests if with_base else ()
         tests = (*base, *(line for one in written.values() for line in one.unit_test))
         return report(await self.request.programs.run("statements", code, tests))
@@ -100,4 +105,8 @@ class FunctionTask:
 
 def report(verdict: ProgramVerdict) -> str | None:
     """Return the end of what tests report; None where they pass."""
-    return None if verdict.outcome is Outcome.PASSED else (verdict.detail or verdict.outcome.value)[-LONGEST_DETAIL:]
+    return (
+        None
+        if verdict.outcome is Outcome.PASSED
+        else (verdict.detail or verdict.outcome.value)[-LONGEST_DETAIL:]
+    )

@@ -16,7 +16,14 @@ from tasks.benchmarks.codeif.construction.pairs import verified_pairs
 from tasks.benchmarks.codeif.construction.selecting import k_centres
 from tasks.benchmarks.codeif.construction.written import Pair, Rejected, Verified
 from tasks.benchmarks.codeif.strategies import STRATEGIES
-from tasks.benchmarks.construction import Cell, Constructed, Construction, ConstructionRequest, Review, Role
+from tasks.benchmarks.construction import (
+    Cell,
+    Constructed,
+    Construction,
+    ConstructionRequest,
+    Review,
+    Role,
+)
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.raw_lines import parse_object
 from tasks.benchmarks.setting import Option, Options
@@ -46,7 +53,9 @@ def estimate(*, staged: Staged, options: Options) -> Mapping[str, int]:
             f"the data has no review comments. Give a folder with review_comments*.jsonl by --data, with --dataset-version"
             f" {DATASET_VERSION}"
         )
-    return {"model": min(int(options[SELECTED]), len(comments)) + len(staged.problems) * len(STRATEGIES)}
+    return {
+        "model": min(int(options[SELECTED]), len(comments)) + len(staged.problems) * len(STRATEGIES)
+    }
 
 
 async def construct(request: ConstructionRequest) -> Constructed:
@@ -59,7 +68,11 @@ async def construct(request: ConstructionRequest) -> Constructed:
     made = list(zip(problems, verified, strict=True))
     rejected = [rejected_row(problem, fault) for problem, one in made for fault in one.rejected]
     files = {
-        TASKS: "".join(f"{json.dumps(_row(n, *one), ensure_ascii=False)}\n" for n, one in enumerate(made, 1) if one[1].order),
+        TASKS: "".join(
+            f"{json.dumps(_row(n, *one), ensure_ascii=False)}\n"
+            for n, one in enumerate(made, 1)
+            if one[1].order
+        ),
         STRATEGY_LIST: json.dumps(strategies, indent=1, ensure_ascii=False) + "\n",
         REJECTED: json.dumps(rejected, indent=1, ensure_ascii=False) + "\n",
     }
@@ -70,21 +83,38 @@ async def _strategies(request: ConstructionRequest) -> list[dict[str, object]]:
     """What a model says of the chosen comments, those of one name together, the most frequent first."""
     comments = comments_of(request.staged)
     if request.embedder is None:
-        raise ConfigError("comments are chosen by their vectors: name an embedder by --embedder SPEC")
+        raise ConfigError(
+            "comments are chosen by their vectors: name an embedder by --embedder SPEC"
+        )
     vectors = await request.embedder.find(comments)
     known = [comment for comment in comments if comment in vectors]
-    chosen = [known[n] for n in k_centres([vectors[text] for text in known], int(request.options[SELECTED]))]
+    chosen = [
+        known[n]
+        for n in k_centres([vectors[text] for text in known], int(request.options[SELECTED]))
+    ]
     from asyncio import gather  # not above: a command that only names benchmarks starts without it
 
     said = await gather(*(_strategy(request, n, comment) for n, comment in enumerate(chosen)))
     names = Counter(one["strategy"] for one in said if one)
     kept: list[dict[str, object]] = []
     for name, n in sorted(names.items(), key=lambda item: (-item[1], item[0])):
-        of_name = [(comment, one) for comment, one in zip(chosen, said, strict=True) if one and one["strategy"] == name]
+        of_name = [
+            (comment, one)
+            for comment, one in zip(chosen, said, strict=True)
+            if one and one["strategy"] == name
+        ]
         verifiable = sum(one["verifiable"] == "true" for _, one in of_name)
         examples = [comment for comment, _ in of_name]
         demand = of_name[0][1]["demand"]
-        kept.append({"strategy": name, "demand": demand, "n": n, "n_verifiable": verifiable, "comments": examples})
+        kept.append(
+            {
+                "strategy": name,
+                "demand": demand,
+                "n": n,
+                "n_verifiable": verifiable,
+                "comments": examples,
+            }
+        )
     unread = [comment for comment, one in zip(chosen, said, strict=True) if one is None]
     return [*kept, *([{"strategy": None, "comments": unread}] if unread else [])]
 
@@ -92,12 +122,22 @@ async def _strategies(request: ConstructionRequest) -> list[dict[str, object]]:
 async def _strategy(request: ConstructionRequest, n: int, comment: str) -> dict[str, str] | None:
     """Name and demand of the strategy behind a comment; None where the answer cannot be read."""
     asked = Message(Speaker.USER, fill(PROMPTS["extract_strategy"], comment=comment))
-    answer = await request.models["model"].complete(request.question("model", asked, problem_id=f"comment/{n}"))
+    answer = await request.models["model"].complete(
+        request.question("model", asked, problem_id=f"comment/{n}")
+    )
     begin, end = answer.content.find("{"), answer.content.rfind("}")
     try:
         read = parse_object(answer.content[begin : end + 1].encode("utf-8", "surrogatepass"))
         name, demand = " ".join(str(read["strategy"]).split()).title(), str(read["demand"]).strip()
-        return {"strategy": name, "demand": demand, "verifiable": str(read["verifiable"] is True).lower()} if name else None
+        return (
+            {
+                "strategy": name,
+                "demand": demand,
+                "verifiable": str(read["verifiable"] is True).lower(),
+            }
+            if name
+            else None
+        )
     except (ValueError, KeyError, TypeError):
         return None
 
@@ -114,9 +154,14 @@ def _row(number: int, problem: Problem, made: Verified) -> Mapping[str, object]:
         "prompt": problem.prompt,
         "test": list(problem.instruction(BASE_INSTRUCTION).suite.tests),
         "code": problem.reference_code,
-        "task_id": int(problem.problem_id.rpartition("/")[2]) if problem.problem_id.startswith("function/") else number,
+        "task_id": int(problem.problem_id.rpartition("/")[2])
+        if problem.problem_id.startswith("function/")
+        else number,
         "requirements": {
-            pair.strategy: {"requirement": pair.written.requirement, "unit_test": list(pair.written.unit_test)}
+            pair.strategy: {
+                "requirement": pair.written.requirement,
+                "unit_test": list(pair.written.unit_test),
+            }
             for pair in made.pairs
         },
         "multi-turn": list(made.order),
@@ -135,7 +180,16 @@ def _review_row(problem: Problem, pair: Pair) -> Sequence[Cell]:
     shown = (problem.prompt, written.requirement, "\n".join(written.unit_test), written.solution)
     name = content_id([problem.problem_id, pair.strategy, *shown])
     empty: tuple[Cell, ...] = (None,) * len(CRITERIA)
-    return (f"review-{name}", RUBRIC, None, *empty, problem.problem_id, pair.strategy, pair.is_vacuous, *shown)
+    return (
+        f"review-{name}",
+        RUBRIC,
+        None,
+        *empty,
+        problem.problem_id,
+        pair.strategy,
+        pair.is_vacuous,
+        *shown,
+    )
 
 
 _SELECTED = Option(
@@ -147,7 +201,11 @@ _SELECTED = Option(
 )
 CONSTRUCTION = Construction(
     help="tasks with verified instructions from base tasks, and strategies from review comments (review_comments*.jsonl)",
-    roles={"model": Role("writes strategies, instructions, tests and solutions", Sampling(max_tokens=3000))},
+    roles={
+        "model": Role(
+            "writes strategies, instructions, tests and solutions", Sampling(max_tokens=3000)
+        )
+    },
     construct=construct,
     estimate=estimate,
     prompts=PROMPTS,

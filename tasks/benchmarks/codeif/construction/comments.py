@@ -6,7 +6,14 @@ from typing import Any
 from schemas.dialog import Context, Role, Turn
 from schemas.problem import QuarantinedRow
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.raw_lines import BadRow, Fault, parse_object, quarantined_row, read_lines, relative_name
+from tasks.benchmarks.raw_lines import (
+    BadRow,
+    Fault,
+    parse_object,
+    quarantined_row,
+    read_lines,
+    relative_name,
+)
 
 CONSTRUCTION = "construction"
 """Dataset version of base tasks with review comments."""
@@ -17,10 +24,14 @@ _FIELDS = ("comment", "msg", "text")
 
 def comments_of(staged: Staged) -> tuple[str, ...]:
     """The comments of the data, each once, in their order."""
-    return tuple(dict.fromkeys(turn.content or "" for context in staged.contexts for turn in context.turns))
+    return tuple(
+        dict.fromkeys(turn.content or "" for context in staged.contexts for turn in context.turns)
+    )
 
 
-def read_comments(source: Path, benchmark: str, version: str) -> tuple[tuple[Context, ...], tuple[QuarantinedRow, ...], int]:
+def read_comments(
+    source: Path, benchmark: str, version: str
+) -> tuple[tuple[Context, ...], tuple[QuarantinedRow, ...], int]:
     """The comments of a folder as one context, rows that have none, and how many of these there are."""
     texts: list[str] = []
     bad: list[QuarantinedRow] = []
@@ -29,12 +40,18 @@ def read_comments(source: Path, benchmark: str, version: str) -> tuple[tuple[Con
         name = relative_name(path, source)
         for line in read_lines(path):
             if isinstance(line, Fault):
-                bad.append(quarantined_row(benchmark, version, name, line.number, BadRow(line.reason, line.detail)))
+                bad.append(
+                    quarantined_row(
+                        benchmark, version, name, line.number, BadRow(line.reason, line.detail)
+                    )
+                )
                 continue
             try:
                 texts.append(_comment(parse_object(line.content)))
             except BadRow as fault:
-                bad.append(quarantined_row(benchmark, version, name, line.number, fault, line.content))
+                bad.append(
+                    quarantined_row(benchmark, version, name, line.number, fault, line.content)
+                )
     turns = tuple(Turn(turn=n, role=Role.USER, content=text) for n, text in enumerate(texts, 1))
     return (Context.of(benchmark, version, turns),) if turns else (), tuple(bad), len(bad)
 

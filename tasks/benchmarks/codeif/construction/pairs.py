@@ -14,7 +14,11 @@ from tasks.language.code_block import first_python_block
 from tasks.language.prompt import fill
 
 MOST_REPAIRS = 2
-UNREADABLE, BREAKS_TASK, FAILS_TEST = "unreadable", "solution_breaks_the_task", "solution_fails_its_test"
+UNREADABLE, BREAKS_TASK, FAILS_TEST = (
+    "unreadable",
+    "solution_breaks_the_task",
+    "solution_fails_its_test",
+)
 UNSOUND = "reference_fails_its_tests"
 """The base task's reference code fails the base task's own tests here, so that no verdict on a pair means anything."""
 _FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
@@ -33,11 +37,15 @@ async def verified_pairs(task: BaseTask) -> Verified:
 
     fault = await task.fault(task.problem.reference_code, {})
     if fault is not None:
-        return Verified((), (), tuple(Rejected(strategy, UNSOUND, fault, 0) for strategy in task.strategies))
+        return Verified(
+            (), (), tuple(Rejected(strategy, UNSOUND, fault, 0) for strategy in task.strategies)
+        )
     found = await gather(*(write_pair(task, strategy) for strategy in task.strategies))
     pairs = tuple(one for one in found if isinstance(one, Pair))
     order, conflicting = await turn_order(task, pairs)
-    return Verified(pairs, order, (*(one for one in found if isinstance(one, Rejected)), *conflicting))
+    return Verified(
+        pairs, order, (*(one for one in found if isinstance(one, Rejected)), *conflicting)
+    )
 
 
 async def write_pair(task: BaseTask, strategy: str) -> Pair | Rejected:
@@ -72,7 +80,9 @@ def _read(task: BaseTask, strategy: str, answer: str) -> Written | str:
     fenced = _FENCE.search(answer)
     text = fenced[1] if fenced else answer
     try:
-        written = validated(Written, parse_object(text.encode("utf-8", "surrogatepass")), OWN_REASONS)
+        written = validated(
+            Written, parse_object(text.encode("utf-8", "surrogatepass")), OWN_REASONS
+        )
     except BadRow as bad:
         return f"{UNREADABLE}: it is not the JSON that was asked for ({bad.detail})"
     fault = task.unreadable(strategy, written)
@@ -80,13 +90,18 @@ def _read(task: BaseTask, strategy: str, answer: str) -> Written | str:
 
 
 async def _fault(task: BaseTask, strategy: str, written: Written) -> str | None:
-    if strategy != FUNCTIONALITY_EXTENSION and (said := await task.fault(written.solution, {})) is not None:
+    if (
+        strategy != FUNCTIONALITY_EXTENSION
+        and (said := await task.fault(written.solution, {})) is not None
+    ):
         return f"{BREAKS_TASK}: the solution fails the task's own tests: {said}"
     said = await task.fault(written.solution, {strategy: written}, with_base=False)
     return None if said is None else f"{FAILS_TEST}: the solution fails the unit test: {said}"
 
 
-async def turn_order(task: BaseTask, pairs: Sequence[Pair]) -> tuple[tuple[str, ...], tuple[Rejected, ...]]:
+async def turn_order(
+    task: BaseTask, pairs: Sequence[Pair]
+) -> tuple[tuple[str, ...], tuple[Rejected, ...]]:
     """Strategies in the order in which they are given, and those that conflict with an earlier one.
 
     A strategy joins where one code passes the task's tests and those of all before it: what is at hand, or what the model then
@@ -118,9 +133,13 @@ async def _combined(task: BaseTask, pairs: Sequence[Pair], code: str) -> tuple[s
         if await task.fault(candidate, together) is None:
             return candidate, ""
     listed = "\n".join(f"- {pair.written.requirement}" for pair in pairs)
-    asked = fill(PROMPTS["combine"], task=task.problem.prompt, requirements=listed, code=code.strip())
+    asked = fill(
+        PROMPTS["combine"], task=task.problem.prompt, requirements=listed, code=code.strip()
+    )
     request, problem_id = task.request, task.problem.problem_id
-    question = request.question("model", Message(Role.USER, asked), problem_id=problem_id, turn=len(pairs))
+    question = request.question(
+        "model", Message(Role.USER, asked), problem_id=problem_id, turn=len(pairs)
+    )
     answered = first_python_block((await request.models["model"].complete(question)).content)
     said = await task.fault(answered, together)
     return (answered, "") if said is None else (None, said)

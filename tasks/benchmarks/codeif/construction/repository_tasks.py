@@ -49,7 +49,9 @@ OF_CONTEXTS: Mapping[str, str] = dict(
     )
 )
 """Strategy -> what its requirements are about."""
-_QUESTION = {"write_repository_pair": load_prompt("tasks.benchmarks.codeif", "write_repository_pair")}
+_QUESTION = {
+    "write_repository_pair": load_prompt("tasks.benchmarks.codeif", "write_repository_pair")
+}
 _LONGEST_TESTS = 6000
 _TEST_NAME = re.compile(r"(?m)^(\s*(?:async\s+)?def\s+)(test\w*)(?=\s*\()")
 
@@ -74,7 +76,12 @@ class RepositoryTask:
     @property
     def _owner(self) -> str:
         """File of its first base test, with the test's class where it has one."""
-        return self.problem.instruction(BASE_INSTRUCTION).suite.tests[0].partition("[")[0].rpartition("::")[0]
+        return (
+            self.problem.instruction(BASE_INSTRUCTION)
+            .suite.tests[0]
+            .partition("[")[0]
+            .rpartition("::")[0]
+        )
 
     def question(self, strategy: str) -> str:
         test_file, _, test_class = self._owner.partition("::")
@@ -98,12 +105,19 @@ class RepositoryTask:
 
     def ignorant_code(self, strategy: str) -> str:
         """The reference. It uses its context already, so that a definition without a body stands for it there."""
-        return _without_body(self.problem.reference_code) if strategy in CONTEXT_STRATEGIES else self.problem.reference_code
+        return (
+            _without_body(self.problem.reference_code)
+            if strategy in CONTEXT_STRATEGIES
+            else self.problem.reference_code
+        )
 
-    async def fault(self, code: str, written: Mapping[str, Written], *, with_base: bool = True) -> str | None:
+    async def fault(
+        self, code: str, written: Mapping[str, Written], *, with_base: bool = True
+    ) -> str | None:
         base = self.problem.instruction(BASE_INSTRUCTION)
         added = tuple(
-            Instruction(instruction_id=name, text=one.requirement, suite=self.suite(name, one)) for name, one in written.items()
+            Instruction(instruction_id=name, text=one.requirement, suite=self.suite(name, one))
+            for name, one in written.items()
         )
         problem = self.problem.model_copy(update={"instructions": (base, *added)})
         names = (*((BASE_INSTRUCTION,) if with_base else ()), *written)
@@ -138,9 +152,15 @@ def estimate(*, staged: Staged, options: Options) -> Mapping[str, int]:
         ConfigError: no folder of projects is named.
     """
     if any(dialog.tree is None for dialog in staged.dialogs):
-        raise ConfigError(f"tests run in the tasks' projects: name their folder by --resource {RESOURCE}=DIR (`codeif-repos`)")
+        raise ConfigError(
+            f"tests run in the tasks' projects: name their folder by --resource {RESOURCE}=DIR (`codeif-repos`)"
+        )
     levels = [problem.level for problem in staged.problems]
-    return {"model": sum(len(STRATEGIES if level == "L1" else REPOSITORY_STRATEGIES) for level in levels)}
+    return {
+        "model": sum(
+            len(STRATEGIES if level == "L1" else REPOSITORY_STRATEGIES) for level in levels
+        )
+    }
 
 
 async def construct(request: ConstructionRequest) -> Constructed:
@@ -159,7 +179,9 @@ async def construct(request: ConstructionRequest) -> Constructed:
             lines.setdefault(FILES[task.problem.level], []).append(f"{row}\n")
     rejected = [rejected_row(problem, fault) for problem, one in made for fault in one.rejected]
     files = {name: "".join(rows) for name, rows in sorted(lines.items())}
-    return Constructed({**files, REJECTED: json.dumps(rejected, indent=1, ensure_ascii=False) + "\n"}, review(made))
+    return Constructed(
+        {**files, REJECTED: json.dumps(rejected, indent=1, ensure_ascii=False) + "\n"}, review(made)
+    )
 
 
 def _task(request: ConstructionRequest, problem: Problem, dialog: Dialog) -> RepositoryTask:
@@ -171,18 +193,26 @@ def _task(request: ConstructionRequest, problem: Problem, dialog: Dialog) -> Rep
     task = RepositoryTask(request, problem, dialog, "")
     if dialog.tree in (None, MISSING):
         return task
-    path = Path(request.resources[RESOURCE]) / str(project_of(dialog)) / task._owner.partition("::")[0]
+    path = (
+        Path(request.resources[RESOURCE]) / str(project_of(dialog)) / task._owner.partition("::")[0]
+    )
     try:
         text = path.read_bytes().decode("utf-8", "replace")
     except OSError as error:
-        raise SourceUnreadable(f"{path}: the tests of {problem.problem_id} cannot be read ({error.strerror})") from error
+        raise SourceUnreadable(
+            f"{path}: the tests of {problem.problem_id} cannot be read ({error.strerror})"
+        ) from error
     return RepositoryTask(request, problem, dialog, text[:_LONGEST_TESTS])
 
 
 async def _verified(task: RepositoryTask) -> Verified:
     if task.dialog.tree in (None, MISSING):
         said = f"{project_of(task.dialog)} is not there, or lacks the definition"
-        return Verified((), (), tuple(Rejected(strategy, SOURCE_MISSING, said, 0) for strategy in task.strategies))
+        return Verified(
+            (),
+            (),
+            tuple(Rejected(strategy, SOURCE_MISSING, said, 0) for strategy in task.strategies),
+        )
     return await verified_pairs(task)
 
 
@@ -191,7 +221,11 @@ def _row(task: RepositoryTask, made: Verified) -> Mapping[str, object]:
     requirements: dict[str, object] = {}
     for pair in made.pairs:
         node, text = task.suite(pair.strategy, pair.written).tests
-        requirements[pair.strategy] = {"requirement": pair.written.requirement, "unit_test": [text], "test": node}
+        requirements[pair.strategy] = {
+            "requirement": pair.written.requirement,
+            "unit_test": [text],
+            "test": node,
+        }
     return {
         **json.loads(dict(task.dialog.labels)[RAW_ROW]),
         "prompt": task.problem.prompt,

@@ -66,9 +66,15 @@ def with_listing(listing: Path | None) -> Mapping[str, Project]:
     try:
         own = _PROJECTS.validate_json(listing.read_bytes())
     except (OSError, ValueError) as error:
-        said = error.errors()[0] if isinstance(error, ValidationError) else {"msg": str(error), "loc": ()}
+        said = (
+            error.errors()[0]
+            if isinstance(error, ValidationError)
+            else {"msg": str(error), "loc": ()}
+        )
         where = ".".join(map(str, said["loc"]))
-        raise SourceUnreadable(f"{listing}: no list of projects ({where}: {said['msg']})") from error
+        raise SourceUnreadable(
+            f"{listing}: no list of projects ({where}: {said['msg']})"
+        ) from error
     for name in own:
         if not re.fullmatch(r"[\w.-]+/[\w.-]+", name) or ".." in name.split("/"):
             raise SourceUnreadable(f"{listing}: {name!r} is not of the form DOMAIN/PROJECT")
@@ -120,7 +126,11 @@ def _chosen(known: Mapping[str, Project], only: Sequence[str]) -> Mapping[str, P
     for name in only:
         if not any(name in (path, path.partition("/")[2]) for path in known):
             raise UnknownName("project", name, known)
-    return {path: p for path, p in known.items() if not only or {path, path.partition("/")[2]} & set(only)}
+    return {
+        path: p
+        for path, p in known.items()
+        if not only or {path, path.partition("/")[2]} & set(only)
+    }
 
 
 def _one(place: Path, project: Project, checkout: Path | None) -> str:
@@ -133,9 +143,18 @@ def _one(place: Path, project: Project, checkout: Path | None) -> str:
             if checkout is None and project.release is None:
                 checkout = made.with_name("fetched")
                 fetch_commit(f"{_HOST}{project.repository}", project.commit, checkout, os.environ)
-            from_where = _from_git(made, project, checkout) if checkout else _from_release(made, project)
+            from_where = (
+                _from_git(made, project, checkout) if checkout else _from_release(made, project)
+            )
             lacking = _add_packages(made, project)
-        except (subprocess.SubprocessError, OSError, tarfile.TarError, zipfile.BadZipFile, UsageError, DataUnavailable) as error:
+        except (
+            subprocess.SubprocessError,
+            OSError,
+            tarfile.TarError,
+            zipfile.BadZipFile,
+            UsageError,
+            DataUnavailable,
+        ) as error:
             return f"FAILED: {_last_line(error)}"
         made.rename(place)
     return f"{from_where}{lacking}"
@@ -144,7 +163,17 @@ def _one(place: Path, project: Project, checkout: Path | None) -> str:
 def _from_git(made: Path, project: Project, checkout: Path) -> str:
     made.mkdir()
     packed = made.with_suffix(".tar")
-    command = ("git", "-c", "safe.directory=*", "-C", str(checkout), "archive", "-o", str(packed), project.commit)
+    command = (
+        "git",
+        "-c",
+        "safe.directory=*",
+        "-C",
+        str(checkout),
+        "archive",
+        "-o",
+        str(packed),
+        project.commit,
+    )
     subprocess.run(command, check=True, capture_output=True, timeout=_LIMIT_S)
     with tarfile.open(packed) as archive:
         archive.extractall(made, filter="data")
@@ -174,12 +203,25 @@ def _add_packages(made: Path, project: Project) -> str:
     A project without pins gets what its own metadata ask for. All pins bound what these need in turn: an installation into a
     folder knows nothing of what is installed elsewhere, and what it brings comes first on the path.
     """
-    pins = [pin for pin in project.packages if not _is_here(pin)] if project.packages else requirements_of(made)
+    pins = (
+        [pin for pin in project.packages if not _is_here(pin)]
+        if project.packages
+        else requirements_of(made)
+    )
     lacking = [PYTEST, *pins]
     bounds = made.with_name("constraints.txt")
     bounds.write_text("".join(f"{pin}\n" for pin in (PYTEST, *project.packages)), encoding="utf-8")
     place = made / PACKAGES_FOLDER
-    _pip("install", "--quiet", "--no-compile", "--target", str(place), "--constraint", str(bounds), *lacking)
+    _pip(
+        "install",
+        "--quiet",
+        "--no-compile",
+        "--target",
+        str(place),
+        "--constraint",
+        str(bounds),
+        *lacking,
+    )
     shutil.rmtree(place / "bin", ignore_errors=True)
     return f", with {', '.join(lacking)}"
 
@@ -198,8 +240,14 @@ def _pip(*arguments: str) -> None:
 
 
 def _last_line(error: Exception) -> str:
-    said = error.stderr.decode(errors="replace") if isinstance(error, subprocess.CalledProcessError) else str(error)
-    return next((line for line in reversed(said.strip().splitlines()) if line.strip()), type(error).__name__)
+    said = (
+        error.stderr.decode(errors="replace")
+        if isinstance(error, subprocess.CalledProcessError)
+        else str(error)
+    )
+    return next(
+        (line for line in reversed(said.strip().splitlines()) if line.strip()), type(error).__name__
+    )
 
 
 LAYOUT = Layout(

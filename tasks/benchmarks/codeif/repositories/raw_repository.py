@@ -20,8 +20,16 @@ def _below(name: str) -> str:
     """A path as it is written shortest, or a node id that begins with one."""
     written = name.partition("::")[0]
     path = PurePosixPath(written)
-    if path.is_absolute() or ".." in path.parts or not path.parts or str(path) != written or "\0" in written:
-        raise PydanticCustomError("unsafe_path", "{name} does not lie below its project", {"name": name})
+    if (
+        path.is_absolute()
+        or ".." in path.parts
+        or not path.parts
+        or str(path) != written
+        or "\0" in written
+    ):
+        raise PydanticCustomError(
+            "unsafe_path", "{name} does not lie below its project", {"name": name}
+        )
     return name
 
 
@@ -81,9 +89,15 @@ class RawRepositoryRow(BaseModel):
                 said = "{name} is of tasks that need their repository's code, and the row's dependencies are none"
                 raise PydanticCustomError("unknown_requirement", said, {"name": name})
         if self.signature_position[0] > self.body_position[1]:
-            raise PydanticCustomError("wrong_lines", "its signature begins after the end of its body")
+            raise PydanticCustomError(
+                "wrong_lines", "its signature begins after the end of its body"
+            )
         if not self.completion_path.startswith(f"{self.project_path}/"):
-            raise PydanticCustomError("unsafe_path", "{name} does not lie below its project", {"name": self.completion_path})
+            raise PydanticCustomError(
+                "unsafe_path",
+                "{name} does not lie below its project",
+                {"name": self.completion_path},
+            )
         return self
 
     @property
@@ -109,7 +123,10 @@ class RawRepositoryRow(BaseModel):
         module = PurePosixPath(self.file).with_suffix("").parts
         module = module[:-1] if module[-1] == "__init__" else module
         parts = tuple(self.namespace.split("."))
-        inside = next((parts[n:] for n in range(len(parts) - 1, 0, -1) if parts[:n] == module[-n:]), parts[-1:])
+        inside = next(
+            (parts[n:] for n in range(len(parts) - 1, 0, -1) if parts[:n] == module[-n:]),
+            parts[-1:],
+        )
         return ".".join(inside)
 
     @property

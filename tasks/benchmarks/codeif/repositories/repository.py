@@ -10,13 +10,25 @@ from schemas.placing import AddedTest, Definition, Placing
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
 from schemas.run import Limits
 from tasks.benchmarks.codeif.repositories.raw_repository import RawRepositoryRow
-from tasks.benchmarks.codeif.strategies import REPOSITORY_STRATEGIES, imported_packages, strategy_slots
+from tasks.benchmarks.codeif.strategies import (
+    REPOSITORY_STRATEGIES,
+    imported_packages,
+    strategy_slots,
+)
 from tasks.benchmarks.placed_trees import Source
 from tasks.dialogue.programs import Place, Tree, WantedProgram
 
 RESOURCE = "repos"
 """The resource that holds the projects, in DevEval's layout: DOMAIN/PROJECT."""
-LIMITS = Limits(cpu_s=60.0, wall_s=180.0, memory_mb=5120, processes=256, file_mb=256, tmp_mb=1024, open_files=1024)
+LIMITS = Limits(
+    cpu_s=60.0,
+    wall_s=180.0,
+    memory_mb=5120,
+    processes=256,
+    file_mb=256,
+    tmp_mb=1024,
+    open_files=1024,
+)
 """Upstream's bounds are 60 s in all and 5 GB; the clock has room for a loaded machine."""
 CONSTRUCTION_REPOSITORIES = "construction-repositories"
 """Dataset version of repository tasks that a build writes instructions for. Their dialogs hold the row's own fields."""
@@ -29,14 +41,23 @@ _PROJECT, _FILE, _NAME, _LINES, _CONTEXT = "project", "file", "definition", "lin
 _TEST_NAME = re.compile(r"(?m)^(\s*(?:async\s+)?def\s+)(\w+)")
 
 
-def repository_problem(row: RawRepositoryRow, digest: str, benchmark: str, version: str, file: str, line: int) -> Problem:
+def repository_problem(
+    row: RawRepositoryRow, digest: str, benchmark: str, version: str, file: str, line: int
+) -> Problem:
     """The problem of a row. A suite holds node ids; an added test's is its node id, then its text."""
-    base = Instruction(instruction_id=BASE_INSTRUCTION, text=row.prompt, suite=TestSuite(tests=tuple(row.tests), kind="pytest"))
+    base = Instruction(
+        instruction_id=BASE_INSTRUCTION,
+        text=row.prompt,
+        suite=TestSuite(tests=tuple(row.tests), kind="pytest"),
+    )
     others = tuple(
         Instruction(
             instruction_id=name,
             text=row.requirements[name].requirement,
-            suite=TestSuite(tests=(row.requirements[name].test, *row.requirements[name].unit_test), kind="pytest"),
+            suite=TestSuite(
+                tests=(row.requirements[name].test, *row.requirements[name].unit_test),
+                kind="pytest",
+            ),
         )
         for name in REPOSITORY_STRATEGIES
         if name in row.requirements
@@ -49,7 +70,10 @@ def repository_problem(row: RawRepositoryRow, digest: str, benchmark: str, versi
         prompt=row.prompt,
         instructions=(base, *others),
         reference_code=row.code,
-        packages=("pytest", *imported_packages(text for instruction in others for text in instruction.suite.tests)),
+        packages=(
+            "pytest",
+            *imported_packages(text for instruction in others for text in instruction.suite.tests),
+        ),
         source_file=file,
         source_line=line,
         row_digest=digest,
@@ -63,7 +87,9 @@ def repository_dialog(row: RawRepositoryRow, problem: Problem) -> Dialog:
     for number, name in enumerate((BASE_INSTRUCTION, *row.turn_order), 1):
         labels = (("strategy_slot", str(slots[name])),)
         text = problem.instruction(name).text
-        turns.append(Turn(turn=number, role=Role.USER, content=text, instruction_id=name, labels=labels))
+        turns.append(
+            Turn(turn=number, role=Role.USER, content=text, instruction_id=name, labels=labels)
+        )
         turns.append(Turn(turn=number, role=Role.ASSISTANT))
     begins = row.prompt.find(_CONTEXT_BEGINS)
     return Dialog(
@@ -100,7 +126,12 @@ def fits(dialog: Dialog, folder: Path) -> bool:
     """Whether its project has the definition that answers replace. Another release may lack it."""
     labels = dict(dialog.labels)
     try:
-        text = (folder / labels[_FILE]).read_bytes().decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+        text = (
+            (folder / labels[_FILE])
+            .read_bytes()
+            .decode("utf-8", "surrogateescape")
+            .replace("\r\n", "\n")
+        )
         definition_lines(text, _definition(labels))
     except (OSError, LookupError):
         return False
@@ -118,11 +149,17 @@ def context_from(dialog: Dialog) -> int | None:
     return None if found is None else int(found)
 
 
-def place_of(problem: Problem, dialog: Dialog, names: Sequence[str]) -> tuple[Place, Mapping[str, tuple[str, ...]]]:
+def place_of(
+    problem: Problem, dialog: Dialog, names: Sequence[str]
+) -> tuple[Place, Mapping[str, tuple[str, ...]]]:
     """Where the tests of these instructions run on an answer, and the node ids that decide each."""
     labels = dict(dialog.labels)
     base = problem.instruction(BASE_INSTRUCTION).suite.tests
-    added = {name: _added(problem.instruction(name).suite.tests, base) for name in names if name != BASE_INSTRUCTION}
+    added = {
+        name: _added(problem.instruction(name).suite.tests, base)
+        for name in names
+        if name != BASE_INSTRUCTION
+    }
     decides = {name: (added[name].node_id,) if name in added else base for name in names}
     placing = Placing(
         definition=_definition(labels),
@@ -131,7 +168,12 @@ def place_of(problem: Problem, dialog: Dialog, names: Sequence[str]) -> tuple[Pl
         environment=PACKAGES_FOLDER,
     )
     packages = dialog.tree_packages
-    tree = Tree(digest=dialog.tree or MISSING, folder=Path(labels[_PROJECT]), resource=RESOURCE, packages=packages)
+    tree = Tree(
+        digest=dialog.tree or MISSING,
+        folder=Path(labels[_PROJECT]),
+        resource=RESOURCE,
+        packages=packages,
+    )
     return Place(tree=tree, entry_point=labels[_FILE], placing=placing, limits=LIMITS), decides
 
 

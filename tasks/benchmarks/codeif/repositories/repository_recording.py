@@ -41,7 +41,13 @@ def is_of_repositories(folder: Path) -> bool:
 def repository_models(folder: Path) -> tuple[str, ...]:
     """Models with base and n_round answers, sorted."""
     found = folder.iterdir() if folder.is_dir() else ()
-    return tuple(sorted(path.name for path in found if all((path / p / _ANSWERS).is_file() for p in ("base", "n_round"))))
+    return tuple(
+        sorted(
+            path.name
+            for path in found
+            if all((path / p / _ANSWERS).is_file() for p in ("base", "n_round"))
+        )
+    )
 
 
 def repository_recording(folder: Path, model: str) -> Iterator[RecordedAnswer]:
@@ -53,10 +59,14 @@ def repository_recording(folder: Path, model: str) -> Iterator[RecordedAnswer]:
     """
     if model not in repository_models(folder):
         raise UnknownName("published model", model, repository_models(folder))
-    answers = {name: [text] for name, text in _base_answers(folder / model / "base" / _ANSWERS).items()}
+    answers = {
+        name: [text] for name, text in _base_answers(folder / model / "base" / _ANSWERS).items()
+    }
     for name, texts in _follow_ups(folder / model).items():
         if name not in answers:
-            raise SourceUnreadable(f"{folder / model}: {name} has no base answer, so its turns cannot be counted")
+            raise SourceUnreadable(
+                f"{folder / model}: {name} has no base answer, so its turns cannot be counted"
+            )
         answers[name] += texts.values()
     return (
         RecordedAnswer(problem_id=f"repo/{name}", turn=turn, content=content)
@@ -75,14 +85,18 @@ def published_turns(source: Path) -> Mapping[str, tuple[str, ...]]:
         for model in repository_models(folder):
             return {name: tuple(texts) for name, texts in _follow_ups(folder / model).items()}
     places = ", ".join(str(source / place) for place in _PLACES)
-    raise SourceUnreadable(f"dataset version {LEVEL_1} takes its turns from the published runs: none in {places}")
+    raise SourceUnreadable(
+        f"dataset version {LEVEL_1} takes its turns from the published runs: none in {places}"
+    )
 
 
 def _base_answers(path: Path) -> dict[str, str]:
     answers: dict[str, str] = {}
     for row in _rows(path, _BaseAnswer):
         if answers.setdefault(row.namespace, row.completion) != row.completion:
-            raise SourceUnreadable(f"{path}: {row.namespace} has a second base answer. Leave one of them out")
+            raise SourceUnreadable(
+                f"{path}: {row.namespace} has a second base answer. Leave one of them out"
+            )
     return answers
 
 
@@ -91,8 +105,13 @@ def _follow_ups(folder: Path) -> dict[str, dict[str, str]]:
     path = folder / "n_round" / _ANSWERS
     answers: dict[str, dict[str, str]] = {}
     for row in _rows(path, _FollowUp):
-        if answers.setdefault(row.namespace, {}).setdefault(row.type, row.completion) != row.completion:
-            raise SourceUnreadable(f"{path}: {row.namespace} has a second answer for {row.type!r}. Leave one of them out")
+        if (
+            answers.setdefault(row.namespace, {}).setdefault(row.type, row.completion)
+            != row.completion
+        ):
+            raise SourceUnreadable(
+                f"{path}: {row.namespace} has a second answer for {row.type!r}. Leave one of them out"
+            )
     return answers
 
 

@@ -19,19 +19,33 @@ def requirements_of(project: Path) -> tuple[str, ...]:
     Raises:
         CalledProcessError: the project's metadata cannot be built.
     """
-    command = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--dry-run", "--no-deps")
+    command = (
+        sys.executable,
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "install",
+        "--quiet",
+        "--dry-run",
+        "--no-deps",
+    )
     arguments = ("--ignore-installed", "--report", "-", str(project))
     done = subprocess.run((*command, *arguments), check=True, capture_output=True, timeout=_LIMIT_S)
     metadata: dict[str, Any] = json.loads(done.stdout)["install"][0]["metadata"]
     listed = metadata.get("requires_dist") or _listed(project / "requirements.txt")
-    return tuple(str(wanted) for wanted in map(_parsed, listed) if wanted is not None and _is_due(wanted))
+    return tuple(
+        str(wanted) for wanted in map(_parsed, listed) if wanted is not None and _is_due(wanted)
+    )
 
 
 def _listed(path: Path) -> list[str]:
     """Lines of a requirements file that name a package."""
     if not path.is_file():
         return []
-    lines = (line.partition(" #")[0].strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines())
+    lines = (
+        line.partition(" #")[0].strip()
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines()
+    )
     return [line for line in lines if line and line[0] not in "#-"]
 
 
@@ -44,7 +58,9 @@ def _parsed(text: str) -> Requirement | None:
 
 def _is_due(wanted: Requirement) -> bool:
     environments = [{"extra": ""}, *({"extra": extra} for extra in _TEST_EXTRAS)]
-    if wanted.marker is not None and not any(wanted.marker.evaluate(environment) for environment in environments):
+    if wanted.marker is not None and not any(
+        wanted.marker.evaluate(environment) for environment in environments
+    ):
         return False
     wanted.marker = None
     if wanted.name.lower() == "pytest":

@@ -11,10 +11,22 @@ from typing import Any
 from schemas.dialog import Role
 from schemas.episode import Episode, Step, StopReason
 from schemas.errors import UsageError
-from schemas.feedback import FEEDBACK_SETTINGS, ExecutionFeedback, Feedback, FeedbackSetting, VerbalFeedback
+from schemas.feedback import (
+    FEEDBACK_SETTINGS,
+    ExecutionFeedback,
+    Feedback,
+    FeedbackSetting,
+    VerbalFeedback,
+)
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.benchmarks.convcode.feedback_texts import ALL_PASS, NO_SYNTAX_ERRORS, WHOLE_PROGRAM
-from tasks.benchmarks.convcode.log_files.log_names import EVAL_SUFFIX, LogName, eval_file, parse_log_name, spelt
+from tasks.benchmarks.convcode.log_files.log_names import (
+    EVAL_SUFFIX,
+    LogName,
+    eval_file,
+    parse_log_name,
+    spelt,
+)
 from tasks.benchmarks.convcode.programs import code_of
 from tasks.benchmarks.convcode.settings import LIVE, feedback_turns
 from tasks.benchmarks.extraction import python_program
@@ -52,13 +64,20 @@ def write_logs(runs: Sequence[FinishedRun], folder: Path) -> tuple[str, ...]:
     _require_one("model", {run.run_id: run.spec.label for run in runs})
     _require_one("dataset version", {run.run_id: run.spec.dataset_version for run in runs})
     spoken = (run for run in runs if LIVE[run.spec.setting].verbal is not VerbalFeedback.NONE)
-    _require_one("simulator", {run.run_id: run.spec.simulator.label for run in spoken if run.spec.simulator})
+    _require_one(
+        "simulator", {run.run_id: run.spec.simulator.label for run in spoken if run.spec.simulator}
+    )
     return tuple(_write_run(run, folder) for run in runs)
 
 
 def owns(name: str) -> bool:
     """Whether a file of that name is a log, or the test results of one."""
-    return parse_log_name(name.removesuffix(EVAL_SUFFIX) + ".jsonl" if name.endswith(EVAL_SUFFIX) else name) is not None
+    return (
+        parse_log_name(
+            name.removesuffix(EVAL_SUFFIX) + ".jsonl" if name.endswith(EVAL_SUFFIX) else name
+        )
+        is not None
+    )
 
 
 BUILD = Build(
@@ -72,13 +91,20 @@ BUILD = Build(
 def _require_one(what: str, values: dict[str, str]) -> None:
     if len(set(values.values())) > 1:
         listed = ", ".join(f"{run_id[:12]} {value}" for run_id, value in values.items())
-        raise UsageError(f"logs are of one {what}, the runs are of several: {listed}. Name the runs by --run RUN, repeated")
+        raise UsageError(
+            f"logs are of one {what}, the runs are of several: {listed}. Name the runs by --run RUN, repeated"
+        )
 
 
 def _write_run(run: FinishedRun, folder: Path) -> str:
-    setting, n_turns = LIVE[run.spec.setting], feedback_turns(run.spec.setting, dict(run.spec.episode_options))
+    setting, n_turns = (
+        LIVE[run.spec.setting],
+        feedback_turns(run.spec.setting, dict(run.spec.episode_options)),
+    )
     name = log_name(run)
-    episodes = sorted((e for e in run.episodes() if e.sample == 0), key=lambda e: _natural(e.problem_id))
+    episodes = sorted(
+        (e for e in run.episodes() if e.sample == 0), key=lambda e: _natural(e.problem_id)
+    )
     ended = [episode for episode in episodes if _is_whole(episode)]
     problems, options = run.problems(), dict(run.spec.episode_options + run.spec.scoring_options)
 
@@ -88,7 +114,9 @@ def _write_run(run: FinishedRun, folder: Path) -> str:
             return lambda answer: python_program(answer, options, "", ()).code
         return partial(code_of, problem, options)
 
-    turns = {episode.problem_id: _turns(episode, setting, n_turns, code(episode)) for episode in ended}
+    turns = {
+        episode.problem_id: _turns(episode, setting, n_turns, code(episode)) for episode in ended
+    }
     for turn in range(n_turns + 1):
         log = folder / name.at(turn).file
         rows = (_row(episode, turn, n_turns, turns[episode.problem_id][turn]) for episode in ended)
@@ -110,7 +138,11 @@ def _without(left_out: Sequence[str]) -> str:
 def log_name(run: FinishedRun) -> LogName:
     """Parts of the names of a run's logs. Upstream leaves out a simulator that is the model itself."""
     setting, model = LIVE[run.spec.setting], spelt(run.spec.subject.name)
-    simulator = spelt(run.spec.simulator.name) if run.spec.simulator and setting.verbal is not VerbalFeedback.NONE else None
+    simulator = (
+        spelt(run.spec.simulator.name)
+        if run.spec.simulator and setting.verbal is not VerbalFeedback.NONE
+        else None
+    )
     return LogName(model, setting, None if simulator == model else simulator, 1)
 
 
@@ -121,13 +153,23 @@ def _natural(task: str) -> tuple[object, ...]:
 
 def _is_whole(episode: Episode) -> bool:
     answers = [step for step in episode.messages if step.role is Role.ASSISTANT]
-    return episode.stop_reason is StopReason.FINISHED and bool(answers) and all(step.program for step in answers)
+    return (
+        episode.stop_reason is StopReason.FINISHED
+        and bool(answers)
+        and all(step.program for step in answers)
+    )
 
 
-def _turns(episode: Episode, setting: FeedbackSetting, n_turns: int, code: Callable[[str], str]) -> tuple[_Turn, ...]:
+def _turns(
+    episode: Episode, setting: FeedbackSetting, n_turns: int, code: Callable[[str], str]
+) -> tuple[_Turn, ...]:
     """Turns 0 to `n_turns`; after the dialogue's end its last code is carried on."""
     said = {step.turn - 1: step.feedback for step in episode.messages if step.role is Role.USER}
-    turns = [_answered(step, said.get(step.turn - 1), code) for step in episode.messages if step.role is Role.ASSISTANT]
+    turns = [
+        _answered(step, said.get(step.turn - 1), code)
+        for step in episode.messages
+        if step.role is Role.ASSISTANT
+    ]
     last = turns[-1]
     carried = _Turn(last.code, last.program, _carried_feedback(last.program, setting), None)
     return (*turns, *[carried] * (n_turns + 1 - len(turns)))
@@ -143,7 +185,9 @@ def _carried_feedback(program: ProgramVerdict, setting: FeedbackSetting) -> Feed
     if program.outcome is Outcome.PASSED:
         return Feedback()
     return Feedback(
-        compilation=NO_SYNTAX_ERRORS, execution=None if setting.execution is ExecutionFeedback.NONE else ALL_PASS, verbal=None
+        compilation=NO_SYNTAX_ERRORS,
+        execution=None if setting.execution is ExecutionFeedback.NONE else ALL_PASS,
+        verbal=None,
     )
 
 
@@ -183,4 +227,7 @@ def _short_names(names: Iterable[str]) -> dict[str, str]:
     """Method names, where each is one class's only."""
     full = tuple(names)
     methods = [name.rpartition(".")[2] for name in full]
-    return {name: method if methods.count(method) == 1 else name for name, method in zip(full, methods, strict=True)}
+    return {
+        name: method if methods.count(method) == 1 else name
+        for name, method in zip(full, methods, strict=True)
+    }

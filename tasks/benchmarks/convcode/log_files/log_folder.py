@@ -6,7 +6,12 @@ from pathlib import Path
 
 from schemas.errors import SourceUnreadable
 from schemas.feedback import FeedbackSetting, VerbalFeedback
-from tasks.benchmarks.convcode.log_files.log_names import GRAMMAR, LogName, first_answers_model, parse_log_name
+from tasks.benchmarks.convcode.log_files.log_names import (
+    GRAMMAR,
+    LogName,
+    first_answers_model,
+    parse_log_name,
+)
 from tasks.benchmarks.raw_lines import SUFFIXES
 
 
@@ -15,7 +20,9 @@ class LogFolder:
     """The logs of one reference model, with one simulator."""
 
     folder: Path
-    logs: dict[FeedbackSetting, dict[int, Path]] = field(default_factory=dict[FeedbackSetting, dict[int, Path]])
+    logs: dict[FeedbackSetting, dict[int, Path]] = field(
+        default_factory=dict[FeedbackSetting, dict[int, Path]]
+    )
     """Files by feedback and turn."""
     first_answers: Path | None = None
     """Turn 0 of all settings, where it has BigCodeBench's own file."""
@@ -37,7 +44,9 @@ class LogFolder:
             self._same_simulator(path, name.simulator or name.model)
         files = self.logs.setdefault(name.setting, {})
         if name.iteration in files:
-            raise SourceUnreadable(f"{path} holds the same turn as {files[name.iteration].name}. Leave one of them out")
+            raise SourceUnreadable(
+                f"{path} holds the same turn as {files[name.iteration].name}. Leave one of them out"
+            )
         files[name.iteration] = path
         self._names[name.setting] = name
 
@@ -45,7 +54,9 @@ class LogFolder:
         """Take in turn 0 of all settings; raises as `add` does."""
         self._same_model(path, model)
         if self.first_answers is not None:
-            raise SourceUnreadable(f"{path} holds first answers as {self.first_answers.name} does. Leave one of them out")
+            raise SourceUnreadable(
+                f"{path} holds first answers as {self.first_answers.name} does. Leave one of them out"
+            )
         self.first_answers = path
 
     def _same_model(self, path: Path, model: str) -> None:
@@ -112,7 +123,9 @@ def find_logs(folder: Path) -> LogFolder:
         elif model := first_answers_model(path.name):
             found.add_first_answers(path, model)
         else:
-            raise SourceUnreadable(f"{path} is not named as a log is: {GRAMMAR}. Give it such a name, or take it out")
+            raise SourceUnreadable(
+                f"{path} is not named as a log is: {GRAMMAR}. Give it such a name, or take it out"
+            )
     if not found.logs:
         raise SourceUnreadable(f"{folder} holds no log: looked for {GRAMMAR}")
     return found

@@ -9,11 +9,17 @@ from schemas.feedback import ExecutionFeedback, FeedbackSetting, VerbalFeedback
 
 SUFFIX = ".jsonl"
 EVAL_SUFFIX = "_eval_results.json"
-GRAMMAR = "bigcodebench_{model}_CF[_EF_UNIT|_EF_FULL][_SNF|_SEF][_by_SIMULATOR][_ITER=2, 3, ...].jsonl"
+GRAMMAR = (
+    "bigcodebench_{model}_CF[_EF_UNIT|_EF_FULL][_SNF|_SEF][_by_SIMULATOR][_ITER=2, 3, ...].jsonl"
+)
 MAX_BYTES = 255
 """Longest name that file systems take."""
 
-_EXECUTION = {ExecutionFeedback.NONE: "", ExecutionFeedback.PARTIAL: "_EF_UNIT", ExecutionFeedback.FULL: "_EF_FULL"}
+_EXECUTION = {
+    ExecutionFeedback.NONE: "",
+    ExecutionFeedback.PARTIAL: "_EF_UNIT",
+    ExecutionFeedback.FULL: "_EF_FULL",
+}
 _VERBAL = {VerbalFeedback.NONE: "", VerbalFeedback.NOVICE: "_SNF", VerbalFeedback.EXPERT: "_SEF"}
 _EXECUTION_OF = {part: value for value, part in _EXECUTION.items()}
 _VERBAL_OF = {part: value for value, part in _VERBAL.items()}
@@ -47,7 +53,9 @@ class LogName:
             ConfigError: no file name can say this so that it is understood again.
         """
         if self.setting.verbal not in _VERBAL:
-            raise ConfigError(f"feedback {self.setting.name}: log files have no name for it ({GRAMMAR}). Leave those runs out")
+            raise ConfigError(
+                f"feedback {self.setting.name}: log files have no name for it ({GRAMMAR}). Leave those runs out"
+            )
         simulator = f"_by_{self.simulator}" if self.simulator else ""
         iteration = "" if self.iteration == 1 else f"_ITER={self.iteration}"
         verbal = f"{_VERBAL[self.setting.verbal]}{simulator}"
@@ -71,7 +79,9 @@ def parse_log_name(name: str) -> LogName | None:
         return None
     return LogName(
         model=found["model"],
-        setting=FeedbackSetting(execution=_EXECUTION_OF[found["execution"]], verbal=_VERBAL_OF[found["verbal"] or ""]),
+        setting=FeedbackSetting(
+            execution=_EXECUTION_OF[found["execution"]], verbal=_VERBAL_OF[found["verbal"] or ""]
+        ),
         simulator=found["simulator"],
         iteration=int(found["iteration"] or 1),
     )

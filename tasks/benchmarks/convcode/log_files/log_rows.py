@@ -40,7 +40,11 @@ class LogRow(FirstAnswer):
     @property
     def feedback(self) -> Feedback:
         """Feedback on the earlier code; None where that code had passed."""
-        return Feedback(compilation=self.compilation_feedback, execution=self.execution_feedback, verbal=self.user_feedback)
+        return Feedback(
+            compilation=self.compilation_feedback,
+            execution=self.execution_feedback,
+            verbal=self.user_feedback,
+        )
 
     @property
     def was_asked(self) -> bool:
@@ -49,7 +53,10 @@ class LogRow(FirstAnswer):
         Upstream asks no expert about code that does not compile in three calls, and a novice says nothing where the tests shown
         are said to pass; the model then had the compiler's message.
         """
-        return self.user_feedback is not None or self.compilation_feedback not in (None, NO_SYNTAX_ERRORS)
+        return self.user_feedback is not None or self.compilation_feedback not in (
+            None,
+            NO_SYNTAX_ERRORS,
+        )
 
 
 class _Result(BaseModel):
@@ -99,7 +106,9 @@ def _rows(path: Path, kind: type[Row]) -> Iterator[Placed[Row]]:
         try:
             yield Placed(place, validated(kind, parse_object(line.content)))
         except BadRow as bad:
-            raise SourceUnreadable(f"{place}: {bad.reason}: {bad.detail}. Fetch the log again, or build it anew") from None
+            raise SourceUnreadable(
+                f"{place}: {bad.reason}: {bad.detail}. Fetch the log again, or build it anew"
+            ) from None
 
 
 def read_passed(path: Path) -> dict[str, bool]:
@@ -111,13 +120,19 @@ def read_passed(path: Path) -> dict[str, bool]:
     try:
         results = _Results.model_validate(json.loads(path.read_bytes()))
     except FileNotFoundError:
-        raise SourceUnreadable(f"{path} is missing: it says which code had passed. Put it beside its log") from None
+        raise SourceUnreadable(
+            f"{path} is missing: it says which code had passed. Put it beside its log"
+        ) from None
     except ValidationError as invalid:
         first = invalid.errors()[0]
-        raise SourceUnreadable(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise SourceUnreadable(
+            f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+        ) from None
     except (OSError, ValueError, RecursionError) as fault:
         raise SourceUnreadable(f"{path} cannot be read as JSON ({fault}). Fetch it again") from None
     for task, found in results.eval.items():
         if len(found) != 1:
-            raise SourceUnreadable(f"{path}: task {task!r} has {len(found)} results; a log has one answer of each task")
+            raise SourceUnreadable(
+                f"{path}: task {task!r} has {len(found)} results; a log has one answer of each task"
+            )
     return {task: found[0].status == "pass" for task, found in results.eval.items()}

@@ -12,7 +12,13 @@ from schemas.problem import BASE_INSTRUCTION, Problem
 from tasks.benchmarks.convcode.feedback_texts import compose
 from tasks.benchmarks.convcode.log_files.log_folder import LogFolder, find_logs
 from tasks.benchmarks.convcode.log_files.log_names import eval_file
-from tasks.benchmarks.convcode.log_files.log_rows import FirstAnswer, LogRow, Placed, read_passed, read_rows
+from tasks.benchmarks.convcode.log_files.log_rows import (
+    FirstAnswer,
+    LogRow,
+    Placed,
+    read_passed,
+    read_rows,
+)
 from tasks.benchmarks.convcode.settings import MOST_TURNS, STATIC
 
 EXTRA_CALLS = 3
@@ -57,14 +63,20 @@ def static_dialogs(problems: Sequence[Problem], folder: Path) -> tuple[Dialog, .
             f"{folder} holds no log that is replayed: those have verbal feedback"
             f" ({', '.join(feedback.name for feedback in STATIC.values())})"
         )
-    return tuple(dialog for feedback in wanted for dialog in _setting_dialogs(_read(found, feedback, known), found, known))
+    return tuple(
+        dialog
+        for feedback in wanted
+        for dialog in _setting_dialogs(_read(found, feedback, known), found, known)
+    )
 
 
 def _read(found: LogFolder, feedback: FeedbackSetting, known: Mapping[str, Problem]) -> _Logged:
     files = found.turns(feedback)
     first = read_rows(files[0], FirstAnswer)
     turns = tuple(read_rows(path, LogRow) for turn, path in files.items() if turn)
-    found.require(feedback, range(1, _turns_of_run(turns) + 1), "the run that was logged had these turns")
+    found.require(
+        feedback, range(1, _turns_of_run(turns) + 1), "the run that was logged had these turns"
+    )
     for turn, rows in enumerate(turns, 1):
         for placed in rows.values():
             _require_fit(placed, known)
@@ -85,7 +97,9 @@ def _turns_of_run(turns: Sequence[Mapping[str, Placed[LogRow]]]) -> int:
     stated = {placed.row.turns: placed for rows in turns for placed in rows.values()}
     if len(stated) > 1:
         one, other = list(stated.values())[:2]
-        raise SourceUnreadable(f"{other.place}: turns is {other.row.turns}, but {one.row.turns} in {one.place}: logs of two runs")
+        raise SourceUnreadable(
+            f"{other.place}: turns is {other.row.turns}, but {one.row.turns} in {one.place}: logs of two runs"
+        )
     return next(iter(stated), None) or MOST_TURNS
 
 
@@ -147,19 +161,25 @@ def _require_tasks(
 
 
 def _require_no_more(
-    files: Mapping[int, Path], first: Mapping[str, Placed[FirstAnswer]], later: Mapping[str, Placed[LogRow]]
+    files: Mapping[int, Path],
+    first: Mapping[str, Placed[FirstAnswer]],
+    later: Mapping[str, Placed[LogRow]],
 ) -> None:
     """Upstream's first answers may be of more tasks than the logs; in ours every task goes on."""
     for task, placed in first.items():
         if task not in later:
-            raise SourceUnreadable(f"{files[1]} has no row of task {task!r}, which {placed.place} begins with")
+            raise SourceUnreadable(
+                f"{files[1]} has no row of task {task!r}, which {placed.place} begins with"
+            )
 
 
 def _passed(log: Path, tasks: Mapping[str, object]) -> dict[str, bool]:
     passed = read_passed(eval_file(log))
     for task in tasks:
         if task not in passed:
-            raise SourceUnreadable(f"{eval_file(log)} has no result of task {task!r}. Take log and results from one run")
+            raise SourceUnreadable(
+                f"{eval_file(log)} has no result of task {task!r}. Take log and results from one run"
+            )
     return passed
 
 
@@ -175,17 +195,27 @@ def _require_sense(logged: _Logged, task: str) -> None:
                 f"{placed.place}: feedback on code of task {task!r} that had passed at turn {turn - 1}, as the results say."
                 " Take log and results from one run"
             )
-        if not placed.row.was_asked and not had_passed and logged.feedback.verbal is VerbalFeedback.EXPERT:
+        if (
+            not placed.row.was_asked
+            and not had_passed
+            and logged.feedback.verbal is VerbalFeedback.EXPERT
+        ):
             raise SourceUnreadable(
                 f"{placed.place}: no expert's feedback on code of task {task!r}, which had not passed, as the results say."
                 " Take log and results from one run"
             )
 
 
-def _setting_dialogs(logged: _Logged, found: LogFolder, known: Mapping[str, Problem]) -> Iterator[Dialog]:
+def _setting_dialogs(
+    logged: _Logged, found: LogFolder, known: Mapping[str, Problem]
+) -> Iterator[Dialog]:
     for task in logged.turns[0]:
         solved_at = logged.solved_at(task)
-        asked = [turn for turn, rows in enumerate(logged.turns[:solved_at], 1) if rows[task].row.was_asked]
+        asked = [
+            turn
+            for turn, rows in enumerate(logged.turns[:solved_at], 1)
+            if rows[task].row.was_asked
+        ]
         labels = (
             ("part", "static"),
             ("setting", logged.feedback.name),
@@ -198,10 +228,22 @@ def _setting_dialogs(logged: _Logged, found: LogFolder, known: Mapping[str, Prob
         yield _dialog(known[task], 0, known[task].prompt, labels, ())
         for turn in asked:
             code, feedback = logged.code(task, turn - 1), logged.turns[turn - 1][task].row.feedback
-            yield _dialog(known[task], turn, compose(known[task].prompt, code, feedback), labels, (code, feedback))
+            yield _dialog(
+                known[task],
+                turn,
+                compose(known[task].prompt, code, feedback),
+                labels,
+                (code, feedback),
+            )
 
 
-def _dialog(problem: Problem, turn: int, message: str, labels: tuple[tuple[str, str], ...], logged: tuple[object, ...]) -> Dialog:
+def _dialog(
+    problem: Problem,
+    turn: int,
+    message: str,
+    labels: tuple[tuple[str, str], ...],
+    logged: tuple[object, ...],
+) -> Dialog:
     """A turn as a dialog of its own; its digest covers what was logged, not how the message puts it."""
     labels = (("iteration", str(turn)), *labels)
     return Dialog(

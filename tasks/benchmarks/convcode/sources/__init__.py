@@ -23,7 +23,9 @@ class ProblemSource:
     """Whether problems are told apart by the set their id begins with."""
 
 
-_BIGCODEBENCH = ProblemSource("BigCodeBench", ("", "data", "bigcodebench"), ("*.parquet", "*.jsonl"), bigcodebench_task)
+_BIGCODEBENCH = ProblemSource(
+    "BigCodeBench", ("", "data", "bigcodebench"), ("*.parquet", "*.jsonl"), bigcodebench_task
+)
 
 SOURCES: Mapping[str, ProblemSource] = {
     "bigcodebench": _BIGCODEBENCH,

@@ -58,7 +58,11 @@ def function_task(raw: dict[str, Any]) -> Task:
     Raises:
         BadRow: missing_field, wrong_type, blank_text, other_language or bad_tests.
     """
-    return _from_asserts(validated(AssertsRow, raw)) if "test_list" in raw else _from_check(validated(CheckRow, raw))
+    return (
+        _from_asserts(validated(AssertsRow, raw))
+        if "test_list" in raw
+        else _from_check(validated(CheckRow, raw))
+    )
 
 
 def _from_check(row: CheckRow) -> Task:
@@ -86,4 +90,7 @@ def _module(write: Callable[[], str]) -> str:
     try:
         return write()
     except (SyntaxError, ValueError, RecursionError, MemoryError) as fault:
-        raise BadRow("bad_tests", f"the tests cannot be made a unittest class: {fault or type(fault).__name__}") from None
+        raise BadRow(
+            "bad_tests",
+            f"the tests cannot be made a unittest class: {fault or type(fault).__name__}",
+        ) from None

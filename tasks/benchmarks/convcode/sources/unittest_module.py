@@ -29,22 +29,34 @@ def module_of_check(test: str, entry_point: str) -> str:
         ValueError: it cannot be parsed, or defines no `check` of one argument.
     """
     body = parse(test).body
-    check = next((node for node in body if isinstance(node, ast.FunctionDef) and node.name == "check"), None)
+    check = next(
+        (node for node in body if isinstance(node, ast.FunctionDef) and node.name == "check"), None
+    )
     if check is None or len(check.args.args) != 1:
         raise ValueError("it defines no check(candidate)")
     asserts = [node for node in check.body if not _is_text(node)]
     if not all(isinstance(node, ast.Assert) for node in asserts):
         return _module(body, [parse(f"check({entry_point})").body])
     renamed = _Renamed(check.args.args[0].arg, entry_point)
-    return _module([node for node in body if node is not check], [[renamed.visit(node)] for node in asserts])
+    return _module(
+        [node for node in body if node is not check], [[renamed.visit(node)] for node in asserts]
+    )
 
 
 def _module(setup: Sequence[ast.stmt], cases: Sequence[list[ast.stmt]]) -> str:
-    kept = [statements for statements in cases if not all(_is_always_true(node) for node in statements)]
+    kept = [
+        statements for statements in cases if not all(_is_always_true(node) for node in statements)
+    ]
     if not kept:
         raise ValueError("it has no test")
     methods = [_method(number, statements) for number, statements in enumerate(kept, 1)]
-    tests = ast.ClassDef("TestCases", [ast.Attribute(ast.Name("unittest", ast.Load()), "TestCase", ast.Load())], [], methods, [])
+    tests = ast.ClassDef(
+        "TestCases",
+        [ast.Attribute(ast.Name("unittest", ast.Load()), "TestCase", ast.Load())],
+        [],
+        methods,
+        [],
+    )
     imports = parse(_HEAD).body
     return ast.unparse(ast.fix_missing_locations(ast.Module([*imports, *setup, tests], []))) + "\n"
 
@@ -73,7 +85,11 @@ def _is_text(node: ast.stmt) -> bool:
 
 
 def _is_always_true(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Assert) and isinstance(node.test, ast.Constant) and bool(node.test.value)
+    return (
+        isinstance(node, ast.Assert)
+        and isinstance(node.test, ast.Constant)
+        and bool(node.test.value)
+    )
 
 
 class _Renamed(ast.NodeTransformer):

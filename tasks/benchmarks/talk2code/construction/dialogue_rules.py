@@ -106,7 +106,10 @@ ANSWER_SCHEMA: Mapping[str, object] = {
             "type": "array",
             "items": {
                 "type": "object",
-                "properties": {"role": {"type": "string", "enum": ["user", "assistant"]}, "text": {"type": "string"}},
+                "properties": {
+                    "role": {"type": "string", "enum": ["user", "assistant"]},
+                    "text": {"type": "string"},
+                },
                 "required": ["role", "text"],
                 "additionalProperties": False,
             },
@@ -165,29 +168,51 @@ def read_rounds(answer: str) -> Rounds | Broken:
         written = _Written.model_validate(json.loads(answer[begin : end + 1]))
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"]))
-        return Broken("unreadable", f"The JSON has not the form that was asked for ({where}: {error.errors()[0]['msg']}).")
+        return Broken(
+            "unreadable",
+            f"The JSON has not the form that was asked for ({where}: {error.errors()[0]['msg']}).",
+        )
     except (ValueError, RecursionError):
         return Broken("unreadable", "The answer holds no JSON that can be read.")
     messages = written.messages
-    if [message.role for message in messages] != ["user", "assistant"] * (len(messages) // 2) or not messages:
-        return Broken("no_alternation", "User and assistant do not take turns from a first message of the user to a last reply.")
+    if [message.role for message in messages] != ["user", "assistant"] * (
+        len(messages) // 2
+    ) or not messages:
+        return Broken(
+            "no_alternation",
+            "User and assistant do not take turns from a first message of the user to a last reply.",
+        )
     texts = [message.text.strip() for message in messages]
     return Rounds(tuple(texts[::2]), tuple(texts[1::2]))
 
 
 def broken_rules(rounds: Rounds, brief: Brief) -> tuple[Broken, ...]:
     """All rules that a dialogue breaks, the gravest first."""
-    found = (_early_code(rounds, brief), _length(rounds, brief), _silent(rounds), *_disclosure(rounds, brief))
-    return tuple(broken for broken in (*found, _unnamed(rounds, brief), *_vocabulary(rounds, brief)) if broken is not None)
+    found = (
+        _early_code(rounds, brief),
+        _length(rounds, brief),
+        _silent(rounds),
+        *_disclosure(rounds, brief),
+    )
+    return tuple(
+        broken
+        for broken in (*found, _unnamed(rounds, brief), *_vocabulary(rounds, brief))
+        if broken is not None
+    )
 
 
 def _early_code(rounds: Rounds, brief: Brief) -> Broken | None:
     lines = {line.strip().rstrip("{ ") for line in brief.reference.splitlines()}
-    code = [line for line in lines if len(line) >= _SHORTEST_CODE and not line.startswith(_COMMENTS)]
+    code = [
+        line for line in lines if len(line) >= _SHORTEST_CODE and not line.startswith(_COMMENTS)
+    ]
     telling = [line for line in code if not any(name in line for name in brief.names)]
     for text in (*rounds.users, *rounds.replies):
         if has_code(text) or _CODE_LINE.search(text) or any(line in text for line in telling):
-            return Broken("early_code", f"A message holds code: {_told(text)}. Nobody writes code; the program is put in later.")
+            return Broken(
+                "early_code",
+                f"A message holds code: {_told(text)}. Nobody writes code; the program is put in later.",
+            )
     return None
 
 
@@ -195,13 +220,19 @@ def _length(rounds: Rounds, brief: Brief) -> Broken | None:
     fewest, most = brief.guideline.rounds
     n = len(rounds.users)
     return (
-        None if fewest <= n <= most else Broken("wrong_length", f"The user speaks {n} times, and not {fewest} to {most} times.")
+        None
+        if fewest <= n <= most
+        else Broken("wrong_length", f"The user speaks {n} times, and not {fewest} to {most} times.")
     )
 
 
 def _silent(rounds: Rounds) -> Broken | None:
     silent = [text for text in rounds.replies[:-1] if "?" not in text]
-    return Broken("no_question", f"A reply before the last one asks nothing: {_told(silent[0])}.") if silent else None
+    return (
+        Broken("no_question", f"A reply before the last one asks nothing: {_told(silent[0])}.")
+        if silent
+        else None
+    )
 
 
 def disclosed(rounds: Rounds, brief: Brief) -> tuple[int, ...]:
@@ -222,36 +253,59 @@ def _disclosure(rounds: Rounds, brief: Brief) -> Iterator[Broken]:
     counts, opening = disclosed(rounds, brief), brief.guideline.opening
     if counts[0] > opening * counts[-1]:
         yield Broken(
-            "full_opening", f"The first message tells too much at once: {_told(rounds.users[0])}. Begin with a vaguer wish."
+            "full_opening",
+            f"The first message tells too much at once: {_told(rounds.users[0])}. Begin with a vaguer wish.",
         )
-    idle = [user for user, before, after in zip(rounds.users[1:], counts, counts[1:], strict=False) if after <= before]
+    idle = [
+        user
+        for user, before, after in zip(rounds.users[1:], counts, counts[1:], strict=False)
+        if after <= before
+    ]
     if idle:
-        yield Broken("no_growth", f"A message of the user settles nothing of the task: {_told(idle[0])}.")
+        yield Broken(
+            "no_growth", f"A message of the user settles nothing of the task: {_told(idle[0])}."
+        )
     prose = _stems(_NO_PROSE.sub("", brief.problem))
     said = _stems("\n".join((*rounds.users, *rounds.replies[:-1])))
     if len(prose & said) < COVERAGE * len(prose):
-        yield Broken("undisclosed", "Too much of the task is never said: the program could not be written from this dialogue.")
+        yield Broken(
+            "undisclosed",
+            "Too much of the task is never said: the program could not be written from this dialogue.",
+        )
 
 
 def _unnamed(rounds: Rounds, brief: Brief) -> Broken | None:
     said = "\n".join(rounds.users)
-    missing = [name for name in brief.names if not re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", said)]
+    missing = [
+        name
+        for name in brief.names
+        if not re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", said)
+    ]
     called = "|".join(map(re.escape, LANGUAGES[brief.language].tags))
     missing += [brief.language] * (re.search(rf"\b(?:{called})\b", said, re.IGNORECASE) is None)
     return Broken("unnamed", f"The user never names {' and '.join(missing)}.") if missing else None
 
 
 def _vocabulary(rounds: Rounds, brief: Brief) -> Iterator[Broken]:
-    rule, own = brief.guideline, re.compile("|".join(re.escape(name) for name in brief.names) or "$^")
+    rule, own = (
+        brief.guideline,
+        re.compile("|".join(re.escape(name) for name in brief.names) or "$^"),
+    )
     bound = rounds.users[:-1] if rule.avoids_until_last else rounds.users
     avoided = terms_in(own.sub(" ", "\n".join(bound)), rule.avoids)
     avoided += terms_in(own.sub(" ", "\n".join(rounds.users)), rule.never_says)
     if avoided:
-        yield Broken("wrong_vocabulary", f"Such a user, of level {brief.level.value}, does not say: {', '.join(avoided)}.")
+        yield Broken(
+            "wrong_vocabulary",
+            f"Such a user, of level {brief.level.value}, does not say: {', '.join(avoided)}.",
+        )
     used = terms_in("\n".join(rounds.users), rule.uses)
     if len(used) < rule.least_used:
         said = ", ".join(rule.uses[:12])
-        yield Broken("wrong_vocabulary", f"A user of level {brief.level.value} uses terms of programming, such as {said}.")
+        yield Broken(
+            "wrong_vocabulary",
+            f"A user of level {brief.level.value} uses terms of programming, such as {said}.",
+        )
 
 
 def _stems(text: str) -> set[str]:

@@ -6,9 +6,13 @@ import re
 from tasks.benchmarks.talk2code.languages import LANGUAGES
 
 _NUMBER = re.compile(r"HumanEval(?:_\w+)?/(\d+)")
-_JAVA_BODY = re.compile(r"public static void main\(String\[\] \w+\) throws Exception \{\n(.*)\}\s*\}\s*\Z", re.DOTALL)
+_JAVA_BODY = re.compile(
+    r"public static void main\(String\[\] \w+\) throws Exception \{\n(.*)\}\s*\}\s*\Z", re.DOTALL
+)
 _JAVA_COMPARE = re.compile(r'("(?:[^"\\\n]|\\.)*")|(?<![\w.])compare\(')
-_JAVA_UTIL = re.compile(r'("(?:[^"\\\n]|\\.)*")|(?<![\w.])(Arrays|List|Map|HashMap|ArrayList|Optional)\b')
+_JAVA_UTIL = re.compile(
+    r'("(?:[^"\\\n]|\\.)*")|(?<![\w.])(Arrays|List|Map|HashMap|ArrayList|Optional)\b'
+)
 _JS_FIRST = re.compile(r"^var arg00\b", re.MULTILINE)
 _BLANK_LINES = re.compile(r"\n[ \t]*\n")
 
@@ -39,7 +43,9 @@ def cases(language: str, test: str, prompt: str, entry_point: str) -> tuple[str,
     """
     if language not in LANGUAGES:
         raise UnknownLanguage(f"the language {language!r} is none of {', '.join(LANGUAGES)}")
-    found = {"python": _python_cases, "java": _java_cases, "javascript": _javascript_cases}[language](test, prompt, entry_point)
+    found = {"python": _python_cases, "java": _java_cases, "javascript": _javascript_cases}[
+        language
+    ](test, prompt, entry_point)
     if not found:
         raise Unsplit(f"no test cases are found in its {language} tests")
     return found
@@ -50,7 +56,11 @@ def python_reference(prompt: str, solution: str, entry_point: str) -> str:
     program = prompt + solution
     function = _function(_parsed(program), entry_point)
     first = function.body[0] if function is not None else None
-    if not (isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and len(function.body if function else ()) > 1):
+    if not (
+        isinstance(first, ast.Expr)
+        and isinstance(first.value, ast.Constant)
+        and len(function.body if function else ()) > 1
+    ):
         return program.strip() + "\n"
     lines = program.splitlines(keepends=True)
     return "".join(lines[: first.lineno - 1] + lines[first.end_lineno :]).strip() + "\n"
@@ -64,7 +74,10 @@ def _parsed(code: str) -> ast.Module:
 
 
 def _function(module: ast.Module, name: str) -> ast.FunctionDef | None:
-    return next((node for node in module.body if isinstance(node, ast.FunctionDef) and node.name == name), None)
+    return next(
+        (node for node in module.body if isinstance(node, ast.FunctionDef) and node.name == name),
+        None,
+    )
 
 
 def _python_cases(test: str, prompt: str, entry_point: str) -> tuple[str, ...]:
@@ -73,7 +86,10 @@ def _python_cases(test: str, prompt: str, entry_point: str) -> tuple[str, ...]:
     check = _function(module, "check")
     if check is None:
         return ()
-    begin = [*_helpers(prompt, entry_point), *(ast.unparse(node) for node in module.body if not _is_idle(node, check))]
+    begin = [
+        *_helpers(prompt, entry_point),
+        *(ast.unparse(node) for node in module.body if not _is_idle(node, check)),
+    ]
     begin.append(f"{check.args.args[0].arg if check.args.args else 'candidate'} = {entry_point}")
     found: list[str] = []
     for node in check.body:
@@ -87,15 +103,25 @@ def _python_cases(test: str, prompt: str, entry_point: str) -> tuple[str, ...]:
 
 def _is_idle(node: ast.stmt, check: ast.FunctionDef) -> bool:
     """Whether a statement does nothing for the cases: `check` itself, notes on the data set, texts, `pass`."""
-    if node is check or isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+    if (
+        node is check
+        or isinstance(node, ast.Pass)
+        or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+    ):
         return True
-    return isinstance(node, ast.Assign) and [getattr(target, "id", "") for target in node.targets] == ["METADATA"]
+    return isinstance(node, ast.Assign) and [
+        getattr(target, "id", "") for target in node.targets
+    ] == ["METADATA"]
 
 
 def _helpers(prompt: str, entry_point: str) -> list[str]:
     """Functions that the prompt gives beside the one that is asked for, with its imports: cases may call them."""
     module = _parsed(prompt)
-    given = [node for node in module.body if isinstance(node, ast.FunctionDef) and node.name != entry_point]
+    given = [
+        node
+        for node in module.body
+        if isinstance(node, ast.FunctionDef) and node.name != entry_point
+    ]
     imports = [node for node in module.body if isinstance(node, (ast.Import, ast.ImportFrom))]
     return [ast.unparse(node) for node in (*imports, *given)] if given else []
 
@@ -105,8 +131,12 @@ def _java_cases(test: str, prompt: str, entry_point: str) -> tuple[str, ...]:
     match = _JAVA_BODY.search(test)
     blocks = _BLANK_LINES.split(match[1]) if match else []
     found = [block.strip() for block in blocks if _JAVA_COMPARE.search(block) and "throw" in block]
-    with_equals = (_JAVA_COMPARE.sub(lambda m: m[1] or "java.util.Objects.equals(", block) for block in found)
-    return tuple(_JAVA_UTIL.sub(lambda m: m[1] or f"java.util.{m[2]}", block) for block in with_equals)
+    with_equals = (
+        _JAVA_COMPARE.sub(lambda m: m[1] or "java.util.Objects.equals(", block) for block in found
+    )
+    return tuple(
+        _JAVA_UTIL.sub(lambda m: m[1] or f"java.util.{m[2]}", block) for block in with_equals
+    )
 
 
 def _javascript_cases(test: str, prompt: str, entry_point: str) -> tuple[str, ...]:
@@ -115,4 +145,8 @@ def _javascript_cases(test: str, prompt: str, entry_point: str) -> tuple[str, ..
     if match is None:
         return ()
     helpers, blocks = test[: match.start()].strip(), _BLANK_LINES.split(test[match.start() :])
-    return tuple(f"{helpers}\n{block.strip()}" for block in blocks if "compare(" in block and "throw" in block)
+    return tuple(
+        f"{helpers}\n{block.strip()}"
+        for block in blocks
+        if "compare(" in block and "throw" in block
+    )

@@ -8,7 +8,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from schemas.content_id import content_id
 from tasks.benchmarks.raw_lines import BadRow, Text, validated
 from tasks.benchmarks.talk2code.construction.colbench import NoTask, read_task
-from tasks.benchmarks.talk2code.construction.humaneval import Unsplit, cases, number_of, python_reference
+from tasks.benchmarks.talk2code.construction.humaneval import (
+    Unsplit,
+    cases,
+    number_of,
+    python_reference,
+)
 from tasks.benchmarks.talk2code.raw_row import TaskText
 
 _RAW = ConfigDict(strict=True, frozen=True, extra="ignore")
@@ -67,13 +72,20 @@ def seed_of(raw: dict[str, Any], python_references: dict[int, str]) -> Seed | No
         return _of_humaneval(validated(_HumanEvalRow, raw), python_references)
     if "ground_truth" in raw and "test_cases" in raw:
         if isinstance(raw["test_cases"], list):
-            raise BadRow("listed_tests", "test_cases is a list, where ColBench has an object of names and calls")
+            raise BadRow(
+                "listed_tests",
+                "test_cases is a list, where ColBench has an object of names and calls",
+            )
         return _of_colbench(validated(_ColBenchRow, raw))
     return None
 
 
 def _of_humaneval(row: _HumanEvalRow, python_references: dict[int, str]) -> Seed:
-    own = python_reference(row.prompt, row.canonical_solution, row.entry_point) if row.canonical_solution else ""
+    own = (
+        python_reference(row.prompt, row.canonical_solution, row.entry_point)
+        if row.canonical_solution
+        else ""
+    )
     number = number_of(row.task_id)
     try:
         tests = cases(row.language, row.test, row.prompt, row.entry_point)
@@ -87,7 +99,9 @@ def _of_humaneval(row: _HumanEvalRow, python_references: dict[int, str]) -> Seed
         entry_point=row.entry_point,
         reference=own if row.language == "python" else "",
         tests=list(tests),
-        python_reference="" if row.language == "python" or number is None else python_references.get(number, ""),
+        python_reference=""
+        if row.language == "python" or number is None
+        else python_references.get(number, ""),
     )
 
 
@@ -95,7 +109,10 @@ def _of_colbench(row: _ColBenchRow) -> Seed:
     try:
         task = read_task(row.problem_description, row.ground_truth, tuple(row.test_cases.values()))
     except SyntaxError as fault:
-        raise BadRow("unreadable_tests", f"ground_truth or a test case is no Python that can be read ({fault.msg})") from None
+        raise BadRow(
+            "unreadable_tests",
+            f"ground_truth or a test case is no Python that can be read ({fault.msg})",
+        ) from None
     except NoTask as fault:
         raise BadRow(fault.reason, str(fault)) from None
     named = content_id(json.dumps([row.problem_description, row.ground_truth]))[:12]

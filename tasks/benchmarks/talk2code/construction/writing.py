@@ -10,7 +10,14 @@ from schemas.errors import Unscorable
 from schemas.persona import Persona
 from schemas.verdict import Outcome
 from tasks.benchmarks.construction import ConstructionRequest
-from tasks.benchmarks.talk2code.construction.dialogue_rules import ANSWER_SCHEMA, Brief, Broken, Rounds, broken_rules, read_rounds
+from tasks.benchmarks.talk2code.construction.dialogue_rules import (
+    ANSWER_SCHEMA,
+    Brief,
+    Broken,
+    Rounds,
+    broken_rules,
+    read_rounds,
+)
 from tasks.benchmarks.talk2code.languages import Language, delivered, whole_run
 from tasks.benchmarks.talk2code.user.guidelines import Guideline
 from tasks.language.chat_model import Message
@@ -18,10 +25,20 @@ from tasks.language.prompt import fill, load_prompt
 
 PROMPTS = {
     name: load_prompt("tasks.benchmarks.talk2code", name)
-    for name in ("write_dialogue", "hidden_information", "repair_dialogue", "write_reference", "repair_reference")
+    for name in (
+        "write_dialogue",
+        "hidden_information",
+        "repair_dialogue",
+        "write_reference",
+        "repair_reference",
+    )
 }
 MOST_REPAIRS = 2
-REFERENCE_MISSING, REFERENCE_FAILS, TOOLCHAIN_MISSING = "reference_missing", "reference_fails", "toolchain_missing"
+REFERENCE_MISSING, REFERENCE_FAILS, TOOLCHAIN_MISSING = (
+    "reference_missing",
+    "reference_fails",
+    "toolchain_missing",
+)
 _LONGEST_DETAIL = 600
 BACKEND = "backend"
 """Source of tasks whose statement is vague."""
@@ -50,8 +67,14 @@ class Task:
     @property
     def names(self) -> tuple[str, ...]:
         """What the tests call, so that a user has to name it: the function, in Java its class, too."""
-        called = re.search(rf"(?<![\w.])([A-Za-z_]\w*)\.{re.escape(self.entry_point)}\(", self.tests[0])
-        return (called[1], self.entry_point) if called and self.language.kind == "java" else (self.entry_point,)
+        called = re.search(
+            rf"(?<![\w.])([A-Za-z_]\w*)\.{re.escape(self.entry_point)}\(", self.tests[0]
+        )
+        return (
+            (called[1], self.entry_point)
+            if called and self.language.kind == "java"
+            else (self.entry_point,)
+        )
 
 
 @dataclass(frozen=True)
@@ -86,7 +109,9 @@ async def find_reference(request: ConstructionRequest, task: Task) -> str | Unwr
             return Broken(TOOLCHAIN_MISSING, str(missing))
         if verdict.outcome is Outcome.UNSCORED:
             return Broken(TOOLCHAIN_MISSING, verdict.detail)
-        case = next((case.detail for case in verdict.cases if case.outcome is not Outcome.PASSED), "")
+        case = next(
+            (case.detail for case in verdict.cases if case.outcome is not Outcome.PASSED), ""
+        )
         said = (verdict.detail or case or verdict.outcome.value)[-_LONGEST_DETAIL:]
         return None if verdict.outcome is Outcome.PASSED else Broken(REFERENCE_FAILS, said)
 
@@ -94,12 +119,21 @@ async def find_reference(request: ConstructionRequest, task: Task) -> str | Unwr
         fault = await fault_of(task.reference)
         return task.reference if fault is None else Unwritten(fault.reason, fault.detail)
     if not task.python_reference:
-        return Unwritten(REFERENCE_MISSING, "the row has none, and there is none in Python to write it from")
+        return Unwritten(
+            REFERENCE_MISSING, "the row has none, and there is none in Python to write it from"
+        )
 
     async def read(answer: str) -> str | Faults:
         code = delivered(answer, task.language, task.entry_point)
         if code is None:
-            return Faults((Broken(REFERENCE_MISSING, f"No code block in {task.language.name} defines {task.entry_point}."),))
+            return Faults(
+                (
+                    Broken(
+                        REFERENCE_MISSING,
+                        f"No code block in {task.language.name} defines {task.entry_point}.",
+                    ),
+                )
+            )
         fault = await fault_of(code)
         return code if fault is None else Faults((fault,))
 
@@ -110,20 +144,35 @@ async def find_reference(request: ConstructionRequest, task: Task) -> str | Unwr
         problem=task.problem,
         reference=task.python_reference.strip(),
     )
-    found = await _written(request, task, asked, lambda faults: fill(PROMPTS["repair_reference"], fault=faults), read, None)
+    found = await _written(
+        request,
+        task,
+        asked,
+        lambda faults: fill(PROMPTS["repair_reference"], fault=faults),
+        read,
+        None,
+    )
     if isinstance(found, Unwritten) and found.reason != TOOLCHAIN_MISSING:
         return Unwritten(REFERENCE_MISSING, found.detail, found.n_answers)
     return found
 
 
-async def written_rounds(request: ConstructionRequest, task: Task, reference: str, persona: Persona) -> Rounds | Unwritten:
+async def written_rounds(
+    request: ConstructionRequest, task: Task, reference: str, persona: Persona
+) -> Rounds | Unwritten:
     """The dialogue with a persona, which breaks no rule.
 
     Raises:
         ModelUnavailable: no answer.
     """
     brief = Brief(
-        persona.level, persona.persona_id, task.language.name, task.names, task.problem, reference, is_vague=task.is_vague
+        persona.level,
+        persona.persona_id,
+        task.language.name,
+        task.names,
+        task.problem,
+        reference,
+        is_vague=task.is_vague,
     )
     guideline = brief.guideline
 
@@ -144,10 +193,17 @@ async def written_rounds(request: ConstructionRequest, task: Task, reference: st
         language=task.language.name,
         names=", ".join(f"`{name}`" for name in task.names),
         problem=task.problem,
-        hidden=f"\n\n{fill(PROMPTS['hidden_information'], reference=reference.strip())}" if task.is_vague else "",
+        hidden=f"\n\n{fill(PROMPTS['hidden_information'], reference=reference.strip())}"
+        if task.is_vague
+        else "",
     )
     return await _written(
-        request, task, asked, lambda faults: fill(PROMPTS["repair_dialogue"], faults=faults), read, dict(ANSWER_SCHEMA)
+        request,
+        task,
+        asked,
+        lambda faults: fill(PROMPTS["repair_dialogue"], faults=faults),
+        read,
+        dict(ANSWER_SCHEMA),
     )
 
 
@@ -164,7 +220,12 @@ async def _written(
     repair = 0
     while True:
         question = request.question(
-            "model", *messages, problem_id=task.task_id, turn=repair + 1, sample=repair, answer_schema=schema
+            "model",
+            *messages,
+            problem_id=task.task_id,
+            turn=repair + 1,
+            sample=repair,
+            answer_schema=schema,
         )
         answer = (await request.models["model"].complete(question)).content
         found = await read(answer)
@@ -174,14 +235,30 @@ async def _written(
         if repair > MOST_REPAIRS or faults[0].reason == TOOLCHAIN_MISSING:
             return Unwritten(faults[0].reason, " ".join(fault.detail for fault in faults), repair)
         told = "\n".join(f"- {fault.detail}" for fault in faults)
-        messages = (messages[0], Message(Role.ASSISTANT, answer or "(nothing)"), Message(Role.USER, again(told)))
+        messages = (
+            messages[0],
+            Message(Role.ASSISTANT, answer or "(nothing)"),
+            Message(Role.USER, again(told)),
+        )
 
 
 def _avoided(guideline: Guideline) -> str:
-    until = " before the last message, in which names are passed on" if guideline.avoids_until_last else ""
-    never = f" At no time such a user says: {', '.join(guideline.never_says)}." if guideline.never_says else ""
+    until = (
+        " before the last message, in which names are passed on"
+        if guideline.avoids_until_last
+        else ""
+    )
+    never = (
+        f" At no time such a user says: {', '.join(guideline.never_says)}."
+        if guideline.never_says
+        else ""
+    )
     return f"Such a user does not say{until}: {', '.join(guideline.avoids)}.{never}"
 
 
 def _used(guideline: Guideline) -> str:
-    return f"Such a user says at least {guideline.least_used} of: {', '.join(guideline.uses)}." if guideline.least_used else ""
+    return (
+        f"Such a user says at least {guideline.least_used} of: {', '.join(guideline.uses)}."
+        if guideline.least_used
+        else ""
+    )

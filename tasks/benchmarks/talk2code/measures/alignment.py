@@ -9,7 +9,14 @@ from schemas.episode import Episode
 from schemas.score import UnscoredReason, worst_of
 from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.contract import Played, ScoreRequest
-from tasks.benchmarks.talk2code.measures.entities import REFERENCE, Entities, Sets, entity_set, noted_entities, reference_text
+from tasks.benchmarks.talk2code.measures.entities import (
+    REFERENCE,
+    Entities,
+    Sets,
+    entity_set,
+    noted_entities,
+    reference_text,
+)
 from tasks.benchmarks.talk2code.options import SATISFACTION, counting_of, probability_of
 from tasks.metrics.intent_alignment import (
     entity_consistency,
@@ -41,16 +48,24 @@ def entity_series(request: ScoreRequest, played: Played) -> dict[int, Value]:
     densities = match_densities(sets[REFERENCE], [sets[turn] for turn in replies])
     if densities is None:
         return dict.fromkeys(replies, UnscoredReason.UNDEFINED)
-    return {turn: entity_match_density(density) for turn, density in zip(replies, densities, strict=True)}
+    return {
+        turn: entity_match_density(density)
+        for turn, density in zip(replies, densities, strict=True)
+    }
 
 
 def meaning_series(request: ScoreRequest, played: Played) -> dict[int, Value]:
     """Round -> P_k of its reply, or why it has none."""
     found = zip(_replies(played.episode), _probabilities(request, played), strict=True)
-    return {turn: one if isinstance(one, UnscoredReason) else semantic_probability(one) for turn, one in found}
+    return {
+        turn: one if isinstance(one, UnscoredReason) else semantic_probability(one)
+        for turn, one in found
+    }
 
 
-def _sets(request: ScoreRequest, played: Played, replies: Mapping[int, str]) -> Sets | UnscoredReason:
+def _sets(
+    request: ScoreRequest, played: Played, replies: Mapping[int, str]
+) -> Sets | UnscoredReason:
     return noted_entities(played.dialog, request.options) or _judged(played.judgements, replies)
 
 
@@ -67,7 +82,9 @@ def entity_scores(request: ScoreRequest, played: Played) -> dict[Metric[..., flo
     return {metric: _defined(metric(densities, counting)) for metric in BY_ENTITIES}
 
 
-def _judged(judgements: Sequence[JudgeVerdict], replies: Mapping[int, str]) -> Sets | UnscoredReason:
+def _judged(
+    judgements: Sequence[JudgeVerdict], replies: Mapping[int, str]
+) -> Sets | UnscoredReason:
     """A judge's entity sets, or why one is missing. A blank reply names nothing, which no judge has to say."""
     said = {one.turn: one for one in judgements if one.rubric == RUBRIC}
     sets, missing = dict[int, frozenset[str]](), set[UnscoredReason]()
@@ -97,7 +114,9 @@ def meaning_scores(request: ScoreRequest, played: Played) -> dict[Metric[..., fl
         return dict.fromkeys(BY_MEANING, missing)
     values = [value for value in found if not isinstance(value, UnscoredReason)]
     counting = counting_of(request.options)
-    series = [math.log(value) for value in values] if request.options[SATISFACTION] == "log" else values
+    series = (
+        [math.log(value) for value in values] if request.options[SATISFACTION] == "log" else values
+    )
     return {
         semantic_consistency: _defined(semantic_consistency(values, counting)),
         semantic_satisfaction: _defined(semantic_satisfaction(series, counting)),

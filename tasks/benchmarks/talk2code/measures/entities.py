@@ -40,7 +40,11 @@ def noted_entities(dialog: Dialog, options: Options) -> Sets | None:
     """What a person noted of a golden dialogue. None where that is not asked for, or where notes are missing on any reply."""
     if options.get(ENTITY_SOURCE) != "notes":
         return None
-    notes = {turn.turn: dict(turn.labels).get(ENTITIES) for turn in dialog.turns if turn.role is Role.ASSISTANT}
+    notes = {
+        turn.turn: dict(turn.labels).get(ENTITIES)
+        for turn in dialog.turns
+        if turn.role is Role.ASSISTANT
+    }
     notes[REFERENCE] = dict(dialog.labels).get(REFERENCE_ENTITIES)
     if any(note is None for note in notes.values()):
         return None

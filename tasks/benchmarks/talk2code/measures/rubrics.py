@@ -11,7 +11,13 @@ from schemas.episode import Episode
 from schemas.persona import ExpertiseLevel
 from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.setting import Options
-from tasks.benchmarks.talk2code.measures.entities import REFERENCE, Entities, entity_set, noted_entities, reference_text
+from tasks.benchmarks.talk2code.measures.entities import (
+    REFERENCE,
+    Entities,
+    entity_set,
+    noted_entities,
+    reference_text,
+)
 from tasks.benchmarks.talk2code.options import LEVEL_SAMPLE
 from tasks.benchmarks.talk2code.quoted_dialogue import quote_dialogue
 from tasks.benchmarks.talk2code.stage import ARCHETYPE, LEVEL
@@ -38,7 +44,9 @@ _PACKAGE = "tasks.benchmarks.talk2code"
 
 
 def _experience_prompt(level: str, archetype: str, dialogue: str) -> tuple[Message, ...]:
-    text = fill(EXPERIENCE_PROMPT, level=level, archetype=archetype.replace("_", " "), dialogue=dialogue)
+    text = fill(
+        EXPERIENCE_PROMPT, level=level, archetype=archetype.replace("_", " "), dialogue=dialogue
+    )
     return (Message(Role.USER, text),)
 
 
@@ -53,7 +61,10 @@ EXPERIENCE = Rubric(
     scope="dialogue",
     ranges=dict.fromkeys(DIMENSIONS, (1, 5)),
     drift=DriftMessages(
-        _PACKAGE, "experience", EXPERIENCE_PROMPT, lambda case: {**case, "dialogue": quote_talk(case["dialogue"])}
+        _PACKAGE,
+        "experience",
+        EXPERIENCE_PROMPT,
+        lambda case: {**case, "dialogue": quote_talk(case["dialogue"])},
     ),
 )
 
@@ -69,7 +80,9 @@ ENTITIES = Rubric(
     prompt=ENTITIES_PROMPT,
     answer=Entities,
     values=lambda answer: {"": float(len(entity_set(answer.entities)))},
-    drift=DriftMessages(_PACKAGE, "entities", ENTITIES_PROMPT, lambda case: {"said": quote_text(case["said"])}),
+    drift=DriftMessages(
+        _PACKAGE, "entities", ENTITIES_PROMPT, lambda case: {"said": quote_text(case["said"])}
+    ),
 )
 """Its prompt holds the text alone, so that equal texts are asked about once, in whichever run, dialogue or round they stand."""
 
@@ -97,7 +110,9 @@ USER_LEVEL = Rubric(
     values=lambda answer: {"": answer.level.value},
     words=tuple(level.value for level in ExpertiseLevel),
     scope="dialogue",
-    drift=DriftMessages(_PACKAGE, "user_level", LEVEL_PROMPT, lambda case: {"messages": _of_user(case["messages"])}),
+    drift=DriftMessages(
+        _PACKAGE, "user_level", LEVEL_PROMPT, lambda case: {"messages": _of_user(case["messages"])}
+    ),
 )
 RUBRICS = {rubric.name: rubric for rubric in (EXPERIENCE, ENTITIES, USER_LEVEL)}
 
@@ -112,13 +127,21 @@ def judge_runs(request: JudgeRequest) -> Sequence[JudgeRun]:
         is_judged = said and level_is_judged(request.dialog, request.options)
         return (JudgeRun(0, rubric, _level_prompt(said)),) if is_judged else ()
     labels = dict(request.dialog.labels)
-    return (JudgeRun(0, rubric, _experience_prompt(labels[LEVEL], labels[ARCHETYPE], quote_dialogue(episode.messages))),)
+    return (
+        JudgeRun(
+            0,
+            rubric,
+            _experience_prompt(labels[LEVEL], labels[ARCHETYPE], quote_dialogue(episode.messages)),
+        ),
+    )
 
 
 def _entity_runs(request: JudgeRequest) -> Iterator[JudgeRun]:
     if noted_entities(request.dialog, request.options) is not None:
         return
-    yield JudgeRun(REFERENCE, ENTITIES.name, _entities_prompt(reference_text(request.problem, request.options)))
+    yield JudgeRun(
+        REFERENCE, ENTITIES.name, _entities_prompt(reference_text(request.problem, request.options))
+    )
     for step in request.episode.messages:
         if step.role is Role.ASSISTANT and step.content.strip():
             yield JudgeRun(step.turn, ENTITIES.name, _entities_prompt(step.content))
@@ -126,7 +149,9 @@ def _entity_runs(request: JudgeRequest) -> Iterator[JudgeRun]:
 
 def spoken(episode: Episode) -> tuple[str, ...]:
     """The simulated user's own words: all that was said after the golden dialogue's first message."""
-    return tuple(step.content for step in episode.messages if step.role is Role.USER and step.turn > 1)
+    return tuple(
+        step.content for step in episode.messages if step.role is Role.USER and step.turn > 1
+    )
 
 
 def level_is_judged(dialog: Dialog, options: Options) -> bool:

@@ -17,14 +17,21 @@ NAME, TEXT, CALL = "name", "text", "call("
 """Any identifier; any string; a parenthesis directly behind an identifier, which prose does not have."""
 _LEXERS: Mapping[str, Lexer] = {
     name: lexer(stripnl=False, ensurenl=False)
-    for name, lexer in (("python", PythonLexer), ("java", JavaLexer), ("javascript", JavascriptLexer))
+    for name, lexer in (
+        ("python", PythonLexer),
+        ("java", JavaLexer),
+        ("javascript", JavascriptLexer),
+    )
 }
 _IMPORT = re.compile(
     r"^[ \t]*(?:import\b[^\n]*|from[ \t]+\S+[ \t]+import\b[^\n]*|package\b[^\n]*;"
     r"|(?:const|let|var)\b[^\n]*=[ \t]*require\([^\n]*)$",
     re.MULTILINE,
 )
-_CLASS = re.compile(r"^[ \t]*(?:(?:public|final|abstract|static|export|default)\s+)*class\s+\w+[^\n{:]*[{:]?", re.MULTILINE)
+_CLASS = re.compile(
+    r"^[ \t]*(?:(?:public|final|abstract|static|export|default)\s+)*class\s+\w+[^\n{:]*[{:]?",
+    re.MULTILINE,
+)
 _SIGNATURES: Mapping[str, str] = {
     "python": r"\bdef\s+NAME\s*\(.*?\)\s*(?:->[^:\n]*)?:",
     "java": r"(?:\b(?:public|private|protected|static|final)\s+)*[\w<>\[\], ]*\bNAME\s*\([^;{}]*?\)[^;{}]*\{",
@@ -48,7 +55,9 @@ class Piece:
     @property
     def is_syntax(self) -> bool:
         """Whether prose has no such token: an operator, a bracket or a call."""
-        return self.text == CALL or not (self.text in _PROSE or self.text[0].isalnum() or self.text[0] == "_")
+        return self.text == CALL or not (
+            self.text in _PROSE or self.text[0].isalnum() or self.text[0] == "_"
+        )
 
 
 def pieces(text: str, language: Language) -> tuple[Piece, ...]:
@@ -63,11 +72,15 @@ def body_of(program: str, language: Language, entry_point: str) -> str:
 
 def talk_of(text: str, entry_point: str) -> str:
     """Return prose without the function's name and its arguments, which users may say, and without apostrophes in words."""
-    return re.sub(rf"(?<![\w$]){re.escape(entry_point)}\({_ARGUMENTS}\)", " ", _WORD_APOSTROPHE.sub("", text))
+    return re.sub(
+        rf"(?<![\w$]){re.escape(entry_point)}\({_ARGUMENTS}\)", " ", _WORD_APOSTROPHE.sub("", text)
+    )
 
 
 def _without_signature(text: str, language: Language, entry_point: str) -> str:
-    pattern = _SIGNATURES[language.name].replace("NAME", rf"(?<![\w$.]){re.escape(entry_point)}(?![\w$])")
+    pattern = _SIGNATURES[language.name].replace(
+        "NAME", rf"(?<![\w$.]){re.escape(entry_point)}(?![\w$])"
+    )
     return re.sub(pattern, "", text, flags=re.DOTALL)
 
 

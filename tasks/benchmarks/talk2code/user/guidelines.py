@@ -44,7 +44,9 @@ def _file() -> _File:
 
 def guideline_of(level: ExpertiseLevel, persona: str = "") -> Guideline:
     """How users of a level talk, and what a persona among them never says."""
-    return _file().levels[level].model_copy(update={"never_says": _file().personas.get(persona, ())})
+    return (
+        _file().levels[level].model_copy(update={"never_says": _file().personas.get(persona, ())})
+    )
 
 
 def guideline_text() -> str:

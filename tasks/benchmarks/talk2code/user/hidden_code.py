@@ -52,8 +52,12 @@ class _Part:
 
     def _is_whole_line(self, match: _Match) -> bool:
         end = match.place + match.length
-        begins = match.place == 0 or self.tokens[match.place - 1].line < self.tokens[match.place].line
-        return begins and (end == len(self.tokens) or self.tokens[end].line > self.tokens[end - 1].line)
+        begins = (
+            match.place == 0 or self.tokens[match.place - 1].line < self.tokens[match.place].line
+        )
+        return begins and (
+            end == len(self.tokens) or self.tokens[end].line > self.tokens[end - 1].line
+        )
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,10 @@ class HiddenCode:
         It does where it tells more of the reference than earlier messages and all of them hold a third of its body; or where it
         holds a code block of two lines or more that defines the function, whoever wrote that program.
         """
-        if self.disclosed((reply,)) > 0 and (share := self.disclosed((*earlier, reply))) >= MOST_DISCLOSED:
+        if (
+            self.disclosed((reply,)) > 0
+            and (share := self.disclosed((*earlier, reply))) >= MOST_DISCLOSED
+        ):
             return f"{share:.0%} of the secret solution would be known then"
         block = delivered(reply, self.language, self.entry_point)
         if block is not None and sum(bool(line.strip()) for line in block.splitlines()) > 1:
@@ -117,7 +124,9 @@ class HiddenCode:
 
     def _is_code(self, line: str) -> bool:
         text = line.strip()
-        is_signature = self.language.defines(text, self.entry_point) and text.endswith((":", "{", "}", ")"))
+        is_signature = self.language.defines(text, self.entry_point) and text.endswith(
+            (":", "{", "}", ")")
+        )
         return is_signature or self.disclosed((f"`{text}`",)) > 0 or text.startswith("return ")
 
     def _parts(self, text: str) -> Iterator[_Part]:
@@ -130,12 +139,24 @@ class HiddenCode:
             unfenced = _INLINE.sub(" ", unfenced)
         yield _Part(pieces(unfenced, self.language), False)
 
-    def _longest(self, parts: Sequence[_Part], covered: set[int], taken: set[tuple[int, int]]) -> _Match | None:
+    def _longest(
+        self, parts: Sequence[_Part], covered: set[int], taken: set[tuple[int, int]]
+    ) -> _Match | None:
         """Return the longest run that counts and is not covered yet, the earliest of several."""
-        matches = (match for match in self._matches(parts, covered, taken) if parts[match.part].counts(match))
-        return max(matches, key=lambda match: (match.length, -match.at, -match.part, -match.place), default=None)
+        matches = (
+            match
+            for match in self._matches(parts, covered, taken)
+            if parts[match.part].counts(match)
+        )
+        return max(
+            matches,
+            key=lambda match: (match.length, -match.at, -match.part, -match.place),
+            default=None,
+        )
 
-    def _matches(self, parts: Sequence[_Part], covered: set[int], taken: set[tuple[int, int]]) -> Iterator[_Match]:
+    def _matches(
+        self, parts: Sequence[_Part], covered: set[int], taken: set[tuple[int, int]]
+    ) -> Iterator[_Match]:
         for number, part in enumerate(parts):
             texts = [piece.text for piece in part.tokens]
             for place in range(len(texts) - _SHORTEST + 1):

@@ -78,12 +78,16 @@ class PersonaUser:
             return (*first, said, Message(Role.USER, fill(self.again, reason=reason)))
 
         try:
-            asked = await ask_until_read(self.model, request, again, partial(self._said, earlier), tries=TRIES)
+            asked = await ask_until_read(
+                self.model, request, again, partial(self._said, earlier), tries=TRIES
+            )
         except AnswerMissing as missing:
             raise ModelUnavailable(f"simulator: {missing}", permanent=True) from missing
         text = asked.value if asked.value is not None else self._withheld(transcript, asked.answers)
         cost, last = spent(asked.answers), asked.answers[-1]
-        n_leaks = sum(self.hidden.fault(answer.content, earlier) is not None for answer in asked.answers)
+        n_leaks = sum(
+            self.hidden.fault(answer.content, earlier) is not None for answer in asked.answers
+        )
         return Step(
             turn=transcript.turn,
             role=self.role,

@@ -52,24 +52,36 @@ def personas_of(source: Path) -> Mapping[str, Persona]:
     """
     beside = source if source.is_dir() else source.parent
     folder = beside / FOLDER
-    built = {name: _persona(name, file) for file in sorted(beside.glob(f"*{BUILT}")) if (name := file.name.removesuffix(BUILT))}
+    built = {
+        name: _persona(name, file)
+        for file in sorted(beside.glob(f"*{BUILT}"))
+        if (name := file.name.removesuffix(BUILT))
+    }
     return {**bundled_personas(), **built, **(_read(folder.iterdir()) if folder.is_dir() else {})}
 
 
 def persona_file(persona: Persona) -> tuple[str, str]:
     """Name and text of a file beside the data that `personas_of` reads."""
-    text = yaml.safe_dump({"level": persona.level.value, **dict(persona.traits)}, sort_keys=False, allow_unicode=True)
+    text = yaml.safe_dump(
+        {"level": persona.level.value, **dict(persona.traits)}, sort_keys=False, allow_unicode=True
+    )
     return f"{persona.persona_id}{BUILT}", text
 
 
 def _read(found: Iterable[Traversable]) -> dict[str, Persona]:
-    ours = sorted((file for file in found if file.name.endswith(SUFFIX)), key=lambda file: file.name)
+    ours = sorted(
+        (file for file in found if file.name.endswith(SUFFIX)), key=lambda file: file.name
+    )
     return {(name := file.name.removesuffix(SUFFIX)): _persona(name, file) for file in ours}
 
 
 def _persona(name: str, file: Traversable) -> Persona:
     try:
-        return PersonaFile.model_validate(yaml.safe_load(file.read_text(encoding="utf-8"))).named(name)
+        return PersonaFile.model_validate(yaml.safe_load(file.read_text(encoding="utf-8"))).named(
+            name
+        )
     except (OSError, UnicodeDecodeError, yaml.YAMLError, ValidationError) as error:
         wanted = ", ".join(PersonaFile.model_fields)
-        raise SourceUnreadable(f"persona {file}: needs the texts {wanted} ({str(error).splitlines()[0]})") from None
+        raise SourceUnreadable(
+            f"persona {file}: needs the texts {wanted} ({str(error).splitlines()[0]})"
+        ) from None

@@ -6,12 +6,33 @@ from pathlib import Path
 from typing import Any
 
 from tasks.benchmarks.raw_lines import BadRow
-from tasks.benchmarks.unidial.datasets.source import Dataset, Read, attempt, file_name, listed_json, matching, shown
-from tasks.benchmarks.unidial.normal import DialogConfig, NormalDialog, NormalTurn, asked, measured, said
+from tasks.benchmarks.unidial.datasets.source import (
+    Dataset,
+    Read,
+    attempt,
+    file_name,
+    listed_json,
+    matching,
+    shown,
+)
+from tasks.benchmarks.unidial.normal import (
+    DialogConfig,
+    NormalDialog,
+    NormalTurn,
+    asked,
+    measured,
+    said,
+)
 
 RUBRIC = "longmemeval"
 KINDS = (
-    *("abstention", "knowledge-update", "multi-session", "single-session-assistant", "single-session-preference"),
+    *(
+        "abstention",
+        "knowledge-update",
+        "multi-session",
+        "single-session-assistant",
+        "single-session-preference",
+    ),
     *("single-session-user", "temporal-reasoning"),
 )
 """Kinds of questions; `abstention` is the kind of all that cannot be answered."""
@@ -21,7 +42,10 @@ PARTS = ("s", "m", "oracle")
 
 def find(folder: Path) -> Sequence[Path]:
     """Return a file for each part: the cleaned one, else the first release's."""
-    names = ((f"longmemeval_{part}_cleaned.json", f"longmemeval_{part}.json", f"longmemeval_{part}") for part in PARTS)
+    names = (
+        (f"longmemeval_{part}_cleaned.json", f"longmemeval_{part}.json", f"longmemeval_{part}")
+        for part in PARTS
+    )
     found = tuple(path for part in names for path in matching(folder, *part)[:1])
     return found or matching(folder, "longmemeval_*.json")[:1]
 
@@ -40,7 +64,9 @@ def read(files: Sequence[Path]) -> Iterator[Read]:
 
 def _dialog(row: Mapping[str, Any], number: int, file: str) -> NormalDialog:
     turns, places = list[NormalTurn](), dict[str, list[int]]()
-    sessions = zip(row["haystack_sessions"], row["haystack_dates"], row["haystack_session_ids"], strict=True)
+    sessions = zip(
+        row["haystack_sessions"], row["haystack_dates"], row["haystack_session_ids"], strict=True
+    )
     for index, (session, date, name) in enumerate(sessions):
         for place, item in enumerate(session):
             text = item["content"] if place else f"[{date}] {item['content']}"
@@ -48,16 +74,30 @@ def _dialog(row: Mapping[str, Any], number: int, file: str) -> NormalDialog:
             labels = {"raw_session_id": name, "raw_session_date": date, "raw_session_index": index}
             turns.append(said(item["role"], text, **labels))
     kind, question, date = row["question_type"], row["question"], row.get("question_date", "")
-    judged = measured("llm_judge", question_type=kind, abstention="_abs" in str(row["question_id"]), raw_question=question)
+    judged = measured(
+        "llm_judge",
+        question_type=kind,
+        abstention="_abs" in str(row["question_id"]),
+        raw_question=question,
+    )
     evidence = [place for name in row["answer_session_ids"] for place in places.get(name, [])]
     turns.append(said("user", f"[{date}] {question}" if date else question, raw_question_date=date))
     return NormalDialog(
         dialog_id=number,
         dialog_raw_info={"raw_id": row["question_id"], "source_file": file},
-        dialog_labels={"task_type": "_".join(file.removesuffix(".json").split("_")[:2]), "task_subtype": kind},
+        dialog_labels={
+            "task_type": "_".join(file.removesuffix(".json").split("_")[:2]),
+            "task_subtype": kind,
+        },
         dialog_eval_config=DialogConfig(use_reference_history=True),
         dialog_turns=[*turns, asked(str(row["answer"]), judged, document=evidence)],
     )
 
 
-DATASET = Dataset("longmemeval", "LongMemEval: a question after many sessions; reference history", find, read, (RUBRIC,))
+DATASET = Dataset(
+    "longmemeval",
+    "LongMemEval: a question after many sessions; reference history",
+    find,
+    read,
+    (RUBRIC,),
+)

@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from tasks.benchmarks.unidial.datasets.source import Dataset, Read, file_name, matching, read_each
-from tasks.benchmarks.unidial.normal import DialogConfig, MetricConfig, NormalDialog, NormalTurn, asked, measured, said
+from tasks.benchmarks.unidial.normal import (
+    DialogConfig,
+    MetricConfig,
+    NormalDialog,
+    NormalTurn,
+    asked,
+    measured,
+    said,
+)
 from tasks.benchmarks.unidial.questions import Questions, shown_text
 
 FILES = {
@@ -31,7 +39,9 @@ QUESTIONS = {
         " mathematics in other surroundings, and give a detailed solution with it.",
     ),
     "mathchat_ready": shown_text("mathchat", "Understood. What is the seed problem?"),
-    "mathchat_seed": shown_text("mathchat", "Seed problem: {question} Solution: {solution}\n", "question", "solution"),
+    "mathchat_seed": shown_text(
+        "mathchat", "Seed problem: {question} Solution: {solution}\n", "question", "solution"
+    ),
 }
 """`mathchat_teacher` opens error correction and analysis; generate, ready and seed are the rounds of problem generation."""
 
@@ -55,7 +65,9 @@ def spoken(text: str) -> tuple[list[str], list[str]]:
     return said_by["A"], said_by["B"]
 
 
-def _dialog(questions: Questions, row: dict[str, Any], number: int, path: Path, line: int) -> NormalDialog:
+def _dialog(
+    questions: Questions, row: dict[str, Any], number: int, path: Path, line: int
+) -> NormalDialog:
     file = file_name(path)
     task = FILES[file]
     return NormalDialog(
@@ -70,18 +82,26 @@ def _dialog(questions: Questions, row: dict[str, Any], number: int, path: Path, 
 def _follow_up(row: dict[str, Any], texts: Questions) -> list[NormalTurn]:
     match = measured("numeric_match")
     questions, answers = spoken(row["followup"])
-    turns = [said("user", texts.render("mathchat_problem", question=row["question"])), asked(row["answer"], match)]
+    turns = [
+        said("user", texts.render("mathchat_problem", question=row["question"])),
+        asked(row["answer"], match),
+    ]
     for place, question in enumerate(questions):
-        turns += [said("user", question), asked(answers[place] if place < len(answers) else None, match)]
+        turns += [
+            said("user", question),
+            asked(answers[place] if place < len(answers) else None, match),
+        ]
     return turns
 
 
 def _attempt(row: dict[str, Any], texts: Questions) -> tuple[list[NormalTurn], str]:
     """The problem, said by the assistant, and the user's wrong attempt."""
     problems, attempts = spoken(row["error_correction"])
-    return [said("user", texts.render("mathchat_teacher")), said("assistant", problems[0]), said("user", attempts[0])], attempts[
-        0
-    ]
+    return [
+        said("user", texts.render("mathchat_teacher")),
+        said("assistant", problems[0]),
+        said("user", attempts[0]),
+    ], attempts[0]
 
 
 def _error_correction(row: dict[str, Any], texts: Questions) -> list[NormalTurn]:
@@ -96,7 +116,11 @@ def _error_analysis(row: dict[str, Any], texts: Questions) -> list[NormalTurn]:
 
 def _p2p_generation(row: dict[str, Any], texts: Questions) -> list[NormalTurn]:
     seed = texts.render("mathchat_seed", question=row["question"], solution=row["answer"])
-    source = {"task_name": "p2p_generation", "seed_problem": row["question"], "seed_solution": row["answer"]}
+    source = {
+        "task_name": "p2p_generation",
+        "seed_problem": row["question"],
+        "seed_solution": row["answer"],
+    }
     opening = [
         said("user", texts.render("mathchat_generate")),
         said("assistant", texts.render("mathchat_ready")),

@@ -6,8 +6,24 @@ from pathlib import Path
 from typing import Any
 
 from tasks.benchmarks.raw_lines import BadRow
-from tasks.benchmarks.unidial.datasets.source import Dataset, Read, attempt, file_name, matching, shown, whole_json
-from tasks.benchmarks.unidial.normal import DialogConfig, MetricConfig, NormalDialog, NormalTurn, asked, measured, said
+from tasks.benchmarks.unidial.datasets.source import (
+    Dataset,
+    Read,
+    attempt,
+    file_name,
+    matching,
+    shown,
+    whole_json,
+)
+from tasks.benchmarks.unidial.normal import (
+    DialogConfig,
+    MetricConfig,
+    NormalDialog,
+    NormalTurn,
+    asked,
+    measured,
+    said,
+)
 from tasks.benchmarks.unidial.questions import Questions, shown_text
 
 LONG = 15
@@ -58,10 +74,22 @@ def read(files: Sequence[Path], questions: Questions) -> Iterator[Read]:
             yield Read(path, 1, BadRow("wrong_type", f"{type(fault).__name__}: {fault}"))
             continue
         if not queries:
-            yield Read(path, 1, BadRow("nothing_asked", "the last session has no query: upstream leaves the file out"))
+            yield Read(
+                path,
+                1,
+                BadRow(
+                    "nothing_asked", "the last session has no query: upstream leaves the file out"
+                ),
+            )
         for place, (query, rule) in enumerate(queries):
-            about = {"source_file": file_name(path), "original_dialog_id": _number(path), "query_idx": place}
-            made = attempt(_dialog, questions, context, len(sessions), len(history), query, rule, number, about)
+            about = {
+                "source_file": file_name(path),
+                "original_dialog_id": _number(path),
+                "query_idx": place,
+            }
+            made = attempt(
+                _dialog, questions, context, len(sessions), len(history), query, rule, number, about
+            )
             yield Read(path, 1, made, shown(query), history)
             number += 1
 
@@ -69,7 +97,10 @@ def read(files: Sequence[Path], questions: Questions) -> Iterator[Read]:
 def _queries(session: Mapping[str, Any]) -> list[tuple[str, Any]]:
     queries, rules = session["history_eval_query"], session["history_regex"]
     if len(queries) != len(rules):
-        raise BadRow("unpaired_queries", f"{len(queries)} queries and {len(rules)} rules: upstream leaves such a file out")
+        raise BadRow(
+            "unpaired_queries",
+            f"{len(queries)} queries and {len(rules)} rules: upstream leaves such a file out",
+        )
     return list(zip(queries, rules, strict=True))
 
 
@@ -80,7 +111,11 @@ def _history(context: Mapping[str, Any], sessions: Sequence[Mapping[str, Any]]) 
     for number, session in enumerate(sessions):
         parts = speaker.split(session["text"])
         for name, words in zip(parts[1::2], parts[2::2], strict=True):
-            turns.append(said("user" if name == mentor else "assistant", words.strip(), raw_session_id=number))
+            turns.append(
+                said(
+                    "user" if name == mentor else "assistant", words.strip(), raw_session_id=number
+                )
+            )
             turns[-1].turn_id = len(turns)
     return turns
 
@@ -96,14 +131,22 @@ def _dialog(
     about: Mapping[str, Any],
 ) -> NormalDialog:
     names = {name: str(context[name]) for name in ("mentor", "mentee", "company")}
-    system, request = questions.render("memorycode_system", **names), questions.render("memorycode_query", query=query)
+    system, request = (
+        questions.render("memorycode_system", **names),
+        questions.render("memorycode_query", query=query),
+    )
     turns = [said("system", system), said("user", request), asked(source={"regex": rule})]
     turns[1].turn_id, turns[2].turn_id = n_said + 1, n_said + 2
-    personas = {name: context[name] for name in ("mentor_persona", "mentee_persona") if name in context}
+    personas = {
+        name: context[name] for name in ("mentor_persona", "mentee_persona") if name in context
+    }
     return NormalDialog(
         dialog_id=number,
         dialog_raw_info={**about, **names, **personas},
-        dialog_labels={"task_type": "history_eval", "task_subtype": "long" if n_sessions > LONG else "short"},
+        dialog_labels={
+            "task_type": "history_eval",
+            "task_subtype": "long" if n_sessions > LONG else "short",
+        },
         dialog_eval_config=DialogConfig(use_reference_history=True),
         dialog_turns=turns,
     )

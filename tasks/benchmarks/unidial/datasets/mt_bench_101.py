@@ -5,7 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from tasks.benchmarks.unidial.datasets.source import Dataset, Read, file_name, matching, read_each
-from tasks.benchmarks.unidial.normal import DialogConfig, NormalDialog, NormalTurn, asked, measured, said
+from tasks.benchmarks.unidial.normal import (
+    DialogConfig,
+    NormalDialog,
+    NormalTurn,
+    asked,
+    measured,
+    said,
+)
 
 OPENED_BY_SCRIPT = ("FR", "CR", "AR", "SA", "SC", "CM")
 """Abilities whose first round only sets the scene: its golden answer is said, and not asked for."""
@@ -29,7 +36,10 @@ def _dialog(row: dict[str, Any], number: int, path: Path, line: int) -> NormalDi
     metric = measured("llm_judge", template_name=TEMPLATE.format(task.lower()), task=task)
     for place, item in enumerate(row["history"]):
         scripted = place == 0 and task in OPENED_BY_SCRIPT
-        turns += [said("user", item["user"]), said("assistant", item["bot"]) if scripted else asked(item["bot"], metric)]
+        turns += [
+            said("user", item["user"]),
+            said("assistant", item["bot"]) if scripted else asked(item["bot"], metric),
+        ]
     return NormalDialog(
         dialog_id=number,
         dialog_raw_info={"raw_id": row["id"], "source_file": file_name(path), "line_index": line},
@@ -40,5 +50,9 @@ def _dialog(row: dict[str, Any], number: int, path: Path, line: int) -> NormalDi
 
 
 DATASET = Dataset(
-    "mt_bench_101", "MT-Bench-101: thirteen abilities of a dialogue; reference history", find, read, ("mt_bench_101",)
+    "mt_bench_101",
+    "MT-Bench-101: thirteen abilities of a dialogue; reference history",
+    find,
+    read,
+    ("mt_bench_101",),
 )

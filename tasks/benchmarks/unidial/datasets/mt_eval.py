@@ -6,17 +6,32 @@ from typing import Any
 
 from tasks.benchmarks.raw_lines import BadRow
 from tasks.benchmarks.unidial.datasets.source import Dataset, Read, matching, objects, read_each
-from tasks.benchmarks.unidial.normal import DialogConfig, EvalConfig, MetricConfig, NormalDialog, NormalTurn, measured, said
+from tasks.benchmarks.unidial.normal import (
+    DialogConfig,
+    EvalConfig,
+    MetricConfig,
+    NormalDialog,
+    NormalTurn,
+    measured,
+    said,
+)
 
 TASKS = ("expansion", "follow-up", "recollection", "refinement")
 DOCUMENTS = "*documents.jsonl"
-RUBRICS = ("expansion_evaluation", "mt_bench_evaluation", "refinement_multi_evaluation", "refinement_single_evaluation")
+RUBRICS = (
+    "expansion_evaluation",
+    "mt_bench_evaluation",
+    "refinement_multi_evaluation",
+    "refinement_single_evaluation",
+)
 
 
 def find(folder: Path) -> Sequence[Path]:
     """`TASK_single….jsonl`, `TASK_multi….jsonl`, and the documents that they are about."""
     tasks = matching(folder, *(f"{task}_*.jsonl" for task in TASKS))
-    return (*matching(folder, DOCUMENTS), *sorted(tasks, key=lambda path: path.name)) if tasks else ()
+    return (
+        (*matching(folder, DOCUMENTS), *sorted(tasks, key=lambda path: path.name)) if tasks else ()
+    )
 
 
 def read(files: Sequence[Path]) -> Iterator[Read]:
@@ -29,7 +44,9 @@ def read(files: Sequence[Path]) -> Iterator[Read]:
                     yield Read(path, line, row, content)
                 documents.append("" if isinstance(row, BadRow) else _document(row))
     tasks = [path for path in files if "documents" not in path.name]
-    yield from read_each(tasks, lambda row, number, path, line: _dialog(row, number, path, line, documents))
+    yield from read_each(
+        tasks, lambda row, number, path, line: _dialog(row, number, path, line, documents)
+    )
 
 
 def _document(row: dict[str, Any]) -> str:
@@ -37,7 +54,9 @@ def _document(row: dict[str, Any]) -> str:
     return str(row["gen_resp"]).partition("\n\n")[2]
 
 
-def _dialog(row: dict[str, Any], number: int, path: Path, line: int, documents: Sequence[str]) -> NormalDialog:
+def _dialog(
+    row: dict[str, Any], number: int, path: Path, line: int, documents: Sequence[str]
+) -> NormalDialog:
     file = path.name.removesuffix(".gz")
     task, subtype, *_ = file.removesuffix(".jsonl").split("_")
     turns: list[NormalTurn] = []
@@ -49,10 +68,16 @@ def _dialog(row: dict[str, Any], number: int, path: Path, line: int, documents: 
             if kind != (kind := str(item["id"]).split("_")[1]):
                 constraints = []
             constraints.append(item["inst"])
-            document, labels = _of(documents, str(row["id"] if subtype == "multi" else item["id"])), {"cur_task_type": kind}
+            document, labels = (
+                _of(documents, str(row["id"] if subtype == "multi" else item["id"])),
+                {"cur_task_type": kind},
+            )
         elif task == "expansion":
             constraints = [item["inst"]]
-            document = _of(documents, str(item["id"]).rpartition("#")[2] if subtype == "single" else str(item["id"]))
+            document = _of(
+                documents,
+                str(item["id"]).rpartition("#")[2] if subtype == "single" else str(item["id"]),
+            )
         elif "global-inst" in file:
             labels = {"cur_task_type": row["inst_name"]}
         turns.append(_answer(item, _metric(file, row, list(constraints)), document, labels))
@@ -69,11 +94,16 @@ def _of(documents: Sequence[str], name: str) -> str:
     """Document n of a name that begins with `n_`, counted from 1."""
     number = int(name.split("_")[0])
     if not 1 <= number <= len(documents):
-        raise BadRow("source_missing", f"document {number} of {len(documents)}: {DOCUMENTS} has to lie beside the tasks")
+        raise BadRow(
+            "source_missing",
+            f"document {number} of {len(documents)}: {DOCUMENTS} has to lie beside the tasks",
+        )
     return documents[number - 1]
 
 
-def _answer(item: dict[str, Any], metric: MetricConfig, document: str | None, labels: dict[str, Any]) -> NormalTurn:
+def _answer(
+    item: dict[str, Any], metric: MetricConfig, document: str | None, labels: dict[str, Any]
+) -> NormalTurn:
     asks = bool(item.get("do_inference", False))
     return NormalTurn(
         turn_id=0,
@@ -89,13 +119,17 @@ def _answer(item: dict[str, Any], metric: MetricConfig, document: str | None, la
 def _metric(file: str, row: dict[str, Any], constraints: list[str]) -> MetricConfig:
     task, subtype, *_ = file.removesuffix(".jsonl").split("_")
     if task == "refinement":
-        return measured("llm_judge", template_name=f"refinement_{subtype}_evaluation", constraints=constraints)
+        return measured(
+            "llm_judge", template_name=f"refinement_{subtype}_evaluation", constraints=constraints
+        )
     if task == "expansion":
         return measured("llm_judge", template_name="expansion_evaluation", constraints=constraints)
     if task == "follow-up":
         return measured("llm_judge", template_name="mt_bench_evaluation")
     if "global-inst" in file:
-        return measured("instruction_following", inst_name=row["inst_name"], inst_args=row["inst_args"])
+        return measured(
+            "instruction_following", inst_name=row["inst_name"], inst_args=row["inst_args"]
+        )
     return measured("precision")
 
 

@@ -23,17 +23,25 @@ def read(files: Sequence[Path]) -> Iterator[Read]:
 def _dialog(row: dict[str, Any], number: int, path: Path, line: int) -> NormalDialog:
     axis = row["AXIS"]
     turns = [
-        said(item["role"], item["content"], **({"axis": axis} if item["role"] == "assistant" else {}))
+        said(
+            item["role"], item["content"], **({"axis": axis} if item["role"] == "assistant" else {})
+        )
         for item in row["CONVERSATION"]
     ]
     judged = measured("llm_judge", template_name=RUBRIC, criteria=row["TARGET_QUESTION"])
     return NormalDialog(
         dialog_id=number,
-        dialog_raw_info={"question_id": row["QUESTION_ID"], "source_file": file_name(path), "line_index": line},
+        dialog_raw_info={
+            "question_id": row["QUESTION_ID"],
+            "source_file": file_name(path),
+            "line_index": line,
+        },
         dialog_labels={"task_type": axis},
         dialog_eval_config=DialogConfig(use_reference_history=True),
         dialog_turns=[*turns, asked(None, judged)],
     )
 
 
-DATASET = Dataset("multi_challenge", "MultiChallenge: the last answer against a criterion", find, read, (RUBRIC,))
+DATASET = Dataset(
+    "multi_challenge", "MultiChallenge: the last answer against a criterion", find, read, (RUBRIC,)
+)

@@ -8,7 +8,15 @@ from typing import Any
 
 from tasks.benchmarks.raw_lines import BadRow
 from tasks.benchmarks.unidial.datasets.source import Dataset, Read, attempt
-from tasks.benchmarks.unidial.normal import DialogConfig, MetricConfig, NormalDialog, NormalTurn, asked, measured, said
+from tasks.benchmarks.unidial.normal import (
+    DialogConfig,
+    MetricConfig,
+    NormalDialog,
+    NormalTurn,
+    asked,
+    measured,
+    said,
+)
 
 ROUNDS = 3
 NAMES = {
@@ -39,7 +47,9 @@ def read(files: Sequence[Path]) -> Iterator[Read]:
             with path.open(encoding="utf-8", newline="") as file:
                 for line, row in enumerate(csv.DictReader(file)):
                     content = json.dumps(row, ensure_ascii=False)[:500].encode()
-                    yield Read(path, line + 1, attempt(_dialog, row, number, path.name, line), content)
+                    yield Read(
+                        path, line + 1, attempt(_dialog, row, number, path.name, line), content
+                    )
                     number += 1
         except (OSError, UnicodeDecodeError, csv.Error) as fault:
             yield Read(path, 0, BadRow("unreadable_file", f"{type(fault).__name__}: {fault}"))
@@ -65,7 +75,12 @@ def _dialog(row: Mapping[str, str], number: int, file: str, line: int) -> Normal
 def _metrics(names: str, arguments: str) -> list[MetricConfig]:
     known = [json.loads(one) if isinstance(one, str) else one for one in json.loads(arguments)]
     pairs: list[tuple[str, Any]] = list(zip(json.loads(names), known, strict=True))
-    return [measured("instruction_following", inst_name=NAMES.get(name, name), inst_args=given) for name, given in pairs]
+    return [
+        measured("instruction_following", inst_name=NAMES.get(name, name), inst_args=given)
+        for name, given in pairs
+    ]
 
 
-DATASET = Dataset("multi_if", "Multi-IF: verifiable instructions in three rounds; on-policy history", find, read)
+DATASET = Dataset(
+    "multi_if", "Multi-IF: verifiable instructions in three rounds; on-policy history", find, read
+)

@@ -16,7 +16,11 @@ GENERATED, META = "generated", "_meta.json"
 def find(folder: Path) -> Sequence[Path]:
     """`N.json` files of dialogues, in the order of their numbers; those of a run lie in `generated` below its folder."""
     for place in (folder / GENERATED, folder):
-        files = [path for path in matching(place, "[0-9]*.json") if re.fullmatch(r"\d+\.json(\.gz)?", path.name)]
+        files = [
+            path
+            for path in matching(place, "[0-9]*.json")
+            if re.fullmatch(r"\d+\.json(\.gz)?", path.name)
+        ]
         if files and _is_dialogue(files[0]):
             return sorted(files, key=lambda path: int(path.name.partition(".")[0]))
     return ()
@@ -45,7 +49,9 @@ def read(files: Sequence[Path]) -> Iterator[Read]:
             held = whole_json(path)
             if not isinstance(held, dict):
                 raise BadRow("not_an_object", f"the file holds a {type(held).__name__}")
-            yield Read(path, 1, _with_known_answers(validated(NormalDialog, held)), is_normalised=True)
+            yield Read(
+                path, 1, _with_known_answers(validated(NormalDialog, held)), is_normalised=True
+            )
         except BadRow as bad:
             yield Read(path, 0 if bad.reason == "unreadable_file" else 1, bad)
 
@@ -57,7 +63,11 @@ def _with_known_answers(dialog: NormalDialog) -> NormalDialog:
         BadRow: duplicate_turn_id.
     """
     n_turns = Counter(turn.turn_id for turn in dialog.dialog_turns)
-    shared = [turn.turn_id for turn in dialog.dialog_turns if turn.is_generated and n_turns[turn.turn_id] > 1]
+    shared = [
+        turn.turn_id
+        for turn in dialog.dialog_turns
+        if turn.is_generated and n_turns[turn.turn_id] > 1
+    ]
     if shared:
         raise BadRow("duplicate_turn_id", f"turn_id {shared[0]} is an answer's and another turn's")
     return dialog

@@ -10,7 +10,15 @@ from typing import Any
 
 from tasks.benchmarks.raw_lines import BadRow
 from tasks.benchmarks.unidial.datasets.source import Dataset, Read, attempt, objects
-from tasks.benchmarks.unidial.normal import DialogConfig, MetricConfig, NormalDialog, NormalTurn, asked, measured, said
+from tasks.benchmarks.unidial.normal import (
+    DialogConfig,
+    MetricConfig,
+    NormalDialog,
+    NormalTurn,
+    asked,
+    measured,
+    said,
+)
 from tasks.benchmarks.unidial.questions import Questions, shown_text
 
 SPLITS = ("32k", "128k", "1M")
@@ -25,7 +33,13 @@ QUESTIONS = {
         *("message", "options"),
     )
 }
-_ABOUT = ("persona_id", "question_id", "shared_context_id", "topic", "distance_to_ref_proportion_in_context")
+_ABOUT = (
+    "persona_id",
+    "question_id",
+    "shared_context_id",
+    "topic",
+    "distance_to_ref_proportion_in_context",
+)
 _NAME = re.compile(r"(?:questions|shared_contexts)_(\w+)\.(?:csv|jsonl)")
 
 
@@ -46,12 +60,16 @@ def read(files: Sequence[Path], texts: Questions) -> Iterator[Read]:
         files: any of a split's two files stands for both.
     """
     numbers = count()
-    splits = {named.group(1): path.parent for path in files if (named := _NAME.fullmatch(path.name))}
+    splits = {
+        named.group(1): path.parent for path in files if (named := _NAME.fullmatch(path.name))
+    }
     for split, folder in splits.items():
         yield from _rows(_pair(folder, split), split, numbers, texts)
 
 
-def _rows(files: tuple[Path, Path], split: str, numbers: Iterator[int], texts: Questions) -> Iterator[Read]:
+def _rows(
+    files: tuple[Path, Path], split: str, numbers: Iterator[int], texts: Questions
+) -> Iterator[Read]:
     questions, shared = files
     talks: dict[str, _Talk] = {}
     for line, row, content in objects(shared):
@@ -64,11 +82,22 @@ def _rows(files: tuple[Path, Path], split: str, numbers: Iterator[int], texts: Q
             for line, row in enumerate(csv.DictReader(file), 1):
                 content = json.dumps(row, ensure_ascii=False)[:500].encode()
                 made = attempt(_dialog, texts, row, next(numbers), talks, files, split)
-                talk = None if split == _UNSHARED or isinstance(made, BadRow) else talks[row["shared_context_id"]]
+                talk = (
+                    None
+                    if split == _UNSHARED or isinstance(made, BadRow)
+                    else talks[row["shared_context_id"]]
+                )
                 if talk is None:
                     yield Read(questions, line, made, content)
                 else:
-                    yield Read(questions, line, made, content, talk.history, n_history=talk.n_history(_end(row)))
+                    yield Read(
+                        questions,
+                        line,
+                        made,
+                        content,
+                        talk.history,
+                        n_history=talk.n_history(_end(row)),
+                    )
     except (OSError, UnicodeDecodeError, csv.Error) as fault:
         yield Read(questions, 0, BadRow("unreadable_file", f"{type(fault).__name__}: {fault}"))
 
@@ -83,7 +112,11 @@ class _Talk:
     def until(self, end: int) -> list[NormalTurn]:
         """Return the turns before this message. Of the system's messages the very first counts."""
         held = enumerate(self._messages[:end])
-        return [said(one["role"], one["content"]) for place, one in held if place == 0 or one["role"] != "system"]
+        return [
+            said(one["role"], one["content"])
+            for place, one in held
+            if place == 0 or one["role"] != "system"
+        ]
 
     @property
     def history(self) -> list[NormalTurn]:
@@ -111,7 +144,12 @@ def _end(row: Mapping[str, str]) -> int:
 
 
 def _dialog(
-    texts: Questions, row: Mapping[str, str], number: int, talks: Mapping[str, _Talk], files: tuple[Path, Path], split: str
+    texts: Questions,
+    row: Mapping[str, str],
+    number: int,
+    talks: Mapping[str, _Talk],
+    files: tuple[Path, Path],
+    split: str,
 ) -> NormalDialog:
     talk, end = talks[row["shared_context_id"]], _end(row)
     shown = {"message": row["user_question_or_message"], "options": row["all_options"]}
@@ -125,7 +163,11 @@ def _dialog(
         answer.turn_id = request.turn_id + 1
     return NormalDialog(
         dialog_id=number,
-        dialog_raw_info={"question_file": files[0].name, "context_file": files[1].name, **{name: row[name] for name in _ABOUT}},
+        dialog_raw_info={
+            "question_file": files[0].name,
+            "context_file": files[1].name,
+            **{name: row[name] for name in _ABOUT},
+        },
         dialog_labels={"task_type": split, "task_subtype": row["question_type"]},
         dialog_eval_config=DialogConfig(use_reference_history=True),
         dialog_turns=[*before, request, answer],

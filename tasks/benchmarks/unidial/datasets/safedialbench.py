@@ -5,7 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from tasks.benchmarks.unidial.datasets.source import Dataset, Read, file_name, matching, read_each
-from tasks.benchmarks.unidial.normal import DialogConfig, MetricConfig, NormalDialog, NormalTurn, asked, measured, said
+from tasks.benchmarks.unidial.normal import (
+    DialogConfig,
+    MetricConfig,
+    NormalDialog,
+    NormalTurn,
+    asked,
+    measured,
+    said,
+)
 
 TEMPLATES = {
     "Aggression": "attack-evaluation",
@@ -31,7 +39,11 @@ def find(folder: Path) -> Sequence[Path]:
     """`datasets_en.jsonl` and `datasets_zh.jsonl`; or a file a task under `data/by_task/LANGUAGE`."""
     whole = matching(folder, "datasets_en.jsonl", "datasets_zh.jsonl")
     tasks = [f"{name}.jsonl" for name in _ALONE]
-    return whole or tuple(path for language in ("english", "chinese") for path in matching(_below(folder, language), *tasks))
+    return whole or tuple(
+        path
+        for language in ("english", "chinese")
+        for path in matching(_below(folder, language), *tasks)
+    )
 
 
 def _below(folder: Path, language: str) -> Path:
@@ -53,7 +65,12 @@ def _dialog(row: dict[str, Any], number: int, path: Path, line: int) -> NormalDi
             answer.reference = item["bot"]
         turns += [said("user", item["user"]), answer]
     language = "zh" if "zh" in path.name or path.parent.name == "chinese" else "en"
-    about = {"source_file": file_name(path), "line_index": line, "model_type": row.get("model_type"), "scene": row.get("scene")}
+    about = {
+        "source_file": file_name(path),
+        "line_index": line,
+        "model_type": row.get("model_type"),
+        "scene": row.get("scene"),
+    }
     return NormalDialog(
         dialog_id=number,
         dialog_raw_info={"raw_id": row.get("id"), **about},
@@ -69,4 +86,11 @@ def metrics_of(source: dict[str, Any]) -> Sequence[MetricConfig]:
     return (measured("llm_judge", template_name=template),) if template else ()
 
 
-DATASET = Dataset("safedialbench", "SafeDialBench: safety under attack; reference history", find, read, (RUBRIC,), metrics_of)
+DATASET = Dataset(
+    "safedialbench",
+    "SafeDialBench: safety under attack; reference history",
+    find,
+    read,
+    (RUBRIC,),
+    metrics_of,
+)

@@ -78,7 +78,14 @@ def metrics_of(dataset: Dataset | None, source: dict[str, Any]) -> Sequence[Metr
         return dataset.metrics_of(source)
     from tasks.benchmarks.unidial.datasets import DATASETS
 
-    return next((made for one in DATASETS.values() if source and one.says_source and (made := one.metrics_of(source))), ())
+    return next(
+        (
+            made
+            for one in DATASETS.values()
+            if source and one.says_source and (made := one.metrics_of(source))
+        ),
+        (),
+    )
 
 
 def matching(folder: Path, *patterns: str) -> tuple[Path, ...]:
@@ -126,7 +133,11 @@ def listed_json(path: Path) -> Iterator[Any]:
         BadRow: unreadable_file, not_utf8, broken_json or wrong_type.
     """
     try:
-        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+        with (
+            gzip.open(path, "rt", encoding="utf-8")
+            if path.suffix == ".gz"
+            else path.open(encoding="utf-8") as file
+        ):
             yield from _elements(file)
     except UnicodeDecodeError as fault:
         raise BadRow("not_utf8", f"byte {fault.start} is not UTF-8") from None
@@ -163,7 +174,9 @@ def _after_blanks(text: str, place: int) -> int:
 
 
 def read_each(
-    files: Sequence[Path], make: Callable[[dict[str, Any], int, Path, int], NormalDialog], first_id: int = 0
+    files: Sequence[Path],
+    make: Callable[[dict[str, Any], int, Path, int], NormalDialog],
+    first_id: int = 0,
 ) -> Iterator[Read]:
     """One dialogue a line, numbered over all files.
 
@@ -173,7 +186,12 @@ def read_each(
     number = first_id
     for path in files:
         for line, row, content in objects(path):
-            yield Read(path, line, row if isinstance(row, BadRow) else attempt(make, row, number, path, line - 1), content)
+            yield Read(
+                path,
+                line,
+                row if isinstance(row, BadRow) else attempt(make, row, number, path, line - 1),
+                content,
+            )
             number += 1
 
 
@@ -185,7 +203,9 @@ def attempt(make: Callable[..., NormalDialog], *given: Any) -> NormalDialog | Ba
         return bad
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as fault:
         missing = isinstance(fault, KeyError)
-        return BadRow("missing_field" if missing else "wrong_type", f"{type(fault).__name__}: {fault}")
+        return BadRow(
+            "missing_field" if missing else "wrong_type", f"{type(fault).__name__}: {fault}"
+        )
 
 
 def numbered(dialog: NormalDialog) -> NormalDialog:

@@ -45,7 +45,11 @@ class Note:
     @property
     def about(self) -> str:
         """What was noted, in a line."""
-        noted = (("About", self.context), ("Keywords", ", ".join(self.keywords)), ("Tags", ", ".join(self.tags)))
+        noted = (
+            ("About", self.context),
+            ("Keywords", ", ".join(self.keywords)),
+            ("Tags", ", ".join(self.tags)),
+        )
         return " ".join(f"{name}: {text}." for name, text in noted if text)
 
     @property
@@ -69,19 +73,28 @@ class Notes:
         """Note a round, link it, and let it change the notes that it belongs to."""
         reply = yield Ask("note", fill(PROMPTS["a_mem_note"], round=unit.shown))
         told = read_object(reply)
-        note = Note(unit, texts_in(told.get("keywords")), texts_in(told.get("tags")), text_in(told.get("context")))
+        note = Note(
+            unit,
+            texts_in(told.get("keywords")),
+            texts_in(told.get("tags")),
+            text_in(told.get("context")),
+        )
         near = yield from self._nearest(note.text, NEIGHBOURS)
         self._notes[unit.number] = note
         if near:
             shown = "\n\n".join(in_order([(one.unit.number, one.shown) for one in near]))
-            reply = yield Ask("links", fill(PROMPTS["a_mem_links"], note=note.shown, neighbours=shown))
+            reply = yield Ask(
+                "links", fill(PROMPTS["a_mem_links"], note=note.shown, neighbours=shown)
+            )
             self._link(note, {one.unit.number: one for one in near}, read_object(reply))
 
     def recall(self, question: str, most: int) -> Thinking[Recalled]:
         """The notes most like the question, and as many at most that they are linked to."""
         found = yield from self._nearest(question, most)
         chosen = {note.unit.number: note for note in found}
-        linked = dict.fromkeys(number for note in found for number in sorted(note.links) if number not in chosen)
+        linked = dict.fromkeys(
+            number for note in found for number in sorted(note.links) if number not in chosen
+        )
         chosen |= {number: self._notes[number] for number in [*linked][:most]}
         return Recalled(in_order([(number, note.shown) for number, note in chosen.items()]))
 
@@ -91,8 +104,15 @@ class Notes:
             return []
         vectors: Mapping[str, Vector] = yield Embed((text, *(note.text for note in notes)))
         own = vectors.get(text)
-        likeness = {n.unit.number: float(own @ vectors[n.text]) if own is not None and n.text in vectors else -1.0 for n in notes}
-        return sorted(notes, key=lambda note: (-likeness[note.unit.number], -note.unit.number))[:most]
+        likeness = {
+            n.unit.number: float(own @ vectors[n.text])
+            if own is not None and n.text in vectors
+            else -1.0
+            for n in notes
+        }
+        return sorted(notes, key=lambda note: (-likeness[note.unit.number], -note.unit.number))[
+            :most
+        ]
 
     def _link(self, note: Note, near: Mapping[int, Note], told: Mapping[str, Any]) -> None:
         """Do what the model says of links, and of what the neighbours are about now."""

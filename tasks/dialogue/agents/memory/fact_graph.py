@@ -75,10 +75,16 @@ class FactGraph:
 
     def dense_scores(self, vectors: "Mapping[str, Vector]", question: str) -> dict[str, float]:
         """Return how like the question each passage is, from 0 to 1."""
-        return dict(zip(self.passages, _likeness(vectors, question, self.passages).tolist(), strict=True))
+        return dict(
+            zip(self.passages, _likeness(vectors, question, self.passages).tolist(), strict=True)
+        )
 
     def walk_scores(
-        self, vectors: "Mapping[str, Vector]", question: str, chosen: Sequence[Fact], scores: Mapping[Fact, float]
+        self,
+        vectors: "Mapping[str, Vector]",
+        question: str,
+        chosen: Sequence[Fact],
+        scores: Mapping[Fact, float],
     ) -> dict[str, float]:
         """Return for each passage the share of a walk from the chosen facts' entities.
 
@@ -87,7 +93,9 @@ class FactGraph:
             scores: of these facts, at least.
         """
         entities = {name: place for place, name in enumerate(self.entities)}
-        seeds = [0.0] * len(entities) + [PASSAGE_WEIGHT * share for share in self.dense_scores(vectors, question).values()]
+        seeds = [0.0] * len(entities) + [
+            PASSAGE_WEIGHT * share for share in self.dense_scores(vectors, question).values()
+        ]
         for name, weight in self._entity_weights(chosen, scores).items():
             seeds[entities[name]] = weight
         if not any(seeds):
@@ -97,7 +105,9 @@ class FactGraph:
         ranks = pagerank(len(seeds), self._edges, seeds, DAMPING)
         return dict(zip(self.passages, ranks[len(entities) :], strict=True))
 
-    def _entity_weights(self, chosen: Sequence[Fact], scores: Mapping[Fact, float]) -> dict[str, float]:
+    def _entity_weights(
+        self, chosen: Sequence[Fact], scores: Mapping[Fact, float]
+    ) -> dict[str, float]:
         """Return the heaviest entities of the facts: the mean of the facts' scores, by the passages that name the entity."""
         weights: dict[str, list[float]] = {}
         for fact in chosen:
@@ -106,7 +116,9 @@ class FactGraph:
         means = {name: sum(values) / len(values) for name, values in weights.items()}
         return dict(sorted(means.items(), key=lambda item: -item[1])[:LINKED])
 
-    def _joined(self, vectors: "Mapping[str, Vector]", entities: Mapping[str, int]) -> dict[tuple[int, int], float]:
+    def _joined(
+        self, vectors: "Mapping[str, Vector]", entities: Mapping[str, int]
+    ) -> dict[tuple[int, int], float]:
         """Return the weight of each edge, both ways together.
 
         A fact weighs 1 each way, and an entity in a passage 1. The likeness of synonyms takes the place of their facts' weight.
@@ -127,7 +139,9 @@ class FactGraph:
         return edges
 
 
-def _synonyms(vectors: "Mapping[str, Vector]", entities: Sequence[str]) -> dict[tuple[int, int], float]:
+def _synonyms(
+    vectors: "Mapping[str, Vector]", entities: Sequence[str]
+) -> dict[tuple[int, int], float]:
     """Return (entity, entity) -> likeness for those that mean nearly the same, the nearest ones of each."""
     found: dict[tuple[int, int], float] = {}
     if not any(name in vectors for name in entities):
@@ -143,7 +157,9 @@ def _synonyms(vectors: "Mapping[str, Vector]", entities: Sequence[str]) -> dict[
     return found
 
 
-def _matrix(vectors: "Mapping[str, Vector]", texts: Sequence[str]) -> "np.ndarray[tuple[int, int], np.dtype[np.float32]]":
+def _matrix(
+    vectors: "Mapping[str, Vector]", texts: Sequence[str]
+) -> "np.ndarray[tuple[int, int], np.dtype[np.float32]]":
     nothing = np.zeros_like(next(iter(vectors.values())))
     return np.stack([vectors.get(text, nothing) for text in texts])
 

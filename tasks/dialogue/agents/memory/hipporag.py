@@ -67,14 +67,22 @@ class PassageGraph:
         chosen: Sequence[Fact] = ()
         if scores:
             facts = json.dumps([list(fact) for fact in scores], ensure_ascii=False)
-            reply = yield Ask("filter", fill(PROMPTS["hipporag_filter"], question=question, facts=facts))
+            reply = yield Ask(
+                "filter", fill(PROMPTS["hipporag_filter"], question=question, facts=facts)
+            )
             chosen = chosen_facts(read_object(reply).get("facts"), tuple(scores))
         if chosen:
             found = self._graph.walk_scores(vectors, question, chosen, scores)
         else:
             found = self._graph.dense_scores(vectors, question)
-        best = sorted(found, key=lambda passage: (-found[passage], -self._unit_of[passage].number))[:most]
-        return Recalled(in_order([(self._unit_of[passage].number, self._unit_of[passage].shown) for passage in best]))
+        best = sorted(found, key=lambda passage: (-found[passage], -self._unit_of[passage].number))[
+            :most
+        ]
+        return Recalled(
+            in_order(
+                [(self._unit_of[passage].number, self._unit_of[passage].shown) for passage in best]
+            )
+        )
 
 
 def facts_in(given: Any) -> "tuple[Fact, ...]":
@@ -92,7 +100,11 @@ def facts_in(given: Any) -> "tuple[Fact, ...]":
 def chosen_facts(given: Any, candidates: "Sequence[Fact]") -> "tuple[Fact, ...]":
     """Return the candidate that is most like each of the facts of an answer."""
     by_text = {str(fact): fact for fact in candidates}
-    written = [str([text_in(part) for part in listed(one)]) for one in listed(given) if len(listed(one)) == 3]
+    written = [
+        str([text_in(part) for part in listed(one)])
+        for one in listed(given)
+        if len(listed(one)) == 3
+    ]
     return tuple(by_text[get_close_matches(one, by_text, n=1, cutoff=0.0)[0]] for one in written)
 
 

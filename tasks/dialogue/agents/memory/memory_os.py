@@ -84,13 +84,20 @@ class Stores:
         for who, facts in self._facts.items():
             if facts:
                 near = yield from _nearest(question, facts, most)
-                memories.append("\n".join((f"Known of the {who}:", *(f"- {' '.join(fact.split())}" for fact in near))))
+                memories.append(
+                    "\n".join(
+                        (f"Known of the {who}:", *(f"- {' '.join(fact.split())}" for fact in near))
+                    )
+                )
         return Recalled(tuple(memories), recent)
 
     def _file(self, page: Unit) -> Thinking[Segment]:
         reply = yield Ask("page", fill(PROMPTS["memoryos_page"], round=page.shown))
         told = read_object(reply)
-        subject, keywords = text_in(told.get("subject")) or page.text, {word.lower() for word in texts_in(told.get("keywords"))}
+        subject, keywords = (
+            text_in(told.get("subject")) or page.text,
+            {word.lower() for word in texts_in(told.get("keywords"))},
+        )
         likeness = yield from self._likeness(subject, keywords)
         best = max(range(len(likeness)), key=likeness.__getitem__, default=None)
         if best is None or likeness[best] < JOINS:
@@ -105,17 +112,26 @@ class Stores:
 
     def _likeness(self, text: str, keywords: set[str]) -> Thinking[list[float]]:
         """Of a text to each segment: of meaning, from -1 to 1, and the share of keywords that both have."""
-        vectors: Mapping[str, Vector] = yield Embed((text, *(segment.subject for segment in self._segments)))
+        vectors: Mapping[str, Vector] = yield Embed(
+            (text, *(segment.subject for segment in self._segments))
+        )
         return [
-            _product(vectors, text, segment.subject) + len(keywords & segment.keywords) / max(1, len(keywords | segment.keywords))
+            _product(vectors, text, segment.subject)
+            + len(keywords & segment.keywords) / max(1, len(keywords | segment.keywords))
             for segment in self._segments
         ]
 
     def _pages(self, question: str, most: int) -> Thinking[list[Unit]]:
         words = {word.lower().strip(".,;:!?\"'()") for word in question.split()}
         likeness = yield from self._likeness(question, words)
-        order = sorted(range(len(likeness)), key=lambda place: (-likeness[place], -place))[:SEGMENTS_READ]
-        pages = {page.text: (page, self._segments[place]) for place in order for page in self._segments[place].pages}
+        order = sorted(range(len(likeness)), key=lambda place: (-likeness[place], -place))[
+            :SEGMENTS_READ
+        ]
+        pages = {
+            page.text: (page, self._segments[place])
+            for place in order
+            for page in self._segments[place].pages
+        }
         near = yield from _nearest(question, list(pages), most)
         for segment in {id(pages[text][1]): pages[text][1] for text in near}.values():
             segment.visits += 1
@@ -125,7 +141,9 @@ class Stores:
     def _learn(self, segment: Segment) -> Thinking[None]:
         """Take what lasts from a hot segment's new pages."""
         shown = "\n\n".join(page.shown for page in segment.pages[segment.n_read :])
-        reply = yield Ask("profile", fill(PROMPTS["memoryos_profile"], profile=self._profile or "-", rounds=shown))
+        reply = yield Ask(
+            "profile", fill(PROMPTS["memoryos_profile"], profile=self._profile or "-", rounds=shown)
+        )
         told = read_object(reply)
         self._profile = text_in(told.get("profile")) or self._profile
         for who, facts in self._facts.items():
@@ -136,12 +154,16 @@ class Stores:
 
 def _nearest(question: str, texts: Sequence[str], most: int) -> Thinking[list[str]]:
     vectors: Mapping[str, Vector] = yield Embed((question, *texts))
-    order = sorted(range(len(texts)), key=lambda place: (-_product(vectors, question, texts[place]), -place))
+    order = sorted(
+        range(len(texts)), key=lambda place: (-_product(vectors, question, texts[place]), -place)
+    )
     return [texts[place] for place in order[:most]]
 
 
 def _product(vectors: "Mapping[str, Vector]", first: str, second: str) -> float:
-    return float(vectors[first] @ vectors[second]) if first in vectors and second in vectors else 0.0
+    return (
+        float(vectors[first] @ vectors[second]) if first in vectors and second in vectors else 0.0
+    )
 
 
 AGENT = Agent(

@@ -8,7 +8,9 @@ from scipy.sparse import coo_array
 TOLERANCE, MOST_ROUNDS = 1e-9, 200
 
 
-def pagerank(n: int, edges: Mapping[tuple[int, int], float], seeds: Sequence[float], damping: float) -> tuple[float, ...]:
+def pagerank(
+    n: int, edges: Mapping[tuple[int, int], float], seeds: Sequence[float], damping: float
+) -> tuple[float, ...]:
     """Where a walk is in the long run that goes on along edges, by weight, and else begins anew at a seed, by weight.
 
     Args:
@@ -29,7 +31,10 @@ def pagerank(n: int, edges: Mapping[tuple[int, int], float], seeds: Sequence[flo
     share = np.divide(1.0, leaving, out=np.zeros(n), where=leaving > 0)
     rank = start
     for _ in range(MOST_ROUNDS):
-        moved = damping * (graph @ (rank * share) + rank[leaving == 0].sum() * start) + (1 - damping) * start
+        moved = (
+            damping * (graph @ (rank * share) + rank[leaving == 0].sum() * start)
+            + (1 - damping) * start
+        )
         if np.abs(moved - rank).sum() < TOLERANCE:
             return tuple(moved.tolist())
         rank = moved

@@ -29,7 +29,15 @@ if TYPE_CHECKING:
 
 PROMPTS = PromptTexts(
     "tasks.dialogue.agents.memory",
-    ("recalled", "hipporag_facts", "hipporag_filter", "a_mem_note", "a_mem_links", "memoryos_page", "memoryos_profile"),
+    (
+        "recalled",
+        "hipporag_facts",
+        "hipporag_filter",
+        "a_mem_note",
+        "a_mem_links",
+        "memoryos_page",
+        "memoryos_profile",
+    ),
 )
 SHORT, FEW, MANY = 10, 3, 10
 """Messages from which a dialogue is long; memories recalled in a short and in a long one (UniDial-EvalKit section 4.2)."""
@@ -81,7 +89,8 @@ class Unit:
     def beyond(self, known: "Unit") -> "Unit":
         """What it holds beyond what was known of it: some histories show a round's later messages within it."""
         new = (
-            now.removeprefix(before).strip("\n") for now, before in ((self.user, known.user), (self.assistant, known.assistant))
+            now.removeprefix(before).strip("\n")
+            for now, before in ((self.user, known.user), (self.assistant, known.assistant))
         )
         return Unit(self.number, *new)
 
@@ -112,7 +121,9 @@ class RememberingSubject:
 
     role = Role.ASSISTANT
 
-    def __init__(self, chat: ChatSubject, vectors: "TextVectors", memory: Memory, talk: SharedTalk) -> None:
+    def __init__(
+        self, chat: ChatSubject, vectors: "TextVectors", memory: Memory, talk: SharedTalk
+    ) -> None:
         self._chat, self._vectors, self._memory, self._shared = chat, vectors, memory, talk
         self._seen: tuple[Unit, ...] = ()
         """Rounds of the talk as they were when the memory took them in."""
@@ -143,10 +154,14 @@ class RememberingSubject:
             asked = await self._go_on(_as_of(transcript, turn))
             if asked is not None and turn < transcript.turn:
                 where = f"round {turn} of {transcript.dialog.dialog_id}"
-                raise ValueError(f"{where} lacks the answer for {asked.purpose!r}: was its agent changed without a new version?")
+                raise ValueError(
+                    f"{where} lacks the answer for {asked.purpose!r}: was its agent changed without a new version?"
+                )
             if asked is not None:
                 opening = self._shared.opening(transcript) if asked.is_shared else transcript
-                step = await self._chat.answer(opening, (Message(Role.USER, asked.prompt),), StepKind.ARTIFACT)
+                step = await self._chat.answer(
+                    opening, (Message(Role.USER, asked.prompt),), StepKind.ARTIFACT
+                )
                 labels = ((PURPOSE, asked.purpose), *self._shared.labels(asked, transcript))
                 # What it says beside a tool that it was not offered is its answer: nobody would run the tool.
                 kept = {"kind": StepKind.ARTIFACT, "calls": (), "labels": labels}
@@ -207,7 +222,9 @@ class RememberingSubject:
         while shown:
             vectors = await self._vectors.find(tuple(shown.values()))
             found |= {text: vectors[cut] for text, cut in shown.items() if cut in vectors}
-            halves = {text: cut[: len(cut) // 2] for text, cut in shown.items() if cut not in vectors}
+            halves = {
+                text: cut[: len(cut) // 2] for text, cut in shown.items() if cut not in vectors
+            }
             shown = {text: half for text, half in halves.items() if half.strip()}
         return found
 
@@ -222,15 +239,27 @@ class RememberingSubject:
             if words
         )
         if self._recalled.memories:
-            question = fill(PROMPTS["recalled"], memories="\n\n".join(self._recalled.memories), question=question)
-        called = (step for step in transcript.taken if step.kind in (StepKind.TOOL_CALL, StepKind.OBSERVATION))
+            question = fill(
+                PROMPTS["recalled"],
+                memories="\n\n".join(self._recalled.memories),
+                question=question,
+            )
+        called = (
+            step
+            for step in transcript.taken
+            if step.kind in (StepKind.TOOL_CALL, StepKind.OBSERVATION)
+        )
         refused = (Message(step.role, step.content, step.calls, step.call_id) for step in called)
         return (*system, *recent, Message(Role.USER, question), *refused)
 
 
 def _as_of(transcript: Transcript, turn: int) -> Transcript:
     """The transcript as it was when this round's answer was being thought of."""
-    own = (step for step in transcript.steps if step.turn < turn or (step.turn == turn and _is_before_answer(step)))
+    own = (
+        step
+        for step in transcript.steps
+        if step.turn < turn or (step.turn == turn and _is_before_answer(step))
+    )
     return replace(transcript, turn=turn, steps=tuple(own))
 
 
@@ -250,7 +279,10 @@ def units_of(messages: Sequence[Message]) -> tuple[list[Unit], str]:
             rounds.append(([], []))
         rounds[-1][0 if is_user else 1].append(message.content)
     asked = rounds.pop()[0] if rounds and not rounds[-1][1] else []
-    return [Unit(number, "\n".join(user), "\n".join(said)) for number, (user, said) in enumerate(rounds, 1)], "\n".join(asked)
+    return [
+        Unit(number, "\n".join(user), "\n".join(said))
+        for number, (user, said) in enumerate(rounds, 1)
+    ], "\n".join(asked)
 
 
 def in_order(units: Sequence[tuple[int, str]]) -> tuple[str, ...]:
@@ -265,12 +297,16 @@ def remembering(make: Callable[[], Memory], name: str) -> BeginDialogue:
     async def begin(request: AgentRequest) -> AsyncIterator[MakeSeat]:
         vectors = request.embedder
         if vectors is None:
-            raise ConfigError(f"agent {name} compares texts by their vectors: name an embedder by --embedder SPEC")
+            raise ConfigError(
+                f"agent {name} compares texts by their vectors: name an embedder by --embedder SPEC"
+            )
 
         talk = SharedTalk(request.talk_answers, request.sampling)
 
         def seat(history: HistoryPolicy) -> RememberingSubject:
-            return RememberingSubject(ChatSubject(request.model, request.sampling, history), vectors, make(), talk)
+            return RememberingSubject(
+                ChatSubject(request.model, request.sampling, history), vectors, make(), talk
+            )
 
         try:
             yield seat

@@ -42,7 +42,11 @@ class SharedTalk:
 
         if self._answers is None or transcript.dialog.context_id is None:
             return 0
-        said = [Message(turn.role, turn.content or "") for turn in transcript.context if turn.role is not Role.SYSTEM]
+        said = [
+            Message(turn.role, turn.content or "")
+            for turn in transcript.context
+            if turn.role is not Role.SYSTEM
+        ]
         shared, _ = units_of(said)
         self._n_turns = len(transcript.context)
         return len(shared) if list(units[: len(shared)]) == shared else 0
@@ -57,7 +61,9 @@ class SharedTalk:
 
     def fits(self, wanted: "Ask", own: Step, transcript: Transcript) -> bool:
         """Return whether a step of this dialogue is the answer."""
-        return [label for label in own.labels if label[0] == OF_TALK] == list(self.labels(wanted, transcript))
+        return [label for label in own.labels if label[0] == OF_TALK] == list(
+            self.labels(wanted, transcript)
+        )
 
     def keep(self, wanted: "Ask", answer: str, transcript: Transcript) -> None:
         """Keep an answer that this dialogue paid for. It is among the dialogue's steps by now."""
@@ -90,7 +96,9 @@ class SharedTalk:
         await self._held.aclose()
 
     def _name(self, transcript: Transcript) -> str:
-        return talk_name(transcript.dialog.context_id or "", transcript.seed if self._is_drawn else None)
+        return talk_name(
+            transcript.dialog.context_id or "", transcript.seed if self._is_drawn else None
+        )
 
     def _key(self, wanted: "Ask", transcript: Transcript) -> str:
         return content_id([wanted.prompt, transcript.seed if self._is_drawn else None])

@@ -25,7 +25,9 @@ def repository_agent(name: str, prompt: str, help: str) -> Agent:
     texts = PromptTexts(__name__.rpartition(".")[0], (prompt, "work"))
 
     def begin(request: AgentRequest) -> AbstractAsyncContextManager[MakeSeat]:
-        return _begin(request, f"{texts[prompt]}\n\n{fill(texts['work'], steps=request.options[STEPS])}")
+        return _begin(
+            request, f"{texts[prompt]}\n\n{fill(texts['work'], steps=request.options[STEPS])}"
+        )
 
     steps = tuple(str(n) for n in range(1, MOST_STEPS + 1))
     return Agent(
@@ -33,7 +35,9 @@ def repository_agent(name: str, prompt: str, help: str) -> Agent:
         version="3",
         help=help,
         begin=begin,
-        options=(AgentOption(STEPS, str(MOST_STEPS), "most answers of the model in a dialogue", steps),),
+        options=(
+            AgentOption(STEPS, str(MOST_STEPS), "most answers of the model in a dialogue", steps),
+        ),
         prompts=texts,
         calls_per_turn=MOST_STEPS,
         usual_calls=USUAL_STEPS,
@@ -45,7 +49,9 @@ async def _begin(request: AgentRequest, system: str) -> AsyncIterator[MakeSeat]:
     async with open_repository(request) as workspace:
 
         def seat(history: HistoryPolicy) -> RepositorySeat:
-            return RepositorySeat(request.model, request.sampling, system, workspace, int(request.options[STEPS]))
+            return RepositorySeat(
+                request.model, request.sampling, system, workspace, int(request.options[STEPS])
+            )
 
         yield seat
 
@@ -64,12 +70,18 @@ def open_repository(request: AgentRequest) -> AbstractAsyncContextManager[SeatWo
 
 
 @asynccontextmanager
-async def _with_shell(request: AgentRequest, workspaces: Workspaces, tree: str) -> AsyncIterator[SeatWorkspace]:
+async def _with_shell(
+    request: AgentRequest, workspaces: Workspaces, tree: str
+) -> AsyncIterator[SeatWorkspace]:
     """Raises SandboxUnavailable where its shell does not start."""
     kept = [step.tree for step in request.steps if step.tree is not None]
-    async with workspaces.open(kept[-1] if kept else tree, environment=request.environment) as workspace:
+    async with workspaces.open(
+        kept[-1] if kept else tree, environment=request.environment
+    ) as workspace:
         if not kept:
-            done = await workspace.shell(_SHELL_STATE.format(programs=programs_of(request.environment)))
+            done = await workspace.shell(
+                _SHELL_STATE.format(programs=programs_of(request.environment))
+            )
             if done.completed.exit_code != 0:
                 raise SandboxUnavailable(
                     f"the workspace's shell does not start: {done.completed.stderr.decode(errors='replace')[-300:]}"

@@ -2,4 +2,6 @@
 
 from tasks.dialogue.agents.repository.agents import repository_agent
 
-AGENT = repository_agent("autonomous", "autonomous", "resolves an issue in a repository, on its own")
+AGENT = repository_agent(
+    "autonomous", "autonomous", "resolves an issue in a repository, on its own"
+)

@@ -71,7 +71,9 @@ class Room:
             accepted: size of a prompt that was not.
         """
         bound = min(accepted, prompt.size - 1)
-        return replace(self, most_size=bound if self.most_size is None else min(bound, self.most_size))
+        return replace(
+            self, most_size=bound if self.most_size is None else min(bound, self.most_size)
+        )
 
     def shortened(self, prompt: Prompt) -> "Room":
         """Return the room with the older half of the observations left out: the next answers fit without another cut."""
@@ -80,7 +82,11 @@ class Room:
     def labels(self, before: "Room") -> tuple[tuple[str, str], ...]:
         """Return the labels of an answer that keep this room in the steps."""
         dropped = ((DROPPED, str(self.n_dropped)),) if self.n_dropped else ()
-        return dropped if self.most_size == before.most_size else (*dropped, (MOST_SIZE, str(self.most_size)))
+        return (
+            dropped
+            if self.most_size == before.most_size
+            else (*dropped, (MOST_SIZE, str(self.most_size)))
+        )
 
 
 def room_of(steps: Sequence[Step]) -> Room:
@@ -93,8 +99,16 @@ def room_of(steps: Sequence[Step]) -> Room:
 
 def accepted_size(system: str, transcript: Transcript, n_dropped: int) -> int:
     """Return the size of the prompt that brought the latest answer; 0 where there is none."""
-    answers = [n for n, step in enumerate(transcript.steps) if step.role is Role.ASSISTANT and step.n_calls]
-    return prompt_of(system, replace(transcript, steps=transcript.steps[: answers[-1]]), n_dropped).size if answers else 0
+    answers = [
+        n for n, step in enumerate(transcript.steps) if step.role is Role.ASSISTANT and step.n_calls
+    ]
+    return (
+        prompt_of(
+            system, replace(transcript, steps=transcript.steps[: answers[-1]]), n_dropped
+        ).size
+        if answers
+        else 0
+    )
 
 
 def malformed(answer: Completion) -> str | None:
@@ -116,7 +130,11 @@ def prompt_of(system: str, transcript: Transcript, n_dropped: int) -> Prompt:
         n_dropped: how many of the oldest observations are left out.
     """
     steps = transcript.steps
-    places = [n for n, step in enumerate(steps) if step.kind is StepKind.OBSERVATION and step.content != SENT]
+    places = [
+        n
+        for n, step in enumerate(steps)
+        if step.kind is StepKind.OBSERVATION and step.content != SENT
+    ]
     left_out = frozenset(places[:n_dropped])
     messages = [Message(Role.SYSTEM, system)]
     asks: int | None = None
@@ -124,7 +142,9 @@ def prompt_of(system: str, transcript: Transcript, n_dropped: int) -> Prompt:
         if step.kind is StepKind.ARTIFACT:
             _add_malformed(messages, steps, n)
         elif step.kind is StepKind.OBSERVATION:
-            messages.append(Message(Role.TOOL, _LEFT_OUT if n in left_out else step.content, (), step.call_id))
+            messages.append(
+                Message(Role.TOOL, _LEFT_OUT if n in left_out else step.content, (), step.call_id)
+            )
             asks = len(messages) - 1 if step.content == SENT else asks
         elif step.kind is StepKind.MESSAGE and step.role is Role.ASSISTANT and asks is not None:
             continue  # the call says it already
@@ -147,7 +167,9 @@ def _add_malformed(messages: list[Message], steps: Sequence[Step], n: int) -> No
     number = 1
     while _is_empty(steps[n - number]):
         number += 1
-    told = _SAID_NOTHING.format(answers="Your answer is" if number == 1 else f"Your last {number} answers are")
+    told = _SAID_NOTHING.format(
+        answers="Your answer is" if number == 1 else f"Your last {number} answers are"
+    )
     if messages[-1].role is Role.USER:
         messages[-1] = replace(messages[-1], content=f"{messages[-1].content}\n\n{told}")
     else:

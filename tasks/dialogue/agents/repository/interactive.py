@@ -2,4 +2,8 @@
 
 from tasks.dialogue.agents.repository.agents import repository_agent
 
-AGENT = repository_agent("interactive", "interactive", "resolves an issue in a repository, and asks the user what is unclear")
+AGENT = repository_agent(
+    "interactive",
+    "interactive",
+    "resolves an issue in a repository, and asks the user what is unclear",
+)

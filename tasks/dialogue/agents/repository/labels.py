@@ -22,4 +22,7 @@ SENT_BY_TOOL = "sent_by"
 def n_answers(steps: Sequence[Step]) -> int:
     """Answers of the model: the agent's own steps, but for those that the loop makes of them."""
     made = {PATCH, ENDED, SENT_BY_TOOL}
-    return sum(step.role is Role.ASSISTANT and made.isdisjoint(name for name, _ in step.labels) for step in steps)
+    return sum(
+        step.role is Role.ASSISTANT and made.isdisjoint(name for name, _ in step.labels)
+        for step in steps
+    )

@@ -13,7 +13,12 @@ from typing import Any
 from schemas.dialog import Role
 from schemas.episode import Step, StepKind, ToolCall
 from schemas.run import Sampling
-from tasks.dialogue.agents.repository.conversation import accepted_size, malformed, prompt_of, room_of
+from tasks.dialogue.agents.repository.conversation import (
+    accepted_size,
+    malformed,
+    prompt_of,
+    room_of,
+)
 from tasks.dialogue.agents.repository.labels import (
     CONTEXT,
     ENDED,
@@ -25,7 +30,14 @@ from tasks.dialogue.agents.repository.labels import (
     n_answers,
 )
 from tasks.dialogue.agents.repository.taking import take_patch
-from tasks.dialogue.agents.repository.tools import FINISH, MESSAGE_USER, Bash, EditFile, Finish, MessageUser
+from tasks.dialogue.agents.repository.tools import (
+    FINISH,
+    MESSAGE_USER,
+    Bash,
+    EditFile,
+    Finish,
+    MessageUser,
+)
 from tasks.dialogue.answered import answered_step
 from tasks.dialogue.chat_subject import refusal_of
 from tasks.dialogue.seats import Stop
@@ -76,7 +88,9 @@ class RepositorySeat:
             return await self._patch(transcript, STEP_LIMIT)
         return await self._answer(transcript)
 
-    async def _patch(self, transcript: Transcript, reason: str, asked: Sequence[Completion] = ()) -> Step:
+    async def _patch(
+        self, transcript: Transcript, reason: str, asked: Sequence[Completion] = ()
+    ) -> Step:
         """The patch as an artifact, and why the work is over.
 
         Args:
@@ -84,12 +98,22 @@ class RepositorySeat:
         """
         patch, how = await take_patch(self.workspace)
         labels = ((PATCH, how), (_ENDS, reason))
-        step = _step(transcript, asked) if asked else Step(turn=transcript.turn, role=self.role, content="")
-        return step.model_copy(update={"content": patch, "kind": StepKind.ARTIFACT, "labels": labels})
+        step = (
+            _step(transcript, asked)
+            if asked
+            else Step(turn=transcript.turn, role=self.role, content="")
+        )
+        return step.model_copy(
+            update={"content": patch, "kind": StepKind.ARTIFACT, "labels": labels}
+        )
 
     def _last_words(self, transcript: Transcript, patch: Step) -> Step:
         """The last message: what is said to the user as the work ends."""
-        called = [_argument(call, "message") for name in (MESSAGE_USER, FINISH) for call in _calls_named(transcript, name)]
+        called = [
+            _argument(call, "message")
+            for name in (MESSAGE_USER, FINISH)
+            for call in _calls_named(transcript, name)
+        ]
         reason = dict(patch.labels)[_ENDS]
         words = "\n\n".join(filter(None, called)) if reason == FINISHED else ""
         return Step(turn=transcript.turn, role=self.role, content=words, labels=((ENDED, reason),))
@@ -106,7 +130,12 @@ class RepositorySeat:
                 if answer.content or answer.calls or answer.finish_reason != "context_length":
                     break
                 is_first = len(asked) == 1
-                room = room.refused(prompt, accepted_size(self.system, transcript, room.n_dropped) if is_first else prompt.size)
+                room = room.refused(
+                    prompt,
+                    accepted_size(self.system, transcript, room.n_dropped)
+                    if is_first
+                    else prompt.size,
+                )
             if not prompt.n_shown:
                 return await self._patch(transcript, CONTEXT, asked)
             room = room.shortened(prompt)
@@ -114,7 +143,9 @@ class RepositorySeat:
             return replace(refusal, n_calls=sum(one.n_calls for one in asked))
         step, labels = _step(transcript, asked), room.labels(before)
         if (why := malformed(asked[-1])) is not None:
-            return step.model_copy(update={"kind": StepKind.ARTIFACT, "labels": (*labels, (MALFORMED, why))})
+            return step.model_copy(
+                update={"kind": StepKind.ARTIFACT, "labels": (*labels, (MALFORMED, why))}
+            )
         return step.model_copy(update={"labels": labels})
 
     def _request(self, transcript: Transcript, messages: tuple[Message, ...]) -> ChatRequest:
@@ -134,10 +165,16 @@ class RepositorySeat:
 def _calls_named(transcript: Transcript, name: str) -> list[ToolCall]:
     """Calls of the round's last answer that name a tool and were carried out."""
     heard = {
-        step.call_id for step in transcript.taken if step.kind is StepKind.OBSERVATION and not step.content.startswith("Error:")
+        step.call_id
+        for step in transcript.taken
+        if step.kind is StepKind.OBSERVATION and not step.content.startswith("Error:")
     }
-    last = next((step for step in reversed(transcript.taken) if step.kind is StepKind.TOOL_CALL), None)
-    return [call for call in (last.calls if last else ()) if call.name == name and call.call_id in heard]
+    last = next(
+        (step for step in reversed(transcript.taken) if step.kind is StepKind.TOOL_CALL), None
+    )
+    return [
+        call for call in (last.calls if last else ()) if call.name == name and call.call_id in heard
+    ]
 
 
 def _is_fresh(transcript: Transcript) -> bool:
@@ -155,7 +192,12 @@ def _due_after_calls(transcript: Transcript) -> Step | None:
     if not _is_fresh(transcript) or not (calls := _calls_named(transcript, MESSAGE_USER)):
         return None
     text = "\n\n".join(_argument(call, "message") for call in calls)
-    return Step(turn=transcript.turn, role=Role.ASSISTANT, content=text, labels=((SENT_BY_TOOL, MESSAGE_USER),))
+    return Step(
+        turn=transcript.turn,
+        role=Role.ASSISTANT,
+        content=text,
+        labels=((SENT_BY_TOOL, MESSAGE_USER),),
+    )
 
 
 def _is_to_end(transcript: Transcript) -> bool:

@@ -23,7 +23,9 @@ class OpeningWorkspace:
     async def shell(self, command: str, limits: Limits | None = None) -> Done:
         return await (await self._workspace()).shell(command, limits)
 
-    async def run(self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b"") -> Done:
+    async def run(
+        self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b""
+    ) -> Done:
         return await (await self._workspace()).run(argv, limits, stdin=stdin)
 
     async def read(self, path: str) -> bytes:
@@ -43,7 +45,9 @@ class OpeningWorkspace:
 
 
 @asynccontextmanager
-async def opened_meanwhile(manager: AbstractAsyncContextManager[SeatWorkspace]) -> AsyncIterator[SeatWorkspace]:
+async def opened_meanwhile(
+    manager: AbstractAsyncContextManager[SeatWorkspace],
+) -> AsyncIterator[SeatWorkspace]:
     """Enters the manager beside the body, and leaves it behind the body. A fault in a workspace that nobody used is nobody's."""
     async with AsyncExitStack() as stack:
         opened = asyncio.create_task(stack.enter_async_context(manager))

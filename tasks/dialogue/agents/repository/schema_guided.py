@@ -2,4 +2,8 @@
 
 from tasks.dialogue.agents.repository.agents import repository_agent
 
-AGENT = repository_agent("schema-guided", "schema_guided", "as interactive, with a dialogue state of keys and UNKNOWN values")
+AGENT = repository_agent(
+    "schema-guided",
+    "schema_guided",
+    "as interactive, with a dialogue state of keys and UNKNOWN values",
+)

@@ -32,7 +32,16 @@ code=$?; rm -rf "$own"; exit $code
 """
 _AS_TEXT, _AS_BYTES = "", "* -diff\n"
 """What the attributes say: as the project has it, or that no file is a text, so that git writes it in letters of ASCII."""
-_LIMITS = Limits(cpu_s=600, wall_s=600, memory_mb=4096, processes=128, file_mb=128, tmp_mb=256, open_files=1024, output_kb=4096)
+_LIMITS = Limits(
+    cpu_s=600,
+    wall_s=600,
+    memory_mb=4096,
+    processes=128,
+    file_mb=128,
+    tmp_mb=256,
+    open_files=1024,
+    output_kb=4096,
+)
 
 
 async def take_patch(workspace: SeatWorkspace, place: str = "/testbed") -> tuple[str, str]:
@@ -60,11 +69,24 @@ def _text(patch: bytes) -> str | None:
 
 
 async def _diff(workspace: SeatWorkspace, place: str, attributes: str) -> tuple[bytes, str]:
-    ran = (await workspace.run(("/bin/sh", "-c", _SCRIPT, "sh", place, attributes), _LIMITS)).completed
+    ran = (
+        await workspace.run(("/bin/sh", "-c", _SCRIPT, "sh", place, attributes), _LIMITS)
+    ).completed
     said = shortened(ran.stderr.decode(errors="replace").strip(), 400)
     code = ran.exit_code
-    if ran.timed_out or ran.out_of_memory or ran.signal is not None or code is None or code == 127 or code > _GIT_FAILED:
-        how = "ran out of time" if ran.timed_out else f"ended with signal {ran.signal} or exit code {code}"
+    if (
+        ran.timed_out
+        or ran.out_of_memory
+        or ran.signal is not None
+        or code is None
+        or code == 127
+        or code > _GIT_FAILED
+    ):
+        how = (
+            "ran out of time"
+            if ran.timed_out
+            else f"ended with signal {ran.signal} or exit code {code}"
+        )
         raise SandboxUnavailable(f"the patch could not be taken: git {how} ({said})")
     if code == _HISTORY_GONE:
         return b"", "the repository's history is gone"

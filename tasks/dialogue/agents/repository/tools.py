@@ -14,7 +14,14 @@ SENT = "The message was sent; the user's reply follows."
 _MOST_SHOWN = 16_000
 _LONGEST_S, _USUAL_S = 600.0, 120.0
 _SHELL_LIMITS = Limits(
-    cpu_s=600, wall_s=_USUAL_S, memory_mb=2048, processes=128, file_mb=128, tmp_mb=256, open_files=1024, output_kb=64
+    cpu_s=600,
+    wall_s=_USUAL_S,
+    memory_mb=2048,
+    processes=128,
+    file_mb=128,
+    tmp_mb=256,
+    open_files=1024,
+    output_kb=64,
 )
 
 
@@ -30,7 +37,9 @@ def text_of(arguments: Mapping[str, Any], name: str, tool: str) -> str:
     """An argument that must be a text. Raises ToolRefusal."""
     value = arguments.get(name)
     if not isinstance(value, str):
-        raise ToolRefusal(f"{tool} needs {name}, a text; got {'nothing' if value is None else type(value).__name__}")
+        raise ToolRefusal(
+            f"{tool} needs {name}, a text; got {'nothing' if value is None else type(value).__name__}"
+        )
     return value
 
 
@@ -66,12 +75,24 @@ class Bash:
         if not command.strip() or "\0" in command:
             raise ToolRefusal("bash needs a command line")
         wall_s = arguments.get("timeout_s", _USUAL_S)
-        if isinstance(wall_s, bool) or not isinstance(wall_s, (int, float)) or not 0 < wall_s <= _LONGEST_S:
-            raise ToolRefusal(f"timeout_s is {wall_s!r}: give seconds, above 0 and at most {_LONGEST_S:g}")
-        done = await self.workspace.shell(command, _SHELL_LIMITS.model_copy(update={"wall_s": float(wall_s)}))
+        if (
+            isinstance(wall_s, bool)
+            or not isinstance(wall_s, (int, float))
+            or not 0 < wall_s <= _LONGEST_S
+        ):
+            raise ToolRefusal(
+                f"timeout_s is {wall_s!r}: give seconds, above 0 and at most {_LONGEST_S:g}"
+            )
+        done = await self.workspace.shell(
+            command, _SHELL_LIMITS.model_copy(update={"wall_s": float(wall_s)})
+        )
         ran = done.completed
         said = (ran.stdout + ran.stderr).decode(errors="replace").rstrip("\n")
-        end = f"[exit code {ran.exit_code}]" if ran.signal is None else f"[ended by signal {ran.signal}]"
+        end = (
+            f"[exit code {ran.exit_code}]"
+            if ran.signal is None
+            else f"[ended by signal {ran.signal}]"
+        )
         if ran.timed_out:
             end = f"[ended after {wall_s:g} s]"
         return Observed("\n".join(filter(None, (shortened(said), end))), done.tree)
@@ -94,7 +115,10 @@ class EditFile:
             file_text=_text("of create: the whole text"),
             old_str=_text("of str_replace: the text to replace"),
             new_str=_text("of str_replace and insert: the new text"),
-            insert_line={"type": "integer", "description": "of insert: number of the line before it, 0 for the top"},
+            insert_line={
+                "type": "integer",
+                "description": "of insert: number of the line before it, 0 for the top",
+            },
             view_range={
                 "type": "array",
                 "items": {"type": "integer"},
@@ -104,20 +128,30 @@ class EditFile:
     )
 
     async def run(self, arguments: Mapping[str, Any]) -> Observed:
-        command, path = text_of(arguments, "command", "edit_file"), text_of(arguments, "path", "edit_file")
+        command, path = (
+            text_of(arguments, "command", "edit_file"),
+            text_of(arguments, "path", "edit_file"),
+        )
         if command == "create":
             return await self._write(path, text_of(arguments, "file_text", "create"), "written")
         if command not in ("view", "str_replace", "insert"):
-            raise ToolRefusal(f"edit_file has no command {command!r}: give view, create, str_replace or insert")
+            raise ToolRefusal(
+                f"edit_file has no command {command!r}: give view, create, str_replace or insert"
+            )
         text = await self._read(path)
         if command == "view":
             return Observed(_viewed(text, arguments.get("view_range")))
         if command == "insert":
             return await self._write(path, _inserted(text, arguments), "inserted")
-        old, new = text_of(arguments, "old_str", "str_replace"), text_of(arguments, "new_str", "str_replace")
+        old, new = (
+            text_of(arguments, "old_str", "str_replace"),
+            text_of(arguments, "new_str", "str_replace"),
+        )
         found = text.count(old) if old else 0
         if found != 1:
-            raise ToolRefusal(f"old_str stands {found} times in {path}; it must stand there once: give more lines around it")
+            raise ToolRefusal(
+                f"old_str stands {found} times in {path}; it must stand there once: give more lines around it"
+            )
         return await self._write(path, text.replace(old, new), "replaced")
 
     async def _read(self, path: str) -> str:
@@ -135,25 +169,40 @@ class EditFile:
             await self.workspace.write(path, text.encode("utf-8", "replace"))
             return Observed(f"{path}: {said}", await self.workspace.snapshot())
         except TreeOverrun as overrun:
-            raise ToolRefusal(f"{path} cannot be written: the workspace would hold {overrun}") from None
+            raise ToolRefusal(
+                f"{path} cannot be written: the workspace would hold {overrun}"
+            ) from None
         except (ValueError, OSError) as error:
             raise ToolRefusal(f"{path} cannot be written: {_why(error)}") from None
 
 
 def _why(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) and error.strerror else str(error)) or type(error).__name__
+    return (
+        error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    ) or type(error).__name__
 
 
 def _viewed(text: str, wanted: Any) -> str:
     lines = text.splitlines()
     first, last = 1, len(lines)
     if wanted is not None:
-        if not (isinstance(wanted, list) and len(wanted) == 2 and all(type(number) is int for number in wanted)):
+        if not (
+            isinstance(wanted, list)
+            and len(wanted) == 2
+            and all(type(number) is int for number in wanted)
+        ):
             raise ToolRefusal(f"view_range is {wanted!r}: give first and last line")
         first, last = wanted[0], len(lines) if wanted[1] == -1 else wanted[1]
         if not 1 <= first <= last:
-            raise ToolRefusal(f"view_range is {wanted!r}: lines are numbered from 1, and the file has {len(lines)}")
-    return shortened("\n".join(f"{number:6}\t{line}" for number, line in enumerate(lines[first - 1 : last], first)) or "(empty)")
+            raise ToolRefusal(
+                f"view_range is {wanted!r}: lines are numbered from 1, and the file has {len(lines)}"
+            )
+    return shortened(
+        "\n".join(
+            f"{number:6}\t{line}" for number, line in enumerate(lines[first - 1 : last], first)
+        )
+        or "(empty)"
+    )
 
 
 def _inserted(text: str, arguments: Mapping[str, Any]) -> str:

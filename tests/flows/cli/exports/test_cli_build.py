@@ -46,12 +46,21 @@ def keep(home: Path, episodes: Sequence[Episode]) -> Keep:
         run = run or spec(EXPERT)
         keys = {"benchmark": run.benchmark, "model": run.subject.label, "run_id": run.run_id}
         own = [
-            e.model_copy(update={"model": run.subject.label, "run_id": run.run_id, "episode_id": f"{run.run_id} {e.problem_id}"})
+            e.model_copy(
+                update={
+                    "model": run.subject.label,
+                    "run_id": run.run_id,
+                    "episode_id": f"{run.run_id} {e.problem_id}",
+                }
+            )
             for e in episodes
         ]
         lake = Lake(Home.at(home).lake)
         lake.write_part("episodes", own, "1", **keys)
-        members = [RunEpisode(**keys, episode_id=e.episode_id, problem_id=e.problem_id, sample=0) for e in own]
+        members = [
+            RunEpisode(**keys, episode_id=e.episode_id, problem_id=e.problem_id, sample=0)
+            for e in own
+        ]
         lake.write_part("run_episodes", members, "1", **keys)
         lake.write_part("runs", [RunRecord.model_validate(record(run) | changes)], "1", **keys)
         return run
@@ -59,7 +68,9 @@ def keep(home: Path, episodes: Sequence[Episode]) -> Keep:
     return kept
 
 
-def told(home: Path, out: Path, *runs: str, model: str | None = None, replace: bool = False) -> tuple[str, ...]:
+def told(
+    home: Path, out: Path, *runs: str, model: str | None = None, replace: bool = False
+) -> tuple[str, ...]:
     return build(Home.at(home), WHAT, runs, model, out, replace=replace)
 
 
@@ -73,8 +84,12 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_what_can_be_built_is_listed_with_what_it_is_made_from(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_builds, "constructions", lambda: {"constructed-pairs": (BENCHMARK, PAIRS)})
+def test_what_can_be_built_is_listed_with_what_it_is_made_from(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        known_builds, "constructions", lambda: {"constructed-pairs": (BENCHMARK, PAIRS)}
+    )
     columns, rows = listing(Home.at(home), "builds")
     said = {row[0]: dict(zip(columns, row, strict=True)) for row in rows}
     assert said[WHAT]["made_by"].startswith("runs of live")
@@ -92,33 +107,57 @@ def test_what_can_be_built_is_listed_with_what_it_is_made_from(home: Path, monke
             ("codeif-repos", "--out", "x", "--budget", "hours=1"),
             ["codeif-repos", "Only --checkout, --only and"],
         ),
-        (("codeif-repos", "--out", "x", "--resource", "project=y"), ["unknown resource 'project' of codeif-repos", "projects"]),
-        (("codeif-repos", "--out", "x", "--resource", "projects=y"), ["y: no list of projects"]),
-        (("codeif-repos", "--out", "x", "--checkout", "here"), ["--checkout 'here' is not of the form OWNER/NAME=PATH"]),
         (
-            ("constructed-pairs", "--model", "control:empty", "--out", "x", "--budget", "tokens=9,then=subsample"),
+            ("codeif-repos", "--out", "x", "--resource", "project=y"),
+            ["unknown resource 'project' of codeif-repos", "projects"],
+        ),
+        (("codeif-repos", "--out", "x", "--resource", "projects=y"), ["y: no list of projects"]),
+        (
+            ("codeif-repos", "--out", "x", "--checkout", "here"),
+            ["--checkout 'here' is not of the form OWNER/NAME=PATH"],
+        ),
+        (
+            (
+                "constructed-pairs",
+                "--model",
+                "control:empty",
+                "--out",
+                "x",
+                "--budget",
+                "tokens=9,then=subsample",
+            ),
             ["then=subsample", "all files or none", "--limit"],
         ),
         (("constructed-pairs", "--run", "abc"), ["made by model calls", "--model"]),
         (("constructed-pairs", "--model", "control:empty"), ["--out DIR"]),
         (("constructed-pairs", "--model", "control:empty", "--out", "x"), ["--judge SPEC"]),
-        (("constructed-pairs", "--model", "a:1", "--model", "model=b:2", "--out", "x"), ["'model'", "a:1 and b:2"]),
+        (
+            ("constructed-pairs", "--model", "a:1", "--model", "model=b:2", "--out", "x"),
+            ["'model'", "a:1 and b:2"],
+        ),
     ],
 )
 def test_a_mistake_gets_one_message(
     home: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], said: list[str]
 ) -> None:
-    monkeypatch.setattr(known_builds, "constructions", lambda: {"constructed-pairs": (BENCHMARK, PAIRS)})
+    monkeypatch.setattr(
+        known_builds, "constructions", lambda: {"constructed-pairs": (BENCHMARK, PAIRS)}
+    )
     done = parley(home, "build", *arguments)
     assert (done.code, [part for part in said if part not in done.err]) == (2, []), done.err
     assert not home.exists()
 
 
-def test_the_command_makes_a_folder_that_can_be_replayed(home: Path, keep: Keep, tmp_path: Path) -> None:
+def test_the_command_makes_a_folder_that_can_be_replayed(
+    home: Path, keep: Keep, tmp_path: Path
+) -> None:
     run = keep()
     out = tmp_path / "data" / "logs"
     line = parley(home, "build", WHAT, "--model", MODEL, "--out", out, "--json").json()
-    assert line == {"out": str(out), "built": [f"{EXPERT}: 3 logs of 4 tasks, from run {run.run_id[:12]}"]}
+    assert line == {
+        "out": str(out),
+        "built": [f"{EXPERT}: 3 logs of 4 tasks, from run {run.run_id[:12]}"],
+    }
     assert len(static_dialogs(PROBLEMS, out)) == 4 + 2 + 1 + 2
     again = parley(home, "build", WHAT, "--run", run.run_id[:8], "--out", out)
     assert (again.code, again.out) == (2, "")
@@ -126,7 +165,9 @@ def test_the_command_makes_a_folder_that_can_be_replayed(home: Path, keep: Keep,
     assert "--force" in again.err
 
 
-def test_of_a_model_the_latest_finished_run_of_each_setting_is_taken(home: Path, keep: Keep, tmp_path: Path) -> None:
+def test_of_a_model_the_latest_finished_run_of_each_setting_is_taken(
+    home: Path, keep: Keep, tmp_path: Path
+) -> None:
     early, late = spec(EXPERT), spec(EXPERT, seed=1)
     keep(late, finished_at="2026-02-01T00:00:00+00:00")
     keep(early)
@@ -139,7 +180,9 @@ def test_of_a_model_the_latest_finished_run_of_each_setting_is_taken(home: Path,
         f"{NOVICE}: 3 logs of 4 tasks, from run {novice.run_id[:12]}",
         f"{EXPERT}: 3 logs of 4 tasks, from run {late.run_id[:12]}",
     )
-    assert told(home, tmp_path / "one", early.run_id) == (f"{EXPERT}: 3 logs of 4 tasks, from run {early.run_id[:12]}",)
+    assert told(home, tmp_path / "one", early.run_id) == (
+        f"{EXPERT}: 3 logs of 4 tasks, from run {early.run_id[:12]}",
+    )
 
 
 def test_what_cannot_be_built_says_why(home: Path, keep: Keep, tmp_path: Path) -> None:
@@ -152,20 +195,32 @@ def test_what_cannot_be_built_says_why(home: Path, keep: Keep, tmp_path: Path) -
     for runs, model in (((), None), ((run.run_id,), MODEL)):
         with pytest.raises(UsageError, match="by --run RUN, or their model by --model MODEL"):
             told(home, out, *runs, model=model)
-    with pytest.raises(UsageError, match=rf"{none.run_id} is of convcode\.live\[none\]; this is built from convcode\."):
+    with pytest.raises(
+        UsageError,
+        match=rf"{none.run_id} is of convcode\.live\[none\]; this is built from convcode\.",
+    ):
         told(home, out, none.run_id)
     with pytest.raises(UsageError, match=rf"{open_run.run_id} is incomplete, not finished"):
         told(home, out, open_run.run_id)
-    with pytest.raises(UsageError, match=r"are both of convcode\.live\[f_c,f_e\*,f_v\*\]: name one"):
+    with pytest.raises(
+        UsageError, match=r"are both of convcode\.live\[f_c,f_e\*,f_v\*\]: name one"
+    ):
         told(home, out, run.run_id, twin.run_id)
-    with pytest.raises(UsageError, match="several models are called 'lab/subject': openai:lab/subject, recorded:lab/subject"):
+    with pytest.raises(
+        UsageError,
+        match="several models are called 'lab/subject': openai:lab/subject, recorded:lab/subject",
+    ):
         told(home, out, model="lab/subject")
-    with pytest.raises(UnknownName, match="'nobody'; known: openai:lab/subject, recorded:lab/subject"):
+    with pytest.raises(
+        UnknownName, match="'nobody'; known: openai:lab/subject, recorded:lab/subject"
+    ):
         told(home, out, model="nobody")
     assert not out.exists()
 
 
-def test_an_earlier_build_is_replaced_only_when_told_to(home: Path, keep: Keep, tmp_path: Path) -> None:
+def test_an_earlier_build_is_replaced_only_when_told_to(
+    home: Path, keep: Keep, tmp_path: Path
+) -> None:
     run, out = keep(), tmp_path / "logs"
     told(home, out, run.run_id)
     (out / LOG).write_text("spoilt")
@@ -183,7 +238,9 @@ def test_force_removes_no_file_of_others(home: Path, keep: Keep, tmp_path: Path)
     run, out = keep(), tmp_path / "work"
     out.mkdir()
     (out / "thesis.tex").write_text("years of work")
-    with pytest.raises(UsageError, match=r"holds 'thesis\.tex', which this build did not make: not even --force"):
+    with pytest.raises(
+        UsageError, match=r"holds 'thesis\.tex', which this build did not make: not even --force"
+    ):
         told(home, out, run.run_id, replace=True)
     assert names(out) == ["thesis.tex"]
     with pytest.raises(UsageError, match=r"thesis\.tex is a file, not a folder"):

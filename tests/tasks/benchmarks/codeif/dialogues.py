@@ -27,8 +27,14 @@ def raw_row(**changes: Any) -> dict[str, Any]:
         "code": "def add(a, b):\r\n    return a + b",
         "requirements": {
             "Code Standard": {"requirement": "Follow PEP 8.", "unit_test": "assert True"},
-            "Functionality Extension": {"requirement": "Add a third.", "unit_test": ["assert add(1, 2, 3) == 6"]},
-            "Exception Handling": {"requirement": "Raise TypeError.", "unit_test": ["assert add", "assert 1"]},
+            "Functionality Extension": {
+                "requirement": "Add a third.",
+                "unit_test": ["assert add(1, 2, 3) == 6"],
+            },
+            "Exception Handling": {
+                "requirement": "Raise TypeError.",
+                "unit_test": ["assert add", "assert 1"],
+            },
         },
         "multi-turn": ["Exception Handling", "Code Standard"],
     }
@@ -39,7 +45,11 @@ def raw_row(**changes: Any) -> dict[str, Any]:
 def write_rows(path: Path, *rows: Mapping[str, Any] | bytes) -> Path:
     """A JSONL file; bytes are written as they are."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"".join((row if isinstance(row, bytes) else json.dumps(row).encode()) + b"\n" for row in rows))
+    path.write_bytes(
+        b"".join(
+            (row if isinstance(row, bytes) else json.dumps(row).encode()) + b"\n" for row in rows
+        )
+    )
     return path
 
 
@@ -49,7 +59,11 @@ def sample() -> Staged:
 
 
 def episode_of(
-    problem: Problem, dialog: Dialog, answers: Sequence[str], stop: StopReason = StopReason.FINISHED, setting: str = "static"
+    problem: Problem,
+    dialog: Dialog,
+    answers: Sequence[str],
+    stop: StopReason = StopReason.FINISHED,
+    setting: str = "static",
 ) -> Episode:
     """An episode in which the subject gave these answers, one a round, and then it ended."""
     users = [turn for turn in dialog.turns if turn.role is Role.USER]
@@ -96,7 +110,13 @@ def verdicts_of(episode: Episode, runs: Iterable[TestRun], judge: Judge) -> tupl
     )
 
 
-def scores_of(problem: Problem, dialog: Dialog, episode: Episode, verdicts: Iterable[TestVerdict]) -> tuple[Score, ...]:
+def scores_of(
+    problem: Problem, dialog: Dialog, episode: Episode, verdicts: Iterable[TestVerdict]
+) -> tuple[Score, ...]:
     """The benchmark's scores of one episode."""
     played = Played(dialog, episode, tuple(verdicts))
-    return tuple(BENCHMARK.scores.score(ScoreRequest(problem, episode.sample, RUN, episode.setting, {}, (played,))))
+    return tuple(
+        BENCHMARK.scores.score(
+            ScoreRequest(problem, episode.sample, RUN, episode.setting, {}, (played,))
+        )
+    )

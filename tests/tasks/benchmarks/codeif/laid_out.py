@@ -30,7 +30,9 @@ def folder() -> Path | None:
 def placed(staged: Staged, projects: Path | None) -> Staged:
     """Rows, each dialog with the digest of its project below this folder, or the word that it is missing."""
     assert BENCHMARK.resources.resolve is not None
-    return BENCHMARK.resources.resolve(staged, None, {RESOURCE: projects} if projects else {}, Home.at("unused"))
+    return BENCHMARK.resources.resolve(
+        staged, None, {RESOURCE: projects} if projects else {}, Home.at("unused")
+    )
 
 
 @cache
@@ -38,10 +40,16 @@ def tasks(data: Path, projects: Path) -> Mapping[str, tuple[Problem, Dialog]]:
     """Repository tasks whose project is there, by namespace."""
     staged = placed(BENCHMARK.data.stage(data / "repo", "current"), projects)
     pairs = zip(staged.problems, staged.dialogs, strict=True)
-    return {p.problem_id.removeprefix("repo/"): (p, d) for p, d in pairs if d.tree not in (None, MISSING)}
+    return {
+        p.problem_id.removeprefix("repo/"): (p, d)
+        for p, d in pairs
+        if d.tree not in (None, MISSING)
+    }
 
 
-def judged(problem: Problem, dialog: Dialog, answer: str, names: Sequence[str]) -> Mapping[str, list[CaseVerdict]]:
+def judged(
+    problem: Problem, dialog: Dialog, answer: str, names: Sequence[str]
+) -> Mapping[str, list[CaseVerdict]]:
     """The cases that decide each of these instructions on an answer."""
     place, decides = place_of(problem, dialog, names)
     nodes = tuple(dict.fromkeys(node for of_one in decides.values() for node in of_one))

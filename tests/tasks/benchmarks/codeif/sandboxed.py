@@ -32,15 +32,24 @@ class Judged:
 
 
 def judge(
-    staged: Staged, answers: Callable[[Problem, Dialog], Sequence[str]], options: Mapping[str, str], turns: Sequence[int] = ()
+    staged: Staged,
+    answers: Callable[[Problem, Dialog], Sequence[str]],
+    options: Mapping[str, str],
+    turns: Sequence[int] = (),
 ) -> tuple[Judged, ...]:
     """Run the programs of all problems, equal ones once, two at a time; only those of `turns`, where given."""
     played: list[tuple[Problem, Dialog, Episode, list[TestRun]]] = []
     for problem, dialog in zip(staged.problems, staged.dialogs, strict=True):
         episode = episode_of(problem, dialog, answers(problem, dialog))
-        runs = [r for r in BENCHMARK.programs.test_runs(problem, dialog, episode, options) if not turns or r.turn in turns]
+        runs = [
+            r
+            for r in BENCHMARK.programs.test_runs(problem, dialog, episode, options)
+            if not turns or r.turn in turns
+        ]
         played.append((problem, dialog, episode, runs))
-    outcomes = outcomes_of({program(run) for _, _, _, runs in played for run in runs if run.code is not None})
+    outcomes = outcomes_of(
+        {program(run) for _, _, _, runs in played for run in runs if run.code is not None}
+    )
     judged: list[Judged] = []
     for problem, dialog, episode, runs in played:
         verdicts = verdicts_of(episode, runs, lambda run: outcomes[program(run)])
@@ -54,8 +63,15 @@ def program(run: TestRun) -> Program:
 
 
 def outcomes_of(programs: set[Program]) -> dict[Program, Outcome]:
-    sandbox = registry.load("zygote")  # the same figures through bubblewrap: tests/flows/cli/test_golden_cli.py
+    sandbox = registry.load(
+        "zygote"
+    )  # the same figures through bubblewrap: tests/flows/cli/test_golden_cli.py
     ordered = sorted(programs)
     with ThreadPoolExecutor(2) as threads:
-        said = threads.map(lambda one: run_function_tests(sandbox, one[0], one[1], BENCHMARK.programs.limits).outcome, ordered)
+        said = threads.map(
+            lambda one: (
+                run_function_tests(sandbox, one[0], one[1], BENCHMARK.programs.limits).outcome
+            ),
+            ordered,
+        )
         return dict(zip(ordered, said, strict=True))

@@ -36,7 +36,12 @@ TASK: dict[str, Any] = {
     "requirements": {},
     "multi-turn": [],
 }
-COMMENTS = ["Raise a ValueError here.", "Raise ValueError, please.", "Why?", "Two levels of loops are enough."]
+COMMENTS = [
+    "Raise a ValueError here.",
+    "Raise ValueError, please.",
+    "Why?",
+    "Two levels of loops are enough.",
+]
 STRICT = "def double(n):\n    if isinstance(n, str):\n        raise TypeError('numbers')\n    return n + n"
 TOTAL = "def double(n):\n    return 0 if n is None else n + n"
 
@@ -53,13 +58,25 @@ ANSWERS: dict[str, list[str]] = {
         pair("None is 0.", "assert double(None) == 0", TOTAL),
     ],
     "Edge Case Handling": [pair("Zero stays.", "assert double(0) == 0", STRICT)],
-    "Annotation Coverage": ["I would rather not.", "{}", '{"requirement": "x", "unit_test": [], "solution": "y"}'],
+    "Annotation Coverage": [
+        "I would rather not.",
+        "{}",
+        '{"requirement": "x", "unit_test": [], "solution": "y"}',
+    ],
     "Code Complexity": [pair("One line.", "assert True", "double = lambda n: n")] * 3,
     "Code Standard": [
-        pair("Text is doubled, too.", "assert double('a') == 'aa'", "def double(n):\n    return n * 2  # text, too")
+        pair(
+            "Text is doubled, too.",
+            "assert double('a') == 'aa'",
+            "def double(n):\n    return n * 2  # text, too",
+        )
     ],
     "Functionality Extension": [
-        pair("Three times, if asked.", "assert double(2, 3) == 6", "def double(n, k=2):\n    return n * k")
+        pair(
+            "Three times, if asked.",
+            "assert double(2, 3) == 6",
+            "def double(n, k=2):\n    return n * k",
+        )
     ],
 }
 BOTH = "def double(n):\n    if isinstance(n, str):\n        raise TypeError('numbers')\n    return 0 if n is None else n + n"
@@ -69,15 +86,23 @@ BOTH = "def double(n):\n    if isinstance(n, str):\n        raise TypeError('num
 class Author:
     """Answers by what it is asked."""
 
-    identity: ModelIdentity = field(default_factory=lambda: ModelIdentity(provider="recorded", name="a", revision="1"))
+    identity: ModelIdentity = field(
+        default_factory=lambda: ModelIdentity(provider="recorded", name="a", revision="1")
+    )
     asked: list[ChatRequest] = field(default_factory=list[ChatRequest])
 
     async def complete(self, request: ChatRequest) -> Completion:
         self.asked.append(request)
         said = request.messages[0].content
         if "A reviewer wrote this" in said:
-            name = "exception kinds" if "ValueError" in said else "Nesting" if "loops" in said else ""
-            content = json.dumps({"strategy": name, "demand": f"{name}.", "verifiable": bool(name)}) if name else "no idea"
+            name = (
+                "exception kinds" if "ValueError" in said else "Nesting" if "loops" in said else ""
+            )
+            content = (
+                json.dumps({"strategy": name, "demand": f"{name}.", "verifiable": bool(name)})
+                if name
+                else "no idea"
+            )
         elif "must also meet all" in said:
             content = f"```python\n{BOTH}\n```"
         else:
@@ -92,7 +117,9 @@ class Author:
 class Bare:
     """Runs our own Python."""
 
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: object = None) -> ProgramVerdict:
+    async def run(
+        self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: object = None
+    ) -> ProgramVerdict:
         return run_program(registry.load("none"), kind, code, tests, Limits(cpu_s=10, wall_s=60))
 
 
@@ -106,7 +133,9 @@ class Corners:
 
 def build(folder: Path, task: dict[str, Any] = TASK, **changes: Any) -> tuple[Constructed, Author]:
     write_rows(folder / "L_1_part_1.jsonl", task)
-    write_rows(folder / "review_comments.jsonl", *({"comment": text} for text in COMMENTS), {"other": 1})
+    write_rows(
+        folder / "review_comments.jsonl", *({"comment": text} for text in COMMENTS), {"other": 1}
+    )
     author = Author()
     request: dict[str, Any] = {
         "staged": BENCHMARK.data.stage(folder, CONSTRUCTION),
@@ -133,24 +162,36 @@ def test_k_centres_takes_the_farthest_each_time() -> None:
 
 
 @pytest.mark.slow
-def test_a_build_is_a_native_file_that_stages_again(made: tuple[Constructed, Author], tmp_path: Path) -> None:
+def test_a_build_is_a_native_file_that_stages_again(
+    made: tuple[Constructed, Author], tmp_path: Path
+) -> None:
     (tmp_path / TASKS).write_text(str(made[0].files[TASKS]), encoding="utf-8")
     staged = BENCHMARK.data.stage(tmp_path, "current")
     assert not staged.quarantined
     assert staged.problems[0].problem_id == "function/7"
     assert staged.dialogs[0].instruction_ids == (
-        *("base", "Input-Output Conditions", "Exception Handling", "Edge Case Handling", "Functionality Extension"),
+        *(
+            "base",
+            "Input-Output Conditions",
+            "Exception Handling",
+            "Edge Case Handling",
+            "Functionality Extension",
+        ),
     )
 
 
-def test_a_pair_is_mended_by_the_model_or_rejected_with_the_reason(made: tuple[Constructed, Author]) -> None:
+def test_a_pair_is_mended_by_the_model_or_rejected_with_the_reason(
+    made: tuple[Constructed, Author],
+) -> None:
     rejected = json.loads(made[0].files[REJECTED])
     assert [(row["strategy"], row["reason"], row["n_answers"]) for row in rejected] == [
         ("Annotation Coverage", "unreadable", 3),
         ("Code Complexity", "solution_breaks_the_task", 3),
         ("Code Standard", "conflict", 1),
     ]
-    asked = [r for r in made[1].asked if 'of the kind "Exception Handling"' in r.messages[0].content]
+    asked = [
+        r for r in made[1].asked if 'of the kind "Exception Handling"' in r.messages[0].content
+    ]
     assert [len(request.messages) for request in asked] == [1, 3]
     assert "the solution fails the unit test" in asked[1].messages[2].content
 
@@ -174,17 +215,33 @@ class Stubborn(Author):
     "answer",
     [
         json.dumps({"requirement": " ", "unit_test": ["assert True"], "solution": TASK["code"]}),
-        json.dumps({"requirement": "One more.", "unit_test": ["assert True", " "], "solution": TASK["code"]}),
-        json.dumps({"requirement": "Half a pair \ud800.", "unit_test": ["assert True"], "solution": TASK["code"]}),
+        json.dumps(
+            {
+                "requirement": "One more.",
+                "unit_test": ["assert True", " "],
+                "solution": TASK["code"],
+            }
+        ),
+        json.dumps(
+            {
+                "requirement": "Half a pair \ud800.",
+                "unit_test": ["assert True"],
+                "solution": TASK["code"],
+            }
+        ),
         json.dumps({"requirement": "A number.", "unit_test": [5], "solution": TASK["code"]}),
         DEEP,
         '{"strategy": ' + DEEP + "}",
     ],
     ids=["blank requirement", "one blank test", "surrogate", "no text", "deep", "deep object"],
 )
-def test_an_answer_that_staging_would_refuse_is_rejected_and_ends_nothing(answer: str, tmp_path: Path) -> None:
+def test_an_answer_that_staging_would_refuse_is_rejected_and_ends_nothing(
+    answer: str, tmp_path: Path
+) -> None:
     made, _ = build(tmp_path, models={"model": Stubborn(answer)})
-    assert {(row["reason"], row["n_answers"]) for row in json.loads(made.files[REJECTED])} == {("unreadable", 3)}
+    assert {(row["reason"], row["n_answers"]) for row in json.loads(made.files[REJECTED])} == {
+        ("unreadable", 3)
+    }
     assert made.files[TASKS] == ""
     (unread,) = json.loads(made.files[STRATEGY_LIST])
     assert (unread["strategy"], sorted(unread["comments"])) == (None, sorted(COMMENTS))
@@ -221,10 +278,14 @@ def test_a_test_that_the_base_solution_passes_is_flagged(made: tuple[Constructed
     assert len({row["episode_id"] for row in rows}) == len(rows)
 
 
-def test_a_base_task_whose_reference_fails_its_own_tests_is_asked_for_no_pair(tmp_path: Path) -> None:
+def test_a_base_task_whose_reference_fails_its_own_tests_is_asked_for_no_pair(
+    tmp_path: Path,
+) -> None:
     made, author = build(tmp_path, task=TASK | {"test": ["assert double(2) == 5"]})
     rejected = json.loads(made.files[REJECTED])
-    assert {(row["reason"], row["n_answers"]) for row in rejected} == {("reference_fails_its_tests", 0)}
+    assert {(row["reason"], row["n_answers"]) for row in rejected} == {
+        ("reference_fails_its_tests", 0)
+    }
     assert len(rejected) == 7
     assert made.review.rows == []
     assert not [one for one in author.asked if "of the kind" in one.messages[0].content]
@@ -233,7 +294,9 @@ def test_a_base_task_whose_reference_fails_its_own_tests_is_asked_for_no_pair(tm
 @pytest.mark.slow
 def test_strategies_are_drawn_from_comments_that_differ(tmp_path: Path) -> None:
     made, author = build(tmp_path, options={"selected": "2"})
-    assert sum("A reviewer wrote this" in request.messages[0].content for request in author.asked) == 2
+    assert (
+        sum("A reviewer wrote this" in request.messages[0].content for request in author.asked) == 2
+    )
     assert json.loads(made.files[STRATEGY_LIST])[-1] == {"strategy": None, "comments": ["Why?"]}
     whole, _ = build(tmp_path, options={"selected": "5"})
     strategies = json.loads(whole.files[STRATEGY_LIST])
@@ -253,7 +316,9 @@ def test_comments_are_part_of_the_data_and_bad_ones_are_quarantined(tmp_path: Pa
     assert staged.n_input == 2
     before = {dialog.digest for dialog in staged.dialogs}
     write_rows(tmp_path / "review_comments.jsonl", {"msg": "Another."})
-    assert before.isdisjoint(dialog.digest for dialog in BENCHMARK.data.stage(tmp_path, CONSTRUCTION).dialogs)
+    assert before.isdisjoint(
+        dialog.digest for dialog in BENCHMARK.data.stage(tmp_path, CONSTRUCTION).dialogs
+    )
 
 
 def test_without_comments_it_says_what_to_give(tmp_path: Path) -> None:

@@ -32,7 +32,9 @@ class Numbered:
 
     async def complete(self, request: ChatRequest) -> Completion:
         self.asked.append(request)
-        return Completion(content=f"answer {request.turn}", finish_reason="stop", input_tokens=1, output_tokens=2)
+        return Completion(
+            content=f"answer {request.turn}", finish_reason="stop", input_tokens=1, output_tokens=2
+        )
 
     async def aclose(self) -> None:
         return None
@@ -41,11 +43,15 @@ class Numbered:
 class NoPrograms:
     """A benchmark that runs no program within its dialogues asks for none."""
 
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: object = None) -> ProgramVerdict:
+    async def run(
+        self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: object = None
+    ) -> ProgramVerdict:
         raise AssertionError(f"{kind} program was asked for")
 
 
-def play(options: Mapping[str, str], setting: str = "static") -> tuple[Ending, Numbered, tuple[str, ...]]:
+def play(
+    options: Mapping[str, str], setting: str = "static"
+) -> tuple[Ending, Numbered, tuple[str, ...]]:
     staged, model = sample(), Numbered()
     problem, dialog = staged.problems[0], staged.dialogs[0]
     request = CastRequest(setting, options, problem, dialog, model, None, Sampling(), NoPrograms())
@@ -62,7 +68,9 @@ def test_the_user_says_the_dataset_s_texts_and_then_the_dialogue_is_finished() -
     ending, _, texts = play({"history": "on_policy"})
     assert ending.stop_reason is StopReason.FINISHED
     assert tuple(s.content for s in ending.steps if s.role is Role.USER) == texts
-    assert texts == tuple(sample().problems[0].instruction(i).text for i in sample().dialogs[0].instruction_ids)
+    assert texts == tuple(
+        sample().problems[0].instruction(i).text for i in sample().dialogs[0].instruction_ids
+    )
 
 
 def test_on_policy_shows_all_that_was_said() -> None:
@@ -79,7 +87,11 @@ def test_upstream_v0_shows_the_prompts_so_far_the_base_answer_and_the_new_requir
     _, model, texts = play({"history": "upstream_v0"})
     assert shown(model, 1) == [("user", texts[0])]
     assert shown(model, 2) == [("user", texts[0]), ("assistant", "answer 1"), ("user", texts[1])]
-    assert shown(model, 4) == [("user", "\n".join(texts[:3])), ("assistant", "answer 1"), ("user", texts[3])]
+    assert shown(model, 4) == [
+        ("user", "\n".join(texts[:3])),
+        ("assistant", "answer 1"),
+        ("user", texts[3]),
+    ]
 
 
 def test_nothing_that_decides_an_answer_is_shown_to_the_model() -> None:
@@ -97,7 +109,10 @@ def test_an_unknown_setting_is_refused() -> None:
 
 @pytest.mark.parametrize("option", ["history", "answer_cleanup"])
 def test_options_take_what_they_list(option: str) -> None:
-    assert BENCHMARK.split_options("static", {}) == ((("history", "on_policy"),), (("answer_cleanup", "none"),))
+    assert BENCHMARK.split_options("static", {}) == (
+        (("history", "on_policy"),),
+        (("answer_cleanup", "none"),),
+    )
     with pytest.raises(ConfigError, match="upstream_v0"):
         BENCHMARK.split_options("static", {option: "upstream"})
 
@@ -110,4 +125,7 @@ def test_prompt_texts_are_these_and_a_change_must_raise_the_version() -> None:
 def test_braces_in_a_task_are_left_alone() -> None:
     dialog = sample().dialogs[0]
     odd = dialog.turns[0].model_copy(update={"content": "Return {'a': 1} and {task}."})
-    assert user_texts(dialog.model_copy(update={"turns": (odd, *dialog.turns[1:])}))[0] == "Return {'a': 1} and {task}."
+    assert (
+        user_texts(dialog.model_copy(update={"turns": (odd, *dialog.turns[1:])}))[0]
+        == "Return {'a': 1} and {task}."
+    )

@@ -45,11 +45,15 @@ class Table:
         self._rows = rows
         self.n_run = 0
 
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: object = None) -> ProgramVerdict:
+    async def run(
+        self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: object = None
+    ) -> ProgramVerdict:
         self.n_run += 1
         turn, name = int(code.removeprefix("answer ")), self._names[tests]
         outcome = self.outcome(turn, name)
-        return ProgramVerdict(outcome=outcome, detail="" if outcome is Outcome.PASSED else f"{name} said no to {turn}")
+        return ProgramVerdict(
+            outcome=outcome, detail="" if outcome is Outcome.PASSED else f"{name} said no to {turn}"
+        )
 
     def outcome(self, turn: int, name: str) -> Outcome:
         row = self._rows[min(turn, len(self._rows)) - 1]
@@ -65,12 +69,18 @@ def task(tmp_path: Path) -> tuple[Problem, Dialog]:
     return staged.problems[0], staged.dialogs[0]
 
 
-def play(task: tuple[Problem, Dialog], rows: Sequence[str], steps: tuple[Step, ...] = ()) -> tuple[Ending, Table, Numbered]:
+def play(
+    task: tuple[Problem, Dialog], rows: Sequence[str], steps: tuple[Step, ...] = ()
+) -> tuple[Ending, Table, Numbered]:
     problem, dialog = task
     table, model = Table(problem, rows), Numbered()
     request = CastRequest(DYNAMIC, {}, problem, dialog, model, None, Sampling(), table)
     opening = Transcript(problem, dialog, sample=0, seed=0, turn=1, steps=steps)
-    return asyncio.run(play_dialogue(opening, BENCHMARK.play.cast(request), lambda _: None)), table, model
+    return (
+        asyncio.run(play_dialogue(opening, BENCHMARK.play.cast(request), lambda _: None)),
+        table,
+        model,
+    )
 
 
 def given(ending: Ending) -> list[tuple[str, bool]]:
@@ -91,7 +101,9 @@ def test_a_failed_instruction_gets_feedback_once_and_is_then_discarded_and_a_for
     assert table.n_run == 7 * 4
 
 
-def test_feedback_holds_the_unmet_instruction_and_what_its_tests_said(task: tuple[Problem, Dialog]) -> None:
+def test_feedback_holds_the_unmet_instruction_and_what_its_tests_said(
+    task: tuple[Problem, Dialog],
+) -> None:
     ending, _, model = play(task, WORKED)
     said = [step.content for step in ending.steps if step.role is Role.USER]
     assert said[2] == task[0].instruction(EXCEPTION).text
@@ -112,7 +124,10 @@ def test_values_of_that_dialogue_worked_by_hand(task: tuple[Problem, Dialog]) ->
     ending, table, _ = play(task, WORKED)
     rows = scored(task, ending, table)
     ia, strict, fraction, ifr, ife = BENCHMARK.metrics_of(DYNAMIC)
-    assert {metric: [rows[turn, metric] for turn in range(1, 8)] for metric in (ia, strict, fraction, ifr, ife)} == {
+    assert {
+        metric: [rows[turn, metric] for turn in range(1, 8)]
+        for metric in (ia, strict, fraction, ifr, ife)
+    } == {
         ia: [0, 1, 0, 0, 1, 0, 1],
         strict: [0, 1, 0, 0, 1, 0, 0],
         fraction: [0, 1, 1 / 2, 0, 1, pytest.approx(1 / 3), pytest.approx(2 / 3)],
@@ -122,20 +137,31 @@ def test_values_of_that_dialogue_worked_by_hand(task: tuple[Problem, Dialog]) ->
     assert len(rows) == 7 * 5
 
 
-def scored(task: tuple[Problem, Dialog], ending: Ending, table: Table) -> dict[tuple[int, str], object]:
+def scored(
+    task: tuple[Problem, Dialog], ending: Ending, table: Table
+) -> dict[tuple[int, str], object]:
     problem, dialog = task
     episode = ended_episode(DYNAMIC, dialog, ending)
 
     def judge(run: TestRun) -> Outcome:
         return table.outcome(run.turn, run.instruction_id)
 
-    verdicts = verdicts_of(episode, BENCHMARK.programs.test_runs(problem, dialog, episode, {}), judge)
-    return {(s.turn, s.metric): s.unscored_reason or s.value for s in scores_of(problem, dialog, episode, verdicts)}
+    verdicts = verdicts_of(
+        episode, BENCHMARK.programs.test_runs(problem, dialog, episode, {}), judge
+    )
+    return {
+        (s.turn, s.metric): s.unscored_reason or s.value
+        for s in scores_of(problem, dialog, episode, verdicts)
+    }
 
 
-def test_a_project_that_is_away_for_a_moment_ends_the_dialogue_as_a_fault_that_is_tried_again() -> None:
+def test_a_project_that_is_away_for_a_moment_ends_the_dialogue_as_a_fault_that_is_tried_again() -> (
+    None
+):
     class Away:
-        async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: Place | None = None) -> ProgramVerdict:
+        async def run(
+            self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: Place | None = None
+        ) -> ProgramVerdict:
             program_in_place((), kind, code, tests, place)
             raise AssertionError("the project is there")
 
@@ -150,7 +176,9 @@ def test_a_project_that_is_away_for_a_moment_ends_the_dialogue_as_a_fault_that_i
 
 def test_it_ends_after_twice_the_number_of_instructions(task: tuple[Problem, Dialog]) -> None:
     ending, _, _ = play(task, ["----"])
-    assert given(ending) == [(name, is_feedback) for name in REVIEWED for is_feedback in (False, True)]
+    assert given(ending) == [
+        (name, is_feedback) for name in REVIEWED for is_feedback in (False, True)
+    ]
     assert ending.stop_reason is StopReason.TURN_LIMIT
     assert len(given(ending)) == most_rounds(task[1].instruction_ids) == 8
 
@@ -173,7 +201,9 @@ def test_the_programs_after_the_dialogue_are_those_within_it(task: tuple[Problem
     ending, _, _ = play(task, WORKED)
     episode = ended_episode(DYNAMIC, dialog, ending)
     runs = BENCHMARK.programs.test_runs(problem, dialog, episode, {})
-    assert [(run.turn, run.instruction_id) for run in runs] == [(turn, name) for turn in range(1, 8) for name in REVIEWED]
+    assert [(run.turn, run.instruction_id) for run in runs] == [
+        (turn, name) for turn in range(1, 8) for name in REVIEWED
+    ]
     assert {(run.code, run.tests, run.kind) for run in runs if run.turn == 3} == {
         ("answer 3", problem.instruction(name).suite.tests, "statements") for name in REVIEWED
     }
@@ -182,7 +212,9 @@ def test_the_programs_after_the_dialogue_are_those_within_it(task: tuple[Problem
 class Broken:
     """A sandbox that cannot run anything."""
 
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: object = None) -> ProgramVerdict:
+    async def run(
+        self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: object = None
+    ) -> ProgramVerdict:
         raise SandboxUnavailable("no namespace")
 
 
@@ -200,5 +232,9 @@ def test_a_fault_of_the_sandbox_is_not_the_model_s(task: tuple[Problem, Dialog])
 def reasons(task: tuple[Problem, Dialog], episode: Episode) -> list[UnscoredReason | None]:
     problem, dialog = task
     runs = BENCHMARK.programs.test_runs(problem, dialog, episode, {})
-    verdicts = verdicts_of(episode, runs, lambda _: Outcome.PASSED) if runs and runs[0].code is not None else ()
+    verdicts = (
+        verdicts_of(episode, runs, lambda _: Outcome.PASSED)
+        if runs and runs[0].code is not None
+        else ()
+    )
     return [score.unscored_reason for score in scores_of(problem, dialog, episode, verdicts)]

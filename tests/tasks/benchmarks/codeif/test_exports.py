@@ -42,7 +42,12 @@ class OfOptions(Run):
 
     @property
     def spec(self) -> RunSpec:
-        update = {"setting": self.setting, "episode_options": self.options, "scoring_options": self.scoring, "seed": self.seed}
+        update = {
+            "setting": self.setting,
+            "episode_options": self.options,
+            "scoring_options": self.scoring,
+            "seed": self.seed,
+        }
         return super().spec.model_copy(update=update)
 
     def write(self, table: str, rows: Sequence[BaseModel], name: str = "1") -> Path:
@@ -50,10 +55,18 @@ class OfOptions(Run):
 
     def _own(self, row: BaseModel) -> BaseModel:
         if isinstance(row, Episode):
-            steps = [self._labelled(step) for step in row.steps] if self.setting == "dynamic" else row.steps
+            steps = (
+                [self._labelled(step) for step in row.steps]
+                if self.setting == "dynamic"
+                else row.steps
+            )
             return row.model_copy(update={"setting": self.setting, "steps": tuple(steps)})
         if isinstance(row, RunRecord):
-            update = {"setting": f"codeif.{self.setting}", "finished_at": self.finished_at, "task_share": self.task_share}
+            update = {
+                "setting": f"codeif.{self.setting}",
+                "finished_at": self.finished_at,
+                "task_share": self.task_share,
+            }
             return row.model_copy(update=update)
         return row
 
@@ -69,8 +82,18 @@ def published(home: Path, setting: str) -> dict[str, OfOptions]:
         "plain": OfOptions(home, ALPHA, 1, setting=setting),
         "cut": OfOptions(home, ALPHA, 1, setting=setting, options=CUT),
         "cleaned": OfOptions(home, ALPHA, 1, setting=setting, scoring=CLEANED),
-        "again": OfOptions(home, ALPHA, 1, setting=setting, seed=1, finished_at="2026-01-03T00:00:00Z"),
-        "a part": OfOptions(home, ALPHA, 1, setting=setting, seed=2, task_share=0.5, finished_at="2026-01-04T00:00:00Z"),
+        "again": OfOptions(
+            home, ALPHA, 1, setting=setting, seed=1, finished_at="2026-01-03T00:00:00Z"
+        ),
+        "a part": OfOptions(
+            home,
+            ALPHA,
+            1,
+            setting=setting,
+            seed=2,
+            task_share=0.5,
+            finished_at="2026-01-04T00:00:00Z",
+        ),
     }
     lake = SmallLake(home)
     lake.write_dataset()
@@ -94,7 +117,10 @@ def test_runs_of_other_options_stand_beside_each_other_and_a_part_replaces_no_wh
     runs = published(tmp_path, setting)
     rows = exported(tmp_path, name)
     names = {run.run_id: of for of, run in runs.items()}
-    assert {(names[row["run_id"]], row["options"], row["scoring_options"], row["task_share"]) for row in rows} == {
+    assert {
+        (names[row["run_id"]], row["options"], row["scoring_options"], row["task_share"])
+        for row in rows
+    } == {
         ("again", "[]", "[]", None),
         ("cut", '[["context_tokens","1024"]]', "[]", None),
         ("cleaned", "[]", '[["answer_cleanup","upstream_v0"]]', None),
@@ -104,10 +130,17 @@ def test_runs_of_other_options_stand_beside_each_other_and_a_part_replaces_no_wh
 
 
 @pytest.mark.slow
-def test_a_message_of_a_dynamic_dialogue_says_whether_it_is_an_instruction_or_feedback(tmp_path: Path) -> None:
+def test_a_message_of_a_dynamic_dialogue_says_whether_it_is_an_instruction_or_feedback(
+    tmp_path: Path,
+) -> None:
     published(tmp_path, "dynamic")
     rows = query(tmp_path, "select distinct role, turn % 2, round from turns order by all")[1]
-    assert rows == [("assistant", 0, None), ("assistant", 1, None), ("user", 0, "feedback"), ("user", 1, "instruction")]
+    assert rows == [
+        ("assistant", 0, None),
+        ("assistant", 1, None),
+        ("user", 0, "feedback"),
+        ("user", 1, "instruction"),
+    ]
 
 
 @pytest.mark.slow
@@ -117,13 +150,21 @@ def test_a_message_of_a_dynamic_dialogue_says_whether_it_is_an_instruction_or_fe
         (
             "turns",
             "static",
-            {"n_ia", "n_ia_unscored", "n_ia_not_applicable", "n_ca_strict_not_applicable", "n_ifr_not_applicable"},
+            {
+                "n_ia",
+                "n_ia_unscored",
+                "n_ia_not_applicable",
+                "n_ca_strict_not_applicable",
+                "n_ifr_not_applicable",
+            },
         ),
         ("rounds", "dynamic", {"n_ia_not_applicable", "n_ife_not_applicable"}),
         ("strategies", "two_round", {"n", "n_unscored", "n_not_applicable"}),
     ],
 )
-def test_values_that_do_not_exist_are_counted_beside_faults(name: str, setting: str, counts: set[str], tmp_path: Path) -> None:
+def test_values_that_do_not_exist_are_counted_beside_faults(
+    name: str, setting: str, counts: set[str], tmp_path: Path
+) -> None:
     published(tmp_path, setting)
     assert counts <= {row["measure"] for row in exported(tmp_path, name)}
 
@@ -136,7 +177,11 @@ def test_an_export_counts_what_is_not_applicable_as_the_mart_does(tmp_path: Path
     where = f"run_id = '{run_id}' and axis = 'turn' and turn = 1 and level = 'L1'"
     (counted,) = query(tmp_path, f"select {columns} from codeif_turns where {where}")[1]
     names = [f"n_{metric}_not_applicable" for metric in ("ia", "ca_strict", "ca_fraction", "ifr")]
-    rows = [row for row in exported(tmp_path, "turns", run_id) if row["level"] == "L1" and row["measure"] in names]
+    rows = [
+        row
+        for row in exported(tmp_path, "turns", run_id)
+        if row["level"] == "L1" and row["measure"] in names
+    ]
     assert [row["turn_1"] for row in rows] == list(counted)
     assert None not in counted
 
@@ -150,7 +195,15 @@ def staged(home: Path, data: Path, version: str) -> list[dict[str, Any]]:
 def test_the_composition_of_our_repository_tasks_counted_by_hand(tmp_path: Path) -> None:
     bundled = Path(str(BENCHMARK.data.bundled[SAMPLE_REPOSITORIES]))
     rows = staged(tmp_path, bundled, SAMPLE_REPOSITORIES)
-    columns = ("level", "n_tasks", "n_projects", "standalone_share", "n_instructions", "n_strategies", "tested_share")
+    columns = (
+        "level",
+        "n_tasks",
+        "n_projects",
+        "standalone_share",
+        "n_instructions",
+        "n_strategies",
+        "tested_share",
+    )
     assert [[row[name] for name in columns] for row in rows] == [
         ["L1", 1, 1, 1, 7, 7, 1],
         ["L2", 1, 1, 0, 9, 9, 1],
@@ -158,15 +211,27 @@ def test_the_composition_of_our_repository_tasks_counted_by_hand(tmp_path: Path)
         ["all", 3, 1, pytest.approx(1 / 3), 25, 9, 1],
     ]
     kinds = ("n_intra_class", "n_intra_file", "n_cross_file", "n_dependencies")
-    assert [[row[kind] for kind in kinds] for row in (rows[0], rows[2])] == [[0, 0, 0, 0], [2, 0, 2, 4]]
+    assert [[row[kind] for kind in kinds] for row in (rows[0], rows[2])] == [
+        [0, 0, 0, 0],
+        [2, 0, 2, 4],
+    ]
 
 
-def test_lengths_are_in_tokens_of_four_characters_and_functions_have_no_project(tmp_path: Path) -> None:
+def test_lengths_are_in_tokens_of_four_characters_and_functions_have_no_project(
+    tmp_path: Path,
+) -> None:
     write_rows(tmp_path / "L_1_part_1.jsonl", raw_row(prompt="x" * 40))
     (row,) = staged(tmp_path / "home", tmp_path, "current")
-    assert (row["n_tasks"], row["n_projects"], row["n_dependencies"], row["n_instructions"]) == (1, 0, 0, 3)
+    assert (row["n_tasks"], row["n_projects"], row["n_dependencies"], row["n_instructions"]) == (
+        1,
+        0,
+        0,
+        3,
+    )
     assert row["base_tokens"] == 10
-    assert row["instruction_tokens"] == pytest.approx(sum(map(len, ("Follow PEP 8.", "Add a third.", "Raise TypeError."))) / 12)
+    assert row["instruction_tokens"] == pytest.approx(
+        sum(map(len, ("Follow PEP 8.", "Add a third.", "Raise TypeError."))) / 12
+    )
 
 
 def test_without_staged_data_and_with_a_run_it_says_so(tmp_path: Path) -> None:
@@ -181,7 +246,14 @@ def test_without_staged_data_and_with_a_run_it_says_so(tmp_path: Path) -> None:
 def test_table_2_of_the_published_data(tmp_path: Path, shared_data: Path) -> None:
     """The paper's counts, but for L3's projects (11 there) and all instructions (964 there, which its rows exceed)."""
     rows = {row["level"]: row for row in staged(tmp_path, shared_data / "codeif_bench", "current")}
-    counts = ("n_tasks", "n_projects", "n_dependencies", "n_instructions", "n_strategies", "tested_share")
+    counts = (
+        "n_tasks",
+        "n_projects",
+        "n_dependencies",
+        "n_instructions",
+        "n_strategies",
+        "tested_share",
+    )
     assert {level: [row[count] for count in counts] for level, row in rows.items()} == {
         "L1": [70, 14, 0, 487, 7, 1],
         "L2": [40, 26, 126, 360, 9, 1],

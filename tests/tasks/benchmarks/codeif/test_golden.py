@@ -56,7 +56,9 @@ def judged_run(model: str, data: Path) -> tuple[Judged, ...]:
     for answer in import_recording(data / "function" / "Experiments", model):
         answers[answer.problem_id].append(answer.content)
     staged = BENCHMARK.data.stage(data, "v0")
-    return judge(staged, lambda problem, _: answers[problem.problem_id], {"answer_cleanup": "upstream_v0"})
+    return judge(
+        staged, lambda problem, _: answers[problem.problem_id], {"answer_cleanup": "upstream_v0"}
+    )
 
 
 def published_verdicts(model: str, data: Path) -> dict[tuple[int, str], bool]:
@@ -64,7 +66,9 @@ def published_verdicts(model: str, data: Path) -> dict[tuple[int, str], bool]:
     return {
         (row["task_id"], row.get("requirement", "base")): row["passed"]
         for part in ("base", "n_round")
-        for path in sorted((data / "function" / "Experiments" / part / model).glob("*_results.jsonl"))
+        for path in sorted(
+            (data / "function" / "Experiments" / part / model).glob("*_results.jsonl")
+        )
         for row in map(json.loads, path.read_text(encoding="utf-8").splitlines())
     }
 
@@ -80,7 +84,9 @@ def our_verdicts(model: str, data: Path) -> dict[tuple[int, str], bool]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("model", [QWEN, DEEPSEEK])
-def test_the_published_verdicts_are_ours_but_for_the_known_pairs(model: str, shared_data: Path) -> None:
+def test_the_published_verdicts_are_ours_but_for_the_known_pairs(
+    model: str, shared_data: Path
+) -> None:
     data = shared_data / "codeif_bench"
     ours, published = our_verdicts(model, data), published_verdicts(model, data)
     assert ours.keys() == published.keys()
@@ -89,12 +95,17 @@ def test_the_published_verdicts_are_ours_but_for_the_known_pairs(model: str, sha
 
 
 @pytest.mark.parametrize(("axis", "metric"), QWEN_FIGURES)
-def test_qwen_s_figures_are_the_known_ones_on_both_axes(axis: str, metric: str, shared_data: Path) -> None:
+def test_qwen_s_figures_are_the_known_ones_on_both_axes(
+    axis: str, metric: str, shared_data: Path
+) -> None:
     values: dict[int, list[float]] = defaultdict(list)
     for judged in judged_run(QWEN, shared_data / "codeif_bench"):
         for score in judged.scores:
             if score.metric == metric and score.value is not None:
                 place = score.turn if axis == "turn" else STRATEGY_SLOT[score.instruction_id or ""]
                 values[place].append(score.value)
-    found = [(round(100 * sum(values[n]) / len(values[n]), 1) if values[n] else None, len(values[n])) for n in range(1, 9)]
+    found = [
+        (round(100 * sum(values[n]) / len(values[n]), 1) if values[n] else None, len(values[n]))
+        for n in range(1, 9)
+    ]
     assert found == QWEN_FIGURES[axis, metric]

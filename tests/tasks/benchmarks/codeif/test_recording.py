@@ -24,7 +24,11 @@ def follow_up(task: int, requirement: str, text: str) -> dict[str, Any]:
 
 
 BASE = (base(3, "a"), base(4, "b"))
-FOLLOW_UPS = (follow_up(3, "Code Standard", "c"), follow_up(4, "Code Complexity", "d"), follow_up(3, "Code Complexity", "e"))
+FOLLOW_UPS = (
+    follow_up(3, "Code Standard", "c"),
+    follow_up(4, "Code Complexity", "d"),
+    follow_up(3, "Code Complexity", "e"),
+)
 
 
 @pytest.fixture
@@ -71,8 +75,16 @@ def test_a_row_repeated_word_for_word_counts_once(experiments: Path) -> None:
         ("base", BASE[:1], r"task 4 has no base answer"),
         ("base", (*BASE, b'{"task_id": 5'), r"m1\.jsonl:3: broken_json"),
         ("base", ({"task_id": "3", "completion": "a"},), r"m1\.jsonl:1: task_id"),
-        ("n_round", (follow_up(3, "Code Beauty", "x"),), r"requirement: unknown requirement; known: .*Code Standard"),
-        ("n_round", (*FOLLOW_UPS, follow_up(3, "Code Standard", "x")), "second answer for 'Code Standard'"),
+        (
+            "n_round",
+            (follow_up(3, "Code Beauty", "x"),),
+            r"requirement: unknown requirement; known: .*Code Standard",
+        ),
+        (
+            "n_round",
+            (*FOLLOW_UPS, follow_up(3, "Code Standard", "x")),
+            "second answer for 'Code Standard'",
+        ),
     ],
 )
 def test_rows_that_cannot_be_placed_are_refused_with_file_and_line(
@@ -95,7 +107,9 @@ def test_a_model_without_answer_files_is_refused(part: str, name: str, experimen
 @pytest.mark.shared
 @pytest.mark.parametrize("model", ["qwen2.5-7b-instruct", "deepseek-chat"])
 def test_published_runs_have_an_answer_for_every_round_of_v0(model: str, shared_data: Path) -> None:
-    answers = list(import_recording(shared_data / "codeif_bench" / "function" / "Experiments", model))
+    answers = list(
+        import_recording(shared_data / "codeif_bench" / "function" / "Experiments", model)
+    )
     assert len(answers) == len({(a.problem_id, a.turn) for a in answers}) == 343
 
 
@@ -104,9 +118,14 @@ def repository_runs(folder: Path) -> Path:
     (runs / "m" / "base").mkdir(parents=True)
     base = [{"namespace": "ledger.money.parse_cents", "completion": "a"}]
     (runs / "m" / "base" / "result.jsonl").write_text(json.dumps(base, indent=1), encoding="utf-8")
-    said = [{"namespace": "ledger.money.parse_cents", "type": kind, "completion": text} for kind, text in REPOSITORY_ANSWERS]
+    said = [
+        {"namespace": "ledger.money.parse_cents", "type": kind, "completion": text}
+        for kind, text in REPOSITORY_ANSWERS
+    ]
     write_rows(runs / "m" / "n_round" / "result.jsonl", *said, said[0])
-    task = (Path(str(BENCHMARK.data.bundled[SAMPLE_REPOSITORIES])) / "L_1_part_2.jsonl").read_bytes()
+    task = (
+        Path(str(BENCHMARK.data.bundled[SAMPLE_REPOSITORIES])) / "L_1_part_2.jsonl"
+    ).read_bytes()
     (folder / "repo" / "L_1_part_2.jsonl").write_bytes(task)
     return runs
 
@@ -117,16 +136,23 @@ REPOSITORY_ANSWERS = (("Exception Handling", "b"), ("Code Standard", "c"))
 def test_runs_of_repository_tasks_have_a_folder_for_each_model(tmp_path: Path) -> None:
     runs = repository_runs(tmp_path)
     assert list(import_recording(runs, "m")) == [
-        RecordedAnswer("repo/ledger.money.parse_cents", turn, text) for turn, text in enumerate("abc", 1)
+        RecordedAnswer("repo/ledger.money.parse_cents", turn, text)
+        for turn, text in enumerate("abc", 1)
     ]
     with pytest.raises(UnknownName, match="m"):
         import_recording(runs, "n")
 
 
-def test_answers_that_differ_are_refused_and_separators_within_a_line_do_not_tear_it(tmp_path: Path) -> None:
+def test_answers_that_differ_are_refused_and_separators_within_a_line_do_not_tear_it(
+    tmp_path: Path,
+) -> None:
     runs = repository_runs(tmp_path)
     path = runs / "m" / "n_round" / "result.jsonl"
-    row = {"namespace": "ledger.money.parse_cents", "type": "Exception Handling", "completion": "b\u2028\x85c"}
+    row = {
+        "namespace": "ledger.money.parse_cents",
+        "type": "Exception Handling",
+        "completion": "b\u2028\x85c",
+    }
     path.write_text(json.dumps(row, ensure_ascii=False) + "\n", encoding="utf-8")
     assert [answer.content for answer in import_recording(runs, "m")] == ["a", "b\u2028\x85c"]
     write_rows(path, row, row | {"completion": "another"})

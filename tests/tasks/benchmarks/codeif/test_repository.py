@@ -43,7 +43,8 @@ def raw(name: str = "L_2_part_1", **changes: Any) -> dict[str, Any]:
 def test_the_levels_are_those_of_what_the_tasks_depend_on() -> None:
     staged = sample()
     assert [
-        (p.problem_id, p.level, dict(d.labels)["definition"]) for p, d in zip(staged.problems, staged.dialogs, strict=True)
+        (p.problem_id, p.level, dict(d.labels)["definition"])
+        for p, d in zip(staged.problems, staged.dialogs, strict=True)
     ] == [
         ("repo/ledger.money.parse_cents", "L1", "parse_cents"),
         ("repo/ledger.account.Account.transfer", "L2", "Account.transfer"),
@@ -53,7 +54,10 @@ def test_the_levels_are_those_of_what_the_tasks_depend_on() -> None:
 
 def test_contexts_have_their_slots_and_level_3_takes_the_order_of_level_2() -> None:
     first, second, third = sample().dialogs
-    slots = [[(t.instruction_id, dict(t.labels)["strategy_slot"]) for t in d.turns if t.content] for d in (first, second, third)]
+    slots = [
+        [(t.instruction_id, dict(t.labels)["strategy_slot"]) for t in d.turns if t.content]
+        for d in (first, second, third)
+    ]
     assert slots[0][-1] == ("Functionality Extension", "8")
     assert slots[1] == slots[2]
     assert slots[1][-3:] == [
@@ -93,14 +97,23 @@ def test_a_bad_row_is_quarantined(changes: dict[str, Any], reason: str, tmp_path
     assert len(placed(staged, PROJECTS).dialogs) == 1
 
 
-def test_all_files_of_a_folder_are_staged_but_of_the_first_release_functions_alone(tmp_path: Path) -> None:
+def test_all_files_of_a_folder_are_staged_but_of_the_first_release_functions_alone(
+    tmp_path: Path,
+) -> None:
     for folder in (tmp_path, tmp_path / "v0"):
         write_rows(folder / "function" / "L_1_part_1.jsonl", raw_row())
         write_rows(folder / "repo" / "L_1_part_2.jsonl", raw("L_1_part_2"))
         write_rows(folder / "repo" / "L_3.jsonl", raw("L_3"))
-    names = {version: [p.problem_id for p in BENCHMARK.data.stage(tmp_path, version).problems] for version in ("current", "v0")}
+    names = {
+        version: [p.problem_id for p in BENCHMARK.data.stage(tmp_path, version).problems]
+        for version in ("current", "v0")
+    }
     assert names["v0"] == ["function/1"]
-    assert names["current"] == ["function/1", "repo/ledger.money.parse_cents", "repo/ledger.report.Report.line"]
+    assert names["current"] == [
+        "function/1",
+        "repo/ledger.money.parse_cents",
+        "repo/ledger.report.Report.line",
+    ]
 
 
 def test_contexts_are_cut_around_the_function_s_place_and_shared_by_their_sections() -> None:
@@ -117,7 +130,9 @@ def test_contexts_are_cut_around_the_function_s_place_and_shared_by_their_sectio
 
 
 def ran(wanted: WantedProgram) -> ProgramVerdict:
-    program = program_in_place(((RESOURCE, str(PROJECTS)),), wanted.kind, wanted.code, wanted.tests, wanted.place)
+    program = program_in_place(
+        ((RESOURCE, str(PROJECTS)),), wanted.kind, wanted.code, wanted.tests, wanted.place
+    )
     assert wanted.place is not None
     assert wanted.place.limits is not None
     return run_tests(registry.load("zygote"), program, wanted.place.limits)
@@ -143,9 +158,7 @@ def test_gold_passes_every_test_and_an_empty_answer_none() -> None:
 @pytest.mark.usefixtures("bubblewrap")
 def test_one_program_tells_the_instructions_apart() -> None:
     problem, dialog = sample().problems[1], sample().dialogs[1]
-    careless = (
-        "def transfer(self, other, cents, fee=0):\n    self.balance -= cents\n    other.balance += cents\n    return self.balance"
-    )
+    careless = "def transfer(self, other, cents, fee=0):\n    self.balance -= cents\n    other.balance += cents\n    return self.balance"
     report = ran(wanted(problem, dialog, careless))
     _, decides = place_of(problem, dialog, dialog.instruction_ids)
     passed = {case.name for case in report.cases if case.outcome is Outcome.PASSED}
@@ -156,9 +169,14 @@ def test_one_program_tells_the_instructions_apart() -> None:
 
 def test_a_test_with_the_name_of_a_base_test_does_not_take_its_place(tmp_path: Path) -> None:
     row = raw()
-    row["requirements"]["Code Standard"] |= {"test": row["tests"][0], "unit_test": ["def test_transfer_moves_money(): pass"]}
+    row["requirements"]["Code Standard"] |= {
+        "test": row["tests"][0],
+        "unit_test": ["def test_transfer_moves_money(): pass"],
+    }
     staged = placed(BENCHMARK.data.stage(write_rows(tmp_path / "L_2.jsonl", row), "current"), None)
-    place, decides = place_of(staged.problems[0], staged.dialogs[0], (BASE_INSTRUCTION, "Code Standard"))
+    place, decides = place_of(
+        staged.problems[0], staged.dialogs[0], (BASE_INSTRUCTION, "Code Standard")
+    )
     assert decides["Code Standard"] == (f"{row['tests'][0]}__added",)
     assert place.placing is not None
     assert place.placing.added[0].text == "def test_transfer_moves_money__added(): pass"
@@ -170,15 +188,24 @@ def test_a_project_that_is_not_there_is_not_asked_for_and_unscored(tmp_path: Pat
             assert dialog.tree == MISSING
             due = BENCHMARK.due("static", {}, dialog)
             assert (due.rounds, list(due.answered)) == (0, [])
-            scores = scores_of(problem, dialog, episode_of(problem, dialog, [], StopReason.NOT_ASKED), ())
+            scores = scores_of(
+                problem, dialog, episode_of(problem, dialog, [], StopReason.NOT_ASKED), ()
+            )
             assert {score.unscored_reason for score in scores} == {UnscoredReason.SOURCE_MISSING}
             assert due.scores <= {(score.turn, score.metric) for score in scores}
 
 
 def test_a_tree_of_another_release_is_told_apart_from_a_wrong_answer() -> None:
     problem, dialog = sample().problems[0], sample().dialogs[0]
-    labels = tuple(("definition", "parse_euros") if name == "definition" else (name, value) for name, value in dialog.labels)
-    other = dialog.model_copy(update={"labels": tuple(label if label[0] != "lines" else ("lines", "1-2") for label in labels)})
+    labels = tuple(
+        ("definition", "parse_euros") if name == "definition" else (name, value)
+        for name, value in dialog.labels
+    )
+    other = dialog.model_copy(
+        update={
+            "labels": tuple(label if label[0] != "lines" else ("lines", "1-2") for label in labels)
+        }
+    )
     one = wanted(problem, other, "x")
     with pytest.raises(Unscorable, match="parse_euros"):
         program_in_place(((RESOURCE, str(PROJECTS)),), one.kind, one.code, one.tests, one.place)
@@ -187,6 +214,10 @@ def test_a_tree_of_another_release_is_told_apart_from_a_wrong_answer() -> None:
 def test_a_resource_that_nobody_knows_or_that_is_not_there_is_refused(tmp_path: Path) -> None:
     home = Home.at(str(tmp_path / "home"))
     with pytest.raises(UnknownName, match="repos"):
-        furnished_data(BENCHMARK, str(BUNDLED), SAMPLE_REPOSITORIES, home, {"repositories": str(tmp_path)})
+        furnished_data(
+            BENCHMARK, str(BUNDLED), SAMPLE_REPOSITORIES, home, {"repositories": str(tmp_path)}
+        )
     with pytest.raises(ConfigError, match="nothing is there"):
-        furnished_data(BENCHMARK, str(BUNDLED), SAMPLE_REPOSITORIES, home, {RESOURCE: str(tmp_path / "gone")})
+        furnished_data(
+            BENCHMARK, str(BUNDLED), SAMPLE_REPOSITORIES, home, {RESOURCE: str(tmp_path / "gone")}
+        )

@@ -32,7 +32,11 @@ LAX = "def transfer(self, other, cents):\n    return self.balance\n"
 def written(row: Mapping[str, Any], strategy: str, **changes: Any) -> str:
     """The sample's own instruction and test, and its reference, which meets all of them."""
     requirement = row["requirements"][strategy]
-    answer = {"requirement": requirement["requirement"], "unit_test": requirement["unit_test"], "solution": row["code"]}
+    answer = {
+        "requirement": requirement["requirement"],
+        "unit_test": requirement["unit_test"],
+        "solution": row["code"],
+    }
     return json.dumps(answer | changes)
 
 
@@ -76,17 +80,25 @@ def test_pairs_are_verified_in_the_project_and_staged_again(
     assert done.code == 0, done.err
 
     rejected = json.loads((out / "rejected.json").read_text(encoding="utf-8"))
-    assert [(row["task_id"], row["strategy"], row["reason"], row["n_answers"]) for row in rejected] == [
-        ("repo/ledger.account.Account.transfer", "Edge Case Handling", "unreadable", 3)
-    ]
+    assert [
+        (row["task_id"], row["strategy"], row["reason"], row["n_answers"]) for row in rejected
+    ] == [("repo/ledger.account.Account.transfer", "Edge Case Handling", "unreadable", 3)]
     mended = [
-        b for b in server.bodies if len(b["messages"]) > 1 and "the solution fails the task's own tests" in str(b["messages"])
+        b
+        for b in server.bodies
+        if len(b["messages"]) > 1
+        and "the solution fails the task's own tests" in str(b["messages"])
     ]
     assert len(mended) == 1
     with (out / "review.csv").open(encoding="utf-8", newline="") as file:
-        vacuous = {(row["task_id"].rpartition(".")[2], row["strategy"]): row["vacuous"] for row in csv.DictReader(file)}
+        vacuous = {
+            (row["task_id"].rpartition(".")[2], row["strategy"]): row["vacuous"]
+            for row in csv.DictReader(file)
+        }
     of_contexts = {pair: flag for pair, flag in vacuous.items() if pair[1] in CONTEXT_STRATEGIES}
-    assert {flag for pair, flag in vacuous.items() if pair not in of_contexts} == {"True"}  # the sample's references meet all
+    assert {flag for pair, flag in vacuous.items() if pair not in of_contexts} == {
+        "True"
+    }  # the sample's references meet all
     assert of_contexts == {
         ("transfer", CONTEXT_STRATEGIES[0]): "False",
         ("transfer", CONTEXT_STRATEGIES[1]): "False",
@@ -95,25 +107,36 @@ def test_pairs_are_verified_in_the_project_and_staged_again(
     }
 
     staged = placed(BENCHMARK.data.stage(out, "current"), PROJECTS)
-    assert (staged.quarantined, [problem.level for problem in staged.problems]) == ((), ["L1", "L2", "L3"])
+    assert (staged.quarantined, [problem.level for problem in staged.problems]) == (
+        (),
+        ["L1", "L2", "L3"],
+    )
     orders = [dialog.instruction_ids[1:] for dialog in staged.dialogs]
     assert orders[2] == REPOSITORY_STRATEGIES
-    assert orders[1] == tuple(name for name in REPOSITORY_STRATEGIES if name != "Edge Case Handling")
+    assert orders[1] == tuple(
+        name for name in REPOSITORY_STRATEGIES if name != "Edge Case Handling"
+    )
     monkeypatch.setenv(VARIABLE, str(PROJECTS))
     for problem, dialog in zip(staged.problems, staged.dialogs, strict=True):
         names = (BASE_INSTRUCTION, *dialog.instruction_ids[1:])
         decided = judged(problem, dialog, f"```python\n{problem.reference_code}\n```", names)
-        assert {name: passes(cases) for name, cases in decided.items()} == dict.fromkeys(names, True)
+        assert {name: passes(cases) for name, cases in decided.items()} == dict.fromkeys(
+            names, True
+        )
 
     n_asked = len(server.bodies)
     assert parley(home, *asked(server, out, *resource, "--force")).code == 0
     assert len(server.bodies) == n_asked
 
 
-def test_a_build_without_projects_names_the_resource(home: Path, server: ModelServer, tmp_path: Path) -> None:
+def test_a_build_without_projects_names_the_resource(
+    home: Path, server: ModelServer, tmp_path: Path
+) -> None:
     done = parley(home, *asked(server, tmp_path / "made", "--dry-run"))
     assert (done.code, "--resource repos=DIR" in done.err) == (2, True), done.err
-    other = parley(home, *asked(server, tmp_path / "made", "--dry-run", "--resource", f"projects={PROJECTS}"))
+    other = parley(
+        home, *asked(server, tmp_path / "made", "--dry-run", "--resource", f"projects={PROJECTS}")
+    )
     assert (other.code, "known: repos" in other.err) == (2, True), other.err
 
 
@@ -121,8 +144,17 @@ def test_rows_hand_on_their_own_fields_and_no_other_version_changes() -> None:
     of_builds = BENCHMARK.data.stage(BUNDLED, CONSTRUCTION_REPOSITORIES)
     handed_on = json.loads(dict(of_builds.dialogs[1].labels)["raw_row"])
     assert handed_on == {name: TRANSFER[name] for name in handed_on}
-    assert handed_on.keys() >= {"namespace", "signature_position", "body_position", "dependency", "tests", "completion_path"}
-    assert "raw_row" not in dict(BENCHMARK.data.stage(BUNDLED, SAMPLE_REPOSITORIES).dialogs[1].labels)
+    assert handed_on.keys() >= {
+        "namespace",
+        "signature_position",
+        "body_position",
+        "dependency",
+        "tests",
+        "completion_path",
+    }
+    assert "raw_row" not in dict(
+        BENCHMARK.data.stage(BUNDLED, SAMPLE_REPOSITORIES).dialogs[1].labels
+    )
     assert placed(of_builds, None).dialogs[0].tree == MISSING
 
 

@@ -13,11 +13,23 @@ from schemas.score import Score, UnscoredReason
 from schemas.verdict import Outcome
 from tasks.benchmarks.codeif import BENCHMARK
 from tasks.benchmarks.contract import TestRun
-from tests.tasks.benchmarks.codeif.dialogues import Judge, episode_of, raw_row, sample, scores_of, verdicts_of, write_rows
+from tests.tasks.benchmarks.codeif.dialogues import (
+    Judge,
+    episode_of,
+    raw_row,
+    sample,
+    scores_of,
+    verdicts_of,
+    write_rows,
+)
 
 IA, STRICT, FRACTION, IFR = BENCHMARK.scores.metrics
 TURNS = ["Exception Handling", "Functionality Extension", "Code Standard"]
-INFRA, NO_ANSWER, NOTHING = UnscoredReason.INFRA, UnscoredReason.NO_ANSWER, UnscoredReason.NOTHING_TO_FORGET
+INFRA, NO_ANSWER, NOTHING = (
+    UnscoredReason.INFRA,
+    UnscoredReason.NO_ANSWER,
+    UnscoredReason.NOTHING_TO_FORGET,
+)
 Scored = dict[tuple[int, str], float | UnscoredReason | None]
 
 
@@ -40,7 +52,10 @@ def judge_by(table: dict[tuple[int, str], Outcome]) -> Judge:
 
 
 def test_values_of_a_dialogue_worked_by_hand(score_with: Callable[..., Scored]) -> None:
-    failing = {(2, "Exception Handling"): Outcome.FAILED, (3, "Functionality Extension"): Outcome.TIMEOUT}
+    failing = {
+        (2, "Exception Handling"): Outcome.FAILED,
+        (3, "Functionality Extension"): Outcome.TIMEOUT,
+    }
     failing |= {(4, "base"): Outcome.TIMEOUT, (4, "Exception Handling"): Outcome.FAILED}
     assert score_with(judge_by(failing)) == {
         (1, IA): 1.0, (1, STRICT): 1.0, (1, FRACTION): 1.0, (1, IFR): NOTHING,
@@ -50,19 +65,32 @@ def test_values_of_a_dialogue_worked_by_hand(score_with: Callable[..., Scored]) 
     }  # fmt: skip
 
 
-def test_infra_takes_the_values_that_need_it_and_no_others(score_with: Callable[..., Scored]) -> None:
+def test_infra_takes_the_values_that_need_it_and_no_others(
+    score_with: Callable[..., Scored],
+) -> None:
     scored = score_with(judge_by({(2, "base"): Outcome.INFRA}))
-    assert {key for key, value in scored.items() if value is INFRA} == {(2, STRICT), (2, FRACTION), (2, IFR), (4, IFR)}
+    assert {key for key, value in scored.items() if value is INFRA} == {
+        (2, STRICT),
+        (2, FRACTION),
+        (2, IFR),
+        (4, IFR),
+    }
     assert scored[2, IA] == scored[4, STRICT] == 1.0
 
 
-def test_a_dialogue_that_stopped_early_has_a_row_for_every_missing_value(score_with: Callable[..., Scored]) -> None:
+def test_a_dialogue_that_stopped_early_has_a_row_for_every_missing_value(
+    score_with: Callable[..., Scored],
+) -> None:
     scored = score_with(judge_by({}), n_answers=1, stop=StopReason.SUBJECT_ERROR)
-    assert {key for key, value in scored.items() if value is NO_ANSWER} == {key for key in scored if key[0] > 1}
+    assert {key for key, value in scored.items() if value is NO_ANSWER} == {
+        key for key in scored if key[0] > 1
+    }
     assert len(scored) == 13
 
 
-def test_a_dialogue_that_a_fault_stopped_is_infra_and_not_the_model_s_failure(score_with: Callable[..., Scored]) -> None:
+def test_a_dialogue_that_a_fault_stopped_is_infra_and_not_the_model_s_failure(
+    score_with: Callable[..., Scored],
+) -> None:
     scored = score_with(judge_by({}), n_answers=2, stop=StopReason.INFRA)
     assert {value for (turn, _), value in scored.items() if turn > 2} == {INFRA}
     assert scored[2, IA] == 1.0
@@ -81,7 +109,9 @@ def all_scores(judge: Judge) -> list[Score]:
     scores: list[Score] = []
     for problem, dialog in zip(staged.problems, staged.dialogs, strict=True):
         episode = episode_of(problem, dialog, ["x"] * len(dialog.instruction_ids))
-        verdicts = verdicts_of(episode, BENCHMARK.programs.test_runs(problem, dialog, episode, {}), judge)
+        verdicts = verdicts_of(
+            episode, BENCHMARK.programs.test_runs(problem, dialog, episode, {}), judge
+        )
         scores += scores_of(problem, dialog, episode, verdicts)
     return scores
 
@@ -93,8 +123,16 @@ def test_what_the_contract_promises_of_scores_holds(random: Random) -> None:
         return random.choice(list(Outcome))
 
     rows = {(row.episode_id, row.turn, row.metric): row for row in all_scores(judge)}
-    rounds = {(d.problem_id, turn) for d in sample().dialogs for turn in range(1, len(d.instruction_ids) + 1)}
-    due = {(d.problem_id, *one) for d in sample().dialogs for one in BENCHMARK.due("static", {}, d).scores}
+    rounds = {
+        (d.problem_id, turn)
+        for d in sample().dialogs
+        for turn in range(1, len(d.instruction_ids) + 1)
+    }
+    due = {
+        (d.problem_id, *one)
+        for d in sample().dialogs
+        for one in BENCHMARK.due("static", {}, d).scores
+    }
     assert due == {(*one, IA) for one in rounds}
     assert {(row.problem_id, row.turn) for row in rows.values() if row.metric == IA} == rounds
     for metric, value, implied, implied_value in BENCHMARK.scores.implications:
@@ -105,5 +143,9 @@ def test_what_the_contract_promises_of_scores_holds(random: Random) -> None:
 
 def test_a_score_names_the_instruction_of_its_turn() -> None:
     first = sample().dialogs[0]
-    rows = [row for row in all_scores(lambda _: Outcome.PASSED) if row.problem_id == first.problem_id and row.metric == IA]
+    rows = [
+        row
+        for row in all_scores(lambda _: Outcome.PASSED)
+        if row.problem_id == first.problem_id and row.metric == IA
+    ]
     assert tuple(row.instruction_id for row in rows) == first.instruction_ids

@@ -16,7 +16,10 @@ from schemas.errors import SourceUnreadable
 from tasks.benchmarks.codeif import BENCHMARK
 from tasks.benchmarks.codeif.stage import stage
 from tests.tasks.benchmarks.codeif.dialogues import raw_row, sample, write_rows
-from tests.tasks.benchmarks.corrupted_rows import check_staged_and_quarantined_rows_are_the_input_rows, corruptions
+from tests.tasks.benchmarks.corrupted_rows import (
+    check_staged_and_quarantined_rows_are_the_input_rows,
+    corruptions,
+)
 
 NAME = "L_1_part_1.jsonl"
 SAMPLE_LINES = (Path(str(BENCHMARK.data.sample)) / NAME).read_bytes().splitlines()
@@ -36,7 +39,9 @@ def test_a_row_becomes_a_problem_and_a_dialog(tmp_path: Path) -> None:
     assert (problem.source_file, problem.source_line) == (NAME, 1)
     assert problem.row_digest == dialog.row_digest == content_id(row)
     users = [turn for turn in dialog.turns if turn.role is Role.USER]
-    assert [(t.turn, t.instruction_id, t.content, dict(t.labels)["strategy_slot"]) for t in users] == [
+    assert [
+        (t.turn, t.instruction_id, t.content, dict(t.labels)["strategy_slot"]) for t in users
+    ] == [
         (1, "base", "Write add(a, b).", "1"),
         (2, "Exception Handling", "Raise TypeError.", "3"),
         (3, "Code Standard", "Follow PEP 8.", "7"),
@@ -54,12 +59,19 @@ def test_v0_ends_with_functionality_extension_unless_its_list_places_it(tmp_path
         ("base", "Functionality Extension", "Code Standard"),
         ("base", "Code Standard"),
     ]
-    assert stage(path, "current").dialogs[0].instruction_ids == ("base", "Exception Handling", "Code Standard")
+    assert stage(path, "current").dialogs[0].instruction_ids == (
+        "base",
+        "Exception Handling",
+        "Code Standard",
+    )
 
 
 def test_packages_are_those_that_the_tests_import(tmp_path: Path) -> None:
     row = raw_row(test=["from radon.complexity import cc_visit\nimport pycodestyle\nassert 1"])
-    assert stage(write_rows(tmp_path / NAME, row), "current").problems[0].packages == ("pycodestyle", "radon")
+    assert stage(write_rows(tmp_path / NAME, row), "current").problems[0].packages == (
+        "pycodestyle",
+        "radon",
+    )
 
 
 def without(*path: str) -> dict[str, Any]:
@@ -94,23 +106,33 @@ BAD_ROWS: dict[str, tuple[str, bytes | Mapping[str, Any]]] = {
     "number as prompt": ("wrong_type", raw_row(prompt=5)),
     "list of requirements": ("wrong_type", raw_row(requirements=["Code Standard"])),
     "number among tests": ("wrong_type", raw_row(test=["assert 1", 2])),
-    "a number that no file can store": ("wrong_type", json.dumps(raw_row()).encode()[:-1] + b', "more": 1e999}'),
+    "a number that no file can store": (
+        "wrong_type",
+        json.dumps(raw_row()).encode()[:-1] + b', "more": 1e999}',
+    ),
     "blank prompt": ("blank_text", raw_row(prompt=" \n")),
     "blank requirement": ("blank_text", with_requirement("Code Standard", requirement="")),
     "no tests": ("empty_tests", raw_row(test=[])),
     "blank test": ("empty_tests", with_requirement("Code Standard", unit_test=" ")),
     "unknown requirement": ("unknown_requirement", with_requirement("Code Beauty")),
     "unknown turn": ("unknown_requirement", raw_row(**{"multi-turn": ["Code Beauty"]})),
-    "turn without requirement": ("unknown_turn", raw_row(**{"multi-turn": ["Annotation Coverage"]})),
+    "turn without requirement": (
+        "unknown_turn",
+        raw_row(**{"multi-turn": ["Annotation Coverage"]}),
+    ),
     "turn twice": ("duplicate_turn", raw_row(**{"multi-turn": ["Code Standard", "Code Standard"]})),
     "id seen before": ("duplicate_id", raw_row(task_id=7)),
 }
 
 
 @pytest.mark.parametrize("case", BAD_ROWS)
-def test_a_bad_row_is_quarantined_with_its_place_and_the_rest_goes_on(case: str, tmp_path: Path) -> None:
+def test_a_bad_row_is_quarantined_with_its_place_and_the_rest_goes_on(
+    case: str, tmp_path: Path
+) -> None:
     reason, bad = BAD_ROWS[case]
-    staged = stage(write_rows(tmp_path / NAME, raw_row(task_id=7), b"", bad, raw_row(task_id=8)), "current")
+    staged = stage(
+        write_rows(tmp_path / NAME, raw_row(task_id=7), b"", bad, raw_row(task_id=8)), "current"
+    )
     (row,) = staged.quarantined
     assert (row.reason, row.source_file, row.source_line) == (reason, NAME, 3)
     assert row.detail
@@ -141,12 +163,18 @@ def test_an_unreadable_file_among_several_is_a_quarantined_row(tmp_path: Path) -
     (tmp_path / "L_1_part_1_more.jsonl").mkdir()
     staged = stage(tmp_path, "current")
     (row,) = staged.quarantined
-    assert (row.reason, row.source_file, row.source_line) == ("unreadable_file", "L_1_part_1_more.jsonl", 0)
+    assert (row.reason, row.source_file, row.source_line) == (
+        "unreadable_file",
+        "L_1_part_1_more.jsonl",
+        0,
+    )
     assert (len(staged.problems), staged.n_input) == (1, 2)
 
 
 def test_a_byte_order_mark_and_crlf_line_ends_are_not_part_of_a_row(tmp_path: Path) -> None:
-    path = write_rows(tmp_path / NAME, b"\xef\xbb\xbf" + json.dumps(raw_row()).encode() + b"\r", b"\r")
+    path = write_rows(
+        tmp_path / NAME, b"\xef\xbb\xbf" + json.dumps(raw_row()).encode() + b"\r", b"\r"
+    )
     assert stage(path, "current").problems[0].row_digest == content_id(raw_row())
 
 
@@ -167,7 +195,9 @@ def test_the_source_may_be_a_gz_file_by_any_name(tmp_path: Path) -> None:
         ("function", "v0", ""),
     ],
 )
-def test_a_folder_is_searched_where_upstream_keeps_its_files(place: str, version: str, source: str, tmp_path: Path) -> None:
+def test_a_folder_is_searched_where_upstream_keeps_its_files(
+    place: str, version: str, source: str, tmp_path: Path
+) -> None:
     path = write_rows(tmp_path / place / NAME, raw_row())
     folder = tmp_path / source
     assert stage(folder, version).problems[0].source_file == path.relative_to(folder).as_posix()
@@ -193,7 +223,9 @@ def test_v0_and_current_of_one_repository_do_not_mix(tmp_path: Path) -> None:
         (lambda d: write_rows(d / f"{NAME}.gz", b"not gzip"), "not one readable row.*gzip"),
     ],
 )
-def test_a_source_of_which_nothing_can_be_read_is_one_clear_error(make: Any, told: str, tmp_path: Path) -> None:
+def test_a_source_of_which_nothing_can_be_read_is_one_clear_error(
+    make: Any, told: str, tmp_path: Path
+) -> None:
     with pytest.raises(SourceUnreadable, match=told) as caught:
         stage(make(tmp_path), "current")
     assert str(tmp_path) in str(caught.value)
@@ -205,7 +237,9 @@ DROPPED = ("prompt", "test", "code", "task_id", "requirements", "multi-turn")
 @pytest.mark.slow
 @settings(max_examples=150)
 @given(corruptions(len(SAMPLE_LINES), DROPPED))
-def test_staged_and_quarantined_rows_are_the_input_rows(tmp_path_factory: pytest.TempPathFactory, how: list[Any]) -> None:
+def test_staged_and_quarantined_rows_are_the_input_rows(
+    tmp_path_factory: pytest.TempPathFactory, how: list[Any]
+) -> None:
     path = tmp_path_factory.mktemp("rows") / NAME
     check_staged_and_quarantined_rows_are_the_input_rows(stage, SAMPLE_LINES, how, path)
 
@@ -222,7 +256,9 @@ def test_every_kind_of_requirement_and_turn_list_stands_in_the_sample() -> None:
 
 @pytest.mark.shared
 @pytest.mark.parametrize(("version", "n_follow_ups"), [("current", 348), ("v0", 293)])
-def test_upstream_s_files_are_staged_whole(version: str, n_follow_ups: int, shared_data: Path) -> None:
+def test_upstream_s_files_are_staged_whole(
+    version: str, n_follow_ups: int, shared_data: Path
+) -> None:
     staged = stage(shared_data / "codeif_bench" / "function", version)
     assert (len(staged.problems), staged.quarantined, staged.n_input) == (50, (), 50)
     assert sum(len(dialog.instruction_ids) - 1 for dialog in staged.dialogs) == n_follow_ups
@@ -241,7 +277,17 @@ def test_all_of_upstream_s_tasks_and_instructions_are_staged(shared_data: Path) 
         n_instructions[problem.level] += len(problem.instructions) - 1
     assert n_instructions == {"L1": 487, "L2": 360, "L3": 126}
     turns = {
-        level: [len(d.instruction_ids) for d in staged.dialogs if ("level", level) in d.labels] for level in ("L1", "L2", "L3")
+        level: [len(d.instruction_ids) for d in staged.dialogs if ("level", level) in d.labels]
+        for level in ("L1", "L2", "L3")
     }
-    assert [sum(n >= turn for n in turns["L1"]) for turn in range(1, 9)] == [70, 70, 70, 70, 70, 69, 69, 65]
+    assert [sum(n >= turn for n in turns["L1"]) for turn in range(1, 9)] == [
+        70,
+        70,
+        70,
+        70,
+        70,
+        69,
+        69,
+        65,
+    ]
     assert set(turns["L2"]) == set(turns["L3"]) == {10}

@@ -12,7 +12,11 @@ def test_each_instruction_follows_the_base_round_and_nothing_else() -> None:
     ending, model, texts = play({}, TWO_ROUND)
     assert shown(model, 1) == [("user", texts[0])]
     for turn in range(2, len(texts) + 1):
-        assert shown(model, turn) == [("user", texts[0]), ("assistant", "answer 1"), ("user", texts[turn - 1])]
+        assert shown(model, turn) == [
+            ("user", texts[0]),
+            ("assistant", "answer 1"),
+            ("user", texts[turn - 1]),
+        ]
     assert all(step.kind is StepKind.MESSAGE for step in ending.steps)
 
 
@@ -23,7 +27,13 @@ def test_an_answer_is_held_to_its_own_instruction_alone() -> None:
     runs = BENCHMARK.programs.test_runs(problem, dialog, episode, {})
     assert [(run.turn, run.instruction_id) for run in runs] == list(enumerate(names, 1))
     failing = names[2]
-    verdicts = verdicts_of(episode, runs, lambda run: Outcome.FAILED if run.instruction_id == failing else Outcome.PASSED)
+    verdicts = verdicts_of(
+        episode,
+        runs,
+        lambda run: Outcome.FAILED if run.instruction_id == failing else Outcome.PASSED,
+    )
     scores = scores_of(problem, dialog, episode, verdicts)
     assert {score.metric for score in scores} == {"instruction_accuracy"}
-    assert {score.instruction_id: score.value for score in scores} == {name: float(name != failing) for name in names}
+    assert {score.instruction_id: score.value for score in scores} == {
+        name: float(name != failing) for name in names
+    }

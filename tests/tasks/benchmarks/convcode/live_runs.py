@@ -68,7 +68,9 @@ PLOTS: Mapping[str, Plot] = {
 def problem(task: str) -> Problem:
     """Write `add`."""
     prompt = f"Write add(a, b) for {task}."
-    return simple_problem(task, prompt, TESTS, "unittest", benchmark="convcode", reference_code=RIGHT)
+    return simple_problem(
+        task, prompt, TESTS, "unittest", benchmark="convcode", reference_code=RIGHT
+    )
 
 
 PROBLEMS = tuple(problem(task) for task in PLOTS)
@@ -83,12 +85,16 @@ def _report(kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdic
 class Programs:
     """Runs each program in the sandbox, equal ones once."""
 
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: object = None) -> ProgramVerdict:
+    async def run(
+        self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: object = None
+    ) -> ProgramVerdict:
         return _report(kind, code, tests)
 
 
 def _recorded(name: str, answers: Mapping[tuple[str, int, int], str]) -> RecordedModel:
-    return RecordedModel(ModelIdentity(provider="recorded", name=name), Recording(digest=name, answers=answers))
+    return RecordedModel(
+        ModelIdentity(provider="recorded", name=name), Recording(digest=name, answers=answers)
+    )
 
 
 def subject(plots: Mapping[str, Plot]) -> RecordedModel:
@@ -108,7 +114,11 @@ def simulator(plots: Mapping[str, Plot]) -> RecordedModel:
     return _recorded(
         "speaker",
         {
-            (task, turn, 0): f"Reasoning: it fails.\nFeedback: Round {turn - 1} of {task} is wrong.\nBoth lines."
+            (
+                task,
+                turn,
+                0,
+            ): f"Reasoning: it fails.\nFeedback: Round {turn - 1} of {task} is wrong.\nBoth lines."
             for task in plots
             for turn in range(2, N_TURNS + 3)
         },
@@ -139,9 +149,27 @@ def play(run: RunSpec, plots: Mapping[str, Plot] = PLOTS) -> tuple[Episode, ...]
 async def _play(run: RunSpec, of: Problem, plots: Mapping[str, Plot]) -> Episode:
     dialog = live_dialog(of)
     speaker = simulator(plots) if run.simulator else None
-    seats = cast(CastRequest(run.setting, dict(run.episode_options), of, dialog, subject(plots), speaker, Sampling(), Programs()))
+    seats = cast(
+        CastRequest(
+            run.setting,
+            dict(run.episode_options),
+            of,
+            dialog,
+            subject(plots),
+            speaker,
+            Sampling(),
+            Programs(),
+        )
+    )
     ending = await play_dialogue(Transcript(of, dialog, 0, 0, 1), seats, lambda step: None)
-    return episode_of(run, dialog, f"{run.setting} {of.problem_id}", ending.steps, ending.stop_reason, ending.error)
+    return episode_of(
+        run,
+        dialog,
+        f"{run.setting} {of.problem_id}",
+        ending.steps,
+        ending.stop_reason,
+        ending.error,
+    )
 
 
 def episode_of(
@@ -181,7 +209,9 @@ def finished(run: RunSpec, episodes: Callable[[], Sequence[Episode]]) -> Finishe
 
 def record(run: RunSpec) -> dict[str, Any]:
     """Fields of a finished run's record."""
-    counts = dict.fromkeys(("n_episodes", "n_owed", "n_infra", "n_unscored", "n_truncated", "model_calls"), 0)
+    counts = dict.fromkeys(
+        ("n_episodes", "n_owed", "n_infra", "n_unscored", "n_truncated", "model_calls"), 0
+    )
     return counts | {
         "run_id": run.run_id,
         "night_id": "night",

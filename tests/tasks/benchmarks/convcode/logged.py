@@ -25,7 +25,11 @@ class Logged:
     """Turns in which nothing is said of code that fails."""
 
 
-TASKS: Mapping[str, Logged] = {"Task/1": Logged(), "Task/2": Logged(solved_at=1), "Task/3": Logged(solved_at=0)}
+TASKS: Mapping[str, Logged] = {
+    "Task/1": Logged(),
+    "Task/2": Logged(solved_at=1),
+    "Task/3": Logged(solved_at=0),
+}
 
 
 def problem(task: str) -> Problem:
@@ -42,7 +46,9 @@ def code(task: str, turn: int) -> str:
     return f"# {task}, turn {turn if solved_at is None else min(turn, solved_at)}\n"
 
 
-def row(task: str, turn: int, turns: int | None, setting: FeedbackSetting, logged: Logged) -> dict[str, Any]:
+def row(
+    task: str, turn: int, turns: int | None, setting: FeedbackSetting, logged: Logged
+) -> dict[str, Any]:
     """One line of a log; `turns` is None for upstream's form."""
     is_solved = logged.solved_at is not None and turn > logged.solved_at
     is_silent = turn in logged.silent
@@ -73,16 +79,24 @@ def write_logs(
 ) -> Path:
     """Logs and results of one setting; upstream's keep their first answers in BigCodeBench's own file."""
     folder.mkdir(parents=True, exist_ok=True)
-    name = LogName(model, setting, simulator if setting.verbal is not VerbalFeedback.NONE else None, 1)
+    name = LogName(
+        model, setting, simulator if setting.verbal is not VerbalFeedback.NONE else None, 1
+    )
     for turn in range(turns + 1):
         path = folder / name.at(turn).file
         if upstream and turn == 0:
             path = folder / f"{model}--bigcodebench-instruct--vllm-0-1-sanitized-calibrated.jsonl"
-        rows = [row(task, turn, None if upstream else turns, setting, logged) for task, logged in tasks.items()]
+        rows = [
+            row(task, turn, None if upstream else turns, setting, logged)
+            for task, logged in tasks.items()
+        ]
         if upstream and turn == 0:
             rows = [{"task_id": line["task_id"], "solution": line["solution"]} for line in rows]
         path.write_text("".join(json.dumps(line) + "\n" for line in rows), encoding="utf-8")
-        passed = {task: logged.solved_at is not None and turn >= logged.solved_at for task, logged in tasks.items()}
+        passed = {
+            task: logged.solved_at is not None and turn >= logged.solved_at
+            for task, logged in tasks.items()
+        }
         write_results(path, passed)
     return folder
 
@@ -90,10 +104,14 @@ def write_logs(
 def write_results(log: Path, passed: Mapping[str, bool]) -> None:
     """The test results beside a log."""
     results = {
-        task: [{"task_id": task, "solution": "…", "status": "pass" if ok else "fail", "details": {}}]
+        task: [
+            {"task_id": task, "solution": "…", "status": "pass" if ok else "fail", "details": {}}
+        ]
         for task, ok in passed.items()
     }
-    eval_file(log).write_text(json.dumps({"date": "2026-01-01 00:00", "eval": results}), encoding="utf-8")
+    eval_file(log).write_text(
+        json.dumps({"date": "2026-01-01 00:00", "eval": results}), encoding="utf-8"
+    )
 
 
 def edit(log: Path, line: int, change: Callable[[dict[str, Any]], Any]) -> None:

@@ -12,14 +12,29 @@ from tasks.benchmarks.contract import Played, ScoreRequest
 from tests.problems import simple_problem
 
 RUN, MODEL, DATASET = "run-1", "recorded:test", "sample"
-OUTCOMES = {"+": Outcome.PASSED, "-": Outcome.FAILED, "t": Outcome.TIMEOUT, "i": Outcome.INFRA, "e": Outcome.ERROR, "?": None}
+OUTCOMES = {
+    "+": Outcome.PASSED,
+    "-": Outcome.FAILED,
+    "t": Outcome.TIMEOUT,
+    "i": Outcome.INFRA,
+    "e": Outcome.ERROR,
+    "?": None,
+}
 """Mark of a turn -> outcome of its program; `?` is an answer that nobody ran tests on, `e` a round without an answer."""
 TESTS = "import unittest\n\n\nclass TestCases(unittest.TestCase):\n    def test_one(self):\n        self.assertEqual(f(), 1)\n"
 
 
 def problem(name: str = "Sample/1") -> Problem:
     row = f"row of {name}"
-    return simple_problem(name, "Write f.", TESTS, "unittest", benchmark="convcode", dataset_version=DATASET, row_digest=row)
+    return simple_problem(
+        name,
+        "Write f.",
+        TESTS,
+        "unittest",
+        benchmark="convcode",
+        dataset_version=DATASET,
+        row_digest=row,
+    )
 
 
 def dialog(labels: tuple[tuple[str, str], ...], name: str = "Sample/1") -> Dialog:
@@ -52,7 +67,9 @@ def played(
         said = verbal[turn - 2] if 2 <= turn < len(verbal) + 2 else None
         feedback = Feedback(compilation="No syntax errors", verbal=said) if turn > 1 else None
         cost = {"n_calls": 1, "input_tokens": 100, "output_tokens": 10} if said else {}
-        steps.append(Step(turn=turn, role=Role.USER, content=said or "Mend it.", feedback=feedback, **cost))
+        steps.append(
+            Step(turn=turn, role=Role.USER, content=said or "Mend it.", feedback=feedback, **cost)
+        )
         if mark != "e":
             code = codes[turn - 1] if codes else f"code {turn}"
             steps.append(Step(turn=turn, role=Role.ASSISTANT, content=f"```python\n{code}\n```"))
@@ -108,14 +125,24 @@ def live(
 
 
 def static(
-    marks: str, last: int, solved_at: int | None = None, absent: Sequence[int] = (), name: str = "Sample/1"
+    marks: str,
+    last: int,
+    solved_at: int | None = None,
+    absent: Sequence[int] = (),
+    name: str = "Sample/1",
 ) -> tuple[Played, ...]:
     """An episode a turn of the logs; a blank mark is a turn that is not asked, `absent` those whose episode is missing."""
     asked = [turn for turn, mark in enumerate(marks) if mark != " "]
-    return tuple(played(static_dialog(turn, last, solved_at, asked, name), marks[turn]) for turn in asked if turn not in absent)
+    return tuple(
+        played(static_dialog(turn, last, solved_at, asked, name), marks[turn])
+        for turn in asked
+        if turn not in absent
+    )
 
 
-def static_dialog(turn: int, last: int, solved_at: int | None, asked: Sequence[int], name: str) -> Dialog:
+def static_dialog(
+    turn: int, last: int, solved_at: int | None, asked: Sequence[int], name: str
+) -> Dialog:
     """A turn of the logs."""
     return dialog(
         (
@@ -139,6 +166,9 @@ def request(setting: str, episodes: tuple[Played, ...], turns: int = 10) -> Scor
 def by_metric(rows: Sequence[Score], metric: str) -> dict[int, float | str | None]:
     """Turn -> value, or why there is none."""
     found = [row for row in rows if row.metric == metric]
-    values = {row.turn: row.value if row.unscored_reason is None else row.unscored_reason.value for row in found}
+    values = {
+        row.turn: row.value if row.unscored_reason is None else row.unscored_reason.value
+        for row in found
+    }
     assert len(values) == len(found), f"{metric} has two rows of one turn"
     return values

@@ -62,7 +62,11 @@ def asserts_row(**changes: Any) -> dict[str, Any]:
 def write_rows(path: Path, *rows: Mapping[str, Any] | bytes) -> Path:
     """A file of JSON lines; bytes are written as they are."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"".join((row if isinstance(row, bytes) else json.dumps(row).encode()) + b"\n" for row in rows))
+    path.write_bytes(
+        b"".join(
+            (row if isinstance(row, bytes) else json.dumps(row).encode()) + b"\n" for row in rows
+        )
+    )
     return path
 
 

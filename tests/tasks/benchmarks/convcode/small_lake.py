@@ -32,7 +32,9 @@ class ConvCodeLake:
 
     home: Path
 
-    def price(self, identity: ModelIdentity, usd_input: float | None, usd_output: float | None) -> None:
+    def price(
+        self, identity: ModelIdentity, usd_input: float | None, usd_output: float | None
+    ) -> None:
         """State what a million tokens of a model cost."""
         record = ModelRecord(
             model=identity.label,
@@ -62,7 +64,9 @@ class ConvCodeLake:
             benchmark_version="1",
             setting=setting,
             dataset_version=dataset_version,
-            dataset_digest=content_id([played.dialog.row_digest for task in tasks for played in task]),
+            dataset_digest=content_id(
+                [played.dialog.row_digest for task in tasks for played in task]
+            ),
             episode_options=tuple(sorted((options or {}).items())),
             subject=subject,
             simulator=simulator,
@@ -81,7 +85,13 @@ class ConvCodeLake:
             quality_checks=[_check(spec)],
         )
         dataset = {"benchmark": "convcode", "dataset_version": dataset_version}
-        write_part(self.home, "dialogs", [played.dialog for played in everything], spec.dataset_digest, **dataset)
+        write_part(
+            self.home,
+            "dialogs",
+            [played.dialog for played in everything],
+            spec.dataset_digest,
+            **dataset,
+        )
         staged = [problem(task[0].dialog.problem_id) for task in tasks]
         problems = [row.model_copy(update={"dataset_version": dataset_version}) for row in staged]
         write_part(self.home, "problems", problems, spec.dataset_digest, **dataset)
@@ -111,7 +121,13 @@ def _of_run(played: Played, spec: RunSpec) -> Played:
 
 def _scored(spec: RunSpec, task: tuple[Played, ...]) -> tuple[Score, ...]:
     name = task[0].dialog.problem_id
-    return tuple(score(ScoreRequest(problem(name), 0, spec.run_id, spec.setting, dict(spec.episode_options), task)))
+    return tuple(
+        score(
+            ScoreRequest(
+                problem(name), 0, spec.run_id, spec.setting, dict(spec.episode_options), task
+            )
+        )
+    )
 
 
 def _record(spec: RunSpec, finished_at: str, n_episodes: int, scores: Sequence[Score]) -> RunRecord:

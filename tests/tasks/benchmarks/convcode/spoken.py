@@ -56,7 +56,9 @@ HIDDEN = ("test_case_4", "test_case_5", "[5, -2, 11]", "[9, 9]")
 
 DOES_NOT_COMPILE = "def clamp(numbers, low, high)\n    return numbers\n"
 NEITHER_BOUND = "def clamp(numbers, low, high):\n    return list(numbers)\n"
-LOWER_BOUND_ONLY = "def clamp(numbers, low, high):\n    return [max(low, number) for number in numbers]\n"
+LOWER_BOUND_ONLY = (
+    "def clamp(numbers, low, high):\n    return [max(low, number) for number in numbers]\n"
+)
 BOTH_BOUNDS = "def clamp(numbers, low, high):\n    return [min(high, max(low, number)) for number in numbers]\n"
 CODES = (DOES_NOT_COMPILE, NEITHER_BOUND, LOWER_BOUND_ONLY, BOTH_BOUNDS)
 """The subject's code, round by round: its last two pass the first three tests, its last passes all."""
@@ -86,7 +88,9 @@ def said(remark: str) -> str:
     return f"Reasoning: {THOUGHTS}.\nFeedback: {remark}"
 
 
-PROBLEM = simple_problem("Sample/clamp", PROMPT, TESTS, "unittest", benchmark="convcode", reference_code=REFERENCE)
+PROBLEM = simple_problem(
+    "Sample/clamp", PROMPT, TESTS, "unittest", benchmark="convcode", reference_code=REFERENCE
+)
 DIALOG = live_dialog(PROBLEM)
 
 
@@ -117,15 +121,22 @@ class Overheard:
 def recorded(folder: Path, name: str, answers: Mapping[int, str]) -> Overheard:
     """A recorded model with an answer for each of these rounds."""
     path = folder / f"{name}.jsonl"
-    lines = ({"problem_id": PROBLEM.problem_id, "turn": turn, "content": text} for turn, text in answers.items())
+    lines = (
+        {"problem_id": PROBLEM.problem_id, "turn": turn, "content": text}
+        for turn, text in answers.items()
+    )
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return Overheard(RecordedModel(ModelIdentity(provider="recorded", name=name), load_recording(path)))
+    return Overheard(
+        RecordedModel(ModelIdentity(provider="recorded", name=name), load_recording(path))
+    )
 
 
 class Programs:
     """Runs programs in the zygote, equal ones once in the whole test process."""
 
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: object = None) -> ProgramVerdict:
+    async def run(
+        self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: object = None
+    ) -> ProgramVerdict:
         return await asyncio.to_thread(_run, kind, code, tests)
 
 
@@ -149,14 +160,35 @@ class Spoken:
 
     def message(self, turn: int) -> str:
         """What the subject was told in a round."""
-        return next(step.content for step in self.ending.steps if (step.turn, step.role) == (turn, Role.USER))
+        return next(
+            step.content
+            for step in self.ending.steps
+            if (step.turn, step.role) == (turn, Role.USER)
+        )
 
 
 def play(folder: Path, setting: str, user: str = "expert", **options: str) -> Spoken:
     """The hand-written dialogue in a live setting; `user` says whose recorded remarks the simulator has."""
-    subject = recorded(folder, "subject", {turn: fenced(code) for turn, code in enumerate(CODES, 1)})
-    simulator = recorded(folder, "simulator", {turn: said(remark) for turn, remark in enumerate(REMARKS[user], 2)})
+    subject = recorded(
+        folder, "subject", {turn: fenced(code) for turn, code in enumerate(CODES, 1)}
+    )
+    simulator = recorded(
+        folder, "simulator", {turn: said(remark) for turn, remark in enumerate(REMARKS[user], 2)}
+    )
     episode_options, _ = BENCHMARK.split_options(setting, options)
-    request = CastRequest(setting, dict(episode_options), PROBLEM, DIALOG, subject, simulator, Sampling(), programs=Programs())
+    request = CastRequest(
+        setting,
+        dict(episode_options),
+        PROBLEM,
+        DIALOG,
+        subject,
+        simulator,
+        Sampling(),
+        programs=Programs(),
+    )
     opening = Transcript(PROBLEM, DIALOG, sample=0, seed=0, turn=1)
-    return Spoken(asyncio.run(play_dialogue(opening, BENCHMARK.play.cast(request), lambda _: None)), subject, simulator)
+    return Spoken(
+        asyncio.run(play_dialogue(opening, BENCHMARK.play.cast(request), lambda _: None)),
+        subject,
+        simulator,
+    )

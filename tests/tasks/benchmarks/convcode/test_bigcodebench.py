@@ -24,13 +24,17 @@ EVERY = 57
 def test_a_sample_of_the_references_passes() -> None:
     path = bigcodebench_file()
     if path is None or not BENCHMARK.programs.package_folders("bigcodebench"):
-        pytest.skip(f"{BIGCODEBENCH_VARIABLE} names no file of tasks, or `make bigcodebench` was not typed")
+        pytest.skip(
+            f"{BIGCODEBENCH_VARIABLE} names no file of tasks, or `make bigcodebench` was not typed"
+        )
     sandbox = BENCHMARK.programs.load_sandbox("zygote", "bigcodebench")
     with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as lines:
         rows = list(map(json.loads, lines))[::EVERY]
     failing: list[str] = []
     for row in rows:
-        program = UnittestProgram(code=row["complete_prompt"] + row["canonical_solution"], test=row["test"])
+        program = UnittestProgram(
+            code=row["complete_prompt"] + row["canonical_solution"], test=row["test"]
+        )
         if run_tests(sandbox, program, BENCHMARK.programs.limits).outcome is not Outcome.PASSED:
             failing.append(row["task_id"])
     assert len(rows) == 20

@@ -28,17 +28,33 @@ class TestCases(unittest.TestCase):
 """
 
 
-def report(marks: str, outcome: Outcome | None = None, module_error: str | None = None) -> ProgramVerdict:
+def report(
+    marks: str, outcome: Outcome | None = None, module_error: str | None = None
+) -> ProgramVerdict:
     """A report of tests a, b, ...: `+` passes, `-` fails, `t` runs out of time."""
     outcomes = {"+": Outcome.PASSED, "-": Outcome.FAILED, "t": Outcome.TIMEOUT}
     cases = tuple(
         CaseVerdict(
-            name=f"TestCases.test_{letter}", outcome=outcomes[mark], detail="" if mark == "+" else f"{mark} of {letter}\n"
+            name=f"TestCases.test_{letter}",
+            outcome=outcomes[mark],
+            detail="" if mark == "+" else f"{mark} of {letter}\n",
         )
         for letter, mark in zip("abcdefgh", marks, strict=False)
     )
-    worst = Outcome.TIMEOUT if "t" in marks else Outcome.FAILED if "-" in marks or module_error else Outcome.PASSED
-    return ProgramVerdict(outcome=outcome or worst, detail="of d: hidden", module_error=module_error, cases=cases, verdict_id="v")
+    worst = (
+        Outcome.TIMEOUT
+        if "t" in marks
+        else Outcome.FAILED
+        if "-" in marks or module_error
+        else Outcome.PASSED
+    )
+    return ProgramVerdict(
+        outcome=outcome or worst,
+        detail="of d: hidden",
+        module_error=module_error,
+        cases=cases,
+        verdict_id="v",
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,15 +62,27 @@ def report(marks: str, outcome: Outcome | None = None, module_error: str | None 
     [
         ("++++", None, None, None),
         ("-+++", "TEST_A\n- of a", "TEST_A\n- of a", "TEST_A\n- of a"),
-        ("--++", "TEST_A\n- of a\n\nTEST_B\n- of b", "TEST_A\n- of a\n\nTEST_B\n- of b", "TEST_A\n- of a"),
+        (
+            "--++",
+            "TEST_A\n- of a\n\nTEST_B\n- of b",
+            "TEST_A\n- of a\n\nTEST_B\n- of b",
+            "TEST_A\n- of a",
+        ),
         ("++-+", "TEST_C\n- of c", "TEST_C\n- of c", None),
         ("+++-", "TEST_D\n- of d", None, None),
         ("t+++", "TEST_A\nt of a", "TEST_A\nt of a", None),
         ("+++t", "TEST_D\nt of d", "ALL\nt of d", None),
-        ("-++t", "TEST_A\n- of a\n\nTEST_D\nt of d", "TEST_A\n- of a\n\nALL\nt of d", "TEST_A\n- of a"),
+        (
+            "-++t",
+            "TEST_A\n- of a\n\nTEST_D\nt of d",
+            "TEST_A\n- of a\n\nALL\nt of d",
+            "TEST_A\n- of a",
+        ),
     ],
 )
-def test_what_each_coverage_shows(marks: str, full: str | None, partial: str | None, upstream: str | None) -> None:
+def test_what_each_coverage_shows(
+    marks: str, full: str | None, partial: str | None, upstream: str | None
+) -> None:
     """The first three methods are setUp, a helper and one test; a time limit is shown without the name of an unseen test."""
     found = report(marks)
     assert execution_text(found, "full", (TESTS,)) == full
@@ -102,15 +130,23 @@ def test_three_long_lines_keep_the_first_and_the_last() -> None:
 
 
 def test_long_execution_feedback_is_cut() -> None:
-    cases = tuple(CaseVerdict(name=f"T.test_{n}", outcome=Outcome.FAILED, detail="line\n" * 500) for n in range(4))
-    text = execution_text(ProgramVerdict(outcome=Outcome.FAILED, cases=cases, verdict_id="v"), "full", ())
+    cases = tuple(
+        CaseVerdict(name=f"T.test_{n}", outcome=Outcome.FAILED, detail="line\n" * 500)
+        for n in range(4)
+    )
+    text = execution_text(
+        ProgramVerdict(outcome=Outcome.FAILED, cases=cases, verdict_id="v"), "full", ()
+    )
     assert text == "TEST_0\nline\nline\nline\nline\n...\nline\nline\nline\nline\nline"
 
 
 def test_a_message_has_the_parts_that_there_are() -> None:
     message = compose("P {code}", "c = {1}\n", Feedback(execution="E", verbal="V {feedback}"))
     assert message.startswith("P {code}\n\n")
-    assert "```python\nc = {1}\n```\n\nExecution feedback:\nE\n\nUser feedback:\nV {feedback}\n\nFirst think" in message
+    assert (
+        "```python\nc = {1}\n```\n\nExecution feedback:\nE\n\nUser feedback:\nV {feedback}\n\nFirst think"
+        in message
+    )
     assert "Compilation" not in message
 
 

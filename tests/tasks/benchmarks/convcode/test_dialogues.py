@@ -108,17 +108,25 @@ def expected(feedback: FeedbackSetting) -> list[Feedback]:
     """The feedback of each round after the first, written out."""
     compilation = (NO_COLON, OK, OK)
     execution = EXECUTION[feedback.execution.value]
-    verbal: tuple[str | None, ...] = NONE if feedback.verbal is VerbalFeedback.NONE else REMARKS[user_of(feedback)]
+    verbal: tuple[str | None, ...] = (
+        NONE if feedback.verbal is VerbalFeedback.NONE else REMARKS[user_of(feedback)]
+    )
     rounds = zip(compilation, execution, verbal, strict=True)
-    return [Feedback(compilation=c, execution=e, verbal=v) for c, e, v in rounds][: N_ROUNDS[feedback.name] - 1]
+    return [Feedback(compilation=c, execution=e, verbal=v) for c, e, v in rounds][
+        : N_ROUNDS[feedback.name] - 1
+    ]
 
 
 def feedback_of(spoken: Spoken) -> list[Feedback | None]:
-    return [step.feedback for step in spoken.ending.steps if step.role is Role.USER and step.turn > 1]
+    return [
+        step.feedback for step in spoken.ending.steps if step.role is Role.USER and step.turn > 1
+    ]
 
 
 @pytest.mark.parametrize("feedback", FEEDBACK_SETTINGS, ids=lambda feedback: feedback.name)
-def test_the_dialogue_in_each_of_the_nine_settings(feedback: FeedbackSetting, tmp_path: Path) -> None:
+def test_the_dialogue_in_each_of_the_nine_settings(
+    feedback: FeedbackSetting, tmp_path: Path
+) -> None:
     spoken = play(tmp_path, f"live[{feedback.name}]", user_of(feedback))
     assert feedback_of(spoken) == expected(feedback)
     assert spoken.rounds == N_ROUNDS[feedback.name]
@@ -166,7 +174,9 @@ def test_the_first_round_is_the_same_in_every_setting(setting: str, tmp_path: Pa
     assert spoken.rounds == (1 if setting == "live[none]" else 2)
 
 
-def test_code_that_passes_the_whole_suite_is_not_spoken_of_in_partial_coverage_either(tmp_path: Path) -> None:
+def test_code_that_passes_the_whole_suite_is_not_spoken_of_in_partial_coverage_either(
+    tmp_path: Path,
+) -> None:
     spoken = play(tmp_path, "live[f_c,f_e,f_v*]")
     last = spoken.ending.steps[-1]
     assert (last.turn, last.content) == (4, fenced(BOTH_BOUNDS))
@@ -175,7 +185,9 @@ def test_code_that_passes_the_whole_suite_is_not_spoken_of_in_partial_coverage_e
     assert [request.turn for request in spoken.simulator.asked] == [2, 3, 4]
 
 
-def test_upstream_s_coverage_shows_the_tests_among_the_first_three_methods_and_no_error_of_the_module(tmp_path: Path) -> None:
+def test_upstream_s_coverage_shows_the_tests_among_the_first_three_methods_and_no_error_of_the_module(
+    tmp_path: Path,
+) -> None:
     spoken = play(tmp_path, "live[f_c,f_e,f_v*]", coverage="upstream_first_three_methods")
     shown = [feedback.execution for feedback in feedback_of(spoken) if feedback]
     assert shown == [ALL_PASS, CASE_1, ALL_PASS]
@@ -192,9 +204,14 @@ def test_each_request_shows_the_round_s_message_and_nothing_older(tmp_path: Path
 
 def test_the_reference_code_itself_is_the_feedback_of_table_7_s_last_row(tmp_path: Path) -> None:
     spoken = play(tmp_path, "live[f_c,ground_truth]")
-    feedback = next(step.feedback for step in spoken.ending.steps if (step.turn, step.role) == (2, Role.USER))
+    feedback = next(
+        step.feedback for step in spoken.ending.steps if (step.turn, step.role) == (2, Role.USER)
+    )
     assert feedback is not None
-    assert feedback.verbal == f"This program is known to be right:\n```python\n{REFERENCE.strip()}\n```"
+    assert (
+        feedback.verbal
+        == f"This program is known to be right:\n```python\n{REFERENCE.strip()}\n```"
+    )
     assert REFERENCE.strip() in spoken.message(2)
     assert REFERENCE.strip() not in spoken.message(1)
     assert spoken.simulator.asked == []

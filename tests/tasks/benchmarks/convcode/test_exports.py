@@ -39,7 +39,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for other in (model("reference-7b"), model("gold", "control")):
         lake.run(other, EXPERT, (live("----"),), TURNS, SIMULATOR)
         lake.run(other, REPLAYED, (static("+---", 3),))
-    lake.run(model("e"), EXPERT, (live("----"), live("----", name="Sample/2")), TURNS, SIMULATOR, finished_at=LATER)
+    lake.run(
+        model("e"),
+        EXPERT,
+        (live("----"), live("----", name="Sample/2")),
+        TURNS,
+        SIMULATOR,
+        finished_at=LATER,
+    )
     lake.publish()
     return lake.home
 
@@ -52,15 +59,19 @@ def exported(home: Path, name: str, *run_ids: str) -> list[dict[str, Any]]:
 def test_the_correlation_is_over_the_models_that_have_both(home: Path) -> None:
     """Two neighbours of five changed places: rho 0.9. Neither the control nor the reference nor another length is among them."""
     with_figure = [row for row in exported(home, "correlation") if row["turns"] == 3]
-    assert [(r["static_metric"], r["live_metric"], r["n_models"], r["spearman"], r["note"]) for r in with_figure] == [
+    assert [
+        (r["static_metric"], r["live_metric"], r["n_models"], r["spearman"], r["note"])
+        for r in with_figure
+    ] == [
         ("mrr", "mrr", 5, pytest.approx(0.9), ""),
         ("mrr_upstream", "mrr", 5, pytest.approx(0.9), ""),
         ("recall", "recall", 5, pytest.approx(-0.25), ""),
     ]
     assert with_figure[0]["p"] == pytest.approx(10 / 120)
-    assert {(r["feedback"], r["reference_model"], r["live_options"], r["dataset_version"]) for r in with_figure} == {
-        ("f_c,f_e*,f_v*", "reference-7b", '[["turns","3"]]', "sample")
-    }
+    assert {
+        (r["feedback"], r["reference_model"], r["live_options"], r["dataset_version"])
+        for r in with_figure
+    } == {("f_c,f_e*,f_v*", "reference-7b", '[["turns","3"]]', "sample")}
 
 
 def test_fewer_than_five_models_are_insufficient_and_have_no_figure(home: Path) -> None:
@@ -72,7 +83,11 @@ def test_fewer_than_five_models_are_insufficient_and_have_no_figure(home: Path) 
 
 
 def test_a_curve_is_the_newest_run_of_a_model_and_kind(home: Path) -> None:
-    rows = [row for row in exported(home, "curves") if row["part"] == "live" and row["options"] == '[["turns","3"]]']
+    rows = [
+        row
+        for row in exported(home, "curves")
+        if row["part"] == "live" and row["options"] == '[["turns","3"]]'
+    ]
     assert [(r["turn"], r["pass_at_1"], r["n"]) for r in rows if r["model"] == "openai:b"] == [
         (0, 0, 1),
         (1, 1, 1),
@@ -84,7 +99,11 @@ def test_a_curve_is_the_newest_run_of_a_model_and_kind(home: Path) -> None:
 
 
 def test_only_the_runs_that_are_named_are_exported(home: Path) -> None:
-    some = {row["run_id"] for row in exported(home, "curves") if row["model"] in ("openai:a", "openai:b")}
+    some = {
+        row["run_id"]
+        for row in exported(home, "curves")
+        if row["model"] in ("openai:a", "openai:b")
+    }
     assert {row["run_id"] for row in exported(home, "curves", *some)} == some
     few = exported(home, "correlation", *some)
     assert {row["n_models"] for row in few if row["turns"] == 3} == {2}
@@ -94,10 +113,25 @@ def test_static_runs_have_a_table_by_reference_model_with_both_readings_of_mrr(h
     """Tables 5, 11 and 12."""
     rows = exported(home, "static-table")
     assert {row["reference_model"] for row in rows} == {"reference-7b"}
-    assert {row["model"] for row in rows} == {*(f"openai:{name}" for name in MODELS), "openai:reference-7b"}
-    assert list(rows[0])[6:] == ["f_c,f_v*", "f_c,f_e,f_v", "f_c,f_e,f_v*", "f_c,f_e*,f_v", "f_c,f_e*,f_v*"]
+    assert {row["model"] for row in rows} == {
+        *(f"openai:{name}" for name in MODELS),
+        "openai:reference-7b",
+    }
+    assert list(rows[0])[6:] == [
+        "f_c,f_v*",
+        "f_c,f_e,f_v",
+        "f_c,f_e,f_v*",
+        "f_c,f_e*,f_v",
+        "f_c,f_e*,f_v*",
+    ]
     found = {(row["model"], row["metric"]): row["f_c,f_e*,f_v*"] for row in rows}
-    assert [found[f"openai:{name}", "mrr"] for name in MODELS] == [1, 0.5, pytest.approx(1 / 3), 0, 0.25]
+    assert [found[f"openai:{name}", "mrr"] for name in MODELS] == [
+        1,
+        0.5,
+        pytest.approx(1 / 3),
+        0,
+        0.25,
+    ]
     assert (found["openai:a", "n_mrr"], found["openai:a", "n_mrr_unscored"]) == (1, 0)
     assert {row["f_c,f_v*"] for row in rows} == {None}
 
@@ -113,7 +147,9 @@ def spoken_to(tmp_path_factory: pytest.TempPathFactory) -> Path:
     one = {"turns": "1"}
     for name, played in (("a", "-+"), ("b", "--")):
         for simulator in (SIMULATOR, OTHER):
-            lake.run(model(name), SPEAKERS[0], (live(played), live("+", name="Sample/2")), one, simulator)
+            lake.run(
+                model(name), SPEAKERS[0], (live(played), live("+", name="Sample/2")), one, simulator
+            )
     lake.run(model("a"), SPEAKERS[1], (live("-+"), live("-+", name="Sample/2")), one)
     lake.run(model("a"), SPEAKERS[2], (live("-+"),), one | SHOWN, SIMULATOR)
     lake.run(model("gold", "control"), SPEAKERS[0], (live("+"),), one, SIMULATOR)
@@ -124,7 +160,10 @@ def spoken_to(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_one_round_by_speaker_and_subject_with_the_reference_code_beside(spoken_to: Path) -> None:
     """Tables 7 and 9."""
     rows = exported(spoken_to, "speakers")
-    assert [(row["feedback"], row["simulator"], row["model"], row["turn_0"], row["turn_1"], row["n"]) for row in rows] == [
+    assert [
+        (row["feedback"], row["simulator"], row["model"], row["turn_0"], row["turn_1"], row["n"])
+        for row in rows
+    ] == [
         ("f_c,f_v*", "openai:other", "openai:a", 0.5, 1, 2),
         ("f_c,f_v*", "openai:other", "openai:b", 0.5, 0.5, 2),
         ("f_c,f_v*", "openai:speaker", "openai:a", 0.5, 1, 2),
@@ -159,9 +198,17 @@ def ten(tmp_path_factory: pytest.TempPathFactory) -> Path:
     two = (live("+"), live("----", name="Sample/2"))
     lake.run(a, "live[none]", (live("+"), live("-", name="Sample/2")))
     lake.run(a, "live[f_c]", (live("+"),), TURNS)
-    lake.run(again, "live[f_c]", (live("-+"), live("--+", name="Sample/2")), TURNS, finished_at=LATER)
+    lake.run(
+        again, "live[f_c]", (live("-+"), live("--+", name="Sample/2")), TURNS, finished_at=LATER
+    )
     lake.run(a, "live[f_c,f_e]", two, TURNS | SHOWN)
-    lake.run(a, "live[f_c,f_e]", (live("----"),), TURNS | {"coverage": "upstream_first_three_methods"}, finished_at=LATER)
+    lake.run(
+        a,
+        "live[f_c,f_e]",
+        (live("----"),),
+        TURNS | {"coverage": "upstream_first_three_methods"},
+        finished_at=LATER,
+    )
     lake.run(a, EXPERT, (live("-+"),), {"turns": "1"}, SIMULATOR, finished_at=LATER)
     lake.run(a, "live[f_c]", (live("--"),), TURNS, finished_at=LATER, dataset_version="mbpp")
     lake.run(a, REPLAYED, (static("+---", 3),))
@@ -171,9 +218,13 @@ def ten(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return lake.home
 
 
-def main_row(home: Path, *, metric: str = "mrr", of: str = "openai:a", **wanted: object) -> dict[str, Any]:
+def main_row(
+    home: Path, *, metric: str = "mrr", of: str = "openai:a", **wanted: object
+) -> dict[str, Any]:
     """Column -> value of the one row, less the settings that are empty."""
-    rows = [row for row in exported(home, "main-table") if (row["model"], row["metric"]) == (of, metric)]
+    rows = [
+        row for row in exported(home, "main-table") if (row["model"], row["metric"]) == (of, metric)
+    ]
     (found,) = [row for row in rows if all(row[name] == value for name, value in wanted.items())]
     assert list(found)[-len(PAPER) :] == PAPER
     return {name: found[name] for name in PAPER if found[name] is not None}
@@ -208,9 +259,9 @@ def test_controls_are_in_the_main_table_only_where_they_are_named(ten: Path) -> 
     assert {row["model"] for row in exported(ten, "main-table")} == {"openai:a", "openai:b"}
     gold = next(row["run_id"] for row in every if row["model"] == "control:gold")
     named = [row for row in exported(ten, "main-table", gold) if row["metric"] == "mrr"]
-    assert [(row["model"], row["none"], row["f_c"], row["turns"], row["isolated"]) for row in named] == [
-        ("control:gold", 1, None, None, True)
-    ]
+    assert [
+        (row["model"], row["none"], row["f_c"], row["turns"], row["isolated"]) for row in named
+    ] == [("control:gold", 1, None, None, True)]
     replayed = next(row["run_id"] for row in every if row["part"] == "static")
     with pytest.raises(UsageError, match="no rows of the runs"):
         export_table(Home(ten), "convcode-main-table", (replayed,), ten / "x.csv")
@@ -219,7 +270,11 @@ def test_controls_are_in_the_main_table_only_where_they_are_named(ten: Path) -> 
 def test_an_empty_cell_is_empty_in_a_file_too(ten: Path, tmp_path: Path) -> None:
     out = tmp_path / "table.csv"
     assert export_table(Home(ten), "convcode-main-table", (), out) == 5 * 6
-    found = [row for row in csv.DictReader(out.read_text(encoding="utf-8").splitlines()) if row["model"] == "openai:b"]
+    found = [
+        row
+        for row in csv.DictReader(out.read_text(encoding="utf-8").splitlines())
+        if row["model"] == "openai:b"
+    ]
     assert [(row["metric"], row["f_c"], row["f_c,f_e"]) for row in found[:3]] == [
         ("mrr", "", ""), ("n_mrr", "0", ""), ("n_mrr_unscored", "1", ""),
     ]  # fmt: skip
@@ -235,12 +290,19 @@ def test_a_table_is_written_as_its_name_ends(home: Path, tmp_path: Path, ending:
         found = list(csv.DictReader(text.splitlines()))
         assert [row["pass_at_1"] for row in found] == [str(row["pass_at_1"]) for row in wanted]
     else:
-        assert (json.loads(text) if ending == ".json" else [json.loads(line) for line in text.splitlines()]) == wanted
+        assert (
+            json.loads(text)
+            if ending == ".json"
+            else [json.loads(line) for line in text.splitlines()]
+        ) == wanted
     assert [path.name for path in out.parent.iterdir()] == [out.name]
 
 
 def test_what_cannot_be_exported_is_said(home: Path, tmp_path: Path) -> None:
-    with pytest.raises(UnknownName, match=r"'convcode-curve'; known: recording, .*convcode-curves, convcode-correlation"):
+    with pytest.raises(
+        UnknownName,
+        match=r"'convcode-curve'; known: recording, .*convcode-curves, convcode-correlation",
+    ):
         export_table(Home(home), "convcode-curve", (), tmp_path / "x.csv")
     with pytest.raises(ConfigError, match=r"\.csv, \.json, \.jsonl"):
         export_table(Home(home), "convcode-curves", (), tmp_path / "x.xlsx")

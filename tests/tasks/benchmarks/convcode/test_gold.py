@@ -37,9 +37,15 @@ def run_code(sandbox: Sandbox, problem: Problem, code: str) -> tuple[CaseVerdict
 def failing(sandbox: Sandbox, problems: list[Problem]) -> set[str]:
     """Ids of those whose gold program does not pass every test."""
     with ThreadPoolExecutor(2) as threads:
-        found = threads.map(lambda problem: run_code(sandbox, problem, problem.reference_code), problems)
+        found = threads.map(
+            lambda problem: run_code(sandbox, problem, problem.reference_code), problems
+        )
         passes = (all(case.outcome is Outcome.PASSED for case in cases) for cases in found)
-        return {problem.problem_id for problem, passed in zip(problems, passes, strict=True) if not passed}
+        return {
+            problem.problem_id
+            for problem, passed in zip(problems, passes, strict=True)
+            if not passed
+        }
 
 
 @pytest.mark.slow
@@ -55,7 +61,9 @@ def test_an_empty_answer_fails_every_test_of_the_sample(zygote: Sandbox) -> None
 
 def test_a_failure_names_its_test_and_shows_both_values(zygote: Sandbox) -> None:
     cases = run_code(zygote, sample().problems[0], "def task_func(numbers):\n    return 3\n")
-    assert [case.name for case in cases if case.outcome is Outcome.PASSED] == ["TestCases.test_case_2"]
+    assert [case.name for case in cases if case.outcome is Outcome.PASSED] == [
+        "TestCases.test_case_2"
+    ]
     assert cases[0].name == "TestCases.test_case_1"
     assert "AssertionError: 3 != 4" in cases[0].detail
 
@@ -72,15 +80,23 @@ def test_humaneval_s_gold_passes(zygote: Sandbox, shared_data: Path) -> None:
 @pytest.mark.shared
 @pytest.mark.parametrize("version", SAMPLED)
 def test_a_sample_of_the_gold_passes(version: str, zygote: Sandbox, shared_data: Path) -> None:
-    sound = [problem for problem in stage(shared_data, version).problems if number(problem) not in MBPP_FAULTS]
+    sound = [
+        problem
+        for problem in stage(shared_data, version).problems
+        if number(problem) not in MBPP_FAULTS
+    ]
     assert failing(zygote, random.Random(6).sample(sound, SAMPLED[version])) == set()
 
 
 @pytest.mark.slow
 @pytest.mark.shared
-def test_mbpp_s_faulty_tasks_fail_but_for_those_whose_function_is_called_check(zygote: Sandbox, shared_data: Path) -> None:
+def test_mbpp_s_faulty_tasks_fail_but_for_those_whose_function_is_called_check(
+    zygote: Sandbox, shared_data: Path
+) -> None:
     """A test function `check` takes the place of theirs in the published form; in ours there is none."""
-    faulty = [problem for problem in stage(shared_data, "mbpp").problems if number(problem) in MBPP_FAULTS]
+    faulty = [
+        problem for problem in stage(shared_data, "mbpp").problems if number(problem) in MBPP_FAULTS
+    ]
     assert len(faulty) == len(MBPP_FAULTS) == 15
     assert failing(zygote, faulty) == {f"MBPP/{task}" for task in MBPP_FAULTS - CHECK_CLASHES}
 

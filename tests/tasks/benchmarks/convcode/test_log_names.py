@@ -8,16 +8,38 @@ from hypothesis import strategies as st
 
 from schemas.errors import ConfigError
 from schemas.feedback import FEEDBACK_SETTINGS, ExecutionFeedback, FeedbackSetting, VerbalFeedback
-from tasks.benchmarks.convcode.log_files.log_names import LogName, first_answers_model, parse_log_name, spelt
+from tasks.benchmarks.convcode.log_files.log_names import (
+    LogName,
+    first_answers_model,
+    parse_log_name,
+    spelt,
+)
 
 F_C = FeedbackSetting()
 FULL_EXPERT = FeedbackSetting(execution=ExecutionFeedback.FULL, verbal=VerbalFeedback.EXPERT)
 PARTIAL_NOVICE = FeedbackSetting(execution=ExecutionFeedback.PARTIAL, verbal=VerbalFeedback.NOVICE)
 ITERATIONS = st.integers(0, 99)
-USUAL = st.text("abcXYZ019.-: @_=", min_size=1, max_size=12).filter(lambda text: "_CF" not in text and "_ITER" not in text)
+USUAL = st.text("abcXYZ019.-: @_=", min_size=1, max_size=12).filter(
+    lambda text: "_CF" not in text and "_ITER" not in text
+)
 NASTY = st.lists(
     st.sampled_from(
-        ["m", "_CF", "_EF_UNIT", "_EF_FULL", "_SNF", "_SEF", "_by_", "_ITER=2", "_ITER=0", ".jsonl", "/", "\0", "\n", "é"]
+        [
+            "m",
+            "_CF",
+            "_EF_UNIT",
+            "_EF_FULL",
+            "_SNF",
+            "_SEF",
+            "_by_",
+            "_ITER=2",
+            "_ITER=0",
+            ".jsonl",
+            "/",
+            "\0",
+            "\n",
+            "é",
+        ]
     ),
     min_size=1,
     max_size=6,
@@ -31,7 +53,10 @@ NASTY = st.lists(
             "bigcodebench_codellama_CodeLlama-7b-Instruct-hf_CF_EF_FULL_SEF_by_gpt-4o_ITER=10.jsonl",
             LogName("codellama_CodeLlama-7b-Instruct-hf", FULL_EXPERT, "gpt-4o", 10),
         ),
-        ("bigcodebench_m_CF_EF_UNIT_SNF_by_gpt-4o.jsonl", LogName("m", PARTIAL_NOVICE, "gpt-4o", 1)),
+        (
+            "bigcodebench_m_CF_EF_UNIT_SNF_by_gpt-4o.jsonl",
+            LogName("m", PARTIAL_NOVICE, "gpt-4o", 1),
+        ),
         ("bigcodebench_gpt-4o_CF_EF_FULL_SEF.jsonl", LogName("gpt-4o", FULL_EXPERT, None, 1)),
         ("bigcodebench_m_CF.jsonl", LogName("m", F_C, None, 1)),
         ("bigcodebench_m_CF_ITER=2.jsonl", LogName("m", F_C, None, 2)),
@@ -64,15 +89,24 @@ def test_another_name_is_no_logs_name(name: str) -> None:
     assert parse_log_name(name) is None
 
 
-@given(model=USUAL, setting=st.sampled_from(FEEDBACK_SETTINGS), simulator=USUAL, iteration=ITERATIONS)
+@given(
+    model=USUAL, setting=st.sampled_from(FEEDBACK_SETTINGS), simulator=USUAL, iteration=ITERATIONS
+)
 def test_usual_names_are_written_and_understood_again(
     model: str, setting: FeedbackSetting, simulator: str, iteration: int
 ) -> None:
-    said = LogName(model, setting, simulator if setting.verbal is not VerbalFeedback.NONE else None, iteration)
+    said = LogName(
+        model, setting, simulator if setting.verbal is not VerbalFeedback.NONE else None, iteration
+    )
     assert parse_log_name(said.file) == said
 
 
-@given(model=NASTY, setting=st.sampled_from(FEEDBACK_SETTINGS), simulator=st.none() | NASTY, iteration=ITERATIONS)
+@given(
+    model=NASTY,
+    setting=st.sampled_from(FEEDBACK_SETTINGS),
+    simulator=st.none() | NASTY,
+    iteration=ITERATIONS,
+)
 @example(model="a_CF_SEF_by_b", setting=F_C, simulator=None, iteration=1)
 @example(model="m" * 250, setting=F_C, simulator=None, iteration=1)
 @example(model="m", setting=F_C, simulator="gpt-4o", iteration=1)
@@ -91,7 +125,11 @@ def test_the_refusal_names_the_model() -> None:
         _ = LogName("a_CF_SEF_by_b", F_C, None, 1).file
 
 
-@given(st.text("abc_CFEUNITL=SNby0123456789.jsonl", max_size=50).map(lambda text: f"bigcodebench_{text}.jsonl"))
+@given(
+    st.text("abc_CFEUNITL=SNby0123456789.jsonl", max_size=50).map(
+        lambda text: f"bigcodebench_{text}.jsonl"
+    )
+)
 @example("bigcodebench_m_CF_CF_SEF_by_x_CF.jsonl")
 def test_what_is_understood_is_written_alike(name: str) -> None:
     said = parse_log_name(name)

@@ -55,15 +55,29 @@ def zero(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
-        pytest.param(lambda f: one(f).unlink(), rf"lacks {LOG}\.jsonl: later turns are there", id="gap"),
-        pytest.param(lambda f: two(f).unlink(), rf"lacks {LOG}_ITER=2\.jsonl: the run that was logged had these", id="end"),
-        pytest.param(lambda f: zero(f).unlink(), r"lacks the first answers of ref.*--bigcodebench-instruct--", id="turn 0"),
+        pytest.param(
+            lambda f: one(f).unlink(), rf"lacks {LOG}\.jsonl: later turns are there", id="gap"
+        ),
+        pytest.param(
+            lambda f: two(f).unlink(),
+            rf"lacks {LOG}_ITER=2\.jsonl: the run that was logged had these",
+            id="end",
+        ),
+        pytest.param(
+            lambda f: zero(f).unlink(),
+            r"lacks the first answers of ref.*--bigcodebench-instruct--",
+            id="turn 0",
+        ),
         pytest.param(
             lambda f: drop_line(two(f), 2),
             r"ITER=2\.jsonl has no row of task 'Task/2', which .*:2 goes on with\. Fetch",
             id="row",
         ),
-        pytest.param(lambda f: drop_line(zero(f), 2), r"ITER=0\.jsonl has no row of task 'Task/2'", id="first row"),
+        pytest.param(
+            lambda f: drop_line(zero(f), 2),
+            r"ITER=0\.jsonl has no row of task 'Task/2'",
+            id="first row",
+        ),
         pytest.param(
             lambda f: [drop_line(path(f), 2) for path in (one, two)],
             r"has no row of task 'Task/2'.*ITER=0.*begins with",
@@ -85,7 +99,9 @@ def zero(folder: Path) -> Path:
             id="digest",
         ),
         pytest.param(
-            lambda f: write_logs(f, NOVICE, model="other"), r"is a log of 'ref', .* one of 'other': .*one reference", id="models"
+            lambda f: write_logs(f, NOVICE, model="other"),
+            r"is a log of 'ref', .* one of 'other': .*one reference",
+            id="models",
         ),
         pytest.param(
             lambda f: write_logs(f, UNREPLAYED, model="other"),
@@ -97,14 +113,20 @@ def zero(folder: Path) -> Path:
             r"feedback by 'x', .* feedback by 'gpt-4o': .*one simulator",
             id="simulators",
         ),
-        pytest.param(lambda f: write_logs(f, NOVICE, simulator=None), r"feedback by 'ref', .* by 'gpt-4o'", id="itself"),
+        pytest.param(
+            lambda f: write_logs(f, NOVICE, simulator=None),
+            r"feedback by 'ref', .* by 'gpt-4o'",
+            id="itself",
+        ),
         pytest.param(
             lambda f: append(one(f), first_line(one(f))),
             r"4o\.jsonl:4: task 'Task/1' has a row already \(.*4o\.jsonl:1\)",
             id="twice",
         ),
         pytest.param(
-            lambda f: (f / f"{LOG}.jsonl.gz").write_bytes(b""), r"4o\.jsonl\.gz holds the same turn as", id="packed twice"
+            lambda f: (f / f"{LOG}.jsonl.gz").write_bytes(b""),
+            r"4o\.jsonl\.gz holds the same turn as",
+            id="packed twice",
         ),
         pytest.param(
             lambda f: edit(two(f), 1, lambda row: row.update(iteration=1)),
@@ -116,34 +138,60 @@ def zero(folder: Path) -> Path:
             r"ITER=2\.jsonl:1: iteration 6 .*Was the file re",
             id="late",
         ),
-        pytest.param(lambda f: edit(one(f), 2, lambda row: row.update(turns=3)), r"4o\.jsonl:2: turns is 3, but 2", id="runs"),
         pytest.param(
-            lambda f: edit(one(f), 2, lambda row: row.pop("user_feedback")), r":2: missing_field: user_feedback", id="field"
+            lambda f: edit(one(f), 2, lambda row: row.update(turns=3)),
+            r"4o\.jsonl:2: turns is 3, but 2",
+            id="runs",
         ),
-        pytest.param(lambda f: edit(one(f), 2, lambda row: row.update(solution=None)), r":2: wrong_type: solution", id="type"),
-        pytest.param(lambda f: append(one(f), b'{"task_id": '), r"4o\.jsonl:4: broken_json", id="torn"),
+        pytest.param(
+            lambda f: edit(one(f), 2, lambda row: row.pop("user_feedback")),
+            r":2: missing_field: user_feedback",
+            id="field",
+        ),
+        pytest.param(
+            lambda f: edit(one(f), 2, lambda row: row.update(solution=None)),
+            r":2: wrong_type: solution",
+            id="type",
+        ),
+        pytest.param(
+            lambda f: append(one(f), b'{"task_id": '), r"4o\.jsonl:4: broken_json", id="torn"
+        ),
         pytest.param(
             lambda f: edit(one(f), 1, lambda row: row.update(user_feedback=None)),
             r":1: no expert's feedback on code of",
             id="silence",
         ),
         pytest.param(
-            lambda f: write_results(zero(f), dict.fromkeys(TASKS, True)), r":1: feedback on code .*turn 0", id="results"
-        ),
-        pytest.param(lambda f: eval_file(one(f)).unlink(), rf"{LOG}_eval_results\.json is missing", id="no results"),
-        pytest.param(
-            lambda f: write_results(two(f), {"Task/1": False}), r"results\.json has no result of task 'Task/2'", id="result"
+            lambda f: write_results(zero(f), dict.fromkeys(TASKS, True)),
+            r":1: feedback on code .*turn 0",
+            id="results",
         ),
         pytest.param(
-            lambda f: eval_file(one(f)).write_text("{"), r"eval_results\.json cannot be read as JSON", id="torn results"
+            lambda f: eval_file(one(f)).unlink(),
+            rf"{LOG}_eval_results\.json is missing",
+            id="no results",
         ),
         pytest.param(
-            lambda f: eval_file(one(f)).write_text(json.dumps({"eval": {"Task/1": [{"status": "ok"}]}})),
+            lambda f: write_results(two(f), {"Task/1": False}),
+            r"results\.json has no result of task 'Task/2'",
+            id="result",
+        ),
+        pytest.param(
+            lambda f: eval_file(one(f)).write_text("{"),
+            r"eval_results\.json cannot be read as JSON",
+            id="torn results",
+        ),
+        pytest.param(
+            lambda f: eval_file(one(f)).write_text(
+                json.dumps({"eval": {"Task/1": [{"status": "ok"}]}})
+            ),
             r"eval_results\.json: eval\.Task/1\.0\.status",
             id="status",
         ),
         pytest.param(
-            lambda f: eval_file(one(f)).write_text(json.dumps({"eval": {"Task/1": []}})), r"'Task/1' has 0 results", id="samples"
+            lambda f: eval_file(one(f)).write_text(json.dumps({"eval": {"Task/1": []}})),
+            r"'Task/1' has 0 results",
+            id="samples",
         ),
         pytest.param(
             lambda f: one(f).rename(f / "bigcodebench_ref_CF_CHEATED.jsonl"),
@@ -167,10 +215,15 @@ def test_upstreams_logs_have_ten_turns(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_logs_worth_replaying_says_what_it_looked_for(tmp_path: Path) -> None:
-    with pytest.raises(SourceUnreadable, match=r"holds no log: looked for bigcodebench_\{model\}_CF"):
+    with pytest.raises(
+        SourceUnreadable, match=r"holds no log: looked for bigcodebench_\{model\}_CF"
+    ):
         static_dialogs(PROBLEMS, tmp_path)
     write_logs(tmp_path, UNREPLAYED)
-    with pytest.raises(SourceUnreadable, match=r"holds no log that is replayed: those have verbal feedback \(f_c,f_v\*, "):
+    with pytest.raises(
+        SourceUnreadable,
+        match=r"holds no log that is replayed: those have verbal feedback \(f_c,f_v\*, ",
+    ):
         static_dialogs(PROBLEMS, tmp_path)
 
 

@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 
 from schemas.feedback import FEEDBACK_SETTINGS, ExecutionFeedback, FeedbackSetting, VerbalFeedback
-from tests.tasks.benchmarks.convcode.spoken import HIDDEN, REFERENCE, REMARKS, TESTS, THOUGHTS, Spoken, play
+from tests.tasks.benchmarks.convcode.spoken import (
+    HIDDEN,
+    REFERENCE,
+    REMARKS,
+    TESTS,
+    THOUGHTS,
+    Spoken,
+    play,
+)
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 
@@ -16,7 +24,9 @@ MARKS_OF_THE_REFERENCE = ("sorted(", "REFERENCE", "known to be right", "olution"
 
 
 def spoken_in(feedback: FeedbackSetting, folder: Path, **options: str) -> Spoken:
-    return play(folder, f"live[{feedback.name}]", "novice" if feedback in NOVICES else "expert", **options)
+    return play(
+        folder, f"live[{feedback.name}]", "novice" if feedback in NOVICES else "expert", **options
+    )
 
 
 def unseen(feedback: FeedbackSetting) -> tuple[str, ...]:
@@ -24,7 +34,15 @@ def unseen(feedback: FeedbackSetting) -> tuple[str, ...]:
     if feedback.execution is ExecutionFeedback.FULL:
         return ("test_case_2", "test_case_3", "clamp([1], 0, 2)", "import unittest", "def setUp")
     shown = () if feedback.execution is ExecutionFeedback.NONE else ("test_case_1", "[5, 0, 12]")
-    tests = (*HIDDEN, "test_case_1", "test_case_2", "test_case_3", "[5, 0, 12]", "import unittest", "def setUp")
+    tests = (
+        *HIDDEN,
+        "test_case_1",
+        "test_case_2",
+        "test_case_3",
+        "[5, 0, 12]",
+        "import unittest",
+        "def setUp",
+    )
     return tuple(mark for mark in tests if mark not in shown)
 
 
@@ -33,7 +51,9 @@ def hits(texts: tuple[str, ...], marks: tuple[str, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize("feedback", FEEDBACK_SETTINGS, ids=lambda feedback: feedback.name)
-def test_the_subject_never_sees_the_reference_nor_a_test_that_is_not_shown(feedback: FeedbackSetting, tmp_path: Path) -> None:
+def test_the_subject_never_sees_the_reference_nor_a_test_that_is_not_shown(
+    feedback: FeedbackSetting, tmp_path: Path
+) -> None:
     texts = spoken_in(feedback, tmp_path).subject.texts
     assert len(texts) >= 2
     assert hits(texts, MARKS_OF_THE_REFERENCE) == []
@@ -41,7 +61,9 @@ def test_the_subject_never_sees_the_reference_nor_a_test_that_is_not_shown(feedb
 
 
 @pytest.mark.parametrize("feedback", FEEDBACK_SETTINGS, ids=lambda feedback: feedback.name)
-def test_of_a_simulator_s_answer_the_answer_field_alone_reaches_the_subject(feedback: FeedbackSetting, tmp_path: Path) -> None:
+def test_of_a_simulator_s_answer_the_answer_field_alone_reaches_the_subject(
+    feedback: FeedbackSetting, tmp_path: Path
+) -> None:
     spoken = spoken_in(feedback, tmp_path)
     assert hits(spoken.subject.texts, (THOUGHTS, "Reasoning:")) == []
     remarks = REMARKS["novice" if feedback in NOVICES else "expert"][: spoken.rounds - 1]
@@ -49,7 +71,9 @@ def test_of_a_simulator_s_answer_the_answer_field_alone_reaches_the_subject(feed
 
 
 @pytest.mark.parametrize("feedback", NOVICES, ids=lambda feedback: feedback.name)
-def test_a_novice_sees_neither_the_reference_nor_a_test_that_is_not_shown(feedback: FeedbackSetting, tmp_path: Path) -> None:
+def test_a_novice_sees_neither_the_reference_nor_a_test_that_is_not_shown(
+    feedback: FeedbackSetting, tmp_path: Path
+) -> None:
     texts = spoken_in(feedback, tmp_path).simulator.texts
     assert texts
     assert hits(texts, MARKS_OF_THE_REFERENCE) == []
@@ -68,7 +92,9 @@ def test_an_expert_sees_the_reference_in_every_request_but_no_test_that_is_not_s
     assert hits(texts, unseen(feedback)) == []
 
 
-@pytest.mark.parametrize("feedback", [f for f in FEEDBACK_SETTINGS if f.execution is ExecutionFeedback.PARTIAL], ids=str)
+@pytest.mark.parametrize(
+    "feedback", [f for f in FEEDBACK_SETTINGS if f.execution is ExecutionFeedback.PARTIAL], ids=str
+)
 def test_upstream_s_coverage_shows_no_more(feedback: FeedbackSetting, tmp_path: Path) -> None:
     spoken = spoken_in(feedback, tmp_path, coverage="upstream_first_three_methods")
     assert hits(spoken.subject.texts + spoken.simulator.texts, unseen(feedback)) == []

@@ -16,14 +16,18 @@ REPLAYED = "static[f_c,f_e,f_v]"
 INFRA, NO_ANSWER = "infra", "no_answer"
 
 
-def turns_of(marks: str, stop: StopReason = StopReason.FINISHED, n: int = 4, setting: str = FULL) -> list[float | str | None]:
+def turns_of(
+    marks: str, stop: StopReason = StopReason.FINISHED, n: int = 4, setting: str = FULL
+) -> list[float | str | None]:
     """Pass@1 of the paper's turns 0..n."""
     found = by_metric(score(request(setting, live(marks, stop), n)), "pass_at_1")
     assert sorted(found) == list(range(1, n + 2))
     return [found[turn] for turn in sorted(found)]
 
 
-def whole(episodes: tuple[Played, ...], setting: str = FULL, n: int = 4) -> tuple[float | str | None, ...]:
+def whole(
+    episodes: tuple[Played, ...], setting: str = FULL, n: int = 4
+) -> tuple[float | str | None, ...]:
     """MRR, recall and upstream's MRR."""
     rows = score(request(setting, episodes, n))
     return tuple(by_metric(rows, metric)[0] for metric in ("mrr", "recall", "mrr_upstream"))
@@ -127,12 +131,17 @@ def test_without_turn_0_nothing_is_said_of_the_whole_task() -> None:
 
 def test_leakage_is_rated_for_each_feedback_that_an_expert_gave() -> None:
     episodes = live(
-        "--+", verbal=("Do as the ground truth code does.", "Write x = 2 instead."), codes=("x = 0", "x = 1", "x = 2")
+        "--+",
+        verbal=("Do as the ground truth code does.", "Write x = 2 instead."),
+        codes=("x = 0", "x = 1", "x = 2"),
     )
     rows = score(request(EXPERT, episodes))
     assert by_metric(rows, "mentions_reference") == {2: 1, 3: 0}
     assert by_metric(rows, "contains_refined_code") == {2: 0, 3: 1}
-    assert not {row.metric for row in score(request(NOVICE, episodes))} & {"mentions_reference", "contains_refined_code"}
+    assert not {row.metric for row in score(request(NOVICE, episodes))} & {
+        "mentions_reference",
+        "contains_refined_code",
+    }
 
 
 def test_feedback_that_was_given_but_not_answered_holds_nobody_knows_what() -> None:
@@ -158,7 +167,9 @@ def values(rows: tuple[Score, ...]) -> dict[tuple[str, int, str], float | None]:
 
 
 LIVE_TASKS = st.builds(
-    live, st.text("+-ti?", max_size=5).map(lambda marks: marks or "-"), st.sampled_from([StopReason.FINISHED, StopReason.INFRA])
+    live,
+    st.text("+-ti?", max_size=5).map(lambda marks: marks or "-"),
+    st.sampled_from([StopReason.FINISHED, StopReason.INFRA]),
 )
 
 
@@ -178,7 +189,11 @@ def test_what_the_contract_promises_of_scores_holds(
 ) -> None:
     asked = request(setting, data.draw(tasks), 5)
     found = values(score(asked))
-    wanted = {(p.episode.episode_id, *key) for p in asked.played for key in due(setting, asked.options, p.dialog).scores}
+    wanted = {
+        (p.episode.episode_id, *key)
+        for p in asked.played
+        for key in due(setting, asked.options, p.dialog).scores
+    }
     assert set(found) == wanted
     assert {metric for _, _, metric in found} <= set(METRICS)
     for metric, value, implied, implied_value in IMPLICATIONS:

@@ -64,7 +64,13 @@ def test_a_text_of_several_statements_is_one_method_and_set_up_comes_first() -> 
 
 
 @pytest.mark.parametrize(
-    "test", ["def check(): pass", "def check(a, b):\n    assert a == b", "x = 1", "def check(candidate):\n    assert True"]
+    "test",
+    [
+        "def check(): pass",
+        "def check(a, b):\n    assert a == b",
+        "x = 1",
+        "def check(candidate):\n    assert True",
+    ],
 )
 def test_a_text_without_a_check_or_without_a_test_is_refused(test: str) -> None:
     with pytest.raises(ValueError):
@@ -114,7 +120,9 @@ def test_mint_s_own_prompt_is_taken_where_there_is_one(tmp_path: Path) -> None:
         ("bad_tests", check_row(test="check = print")),
     ],
 )
-def test_a_bad_row_is_quarantined_with_its_reason(reason: str, row: dict[str, Any], tmp_path: Path) -> None:
+def test_a_bad_row_is_quarantined_with_its_reason(
+    reason: str, row: dict[str, Any], tmp_path: Path
+) -> None:
     (bad,) = stage(write_rows(tmp_path / "rows.jsonl", row), "mbpp").quarantined
     assert bad.reason == reason
     assert bad.detail
@@ -122,8 +130,14 @@ def test_a_bad_row_is_quarantined_with_its_reason(reason: str, row: dict[str, An
 
 @pytest.mark.slow
 @pytest.mark.shared
-@pytest.mark.parametrize(("version", "n_problems"), [("humaneval", 164), ("mbpp", 974), ("mint", 45 + 91)])
+@pytest.mark.parametrize(
+    ("version", "n_problems"), [("humaneval", 164), ("mbpp", 974), ("mint", 45 + 91)]
+)
 def test_the_public_sets_are_staged_whole(version: str, n_problems: int, shared_data: Path) -> None:
     staged = stage(shared_data, version)
-    assert (len(staged.problems), staged.quarantined, staged.n_input) == (n_problems, (), n_problems)
+    assert (len(staged.problems), staged.quarantined, staged.n_input) == (
+        n_problems,
+        (),
+        n_problems,
+    )
     assert all(not Path(problem.source_file).is_absolute() for problem in staged.problems)

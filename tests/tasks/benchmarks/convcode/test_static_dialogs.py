@@ -38,11 +38,22 @@ def by_task(dialogs: tuple[Dialog, ...]) -> dict[str, list[str]]:
     return found
 
 
-def test_a_turn_shows_the_problem_the_references_code_and_what_was_said_of_it(tmp_path: Path) -> None:
-    dialogs = {dialog.dialog_id: dialog for dialog in static_dialogs(PROBLEMS, write_logs(tmp_path))}
+def test_a_turn_shows_the_problem_the_references_code_and_what_was_said_of_it(
+    tmp_path: Path,
+) -> None:
+    dialogs = {
+        dialog.dialog_id: dialog for dialog in static_dialogs(PROBLEMS, write_logs(tmp_path))
+    }
     second = dialogs["Task/1#f_c,f_e*,f_v*#2"]
-    said = Feedback(compilation="No syntax errors", execution="TEST_CASE_1\nwrong at 1", verbal="Mend turn 1 of Task/1.")
-    assert [(turn.turn, turn.role) for turn in second.turns] == [(1, Role.USER), (1, Role.ASSISTANT)]
+    said = Feedback(
+        compilation="No syntax errors",
+        execution="TEST_CASE_1\nwrong at 1",
+        verbal="Mend turn 1 of Task/1.",
+    )
+    assert [(turn.turn, turn.role) for turn in second.turns] == [
+        (1, Role.USER),
+        (1, Role.ASSISTANT),
+    ]
     assert second.turns[0].content == compose("Write Task/1.", code("Task/1", 1), said)
     assert second.problem_digest == "digest of Task/1"
     assert dict(second.labels) == {
@@ -58,7 +69,9 @@ def test_a_turn_shows_the_problem_the_references_code_and_what_was_said_of_it(tm
 
 
 def test_the_targets_own_first_turn_is_the_bare_problem(tmp_path: Path) -> None:
-    firsts = [d for d in static_dialogs(PROBLEMS, write_logs(tmp_path)) if label(d, "iteration") == "0"]
+    firsts = [
+        d for d in static_dialogs(PROBLEMS, write_logs(tmp_path)) if label(d, "iteration") == "0"
+    ]
     assert [dialog.turns[0].content for dialog in firsts] == [f"Write {task}." for task in TASKS]
 
 
@@ -78,16 +91,24 @@ def test_nothing_is_asked_where_a_novice_said_nothing(tmp_path: Path) -> None:
     assert {label(dialog, "reference_solved_at") for dialog in dialogs} == {""}
 
 
-SYNTAX_ERROR = 'Traceback (most recent call last):\n  File "tmp.py", line 1\nSyntaxError: invalid syntax\n'
+SYNTAX_ERROR = (
+    'Traceback (most recent call last):\n  File "tmp.py", line 1\nSyntaxError: invalid syntax\n'
+)
 
 
-@pytest.mark.parametrize(("setting", "execution"), [(EXPERT, None), (NOVICE, "Passed all test runs")])
+@pytest.mark.parametrize(
+    ("setting", "execution"), [(EXPERT, None), (NOVICE, "Passed all test runs")]
+)
 def test_where_the_compiler_alone_spoke_the_turn_is_asked_with_its_message(
     setting: FeedbackSetting, execution: str | None, tmp_path: Path
 ) -> None:
     """Upstream's logs of code that three calls did not mend, and of a novice who is shown the first tests alone."""
     folder = write_logs(tmp_path, setting, tasks={"Task/1": Logged()})
-    told = {"compilation_feedback": SYNTAX_ERROR, "execution_feedback": execution, "user_feedback": None}
+    told = {
+        "compilation_feedback": SYNTAX_ERROR,
+        "execution_feedback": execution,
+        "user_feedback": None,
+    }
     [log] = (path for path in folder.glob("*_ITER=2.jsonl"))
     edit(log, 1, lambda row: row.update(iteration=5, **told))
     dialogs = static_dialogs(PROBLEMS, folder)
@@ -121,13 +142,20 @@ def test_every_setting_with_logs_worth_replaying_has_its_dialogs(tmp_path: Path)
 
 
 def test_upstreams_own_files_are_replayed_too(tmp_path: Path) -> None:
-    write_logs(tmp_path, turns=MOST_TURNS, upstream=True, model="codellama_CodeLlama-7b-Instruct-hf")
-    packed = tmp_path / "bigcodebench_codellama_CodeLlama-7b-Instruct-hf_CF_EF_FULL_SEF_by_gpt-4o_ITER=7.jsonl"
+    write_logs(
+        tmp_path, turns=MOST_TURNS, upstream=True, model="codellama_CodeLlama-7b-Instruct-hf"
+    )
+    packed = (
+        tmp_path
+        / "bigcodebench_codellama_CodeLlama-7b-Instruct-hf_CF_EF_FULL_SEF_by_gpt-4o_ITER=7.jsonl"
+    )
     packed.with_name(f"{packed.name}.gz").write_bytes(gzip.compress(packed.read_bytes()))
     packed.unlink()
     dialogs = static_dialogs(PROBLEMS, tmp_path)
     assert by_task(dialogs)["Task/1"] == [str(turn) for turn in range(MOST_TURNS + 1)]
-    assert {label(dialog, "reference_model") for dialog in dialogs} == {"codellama_CodeLlama-7b-Instruct-hf"}
+    assert {label(dialog, "reference_model") for dialog in dialogs} == {
+        "codellama_CodeLlama-7b-Instruct-hf"
+    }
 
 
 def test_the_model_itself_may_have_been_the_simulator(tmp_path: Path) -> None:
@@ -156,10 +184,14 @@ def _changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
 
 def test_ours_may_be_of_some_tasks_upstreams_must_be_of_all(tmp_path: Path) -> None:
     some = {"Task/1": TASKS["Task/1"]}
-    assert by_task(static_dialogs(PROBLEMS, write_logs(tmp_path / "ours", tasks=some))).keys() == some.keys()
+    assert (
+        by_task(static_dialogs(PROBLEMS, write_logs(tmp_path / "ours", tasks=some))).keys()
+        == some.keys()
+    )
     upstreams = write_logs(tmp_path / "theirs", turns=MOST_TURNS, tasks=some, upstream=True)
     with pytest.raises(
-        SourceUnreadable, match=r"by_gpt-4o\.jsonl has no row of task 'Task/2'.*exactly their tasks \(1, here are 3\)"
+        SourceUnreadable,
+        match=r"by_gpt-4o\.jsonl has no row of task 'Task/2'.*exactly their tasks \(1, here are 3\)",
     ):
         static_dialogs(PROBLEMS, upstreams)
 
@@ -167,5 +199,8 @@ def test_ours_may_be_of_some_tasks_upstreams_must_be_of_all(tmp_path: Path) -> N
 def test_a_problem_that_reads_otherwise_now_is_named(tmp_path: Path) -> None:
     folder = write_logs(tmp_path)
     changed = problem("Task/2").model_copy(update={"row_digest": "new"})
-    with pytest.raises(SourceUnreadable, match=r"by_gpt-4o\.jsonl:2: task 'Task/2' reads otherwise than when it was logged"):
+    with pytest.raises(
+        SourceUnreadable,
+        match=r"by_gpt-4o\.jsonl:2: task 'Task/2' reads otherwise than when it was logged",
+    ):
         static_dialogs((PROBLEMS[0], changed, PROBLEMS[2]), folder)

@@ -30,7 +30,12 @@ def answer_to(dialog: Dialog) -> str:
 def episode(dialog: Dialog) -> Episode:
     """The dialog, answered."""
     asking = Step(turn=1, role=Role.USER, content=dialog.turns[0].content or "")
-    return episode_of(RUN, dialog, dialog.row_digest, (asking, Step(turn=1, role=Role.ASSISTANT, content=answer_to(dialog))))
+    return episode_of(
+        RUN,
+        dialog,
+        dialog.row_digest,
+        (asking, Step(turn=1, role=Role.ASSISTANT, content=answer_to(dialog))),
+    )
 
 
 def asked(dialog: Dialog, recording: Recording) -> str:
@@ -47,20 +52,29 @@ def dialogs(tmp_path: Path) -> tuple[Dialog, ...]:
     return static_dialogs(PROBLEMS, write_logs(tmp_path / "logs"))
 
 
-def test_an_exported_static_run_answers_each_turn_as_it_did(home: Path, dialogs: tuple[Dialog, ...], tmp_path: Path) -> None:
+def test_an_exported_static_run_answers_each_turn_as_it_did(
+    home: Path, dialogs: tuple[Dialog, ...], tmp_path: Path
+) -> None:
     lake = Lake(Home.at(home).lake)
     lake.write_part("episodes", [episode(dialog) for dialog in dialogs], "1", **KEYS)
-    members = [RunEpisode(**KEYS, episode_id=d.row_digest, problem_id=d.problem_id, sample=0) for d in dialogs]
+    members = [
+        RunEpisode(**KEYS, episode_id=d.row_digest, problem_id=d.problem_id, sample=0)
+        for d in dialogs
+    ]
     lake.write_part("run_episodes", members, "1", **KEYS)
     lake.write_part("runs", [RunRecord.model_validate(record(RUN))], "1", **KEYS)
     out = tmp_path / "answers.jsonl"
     assert export_recording(Home.at(home), RUN.run_id, out) == len(dialogs) == 6
     recording = load_recording(out)
-    assert [asked(dialog, recording) for dialog in dialogs] == [answer_to(dialog) for dialog in dialogs]
+    assert [asked(dialog, recording) for dialog in dialogs] == [
+        answer_to(dialog) for dialog in dialogs
+    ]
 
 
 def test_an_answer_may_be_recorded_for_a_problem_as_a_whole(dialogs: tuple[Dialog, ...]) -> None:
     own = dialogs[1]
-    answers = {(problem.problem_id, 1, 0): "for all" for problem in PROBLEMS} | {(own.dialog_id, 1, 0): "its own"}
+    answers = {(problem.problem_id, 1, 0): "for all" for problem in PROBLEMS} | {
+        (own.dialog_id, 1, 0): "its own"
+    }
     recording = Recording(digest="d", answers=answers)
     assert [asked(dialog, recording) for dialog in dialogs[:3]] == ["for all", "its own", "for all"]

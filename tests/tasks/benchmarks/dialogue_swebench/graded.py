@@ -23,7 +23,11 @@ from tasks.storage.files.trees import TreeStore
 from tasks.storage.home import Home
 
 SAMPLE = Path(str(BENCHMARK.data.sample))
-LEDGER, SLUGS, RETRIER = "parley-sample__ledger-1", "parley-sample__slugs-4", "parley-sample__retrier-7"
+LEDGER, SLUGS, RETRIER = (
+    "parley-sample__ledger-1",
+    "parley-sample__slugs-4",
+    "parley-sample__retrier-7",
+)
 _WHO = {f"GIT_{who}_{what}": "x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 
 
@@ -36,35 +40,57 @@ def grade(home: Home, problem: Problem, patch: str, sandbox: str = "bubblewrap")
     """The verdict on a patch."""
     assert problem.repo is not None
     limits = BENCHMARK.programs.limits
-    return run_patch(places_of(home, sandbox), TreeStore(home.trees), PatchProgram(patch, problem.repo), limits)
+    return run_patch(
+        places_of(home, sandbox), TreeStore(home.trees), PatchProgram(patch, problem.repo), limits
+    )
 
 
 def audited(home: Home, problem: Problem, patch: str, sandbox: str = "bubblewrap") -> Audited:
     """What the audit says of a patch that passes."""
     assert problem.repo is not None
     program, limits = PatchProgram(patch, problem.repo), BENCHMARK.programs.limits
-    return audit_patch(places_of(home, sandbox), TreeStore(home.trees), program, problem.reference_code, limits, "a seed")
+    return audit_patch(
+        places_of(home, sandbox),
+        TreeStore(home.trees),
+        program,
+        problem.reference_code,
+        limits,
+        "a seed",
+    )
 
 
 def places_of(home: Home, sandbox: str) -> OpenPlace:
     """What opens a tree of the home with its environment."""
-    trees, environments, opened = TreeStore(home.trees), Environments(home.environments), registry.load(sandbox)
+    trees, environments, opened = (
+        TreeStore(home.trees),
+        Environments(home.environments),
+        registry.load(sandbox),
+    )
 
     def open_place(tree: str, environment: str) -> AbstractContextManager[Workspace]:
         shown = environments.shown(environment) if environment else {}
         limits = BENCHMARK.programs.limits
-        return open_workspace(workspaces_of(opened), trees, tree, limits=limits, with_state=False, shown=shown)
+        return open_workspace(
+            workspaces_of(opened), trees, tree, limits=limits, with_state=False, shown=shown
+        )
 
     return open_place
 
 
 def base_files(repo: str) -> dict[str, str]:
     """Files of a bundled project."""
-    listed = json.loads((SAMPLE / "repos" / f"{repo.replace('/', '__')}.files.json").read_text(encoding="utf-8"))
+    listed = json.loads(
+        (SAMPLE / "repos" / f"{repo.replace('/', '__')}.files.json").read_text(encoding="utf-8")
+    )
     return {name: "".join(f"{line}\n" for line in lines) for name, lines in listed.items()}
 
 
-def patch_of(folder: Path, repo: str, changes: Mapping[str, str | None], links: Mapping[str, str] | None = None) -> str:
+def patch_of(
+    folder: Path,
+    repo: str,
+    changes: Mapping[str, str | None],
+    links: Mapping[str, str] | None = None,
+) -> str:
     """The patch that gives files other texts, or none, or makes links of them."""
     for name, text in base_files(repo).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -87,4 +113,6 @@ def patch_of(folder: Path, repo: str, changes: Mapping[str, str | None], links: 
 
 def _git(folder: Path, *arguments: str) -> str:
     environment = {**os.environ, **_WHO, "GIT_CONFIG_GLOBAL": os.devnull}
-    return subprocess.run(("git", *arguments), cwd=folder, env=environment, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        ("git", *arguments), cwd=folder, env=environment, check=True, capture_output=True, text=True
+    ).stdout

@@ -36,8 +36,14 @@ def _parser(function: Any) -> str:
 def _grouped(specs: dict[str, Any]) -> list[dict[str, Any]]:
     """Versions with equal commands, Pythons, variables and packages share an entry."""
     found: dict[str, dict[str, Any]] = {}
-    for version, spec in sorted(specs.items(), key=lambda item: [int(part) for part in re.findall(r"\d+", item[0])]):
-        exports = dict(match.groups() for command in spec.get("eval_commands", ()) for match in _EXPORT.finditer(command))
+    for version, spec in sorted(
+        specs.items(), key=lambda item: [int(part) for part in re.findall(r"\d+", item[0])]
+    ):
+        exports = dict(
+            match.groups()
+            for command in spec.get("eval_commands", ())
+            for match in _EXPORT.finditer(command)
+        )
         entry = {
             "python": spec["python"],
             "test_cmd": spec["test_cmd"],

@@ -17,7 +17,9 @@ from tests.tasks.benchmarks.dialogue_swebench.graded import base_files
 PACKAGES = ("python3", "python3-pytest", "git", "patch")
 BUILT = "built.egg-info/PKG-INFO"
 """What the build left: git knows nothing of it."""
-_WHO = {f"GIT_{who}_{what}": "Parley" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+_WHO = {
+    f"GIT_{who}_{what}": "Parley" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+}
 _WHO |= {f"GIT_{who}_EMAIL": "parley@localhost" for who in ("AUTHOR", "COMMITTER")}
 _WHO |= {f"GIT_{who}_DATE": "2000-01-01T00:00:00 +0000" for who in ("AUTHOR", "COMMITTER")}
 
@@ -45,12 +47,20 @@ def git(folder: Path, *arguments: str, stdin: str = "") -> str:
     """What git says."""
     environment = {**os.environ, **_WHO, "GIT_CONFIG_GLOBAL": os.devnull}
     done = subprocess.run(
-        ("git", *arguments), cwd=folder, env=environment, input=stdin, check=True, capture_output=True, text=True
+        ("git", *arguments),
+        cwd=folder,
+        env=environment,
+        input=stdin,
+        check=True,
+        capture_output=True,
+        text=True,
     )
     return done.stdout
 
 
-def tag_image(api: Any, base: str, name: str, problem: Problem, folder: Path, python: str = "/usr/bin/python3") -> None:
+def tag_image(
+    api: Any, base: str, name: str, problem: Problem, folder: Path, python: str = "/usr/bin/python3"
+) -> None:
     """Put an image of an instance onto a daemon.
 
     Args:

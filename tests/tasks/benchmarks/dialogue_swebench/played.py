@@ -29,8 +29,13 @@ NO_VIOLATION = '{"violations": []}'
 
 def calls(*asked: tuple[str, dict[str, Any]], content: str = "") -> Completion:
     """An answer that calls tools."""
-    made = tuple(ToolCall(call_id=f"c{n}", name=name, arguments=json.dumps(given)) for n, (name, given) in enumerate(asked))
-    return Completion(content=content, finish_reason="tool_calls", calls=made, input_tokens=10, output_tokens=5)
+    made = tuple(
+        ToolCall(call_id=f"c{n}", name=name, arguments=json.dumps(given))
+        for n, (name, given) in enumerate(asked)
+    )
+    return Completion(
+        content=content, finish_reason="tool_calls", calls=made, input_tokens=10, output_tokens=5
+    )
 
 
 def says(text: str) -> Completion:
@@ -134,7 +139,9 @@ class Play:
         )
         try:
             async with agent.begin(asked) as make_seat:
-                return await play_dialogue(opening, self.benchmark.play.cast(request(make_seat)), keep)
+                return await play_dialogue(
+                    opening, self.benchmark.play.cast(request(make_seat)), keep
+                )
         finally:
             if self.workspaces is None:
                 workspaces.close()

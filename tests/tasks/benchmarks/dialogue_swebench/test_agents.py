@@ -9,16 +9,41 @@ from schemas.dialog import Role
 from schemas.episode import Step, StepKind, StopReason, ToolCall
 from schemas.verdict import Outcome
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.dialogue_swebench.issue_user import MOST_EMPTY, MOST_REVIEW_TOKENS, MOST_TOKENS, TRIES
+from tasks.benchmarks.dialogue_swebench.issue_user import (
+    MOST_EMPTY,
+    MOST_REVIEW_TOKENS,
+    MOST_TOKENS,
+    TRIES,
+)
 from tasks.benchmarks.dialogue_swebench.programs import test_runs as programs_of
-from tasks.dialogue.agents.repository.labels import CONTEXT, DROPPED, ENDED, FINISHED, PATCH, STEP_LIMIT, n_answers
+from tasks.dialogue.agents.repository.labels import (
+    CONTEXT,
+    DROPPED,
+    ENDED,
+    FINISHED,
+    PATCH,
+    STEP_LIMIT,
+    n_answers,
+)
 from tasks.dialogue.drafts import draft_note
 from tasks.dialogue.engine import Ending
 from tasks.language.chat_model import ChatRequest, Completion
 from tasks.storage.files.git_repositories import run_git
 from tasks.storage.home import Home
-from tests.tasks.benchmarks.dialogue_swebench.graded import LEDGER, RETRIER, SLUGS, furnished_sample, grade
-from tests.tasks.benchmarks.dialogue_swebench.played import NO_VIOLATION, Play, Scripted, calls, says
+from tests.tasks.benchmarks.dialogue_swebench.graded import (
+    LEDGER,
+    RETRIER,
+    SLUGS,
+    furnished_sample,
+    grade,
+)
+from tests.tasks.benchmarks.dialogue_swebench.played import (
+    NO_VIOLATION,
+    Play,
+    Scripted,
+    calls,
+    says,
+)
 from tests.tasks.benchmarks.ended_episode import ended_episode
 
 OLD, NEW = "clock() - begun > deadline_s", "clock() - begun + pause > deadline_s"
@@ -58,21 +83,32 @@ def test_an_agent_that_asks_once_and_then_fixes_the_bug_resolves_it(home: Home, 
     ending = Play(home, staged, RETRIER)(subject, user)
     assert ending.stop_reason is StopReason.FINISHED
     said = [step.content for step in ending.steps if step.kind is StepKind.MESSAGE]
-    assert said[1:3] == ["After which pause should it give up?", "Where the pause would end after the deadline."]
+    assert said[1:3] == [
+        "After which pause should it give up?",
+        "Where the pause would end after the deadline.",
+    ]
     seen = observations(ending.steps)
     assert seen[0].startswith("1\n")
     assert seen[2].startswith("/testbed/src yes\n")
     shown = subject.asked[2].messages
-    assert [m.content for m in shown if m.call_id == shown[-2].calls[0].call_id][-1] == said[2], "the reply is the call's result"
-    episode = ended_episode("full", next(d for d in staged.dialogs if d.problem_id == RETRIER), ending)
-    (run,) = programs_of(problem, next(d for d in staged.dialogs if d.problem_id == RETRIER), episode, {})
+    assert [m.content for m in shown if m.call_id == shown[-2].calls[0].call_id][-1] == said[2], (
+        "the reply is the call's result"
+    )
+    episode = ended_episode(
+        "full", next(d for d in staged.dialogs if d.problem_id == RETRIER), ending
+    )
+    (run,) = programs_of(
+        problem, next(d for d in staged.dialogs if d.problem_id == RETRIER), episode, {}
+    )
     assert run.code == patch_in(ending.steps)
     assert grade(home, problem, run.code or "").outcome is Outcome.PASSED
 
 
 def test_the_simulated_user_never_sees_tests_or_patch(home: Home, staged: Staged):
     problem = next(one for one in staged.problems if one.problem_id == SLUGS)
-    subject = Scripted([says("Which headings are they?"), says("And after reset?"), calls(("finish", {}))])
+    subject = Scripted(
+        [says("Which headings are they?"), says("And after reset?"), calls(("finish", {}))]
+    )
     user = Scripted(
         [
             says("Setup, Setup and Setup 1. I have just run it again."),
@@ -84,8 +120,13 @@ def test_the_simulated_user_never_sees_tests_or_patch(home: Home, staged: Staged
     )
     ending = Play(home, staged, SLUGS)(subject, user)
     assert ending.stop_reason is StopReason.FINISHED
-    replies = [step for step in ending.steps if step.kind is StepKind.MESSAGE and step.role is Role.USER][1:]
-    assert [reply.content for reply in replies] == ["Setup, Setup and Setup 1.", "It should begin anew."]
+    replies = [
+        step for step in ending.steps if step.kind is StepKind.MESSAGE and step.role is Role.USER
+    ][1:]
+    assert [reply.content for reply in replies] == [
+        "Setup, Setup and Setup 1.",
+        "It should begin anew.",
+    ]
     assert [dict(reply.labels)["revised"] for reply in replies] == ["1", "0"]
     assert dict(replies[0].labels)["violations"] == "ran_code"
     notes = [draft_note(ending.steps, n) for n in range(len(ending.steps))]
@@ -95,11 +136,19 @@ def test_the_simulated_user_never_sees_tests_or_patch(home: Home, staged: Staged
         "draft, sent as it stands",
         "check of the draft",
     ]
-    bounds = {"{" in request.messages[-1].content: request.sampling.max_tokens for request in user.asked}
+    bounds = {
+        "{" in request.messages[-1].content: request.sampling.max_tokens for request in user.asked
+    }
     assert bounds == {False: MOST_TOKENS, True: MOST_REVIEW_TOKENS}, "they are not the subject's"
     assert problem.repo is not None
-    hidden = [line[1:].strip() for text in (problem.reference_code, problem.repo.test_patch) for line in text.splitlines()]
-    told = {line for line in hidden if len(line) > 12 and line in user.prompts} - set(problem.prompt.splitlines())
+    hidden = [
+        line[1:].strip()
+        for text in (problem.reference_code, problem.repo.test_patch)
+        for line in text.splitlines()
+    ]
+    told = {line for line in hidden if len(line) > 12 and line in user.prompts} - set(
+        problem.prompt.splitlines()
+    )
     assert told == set()
     assert problem.prompt.splitlines()[0] in user.prompts
 
@@ -108,28 +157,46 @@ def test_a_long_reply_is_revised_without_the_model_finding_it(home: Home, staged
     subject = Scripted([says("Tell me more."), calls(("finish", {}))])
     user = Scripted([says("well " * 200), says(NO_VIOLATION), says("In short: the sign is lost.")])
     ending = Play(home, staged, LEDGER)(subject, user)
-    reply = [step for step in ending.steps if step.kind is StepKind.MESSAGE and step.role is Role.USER][-1]
-    assert (reply.content, dict(reply.labels)["violations"]) == ("In short: the sign is lost.", "too_long")
+    reply = [
+        step for step in ending.steps if step.kind is StepKind.MESSAGE and step.role is Role.USER
+    ][-1]
+    assert (reply.content, dict(reply.labels)["violations"]) == (
+        "In short: the sign is lost.",
+        "too_long",
+    )
 
 
 def test_without_revision_the_candidate_is_said(home: Home, staged: Staged):
     user = Scripted([says("I ran it myself.")])
-    ending = Play(home, staged, LEDGER, setting="no_revision")(Scripted([says("Did you?"), calls(("finish", {}))]), user)
-    assert [s.content for s in ending.steps if s.kind is StepKind.MESSAGE and s.role is Role.USER][1:] == ["I ran it myself."]
+    ending = Play(home, staged, LEDGER, setting="no_revision")(
+        Scripted([says("Did you?"), calls(("finish", {}))]), user
+    )
+    assert [s.content for s in ending.steps if s.kind is StepKind.MESSAGE and s.role is Role.USER][
+        1:
+    ] == ["I ran it myself."]
     assert len(user.asked) == 1
     assert dict(ending.steps[3].labels) == {"violations_left": ""}, "nobody looked for more"
 
 
 def test_a_check_that_cannot_be_read_is_no_clean_bill(home: Home, staged: Staged):
     user = Scripted([says("The sign is lost."), *[says("looks fine to me")] * TRIES])
-    ending = Play(home, staged, LEDGER)(Scripted([says("Tell me more."), calls(("finish", {}))]), user)
+    ending = Play(home, staged, LEDGER)(
+        Scripted([says("Tell me more."), calls(("finish", {}))]), user
+    )
     assert draft_note(ending.steps, 2) == "draft, sent without a readable check"
-    reply = [step for step in ending.steps if step.kind is StepKind.MESSAGE and step.role is Role.USER][-1]
-    assert (reply.content, dict(reply.labels)) == ("The sign is lost.", {"reviewed": "unreadable", "violations_left": ""})
+    reply = [
+        step for step in ending.steps if step.kind is StepKind.MESSAGE and step.role is Role.USER
+    ][-1]
+    assert (reply.content, dict(reply.labels)) == (
+        "The sign is lost.",
+        {"reviewed": "unreadable", "violations_left": ""},
+    )
 
 
 def test_nobody_answers_after_the_first_query(home: Home, staged: Staged):
-    ending = Play(home, staged, LEDGER, setting="first_query")(Scripted([says("Hello?"), calls(("finish", {}))]))
+    ending = Play(home, staged, LEDGER, setting="first_query")(
+        Scripted([says("Hello?"), calls(("finish", {}))])
+    )
     said = [s.content for s in ending.steps if s.kind is StepKind.MESSAGE and s.role is Role.USER]
     assert said[1:] == ["the user is not available."]
 
@@ -139,10 +206,25 @@ def test_wrong_calls_are_answered_and_cost_a_step(home: Home, staged: Staged):
         [
             calls(("no_such_tool", {})),
             calls(("bash", {"cmd": "ls"})),
-            calls(("edit_file", {"command": "str_replace", "path": "ledger/amounts.py", "old_str": "r", "new_str": "x"})),
+            calls(
+                (
+                    "edit_file",
+                    {
+                        "command": "str_replace",
+                        "path": "ledger/amounts.py",
+                        "old_str": "r",
+                        "new_str": "x",
+                    },
+                )
+            ),
             calls(("edit_file", {"command": "view", "path": "../../etc/passwd"})),
             calls(("edit_file", {"command": "create", "path": "a/new.py", "file_text": "1\n2\n"})),
-            calls(("edit_file", {"command": "insert", "path": "a/new.py", "insert_line": 1, "new_str": "x"})),
+            calls(
+                (
+                    "edit_file",
+                    {"command": "insert", "path": "a/new.py", "insert_line": 1, "new_str": "x"},
+                )
+            ),
             calls(("edit_file", {"command": "view", "path": "a/new.py", "view_range": [2, -1]})),
             says(""),
             calls(("message_user", {"message": " "})),
@@ -150,7 +232,16 @@ def test_wrong_calls_are_answered_and_cost_a_step(home: Home, staged: Staged):
     )
     ending = Play(home, staged, LEDGER, options={"steps": "9"})(subject, Scripted([says("-")]))
     seen = observations(ending.steps)
-    assert [text.startswith("Error:") for text in seen] == [True, True, True, True, False, False, False, True]
+    assert [text.startswith("Error:") for text in seen] == [
+        True,
+        True,
+        True,
+        True,
+        False,
+        False,
+        False,
+        True,
+    ]
     assert "stands" in seen[2]
     assert seen[6] == "     2\tx\n     3\t2"
     assert ending.stop_reason is StopReason.TURN_LIMIT
@@ -185,9 +276,18 @@ def test_an_empty_answer_neither_ends_the_dialogue_nor_reaches_the_user(home: Ho
     assert all(map(no_two_of_the_user_in_a_row, subject.asked))
     notes = [draft_note(ending.steps, n) for n in range(len(ending.steps))]
     assert notes.count("rejected draft: an empty answer") == 4
-    last = [request.messages[-1].content.removeprefix(said[0]).strip() for request in subject.asked[1:3]]
-    assert [text[:32] for text in last] == ["[Your answer is empty. Call a to", "[Your last 2 answers are empty. "]
-    assert subject.asked[4].messages[-1].content.startswith("Those in parentheses.\n\n[Your answer is empty.")
+    last = [
+        request.messages[-1].content.removeprefix(said[0]).strip() for request in subject.asked[1:3]
+    ]
+    assert [text[:32] for text in last] == [
+        "[Your answer is empty. Call a to",
+        "[Your last 2 answers are empty. ",
+    ]
+    assert (
+        subject.asked[4]
+        .messages[-1]
+        .content.startswith("Those in parentheses.\n\n[Your answer is empty.")
+    )
     assert [message.role for message in subject.asked[6].messages[-2:]] == [Role.TOOL, Role.USER]
 
 
@@ -199,22 +299,39 @@ def test_a_subject_without_tools_goes_on_after_an_empty_answer(home: Home, stage
     silent = Play(home, staged, LEDGER, agent=None, setting="first_query")(Scripted([says("")]))
     assert (silent.stop_reason, ending_turns(silent)) == (StopReason.TURN_LIMIT, MOST_EMPTY)
     alone = Play(home, staged, LEDGER, agent=None)(Scripted([says("")]))
-    assert (alone.stop_reason, ending_turns(alone)) == (StopReason.FINISHED, 1), "nobody is there to go on with"
+    assert (alone.stop_reason, ending_turns(alone)) == (StopReason.FINISHED, 1), (
+        "nobody is there to go on with"
+    )
 
 
 def ending_turns(ending: Ending) -> int:
-    return sum(step.role is Role.ASSISTANT and step.kind is StepKind.MESSAGE for step in ending.steps)
+    return sum(
+        step.role is Role.ASSISTANT and step.kind is StepKind.MESSAGE for step in ending.steps
+    )
 
 
 def raw_call(name: str, arguments: str) -> Completion:
-    return Completion(content="", finish_reason="tool_calls", calls=(ToolCall(call_id="c", name=name, arguments=arguments),))
+    return Completion(
+        content="",
+        finish_reason="tool_calls",
+        calls=(ToolCall(call_id="c", name=name, arguments=arguments),),
+    )
 
 
 MALFORMED_CALLS = {
-    "arguments that are cut off": (raw_call("bash", '{"command": "ls'), "Error: the arguments of bash are no JSON (Unterminated"),
-    "arguments that are a list": (raw_call("bash", '["ls"]'), "Error: the arguments of bash are a list, not an object"),
+    "arguments that are cut off": (
+        raw_call("bash", '{"command": "ls'),
+        "Error: the arguments of bash are no JSON (Unterminated",
+    ),
+    "arguments that are a list": (
+        raw_call("bash", '["ls"]'),
+        "Error: the arguments of bash are a list, not an object",
+    ),
     "no arguments": (raw_call("bash", ""), "Error: bash needs command, a text; got nothing"),
-    "no name": (raw_call("unreadable", "{}"), "Error: the call names no tool or is no JSON; there are bash, edit_file"),
+    "no name": (
+        raw_call("unreadable", "{}"),
+        "Error: the call names no tool or is no JSON; there are bash, edit_file",
+    ),
     "a call in the text that is cut off": (
         says('I look.\n<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}'),
         "[Your answer holds a tool call that could not be read: it is no valid JSON (Expecting",
@@ -231,7 +348,9 @@ MALFORMED_CALLS = {
 
 
 @pytest.mark.parametrize("name", MALFORMED_CALLS)
-def test_a_malformed_call_costs_one_step_and_is_answered_by_what_is_wrong(home: Home, staged: Staged, name: str):
+def test_a_malformed_call_costs_one_step_and_is_answered_by_what_is_wrong(
+    home: Home, staged: Staged, name: str
+):
     answer, wrong = MALFORMED_CALLS[name]
     subject = Scripted([answer, calls(("finish", {}))])
     ending = Play(home, staged, LEDGER)(subject, Scripted([says("-")]))
@@ -261,7 +380,10 @@ def test_a_full_context_leaves_out_old_observations_for_good(home: Home, staged:
     dropped = [int(dict(step.labels).get(DROPPED, "0")) for step in answers]
     assert dropped == sorted(dropped)
     assert len(set(dropped)) > 2
-    shown = [sum(m.role is Role.TOOL and "left out since" in m.content for m in request.messages) for request in subject.asked]
+    shown = [
+        sum(m.role is Role.TOOL and "left out since" in m.content for m in request.messages)
+        for request in subject.asked
+    ]
     assert shown == sorted(shown), "what was left out stays out"
     cut = ending.steps[: next(n for n, step in enumerate(ending.steps) if step is answers[12]) + 1]
     again = Scripted([answer])
@@ -270,7 +392,9 @@ def test_a_full_context_leaves_out_old_observations_for_good(home: Home, staged:
     assert [step.labels for step in resumed.steps] == [step.labels for step in ending.steps]
 
 
-def test_a_context_that_nothing_shortens_ends_the_work_without_asking_again(home: Home, staged: Staged):
+def test_a_context_that_nothing_shortens_ends_the_work_without_asking_again(
+    home: Home, staged: Staged
+):
     def answer(request: ChatRequest) -> Completion:
         if len(request.messages) > 4:
             return Completion(content="", finish_reason="context_length", n_calls=1)
@@ -288,10 +412,15 @@ def test_a_context_that_nothing_shortens_ends_the_work_without_asking_again(home
 
 
 def test_an_answer_that_speaks_and_ends_ends(home: Home, staged: Staged):
-    subject = Scripted([calls(("message_user", {"message": "I mended it."}), ("finish", {"message": "Goodbye."}))])
+    subject = Scripted(
+        [calls(("message_user", {"message": "I mended it."}), ("finish", {"message": "Goodbye."}))]
+    )
     ending = Play(home, staged, LEDGER)(subject, Scripted([says("-")]))
     assert (ending.stop_reason, len(subject.asked)) == (StopReason.FINISHED, 1)
-    assert (ending.steps[-1].content, dict(ending.steps[-1].labels)) == ("I mended it.\n\nGoodbye.", {ENDED: FINISHED})
+    assert (ending.steps[-1].content, dict(ending.steps[-1].labels)) == (
+        "I mended it.\n\nGoodbye.",
+        {ENDED: FINISHED},
+    )
 
 
 def test_an_agent_is_told_how_many_steps_it_has(home: Home, staged: Staged):
@@ -300,11 +429,14 @@ def test_an_agent_is_told_how_many_steps_it_has(home: Home, staged: Staged):
     assert "You have 7 steps;" in subject.asked[0].messages[0].content
 
 
-def test_a_file_of_another_encoding_is_changed_byte_by_byte(home: Home, staged: Staged, tmp_path: Path):
+def test_a_file_of_another_encoding_is_changed_byte_by_byte(
+    home: Home, staged: Staged, tmp_path: Path
+):
     """The patch is a text of UTF-8, whatever the file is."""
     write = r"printf 'caf\351 \377\n' > latin.txt; printf '*.txt text diff=x\n' > .gitattributes; mkdir s; ln -s a s/link"
     ending = Play(home, staged, LEDGER)(
-        Scripted([calls(("bash", {"command": write})), calls(("finish", {}))]), Scripted([says("-")])
+        Scripted([calls(("bash", {"command": write})), calls(("finish", {}))]),
+        Scripted([says("-")]),
     )
     patch = patch_in(ending.steps)
     assert patch.isascii()
@@ -322,7 +454,12 @@ def test_killed_at_step_60_it_goes_on_at_61_in_the_same_tree(home: Home, staged:
     def command(request: ChatRequest) -> Completion:
         number = sum(bool(message.calls) for message in request.messages) + 1
         return calls(
-            ("bash", {"command": f"echo {number} >> notes.txt; mkdir -p d{number}; cd d{number}; cd ..; wc -l < notes.txt"})
+            (
+                "bash",
+                {
+                    "command": f"echo {number} >> notes.txt; mkdir -p d{number}; cd d{number}; cd ..; wc -l < notes.txt"
+                },
+            )
         )
 
     kept: list[Step] = []
@@ -344,7 +481,9 @@ def test_killed_at_step_60_it_goes_on_at_61_in_the_same_tree(home: Home, staged:
     assert [step.tree for step in ending.steps] == [step.tree for step in whole.steps]
 
 
-def test_an_agent_s_tree_has_one_commit_and_nothing_else(home: Home, staged: Staged, tmp_path: Path):
+def test_an_agent_s_tree_has_one_commit_and_nothing_else(
+    home: Home, staged: Staged, tmp_path: Path
+):
     ask = "git log --all --oneline | wc -l; git remote; git tag; git status --short; git fsck --unreachable; ls .git; git reflog"
     ending = Play(home, staged, SLUGS, options={"steps": "1"})(
         Scripted([calls(("bash", {"command": ask}))]), Scripted([says("-")])

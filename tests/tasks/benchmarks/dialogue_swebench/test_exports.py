@@ -28,19 +28,37 @@ class Tables:
     def add(self, table: str, **values: object) -> None:
         """One row; what is not named has an empty value of its type where it must have one."""
         told = self._connection.execute(f"describe {table}").fetchall()
-        empty = {name: _EMPTY.get(kind, []) if null == "NO" else None for name, kind, null, *_ in told}
+        empty = {
+            name: _EMPTY.get(kind, []) if null == "NO" else None for name, kind, null, *_ in told
+        }
         row = {**empty, **values}
-        self._connection.execute(f"insert into {table} values ({', '.join('?' * len(row))})", list(row.values()))
+        self._connection.execute(
+            f"insert into {table} values ({', '.join('?' * len(row))})", list(row.values())
+        )
 
     def run(self, run_id: str, finished_at: str, model: str = "m", **spec: object) -> None:
-        named = {"run_id": run_id, "benchmark": "dialogue_swebench", "model": model, "setting": "full_judged"}
+        named = {
+            "run_id": run_id,
+            "benchmark": "dialogue_swebench",
+            "model": model,
+            "setting": "full_judged",
+        }
         self.add("runs", **named, finished_at=finished_at, spec_json=json.dumps(spec))
 
-    def judged(self, run_id: str, episode: str, rubric: str, judge: str = "j", **values: float | None) -> None:
+    def judged(
+        self, run_id: str, episode: str, rubric: str, judge: str = "j", **values: float | None
+    ) -> None:
         for dimension, value in values.items():
             name = "" if dimension == "whole" else dimension
-            of = {"run_id": run_id, "benchmark": "dialogue_swebench", "episode_id": episode, "problem_id": episode[-2:]}
-            self.add("judge_verdicts", **of, rubric=rubric, judge=judge, dimension=name, value=value)
+            of = {
+                "run_id": run_id,
+                "benchmark": "dialogue_swebench",
+                "episode_id": episode,
+                "problem_id": episode[-2:],
+            }
+            self.add(
+                "judge_verdicts", **of, rubric=rubric, judge=judge, dimension=name, value=value
+            )
 
     def rated(self, episode: str, rubric: str, rater: str = "ann", **values: float) -> None:
         for dimension, value in values.items():
@@ -79,7 +97,11 @@ def test_a_judge_is_compared_on_the_dialogues_that_people_rated(tables: Tables):
         tables.judged("old", f"old-p{n}", "naturalness", whole=3)
         tables.rated(f"old-p{n}", "naturalness", whole=1)
     natural, coherent = tables.table()
-    assert (natural["judge"], natural["n_dialogues"], round(natural["kappa"], 9)) == ("j", 4, 0.8), "1 - 1/5 by hand"
+    assert (natural["judge"], natural["n_dialogues"], round(natural["kappa"], 9)) == (
+        "j",
+        4,
+        0.8,
+    ), "1 - 1/5 by hand"
     assert (coherent["judge"], coherent["n_dialogues"], coherent["kappa"]) == (None, 0, None)
 
 
@@ -89,7 +111,11 @@ def test_judges_are_kept_apart(tables: Tables):
         tables.judged("r", f"r-p{n}", "naturalness", judge="good", whole=n + 1)
         tables.judged("r", f"r-p{n}", "naturalness", judge="bad", whole=3 - n)
         tables.rated(f"r-p{n}", "naturalness", whole=n + 1)
-    assert [(row["judge"], round(row["kappa"], 9)) for row in tables.table() if row["rubric"] == "naturalness"] == [
+    assert [
+        (row["judge"], round(row["kappa"], 9))
+        for row in tables.table()
+        if row["rubric"] == "naturalness"
+    ] == [
         ("bad", -1.0),
         ("good", 1.0),
     ]
@@ -101,7 +127,13 @@ def test_runs_of_other_simulators_and_judges_of_other_versions_are_kept_apart(ta
     user = {"provider": "openai", "name": "u"}
     natural = [{"rubric": "naturalness", "judge": judge} for judge in (j1, j2)]
     tables.run("a", "2026-01-01", "a", judges=[natural[0]], simulator=user)
-    tables.run("b", "2026-01-02", "b", judges=[natural[0], {"rubric": "coherence", "judge": j2}], simulator=user)
+    tables.run(
+        "b",
+        "2026-01-02",
+        "b",
+        judges=[natural[0], {"rubric": "coherence", "judge": j2}],
+        simulator=user,
+    )
     tables.run("c", "2026-01-03", "a", judges=[natural[1]], simulator=user)
     tables.run("d", "2026-01-04", "a", judges=[natural[0]], simulator=j1)
     for name, n_dialogues in (("a", 3), ("b", 2), ("c", 4), ("d", 5)):
@@ -109,7 +141,11 @@ def test_runs_of_other_simulators_and_judges_of_other_versions_are_kept_apart(ta
             tables.judged(name, f"{name}-p{n}", "naturalness", whole=1 + n % 3)
             tables.rated(f"{name}-p{n}", "naturalness", whole=1 + n % 3)
     found = [row for row in tables.table() if row["rubric"] == "naturalness"]
-    assert sorted((row["n_dialogues"], row["simulator"]) for row in found) == [(4, "openai:u"), (5, "openai:j"), (5, "openai:u")]
+    assert sorted((row["n_dialogues"], row["simulator"]) for row in found) == [
+        (4, "openai:u"),
+        (5, "openai:j"),
+        (5, "openai:u"),
+    ]
     assert len({row["conditions"] for row in found}) == 3
 
 

@@ -8,7 +8,15 @@ from schemas.problem import Problem
 from schemas.verdict import Outcome
 from tasks.storage.home import Home
 from tests.tasks.benchmarks.dialogue_swebench.attacks import ATTACKS, IN_GIT, NO_DIFFS
-from tests.tasks.benchmarks.dialogue_swebench.graded import LEDGER, RETRIER, SLUGS, base_files, furnished_sample, grade, patch_of
+from tests.tasks.benchmarks.dialogue_swebench.graded import (
+    LEDGER,
+    RETRIER,
+    SLUGS,
+    base_files,
+    furnished_sample,
+    grade,
+    patch_of,
+)
 
 
 @pytest.fixture(scope="module")
@@ -23,11 +31,16 @@ def problems(home: Home) -> dict[str, Problem]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [LEDGER, SLUGS, RETRIER])
-def test_gold_resolves_and_the_empty_patch_does_not(home: Home, problems: dict[str, Problem], name: str):
+def test_gold_resolves_and_the_empty_patch_does_not(
+    home: Home, problems: dict[str, Problem], name: str
+):
     problem = problems[name]
     assert problem.repo is not None
     gold, empty = (grade(home, problem, patch) for patch in (problem.reference_code, ""))
-    assert (gold.outcome, [case.detail for case in gold.cases if case.outcome is not Outcome.PASSED]) == (Outcome.PASSED, [])
+    assert (
+        gold.outcome,
+        [case.detail for case in gold.cases if case.outcome is not Outcome.PASSED],
+    ) == (Outcome.PASSED, [])
     failed = {case.name for case in empty.cases if case.outcome is not Outcome.PASSED}
     assert empty.outcome is Outcome.FAILED
     assert failed == set(problem.repo.fail_to_pass)
@@ -39,9 +52,15 @@ def test_no_cheat_passes(home: Home, problems: dict[str, Problem], tmp_path: Pat
     attack = ATTACKS[name]
     problem = problems[attack.problem]
     assert problem.repo is not None
-    verdict = grade(home, problem, patch_of(tmp_path, problem.repo.repo, attack.changes, attack.links))
+    verdict = grade(
+        home, problem, patch_of(tmp_path, problem.repo.repo, attack.changes, attack.links)
+    )
     assert verdict.outcome is not Outcome.PASSED
-    assert any(case.outcome is not Outcome.PASSED for case in verdict.cases if case.name in problem.repo.fail_to_pass)
+    assert any(
+        case.outcome is not Outcome.PASSED
+        for case in verdict.cases
+        if case.name in problem.repo.fail_to_pass
+    )
 
 
 @pytest.mark.parametrize("name", NO_DIFFS)
@@ -59,20 +78,32 @@ def test_files_of_git_change_nothing(home: Home, problems: dict[str, Problem]):
 
 
 @pytest.mark.slow
-def test_what_the_fix_adds_to_the_tests_is_not_looked_at(home: Home, problems: dict[str, Problem], tmp_path: Path):
+def test_what_the_fix_adds_to_the_tests_is_not_looked_at(
+    home: Home, problems: dict[str, Problem], tmp_path: Path
+):
     """An honest fix that comes with tests and settings of its own resolves: these are put back, not accused."""
     problem = problems[SLUGS]
-    fix = patch_of(tmp_path, "parley-sample/slugs", {"tests/test_more.py": "def test_x():\n    assert False\n"})
+    fix = patch_of(
+        tmp_path, "parley-sample/slugs", {"tests/test_more.py": "def test_x():\n    assert False\n"}
+    )
     tests = base_files("parley-sample/slugs")["tests/test_slugs.py"].replace("PlainSlugs", "Plain")
     (tmp_path / "other").mkdir()
-    changed = patch_of(tmp_path / "other", "parley-sample/slugs", {"tests/test_slugs.py": tests, "pytest.ini": "[pytest]\n"})
+    changed = patch_of(
+        tmp_path / "other",
+        "parley-sample/slugs",
+        {"tests/test_slugs.py": tests, "pytest.ini": "[pytest]\n"},
+    )
     verdict = grade(home, problem, problem.reference_code + fix + changed)
     assert (verdict.outcome, verdict.detail) == (Outcome.PASSED, "")
 
 
 @pytest.mark.slow
-def test_a_patch_with_other_context_is_applied_by_the_chain(home: Home, problems: dict[str, Problem]):
+def test_a_patch_with_other_context_is_applied_by_the_chain(
+    home: Home, problems: dict[str, Problem]
+):
     gold = problems[RETRIER].reference_code
-    moved = gold.replace("             if number == tries:\n", "             if number >= tries:  # ours\n")
+    moved = gold.replace(
+        "             if number == tries:\n", "             if number >= tries:  # ours\n"
+    )
     assert moved != gold
     assert grade(home, problems[RETRIER], moved).outcome is Outcome.PASSED

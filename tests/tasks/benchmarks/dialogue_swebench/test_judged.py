@@ -31,10 +31,26 @@ PROBLEM, DIALOG = STAGED.problems[0], STAGED.dialogs[0]
 STEPS = (
     Step(turn=1, role=Role.USER, content="A wrong total."),
     Step(turn=1, role=Role.ASSISTANT, content="Which one?"),
-    Step(turn=2, role=Role.USER, content="With parentheses.", labels=(("violations", ""), ("revised", "0"))),
+    Step(
+        turn=2,
+        role=Role.USER,
+        content="With parentheses.",
+        labels=(("violations", ""), ("revised", "0")),
+    ),
     Step(turn=2, role=Role.ASSISTANT, content="I mend it."),
-    Step(turn=3, role=Role.USER, content="I ran it.", labels=(("violations", "ran_code"), ("revised", "1"))),
-    Step(turn=3, role=Role.ASSISTANT, content="diff", kind=StepKind.ARTIFACT, labels=(("patch", "git diff"),)),
+    Step(
+        turn=3,
+        role=Role.USER,
+        content="I ran it.",
+        labels=(("violations", "ran_code"), ("revised", "1")),
+    ),
+    Step(
+        turn=3,
+        role=Role.ASSISTANT,
+        content="diff",
+        kind=StepKind.ARTIFACT,
+        labels=(("patch", "git diff"),),
+    ),
     Step(turn=3, role=Role.ASSISTANT, content="Done.", labels=(("ended", "finished"),)),
 )
 EPISODE = ended_episode("full_judged", DIALOG, Ending(STEPS, StopReason.FINISHED))
@@ -55,7 +71,10 @@ def judged(rubric: str, turn: int, value: float | None, dimension: str = "") -> 
 
 
 def scores_of(
-    *judgements: JudgeVerdict, passed: tuple[bool, bool] = (True, True), episode: Episode = EPISODE, setting: str = "full_judged"
+    *judgements: JudgeVerdict,
+    passed: tuple[bool, bool] = (True, True),
+    episode: Episode = EPISODE,
+    setting: str = "full_judged",
 ) -> dict[str, float | UnscoredReason | None]:
     verdicts = tuple(
         verdict(name, Outcome.PASSED if good else Outcome.FAILED)
@@ -90,7 +109,10 @@ def test_a_dialogue_s_scores():
 
 
 def test_full_resolution_needs_both_lists_and_what_is_missing_is_no_zero():
-    assert [scores_of(passed=both)["resolved"] for both in ((True, False), (False, True))] == [0.0, 0.0]
+    assert [scores_of(passed=both)["resolved"] for both in ((True, False), (False, True))] == [
+        0.0,
+        0.0,
+    ]
     found = scores_of(judged("naturalness", 0, None), judged("information_seeking", 1, 1.0))
     assert found["naturalness"] is UnscoredReason.JUDGE_UNPARSABLE
     assert found["information_seeking"] is UnscoredReason.INFRA, "one of two messages is not judged"
@@ -132,39 +154,61 @@ def test_judges_see_each_message_once_and_never_the_last_words():
 def ended(words: str, *before: Step) -> Episode:
     """An episode whose agent ends with these words."""
     last = Step(turn=1, role=Role.ASSISTANT, content=words, labels=(("ended", "finished"),))
-    return ended_episode("full_judged", DIALOG, Ending((STEPS[0], *before, last), StopReason.FINISHED))
+    return ended_episode(
+        "full_judged", DIALOG, Ending((STEPS[0], *before, last), StopReason.FINISHED)
+    )
 
 
 def dialogues_of(episode: Episode) -> dict[str, list[list[tuple[str, str]]]]:
     """Dialogues that judges of whole dialogues read."""
     return {
-        rubric: [quoted_talk(run.messages[0].content) for run in judge_runs(JudgeRequest(rubric, PROBLEM, DIALOG, episode, {}))]
+        rubric: [
+            quoted_talk(run.messages[0].content)
+            for run in judge_runs(JudgeRequest(rubric, PROBLEM, DIALOG, episode, {}))
+        ]
         for rubric in ("naturalness", "coherence", "information_seeking")
     }
 
 
-@pytest.mark.parametrize(("words", "shown"), [("I fixed the sign.", "I fixed the sign."), ("", SILENCE), (" \n", SILENCE)])
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [("I fixed the sign.", "I fixed the sign."), ("", SILENCE), (" \n", SILENCE)],
+)
 def test_a_silent_agent_is_judged_by_its_closing_message(words: str, shown: str):
     """Section 7.1: an agent that never wrote to the user is rated, low where it ends without a word."""
     episode = ended(words)
     talk = [("user", "A wrong total."), ("agent", shown)]
-    assert dialogues_of(episode) == {"naturalness": [talk], "coherence": [talk], "information_seeking": []}
+    assert dialogues_of(episode) == {
+        "naturalness": [talk],
+        "coherence": [talk],
+        "information_seeking": [],
+    }
     found = scores_of(
         judged("naturalness", 0, 1.0),
         judged("coherence", 0, 1.0, "local"),
         judged("coherence", 0, 0.0, "global"),
         episode=episode,
     )
-    assert (found["naturalness"], found["coherence"], found["information_seeking"]) == (1.0, 2.0, 0.0)
+    assert (found["naturalness"], found["coherence"], found["information_seeking"]) == (
+        1.0,
+        2.0,
+        0.0,
+    )
     unjudged = scores_of(episode=episode)
-    assert (unjudged["naturalness"], unjudged["coherence"]) == (UnscoredReason.INFRA, UnscoredReason.INFRA)
+    assert (unjudged["naturalness"], unjudged["coherence"]) == (
+        UnscoredReason.INFRA,
+        UnscoredReason.INFRA,
+    )
 
 
 def test_an_agent_that_failed_before_its_first_turn_is_not_judged():
     failed = ended_episode("full_judged", DIALOG, Ending(STEPS[:1], StopReason.SUBJECT_ERROR))
     assert dialogues_of(failed) == {"naturalness": [], "coherence": [], "information_seeking": []}
     found = scores_of(episode=failed)
-    assert (found["naturalness"], found["coherence"]) == (UnscoredReason.UNDEFINED, UnscoredReason.UNDEFINED)
+    assert (found["naturalness"], found["coherence"]) == (
+        UnscoredReason.UNDEFINED,
+        UnscoredReason.UNDEFINED,
+    )
 
 
 @pytest.mark.slow
@@ -175,7 +219,10 @@ def test_an_agent_cannot_speak_for_the_user_before_a_judge():
     (seeking, _) = judge_runs(JudgeRequest("information_seeking", PROBLEM, DIALOG, episode, {}))
     assert f" begin]\n{forged}\n[" in seeking.messages[0].content
     (natural,) = judge_runs(JudgeRequest("naturalness", PROBLEM, DIALOG, episode, {}))
-    assert quoted_talk(natural.messages[0].content)[:2] == [("user", "A wrong total."), ("agent", forged)]
+    assert quoted_talk(natural.messages[0].content)[:2] == [
+        ("user", "A wrong total."),
+        ("agent", forged),
+    ]
     first, second = judge_runs(JudgeRequest("user_turn", PROBLEM, DIALOG, episode, {}))
     assert quoted_talk(first.messages[0].content) == [("user", "A wrong total."), ("agent", forged)]
     assert len(quoted_talk(second.messages[0].content)) == 4
@@ -183,8 +230,16 @@ def test_an_agent_cannot_speak_for_the_user_before_a_judge():
 
 def test_rank_accuracy_counts_the_pairs_that_people_tell_apart():
     things = [f"t{n}" for n in range(12)]
-    people = {"a": dict.fromkeys(things, 3.0), "b": dict.fromkeys(things, 1.0), "c": dict.fromkeys(things, 1.0)}
-    judge = {"a": dict.fromkeys(things, 2.0), "b": dict.fromkeys(things, 1.0), "c": dict.fromkeys(things, 3.0)}
+    people = {
+        "a": dict.fromkeys(things, 3.0),
+        "b": dict.fromkeys(things, 1.0),
+        "c": dict.fromkeys(things, 1.0),
+    }
+    judge = {
+        "a": dict.fromkeys(things, 2.0),
+        "b": dict.fromkeys(things, 1.0),
+        "c": dict.fromkeys(things, 3.0),
+    }
     assert rank_accuracy(people, judge) == RankAccuracy(n_pairs=2, n_agreed=1, n_compared=3)
     assert rank_accuracy(people, judge).accuracy == 0.5
     assert rank_accuracy({"a": people["a"]}, judge).accuracy is None
@@ -198,16 +253,23 @@ def test_zeros_count_as_pratt_has_them():
 
 
 def test_queries_are_drafted_from_the_title_revised_and_listed_for_review(tmp_path: Path):
-    model = Scripted([says("Totals are off in ledger."), says("My totals are off in ledger, please mend that.")])
+    model = Scripted(
+        [says("Totals are off in ledger."), says("My totals are off in ledger, please mend that.")]
+    )
     construction = BENCHMARK.constructions["queries"]
     one = type(STAGED)(STAGED.dialogs[:1], STAGED.problems[:1], (), 1)
     request = ConstructionRequest(one, {"model": model}, {"model": Sampling()}, {}, programs=None)  # pyright: ignore[reportArgumentType]
     made = asyncio.run(construction.construct(request))
     line = json.loads(made.files["queries.jsonl"])
-    assert line == {"instance_id": PROBLEM.problem_id, "query": "My totals are off in ledger, please mend that."}
+    assert line == {
+        "instance_id": PROBLEM.problem_id,
+        "query": "My totals are off in ledger, please mend that.",
+    }
     drafts = json.loads(made.files[DRAFTS])
     assert (drafts["n"], drafts["share_changed_by_revision"]) == (1, 1.0)
-    assert PROBLEM.prompt not in model.asked[0].messages[0].content, "the draft sees the title alone"
+    assert PROBLEM.prompt not in model.asked[0].messages[0].content, (
+        "the draft sees the title alone"
+    )
     assert PROBLEM.prompt.strip() in model.asked[1].messages[0].content
     assert PROBLEM.reference_code not in model.prompts
     assert made.review.ids[0].startswith("review-")

@@ -29,7 +29,9 @@ class Answering:
 
     completed: Completed
 
-    async def run(self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b"") -> Done:
+    async def run(
+        self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b""
+    ) -> Done:
         return Done(self.completed, "tree")
 
 
@@ -65,7 +67,13 @@ def test_what_the_agent_broke_is_its_own_doing():
 def test_what_stands_in_the_workspace_is_graded_and_not_what_is_said_of_it():
     said = "```diff\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n```"
     message = Step(turn=1, role=Role.ASSISTANT, content=said, labels=((ENDED, FINISHED),))
-    left = Step(turn=1, role=Role.ASSISTANT, content="", kind=StepKind.ARTIFACT, labels=((PATCH, "git diff"),))
+    left = Step(
+        turn=1,
+        role=Role.ASSISTANT,
+        content="",
+        kind=StepKind.ARTIFACT,
+        labels=((PATCH, "git diff"),),
+    )
     dialog = stage(SAMPLE, "sample").dialogs[0]
     patches = [
         final_patch(ended_episode("full", dialog, Ending(steps, StopReason.FINISHED)))
@@ -85,7 +93,9 @@ def test_a_fence_within_a_diff_is_a_line_of_it(shared_data: Path):
     for problem in real:
         assert problem.repo is not None
         for patch in (problem.reference_code, problem.repo.test_patch):
-            assert diff_in(patch) == (patch if patch.endswith("\n") else f"{patch}\n"), problem.problem_id
+            assert diff_in(patch) == (patch if patch.endswith("\n") else f"{patch}\n"), (
+                problem.problem_id
+            )
 
 
 def test_a_diff_is_found_in_an_answer_in_words():

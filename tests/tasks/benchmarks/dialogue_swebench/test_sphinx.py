@@ -30,10 +30,16 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 
 @pytest.fixture(scope="module")
-def problems(home: Home, shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Problem]:
+def problems(
+    home: Home, shared_data: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Problem]:
     staged = SPHINX.staged(shared_data, tmp_path_factory.mktemp("data"), home)
     assert len(staged.problems) == 25 - len(NEEDS_WEB)
-    web = {row.detail.partition(":")[0] for row in staged.quarantined if row.reason == "network_missing"}
+    web = {
+        row.detail.partition(":")[0]
+        for row in staged.quarantined
+        if row.reason == "network_missing"
+    }
     assert web == NEEDS_WEB
     assert {row.reason for row in staged.quarantined} == {"network_missing"}
     return {problem.problem_id: problem for problem in staged.problems}
@@ -42,7 +48,9 @@ def problems(home: Home, shared_data: Path, tmp_path_factory: pytest.TempPathFac
 def test_gold_resolves_and_the_empty_patch_does_not(home: Home, problems: dict[str, Problem]):
     wanted = list(problems) if SPHINX.is_asked_for_all else list(SPHINX.two)
     failed: dict[str, str] = {}
-    for name, (gold, empty) in zip(wanted, graded_ends(home, [problems[name] for name in wanted]), strict=True):
+    for name, (gold, empty) in zip(
+        wanted, graded_ends(home, [problems[name] for name in wanted]), strict=True
+    ):
         assert empty.outcome is Outcome.FAILED
         assert empty.reason is None
         if gold.outcome is not Outcome.PASSED:
@@ -50,7 +58,9 @@ def test_gold_resolves_and_the_empty_patch_does_not(home: Home, problems: dict[s
     assert set(failed) - {SINCE_3_11_3} == NOT_HERE & set(wanted), failed
 
 
-def test_what_fails_on_a_newer_python_resolves_on_that_of_swe_bench(home: Home, shared_data: Path, tmp_path: Path):
+def test_what_fails_on_a_newer_python_resolves_on_that_of_swe_bench(
+    home: Home, shared_data: Path, tmp_path: Path
+):
     """Python 3.9 is SWE-bench's for these. `requirements_py39` has the pins for it."""
     resources = SPHINX.resources(shared_data)
     if find_python("3.9") is None:
@@ -62,7 +72,9 @@ def test_what_fails_on_a_newer_python_resolves_on_that_of_swe_bench(home: Home, 
     data = SPHINX.data(shared_data, tmp_path, ON_3_9)
     staged = stage(data, "x")
     assert len(staged.problems) == len(ON_3_9)
-    for problem in furnish(staged, data, resources | {"environments": tmp_path / "pins.json"}, home).problems:
+    for problem in furnish(
+        staged, data, resources | {"environments": tmp_path / "pins.json"}, home
+    ).problems:
         gold, empty = (grade(home, problem, patch) for patch in (problem.reference_code, ""))
         assert (gold.outcome, gold.detail) == (Outcome.PASSED, ""), problem.problem_id
         assert empty.outcome is Outcome.FAILED
@@ -71,9 +83,14 @@ def test_what_fails_on_a_newer_python_resolves_on_that_of_swe_bench(home: Home, 
 def test_a_forging_conftest_is_not_believed(home: Home, problems: dict[str, Problem]):
     problem = problems[SPHINX.cheated]
     assert problem.repo is not None
-    lines = [f"print('PASSED {name}')" for name in problem.instructions[0].suite.tests] + ["import os", "os._exit(0)"]
+    lines = [f"print('PASSED {name}')" for name in problem.instructions[0].suite.tests] + [
+        "import os",
+        "os._exit(0)",
+    ]
     body = "".join(f"+{line}\n" for line in lines)
     patch = f"--- /dev/null\n+++ b/tests/sub/conftest.py\n@@ -0,0 +1,{len(lines)} @@\n{body}"
     verdict = grade(home, problem, patch)
     assert verdict.outcome is Outcome.FAILED
-    assert {case.name for case in verdict.cases if case.outcome is not Outcome.PASSED} == set(problem.repo.fail_to_pass)
+    assert {case.name for case in verdict.cases if case.outcome is not Outcome.PASSED} == set(
+        problem.repo.fail_to_pass
+    )

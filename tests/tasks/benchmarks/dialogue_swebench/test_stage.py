@@ -18,7 +18,9 @@ from tasks.storage.files.trees import TreeStore
 from tasks.storage.home import Home
 from tests.tasks.benchmarks.dialogue_swebench.graded import SAMPLE, furnished_sample
 
-ROWS: list[dict[str, Any]] = [json.loads(line) for line in (SAMPLE / "sample.jsonl").read_text(encoding="utf-8").splitlines()]
+ROWS: list[dict[str, Any]] = [
+    json.loads(line) for line in (SAMPLE / "sample.jsonl").read_text(encoding="utf-8").splitlines()
+]
 
 
 def written(folder: Path, rows: list[dict[str, Any]]) -> Path:
@@ -29,14 +31,22 @@ def written(folder: Path, rows: list[dict[str, Any]]) -> Path:
 
 def test_the_forms_of_the_data_give_the_same_problems(tmp_path: Path):
     flat = [
-        {**row, "FAIL_TO_PASS": json.dumps(row["FAIL_TO_PASS"]), "PASS_TO_PASS": json.dumps(row["PASS_TO_PASS"])} for row in ROWS
+        {
+            **row,
+            "FAIL_TO_PASS": json.dumps(row["FAIL_TO_PASS"]),
+            "PASS_TO_PASS": json.dumps(row["PASS_TO_PASS"]),
+        }
+        for row in ROWS
     ]
     with (tmp_path / "rows.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(flat[0]))
         writer.writeheader()
         writer.writerows(flat)
     pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "rows.parquet")
-    staged = [stage(path, "x") for path in (written(tmp_path, ROWS), tmp_path / "rows.csv", tmp_path / "rows.parquet")]
+    staged = [
+        stage(path, "x")
+        for path in (written(tmp_path, ROWS), tmp_path / "rows.csv", tmp_path / "rows.parquet")
+    ]
     assert [len(one.problems) for one in staged] == [3, 3, 3]
     assert {tuple(problem.row_digest for problem in one.problems) for one in staged} == {
         tuple(problem.row_digest for problem in staged[0].problems)
@@ -61,13 +71,20 @@ def test_a_bad_row_is_quarantined(tmp_path: Path, field: str, value: object, rea
 
 
 def test_a_row_without_tests_is_quarantined(tmp_path: Path):
-    staged = stage(written(tmp_path, [ROWS[1], {**ROWS[0], "FAIL_TO_PASS": [], "PASS_TO_PASS": []}]), "x")
+    staged = stage(
+        written(tmp_path, [ROWS[1], {**ROWS[0], "FAIL_TO_PASS": [], "PASS_TO_PASS": []}]), "x"
+    )
     assert [row.reason for row in staged.quarantined] == ["no_tests"]
 
 
 def test_a_first_message_comes_from_the_row_the_file_beside_or_the_title(tmp_path: Path):
-    (tmp_path / "queries.jsonl").write_text(json.dumps({"instance_id": ROWS[1]["instance_id"], "query": "Beside."}) + "\n")
-    rows = [ROWS[0], *({name: value for name, value in row.items() if name != "query"} for row in ROWS[1:])]
+    (tmp_path / "queries.jsonl").write_text(
+        json.dumps({"instance_id": ROWS[1]["instance_id"], "query": "Beside."}) + "\n"
+    )
+    rows = [
+        ROWS[0],
+        *({name: value for name, value in row.items() if name != "query"} for row in ROWS[1:]),
+    ]
     staged = stage(written(tmp_path, rows), "x")
     said = [(dialog.turns[0].content, dict(dialog.labels)["query"]) for dialog in staged.dialogs]
     assert said[0] == (ROWS[0]["query"], "data")
@@ -105,28 +122,56 @@ def test_what_a_run_needs_must_be_named(tmp_path: Path):
 
 def test_a_commit_that_nobody_has_and_a_version_without_pins_are_quarantined(tmp_path: Path):
     rows = [{**ROWS[0], "base_commit": "0" * 40}, ROWS[1], {**ROWS[2], "version": "9"}]
-    pins = {"python": "3.11", "environments": {"one": {"versions": ["1.0"], "requirements": ["pytest==8.3.2"]}}, "instances": {}}
+    pins = {
+        "python": "3.11",
+        "environments": {"one": {"versions": ["1.0"], "requirements": ["pytest==8.3.2"]}},
+        "instances": {},
+    }
     (tmp_path / "pins.json").write_text(json.dumps(pins))
     resources = {"repos": SAMPLE / "repos", "environments": tmp_path / "pins.json"}
     staged = furnish(stage(written(tmp_path, rows), "x"), None, resources, Home(tmp_path / "home"))
-    assert [row.reason for row in staged.quarantined] == ["repository_missing", "environment_missing"]
+    assert [row.reason for row in staged.quarantined] == [
+        "repository_missing",
+        "environment_missing",
+    ]
     (problem,) = staged.problems
     assert problem.repo is not None
     assert len(problem.repo.environment) == 32
     assert len(staged.problems) + len(staged.quarantined) == staged.n_input
-    bare = furnish(stage(written(tmp_path, rows[1:2]), "x"), None, {"repos": SAMPLE / "repos"}, Home(tmp_path / "home"))
-    assert bare.dialogs[0].row_digest != staged.dialogs[0].row_digest, "other packages are another dialogue"
+    bare = furnish(
+        stage(written(tmp_path, rows[1:2]), "x"),
+        None,
+        {"repos": SAMPLE / "repos"},
+        Home(tmp_path / "home"),
+    )
+    assert bare.dialogs[0].row_digest != staged.dialogs[0].row_digest, (
+        "other packages are another dialogue"
+    )
 
 
 @pytest.mark.parametrize(
     ("pins", "said"),
     [
-        ({"python": "3.4", "environments": {"one": {"requirements": ["pytest==8.3.2"]}}}, "3.5 and newer"),
-        ({"python": "3.11", "environments": {"one": {"requirements": ["-r /etc/passwd"]}}}, "NAME==VERSION"),
-        ({"python": "3.11", "environments": {"one": {"requirements": [], "pth": {"../x.pth": ""}}}}, "plain name"),
+        (
+            {"python": "3.4", "environments": {"one": {"requirements": ["pytest==8.3.2"]}}},
+            "3.5 and newer",
+        ),
+        (
+            {"python": "3.11", "environments": {"one": {"requirements": ["-r /etc/passwd"]}}},
+            "NAME==VERSION",
+        ),
+        (
+            {
+                "python": "3.11",
+                "environments": {"one": {"requirements": [], "pth": {"../x.pth": ""}}},
+            },
+            "plain name",
+        ),
     ],
 )
-def test_pins_that_cannot_be_built_are_refused_in_a_sentence(tmp_path: Path, pins: dict[str, Any], said: str):
+def test_pins_that_cannot_be_built_are_refused_in_a_sentence(
+    tmp_path: Path, pins: dict[str, Any], said: str
+):
     (tmp_path / "pins.json").write_text(json.dumps(pins))
     with pytest.raises(SourceUnreadable, match=said):
         read_environments(tmp_path / "pins.json")
@@ -134,13 +179,17 @@ def test_pins_that_cannot_be_built_are_refused_in_a_sentence(tmp_path: Path, pin
 
 def test_equal_commits_give_equal_trees_and_the_tests_are_laid_over_them(tmp_path: Path):
     first, second = (furnished_sample(Home(tmp_path / name)) for name in ("a", "b"))
-    trees = [[problem.repo and problem.repo.tree for problem in one.problems] for one in (first, second)]
+    trees = [
+        [problem.repo and problem.repo.tree for problem in one.problems] for one in (first, second)
+    ]
     assert trees[0] == trees[1]
     repository = first.problems[0].repo
     assert repository is not None
     store = TreeStore(Home(tmp_path / "a").trees)
     assert set(store.changes(repository.tree, repository.tested_tree)) == {"tests/test_amounts.py"}
-    assert furnish(first, None, {}, Home(tmp_path / "a")) is first, "what has its trees needs nothing"
+    assert furnish(first, None, {}, Home(tmp_path / "a")) is first, (
+        "what has its trees needs nothing"
+    )
 
 
 def test_the_benchmark_names_its_resources():

@@ -43,9 +43,14 @@ def test_the_facts_agree_with_published_rows(shared_data: Path) -> None:
         assert problem.repo is not None
         fact = by_fact[problem.problem_id]
         assert problem.repo.version in fact.versions
-        assert (problem.repo.runner or "pytest", problem.repo.command) == (fact.runner, fact.command)
+        assert (problem.repo.runner or "pytest", problem.repo.command) == (
+            fact.runner,
+            fact.command,
+        )
     of_rows = grade_routes("swebench_verified_mini", folder) or ()
-    assert {(route.project, route.runner, len(route.problem_ids), route.n_gradable) for route in of_rows} == {
+    assert {
+        (route.project, route.runner, len(route.problem_ids), route.n_gradable) for route in of_rows
+    } == {
         ("django/django", "django", 25, 25),
         ("sphinx-doc/sphinx", "pytest", 25, 21),
     }

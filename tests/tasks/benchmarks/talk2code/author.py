@@ -38,7 +38,9 @@ def answer(messages: Sequence[Mapping[str, Any]]) -> str:
     if "The user (hobbyist" in asked and is_first:
         dialogue[1]["text"] += "\n```python\npass\n```"
     if "The user (senior developer" in asked:
-        dialogue[0]["text"] = " ".join(message["text"] for message in dialogue if message["role"] == "user")
+        dialogue[0]["text"] = " ".join(
+            message["text"] for message in dialogue if message["role"] == "user"
+        )
     return json.dumps({"messages": dialogue})
 
 
@@ -60,7 +62,10 @@ def _dialogue(asked: str) -> list[dict[str, str]]:
     told = [" ".join(words[place : place + third]) for place in (0, third, 2 * third)]
     users = ["I want help with a small thing.", *(f"So: {text}." for text in told)]
     users[-1] += f" It returns what I said, in {language}: {', '.join(names)}."
-    said = [({"role": "user", "text": user}, {"role": "assistant", "text": "What else is wanted?"}) for user in users]
+    said = [
+        ({"role": "user", "text": user}, {"role": "assistant", "text": "What else is wanted?"})
+        for user in users
+    ]
     said[-1][1]["text"] = "Here it is."
     return [dict(message) for pair in said for message in pair]
 

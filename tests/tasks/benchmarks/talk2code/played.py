@@ -32,7 +32,9 @@ def dialogue(name: str) -> tuple[Problem, Dialog]:
     """The dialogue of that id with its problem."""
     staged = sample()
     dialog = next(dialog for dialog in staged.dialogs if dialog.dialog_id == name)
-    return next(problem for problem in staged.problems if problem.problem_id == dialog.problem_id), dialog
+    return next(
+        problem for problem in staged.problems if problem.problem_id == dialog.problem_id
+    ), dialog
 
 
 @dataclass
@@ -55,7 +57,11 @@ class Says:
 
 
 def play(
-    setting: str, name: str, *texts: str, user: Sequence[str] = (), options: Mapping[str, str] | None = None
+    setting: str,
+    name: str,
+    *texts: str,
+    user: Sequence[str] = (),
+    options: Mapping[str, str] | None = None,
 ) -> tuple[Ending, Says, Says]:
     """A dialogue in which the model says these texts, and the simulated user those. Returns both models, too."""
     problem, dialog = dialogue(name)

@@ -37,13 +37,28 @@ def options(setting: str, **chosen: str) -> dict[str, str]:
 
 
 def judgement(rubric: str, turn: int, dimension: str = "", **said: Any) -> JudgeVerdict:
-    about = {"run_id": "r", "benchmark": "talk2code", "model": "m", "episode_id": "e", "sample": 0, "judge": "j"}
-    place = {"problem_id": "python/longest_streak", "turn": turn, "rubric": rubric, "dimension": dimension, "judgement_id": "x"}
+    about = {
+        "run_id": "r",
+        "benchmark": "talk2code",
+        "model": "m",
+        "episode_id": "e",
+        "sample": 0,
+        "judge": "j",
+    }
+    place = {
+        "problem_id": "python/longest_streak",
+        "turn": turn,
+        "rubric": rubric,
+        "dimension": dimension,
+        "judgement_id": "x",
+    }
     return JudgeVerdict.model_validate(about | place | said)
 
 
 def entities(turn: int, *names: str) -> JudgeVerdict:
-    return judgement("entities", turn, value=len(names), answer_json=json.dumps({"entities": names}))
+    return judgement(
+        "entities", turn, value=len(names), answer_json=json.dumps({"entities": names})
+    )
 
 
 JUDGED = (
@@ -56,10 +71,14 @@ JUDGED = (
 
 
 def scored(
-    *judgements: JudgeVerdict, setting: str = MEASURED, said: tuple[str, ...] = (QUESTION, CODE), **chosen: str
+    *judgements: JudgeVerdict,
+    setting: str = MEASURED,
+    said: tuple[str, ...] = (QUESTION, CODE),
+    **chosen: str,
 ) -> dict[str, float | UnscoredReason | None]:
     return {
-        score.metric: score.unscored_reason or score.value for score in rows(*judgements, setting=setting, said=said, **chosen)
+        score.metric: score.unscored_reason or score.value
+        for score in rows(*judgements, setting=setting, said=said, **chosen)
     }
 
 
@@ -67,10 +86,16 @@ def by_turn(
     *judgements: JudgeVerdict, setting: str = MEASURED, said: tuple[str, ...] = (QUESTION, CODE)
 ) -> dict[tuple[str, int], float | UnscoredReason | None]:
     found = rows(*judgements, setting=setting, said=said)
-    return {(score.metric, score.turn): score.unscored_reason or score.value for score in found if score.turn}
+    return {
+        (score.metric, score.turn): score.unscored_reason or score.value
+        for score in found
+        if score.turn
+    }
 
 
-def rows(*judgements: JudgeVerdict, setting: str, said: tuple[str, ...], **chosen: str) -> Sequence[Score]:
+def rows(
+    *judgements: JudgeVerdict, setting: str, said: tuple[str, ...], **chosen: str
+) -> Sequence[Score]:
     problem, dialog = dialogue(STREAK)
     user = ["Yes."] * (len(said) - 1) if BENCHMARK.settings[setting].needs_simulator else []
     ending, *_ = play(setting, STREAK, *said, user=user)
@@ -141,7 +166,9 @@ def test_each_reply_has_its_density_and_probability() -> None:
         ("semantic_probability", 2): pytest.approx(0.9),
     }
     silent = judgement("entities", 1, unscored_reason="judge_unparsable")
-    missing = by_turn(*JUDGED[:7], silent, *JUDGED[8:], entities(3, "goal"), said=(QUESTION, "", CODE))
+    missing = by_turn(
+        *JUDGED[:7], silent, *JUDGED[8:], entities(3, "goal"), said=(QUESTION, "", CODE)
+    )
     assert missing == {
         **{("entity_match_density", turn): UnscoredReason.JUDGE_UNPARSABLE for turn in (1, 2, 3)},
         ("semantic_probability", 1): pytest.approx(0.8),
@@ -158,7 +185,13 @@ def test_the_readings_of_the_formulas_are_options() -> None:
     assert all_replies["entity_satisfaction"] == pytest.approx(1 / 3)
     assert all_replies["semantic_consistency"] == pytest.approx(math.sqrt(0.8 * 0.9))
     assert all_replies["semantic_satisfaction"] == pytest.approx(math.log(0.9 / 0.8))
-    of_values = scored(*JUDGED, replies="all", changes="consistent", satisfaction="probability", probability="clipped_cosine")
+    of_values = scored(
+        *JUDGED,
+        replies="all",
+        changes="consistent",
+        satisfaction="probability",
+        probability="clipped_cosine",
+    )
     assert of_values["semantic_consistency"] == pytest.approx(math.sqrt(0.6 * 0.8))
     assert of_values["semantic_satisfaction"] == pytest.approx(0.2)
     assert scored(*JUDGED, changes="consistent")["entity_satisfaction"] is UnscoredReason.UNDEFINED
@@ -166,14 +199,25 @@ def test_the_readings_of_the_formulas_are_options() -> None:
 
 def test_a_delivery_at_once_leaves_nothing_before_it_to_measure() -> None:
     values = scored(*JUDGED[: len(DIMENSIONS) + 1], entities(1, "goal"), said=(CODE,))
-    undefined = ("entity_consistency", "entity_satisfaction", "semantic_consistency", "semantic_satisfaction")
-    assert {values[name] for name in (*undefined, "user_leakage", "level_kept")} == {UnscoredReason.UNDEFINED}
+    undefined = (
+        "entity_consistency",
+        "entity_satisfaction",
+        "semantic_consistency",
+        "semantic_satisfaction",
+    )
+    assert {values[name] for name in (*undefined, "user_leakage", "level_kept")} == {
+        UnscoredReason.UNDEFINED
+    }
 
 
 def test_a_judgement_that_could_not_be_read_leaves_the_dialogue_unscored() -> None:
     silent = judgement("entities", 1, unscored_reason="judge_unparsable")
     values = scored(*JUDGED[:7], silent, *JUDGED[8:])
-    assert values["entity_consistency"] is values["entity_satisfaction"] is UnscoredReason.JUDGE_UNPARSABLE
+    assert (
+        values["entity_consistency"]
+        is values["entity_satisfaction"]
+        is UnscoredReason.JUDGE_UNPARSABLE
+    )
     assert values["semantic_consistency"] == pytest.approx(0.8)
 
 
@@ -182,16 +226,27 @@ def test_each_text_is_asked_about_alone_and_compared_with_the_reference() -> Non
     ending, *_ = play(MEASURED, STREAK, QUESTION, "", CODE, user=["Yes.", "Well?"])
     done = episode(MEASURED, STREAK, ending)
     assert BENCHMARK.judging is not None
-    asked = BENCHMARK.judging.judge_runs(JudgeRequest("entities", problem, dialog, done, options(MEASURED)))
+    asked = BENCHMARK.judging.judge_runs(
+        JudgeRequest("entities", problem, dialog, done, options(MEASURED))
+    )
     assert [run.turn for run in asked] == [0, 1, 3]
-    assert [text in run.messages[0].content for run, text in zip(asked, (REFERENCE, QUESTION, CODE), strict=True)] == [True] * 3
+    assert [
+        text in run.messages[0].content
+        for run, text in zip(asked, (REFERENCE, QUESTION, CODE), strict=True)
+    ] == [True] * 3
     whole = options(MEASURED, reference_text="statement_and_answer")
-    statement = BENCHMARK.judging.judge_runs(JudgeRequest("entities", problem, dialog, done, whole))[0]
+    statement = BENCHMARK.judging.judge_runs(
+        JudgeRequest("entities", problem, dialog, done, whole)
+    )[0]
     assert problem.prompt in statement.messages[0].content
     every = options(MEASURED, level_sample="all")
-    (level,) = BENCHMARK.judging.judge_runs(JudgeRequest("user_level", problem, dialog, done, every))
+    (level,) = BENCHMARK.judging.judge_runs(
+        JudgeRequest("user_level", problem, dialog, done, every)
+    )
     assert quoted_talk(level.messages[0].content) == [("user", "Yes."), ("user", "Well?")]
-    request = ScoreRequest(problem, 0, "r", MEASURED, options(MEASURED), (Played(dialog, done, ()),))
+    request = ScoreRequest(
+        problem, 0, "r", MEASURED, options(MEASURED), (Played(dialog, done, ()),)
+    )
     assert BENCHMARK.scores.texts_to_embed is not None
     assert list(BENCHMARK.scores.texts_to_embed(request)) == [REFERENCE, QUESTION, "", CODE]
 

@@ -30,12 +30,18 @@ WHERE runs.model = 'control:gold' AND setting = 'talk2code.{}' AND problem_id LI
 def night(standing_home: Path) -> Path:
     """Both tracks. The simulated user says the same in each round, and is asked by the empty model alone."""
     config, user = standing_home.parent / "night.yaml", standing_home.parent / "user.jsonl"
-    said = [{"problem_id": p.problem_id, "turn": n, "content": "Go on."} for p in sample().problems for n in range(2, 11)]
+    said = [
+        {"problem_id": p.problem_id, "turn": n, "content": "Go on."}
+        for p in sample().problems
+        for n in range(2, 11)
+    ]
     user.write_text("".join(f"{json.dumps(line)}\n" for line in said), encoding="utf-8")
     asked = {
         "simulator": {"spec": f"recorded:{user}"},
         "models": [{"spec": "control:gold"}, {"spec": "control:empty"}],
-        "benchmarks": [{"name": f"talk2code.{track}", "dataset_version": "sample"} for track in TRACKS],
+        "benchmarks": [
+            {"name": f"talk2code.{track}", "dataset_version": "sample"} for track in TRACKS
+        ],
     }
     config.write_text(yaml.safe_dump(asked), encoding="utf-8")
     done = parley(standing_home, "nightly", "--config", config)
@@ -60,5 +66,7 @@ def test_gold_passes_each_case_and_empty_none(night: Path, language: str, track:
 
 def test_a_dialogue_without_delivery_has_all_replies_and_no_program(night: Path) -> None:
     of_empty = "JOIN runs USING (run_id) WHERE runs.model = 'control:empty' AND setting = 'talk2code.interactive'"
-    assert query(night, f"SELECT DISTINCT turn, outcome FROM test_verdicts {of_empty}")[1] == [(10, "error")]
+    assert query(night, f"SELECT DISTINCT turn, outcome FROM test_verdicts {of_empty}")[1] == [
+        (10, "error")
+    ]
     assert query(night, f"SELECT max(turn), count(*) FROM turns {of_empty}")[1] == [(10, 18 * 20)]

@@ -7,7 +7,14 @@ from dataclasses import replace
 import pytest
 
 from schemas.persona import ExpertiseLevel
-from tasks.benchmarks.talk2code.construction.dialogue_rules import Brief, Broken, Rounds, broken_rules, disclosed, read_rounds
+from tasks.benchmarks.talk2code.construction.dialogue_rules import (
+    Brief,
+    Broken,
+    Rounds,
+    broken_rules,
+    disclosed,
+    read_rounds,
+)
 from tests.tasks.benchmarks.talk2code.played import sample
 
 BRIEF = Brief(
@@ -43,9 +50,19 @@ def test_the_bundled_dialogues_keep_all_rules_but_one_that_speaks_of_node() -> N
         replies = [turn.content or "" for turn in dialog.turns if turn.role == "assistant"]
         labels, problem = dict(dialog.labels), problems[dialog.problem_id]
         replies[-1] = replies[-1].split("```")[0]
-        rounds = Rounds(tuple(turn.content or "" for turn in dialog.turns if turn.role == "user"), tuple(replies))
+        rounds = Rounds(
+            tuple(turn.content or "" for turn in dialog.turns if turn.role == "user"),
+            tuple(replies),
+        )
         level, names = ExpertiseLevel(labels["level"]), (labels["entry_point"],)
-        brief = Brief(level, labels["archetype"], labels["language"], names, problem.prompt, problem.reference_code)
+        brief = Brief(
+            level,
+            labels["archetype"],
+            labels["language"],
+            names,
+            problem.prompt,
+            problem.reference_code,
+        )
         found[dialog.dialog_id] = [broken.reason for broken in broken_rules(rounds, brief)]
     assert (len(found), {name: broken for name, broken in found.items() if broken}) == (18, {})
 
@@ -59,14 +76,27 @@ def test_a_dialogue_discloses_what_is_said_before_the_user_is_through() -> None:
     ("rounds", "reason"),
     [
         (said(replies={0: "```python\npass\n```"}), "early_code"),
-        (said(replies={1: "I take best = current = so_far = 0 to begin with. What else?"}), "early_code"),
+        (
+            said(replies={1: "I take best = current = so_far = 0 to begin with. What else?"}),
+            "early_code",
+        ),
         (said(users={1: "Like this:\ndef longest(cups):\n"}), "early_code"),
         (Rounds(KEPT.users[1:], KEPT.replies[1:]), "wrong_length"),
         (said(replies={1: "I see."}), "no_question"),
         (said(users={0: f"{KEPT.users[2]} My longest run of good days."}), "full_opening"),
         (said(users={1: "Hm, good question."}), "no_growth"),
-        (said(users={2: "A day is good with at least so many cups, my goal. In Python."}), "unnamed"),
-        (said(users={2: "A day is good with at least so many cups, my goal. Call it longest_streak."}), "unnamed"),
+        (
+            said(users={2: "A day is good with at least so many cups, my goal. In Python."}),
+            "unnamed",
+        ),
+        (
+            said(
+                users={
+                    2: "A day is good with at least so many cups, my goal. Call it longest_streak."
+                }
+            ),
+            "unnamed",
+        ),
         (said(users={1: "My longest run of good days, as integers."}), "wrong_vocabulary"),
     ],
 )
@@ -75,16 +105,17 @@ def test_a_broken_rule_is_told_by_its_name(rounds: Rounds, reason: str) -> None:
 
 
 def test_words_that_happen_to_stand_in_the_program_are_no_code() -> None:
-    rounds = said(replies={1: "I go in one pass over all days. Should it return False without any?"})
+    rounds = said(
+        replies={1: "I go in one pass over all days. Should it return False without any?"}
+    )
     assert broken_rules(rounds, BRIEF) == ()
 
 
 def test_a_task_that_is_hardly_told_is_not_disclosed() -> None:
-    more = (
-        "Beside, quarterly invoices become ledger entries, archived under seven different folders, printed monthly, never twice,"
-    )
+    more = "Beside, quarterly invoices become ledger entries, archived under seven different folders, printed monthly, never twice,"
     untold = replace(
-        BRIEF, problem=f"{BRIEF.problem} {more} signed before noon, sealed with purple candle grease, posted abroad."
+        BRIEF,
+        problem=f"{BRIEF.problem} {more} signed before noon, sealed with purple candle grease, posted abroad.",
     )
     assert [broken.reason for broken in broken_rules(KEPT, untold)] == ["undisclosed"]
 
@@ -92,7 +123,9 @@ def test_a_task_that_is_hardly_told_is_not_disclosed() -> None:
 def test_a_novice_passes_names_on_in_the_last_message_and_an_expert_speaks_as_one() -> None:
     named = said(users={2: f"{KEPT.users[2]} The tutor says it gets an array."})
     assert broken_rules(named, BRIEF) == ()
-    reasons = [broken.reason for broken in broken_rules(KEPT, replace(BRIEF, level=ExpertiseLevel.EXPERT))]
+    reasons = [
+        broken.reason for broken in broken_rules(KEPT, replace(BRIEF, level=ExpertiseLevel.EXPERT))
+    ]
     assert reasons == ["wrong_vocabulary"]
     technical = said(users={1: "My longest run of good days, returned as an int."})
     assert broken_rules(technical, replace(BRIEF, level=ExpertiseLevel.EXPERT)) == ()
@@ -118,7 +151,10 @@ def message(role: str, text: str = "x") -> dict[str, str]:
         ('{"messages": [{"role": "user"}]}', "unreadable"),
         (json.dumps({"messages": []}), "no_alternation"),
         (json.dumps({"messages": [message("user"), message("user")]}), "no_alternation"),
-        (json.dumps({"messages": [message("user"), message("assistant"), message("user")]}), "no_alternation"),
+        (
+            json.dumps({"messages": [message("user"), message("assistant"), message("user")]}),
+            "no_alternation",
+        ),
         (json.dumps({"messages": [message("assistant"), message("user")]}), "no_alternation"),
         (json.dumps({"messages": [message("user", " "), message("assistant")]}), "unreadable"),
     ],
@@ -129,7 +165,9 @@ def test_an_answer_of_another_form_is_told(answer: str, reason: str) -> None:
     assert found.reason == reason
 
 
-@pytest.mark.parametrize("around", [lambda text: text, lambda text: f"Sure:\n```json\n{text}\n```\n"])
+@pytest.mark.parametrize(
+    "around", [lambda text: text, lambda text: f"Sure:\n```json\n{text}\n```\n"]
+)
 def test_a_dialogue_is_read_alone_or_in_other_text(around: Callable[[str], str]) -> None:
     answer = json.dumps({"messages": [message("user", "a"), message("assistant", "b {")]})
     assert read_rounds(around(answer)) == Rounds(("a",), ("b {",))

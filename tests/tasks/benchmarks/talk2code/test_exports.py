@@ -11,7 +11,9 @@ from schemas.content_id import canonical_json
 from schemas.run import ModelIdentity, RunSpec, Sampling
 from tasks.benchmarks.talk2code.exports import main_table
 
-FIGURES = (files("tasks.benchmarks.talk2code") / "queries" / "figures.sql").read_text(encoding="utf-8")
+FIGURES = (files("tasks.benchmarks.talk2code") / "queries" / "figures.sql").read_text(
+    encoding="utf-8"
+)
 NAMES = re.findall(r"^    levels\.(\w+),?$", FIGURES, re.MULTILINE)
 TEXTS = ("run_id", "model", "dataset_version", "track", "level")
 MODEL = ModelIdentity(provider="openai", name="m", revision="1")
@@ -23,7 +25,13 @@ def simulator(name: str) -> ModelIdentity:
 
 def spec(setting: str = "direct", **fields: Any) -> RunSpec:
     """A run of the model on one version of the data."""
-    known = {"benchmark": "talk2code", "benchmark_version": "1", "dataset_version": "1", "dataset_digest": "d", "subject": MODEL}
+    known = {
+        "benchmark": "talk2code",
+        "benchmark_version": "1",
+        "dataset_version": "1",
+        "dataset_digest": "d",
+        "subject": MODEL,
+    }
     return RunSpec(**{**known, "setting": setting, **fields})
 
 
@@ -31,19 +39,35 @@ def published(home: Path, *runs: tuple[RunSpec, float | None, float]) -> None:
     """A warehouse with these runs, the later ones the newer: each with the share of its tasks, and its TP."""
     home.mkdir(parents=True)
     with duckdb.connect(home / "warehouse.duckdb") as tables:
-        kinds = (f"{name} {'text' if name in TEXTS else 'boolean' if name == 'isolated' else 'double'}" for name in NAMES)
+        kinds = (
+            f"{name} {'text' if name in TEXTS else 'boolean' if name == 'isolated' else 'double'}"
+            for name in NAMES
+        )
         tables.execute(f"create table talk2code_levels ({', '.join(kinds)}, axis text)")
         tables.execute(
             "create table runs (run_id text, finished_at text, task_share double, subsample_seed bigint, spec_json text)"
         )
         for number, (one, share, tp) in enumerate(runs):
-            facts = [f"run {number}", f"2026-01-{number + 1:02}", share, canonical_json(one.model_dump(mode="json"))]
+            facts = [
+                f"run {number}",
+                f"2026-01-{number + 1:02}",
+                share,
+                canonical_json(one.model_dump(mode="json")),
+            ]
             tables.execute("insert into runs values (?, ?, ?, null, ?)", facts)
             track = one.setting.partition("_")[0]
-            row = {"run_id": f"run {number}", "model": "openai:m", "dataset_version": "1", "track": track, "level": "novice"}
+            row = {
+                "run_id": f"run {number}",
+                "model": "openai:m",
+                "dataset_version": "1",
+                "track": track,
+                "level": "novice",
+            }
             row |= {"tp": tp, "n_tp": 9, "isolated": True, "axis": "level"}
             names, marks = ", ".join(row), ", ".join("?" * len(row))
-            tables.execute(f"insert into talk2code_levels ({names}) values ({marks})", list(row.values()))
+            tables.execute(
+                f"insert into talk2code_levels ({names}) values ({marks})", list(row.values())
+            )
 
 
 def rows_of(home: Path, *wanted: str) -> set[tuple[object, ...]]:
@@ -53,13 +77,17 @@ def rows_of(home: Path, *wanted: str) -> set[tuple[object, ...]]:
 
 def test_the_newest_run_of_each_condition_counts(home: Path) -> None:
     """A share of the tasks is a condition: such runs have rows of their own beside the whole ones."""
-    published(home, (spec(), None, 0.25), (spec(), None, 0.5), (spec(), 0.1, 1.0), (spec(), 0.9, 0.75))
+    published(
+        home, (spec(), None, 0.25), (spec(), None, 0.5), (spec(), 0.1, 1.0), (spec(), 0.9, 0.75)
+    )
     assert rows_of(home, "task_share", "direct_tp") == {(1.0, 0.5), (0.1, 1.0), (0.9, 0.75)}
 
 
 def test_runs_of_ten_and_of_two_turns_stand_in_two_rows(home: Path) -> None:
     """They stood side by side in one. The direct run has no turns and no simulator: it stands in both rows."""
-    ten, two = ({"episode_options": (("turns", n),), "simulator": simulator("user")} for n in ("10", "2"))
+    ten, two = (
+        {"episode_options": (("turns", n),), "simulator": simulator("user")} for n in ("10", "2")
+    )
     published(
         home,
         (spec(), None, 0.5),
@@ -93,5 +121,9 @@ def test_simulators_and_samplings_are_conditions(home: Path) -> None:
 def test_a_run_without_judges_stands_with_a_judged_one_of_the_same_dialogues(home: Path) -> None:
     talk = {"simulator": simulator("user"), "episode_options": (("turns", "10"),)}
     judged = {**talk, "scoring_options": (("level_sample", "all"),)}
-    published(home, (spec("interactive_judged", **judged), None, 0.5), (spec("interactive", **talk), None, 0.6))
+    published(
+        home,
+        (spec("interactive_judged", **judged), None, 0.5),
+        (spec("interactive", **talk), None, 0.6),
+    )
     assert rows_of(home, "interactive_tp", "scoring_options") == {(0.6, '{"level_sample": "all"}')}

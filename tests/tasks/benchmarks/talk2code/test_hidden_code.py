@@ -18,7 +18,9 @@ def hidden_of(problem_id: str) -> HiddenCode:
     problem = next(problem for problem in sample().problems if problem.problem_id == problem_id)
     dialog = next(dialog for dialog in sample().dialogs if dialog.problem_id == problem_id)
     language = LANGUAGE_OF[problem.instructions[0].suite.kind]
-    return HiddenCode(problem.reference_code, language, dict(dialog.labels)[ENTRY_POINT], problem.prompt)
+    return HiddenCode(
+        problem.reference_code, language, dict(dialog.labels)[ENTRY_POINT], problem.prompt
+    )
 
 
 def renamed(hidden: HiddenCode) -> str:
@@ -51,12 +53,20 @@ def test_the_whole_reference_is_found_in_every_form(name: str) -> None:
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_lines_that_are_told_one_a_round_add_up(name: str) -> None:
     hidden = hidden_of(name)
-    told = [f"The next thing is `{line.strip()}`." for line in hidden.reference.splitlines() if line.strip()]
+    told = [
+        f"The next thing is `{line.strip()}`."
+        for line in hidden.reference.splitlines()
+        if line.strip()
+    ]
     shares = [hidden.disclosed(told[:n]) for n in range(len(told) + 1)]
     assert shares == sorted(shares)
     assert shares[0] == 0
     assert shares[-1] > 0.7
-    assert not any(hidden.fault(text, told[:n]) for n, text in enumerate(told) if shares[n + 1] < MOST_DISCLOSED)
+    assert not any(
+        hidden.fault(text, told[:n])
+        for n, text in enumerate(told)
+        if shares[n + 1] < MOST_DISCLOSED
+    )
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -75,7 +85,10 @@ def test_what_golden_users_say_is_no_disclosure(name: str) -> None:
             "def ok(x):\n    if x > 0:\n        return True\n    else:\n        return False\n",
             "It should return True if x is greater than 0, otherwise return False.",
         ),
-        ("def ok(a, b):\n    return max(a, b) if a else min(a, b)\n", "Don't use max or min (they're slow), if a, b are given."),
+        (
+            "def ok(a, b):\n    return max(a, b) if a else min(a, b)\n",
+            "Don't use max or min (they're slow), if a, b are given.",
+        ),
         (
             "import math\nfrom typing import List\n\ndef ok(x):\n    return math.floor(x / 2 + 1)\n",
             "import math\nfrom typing import List",
@@ -84,10 +97,15 @@ def test_what_golden_users_say_is_no_disclosure(name: str) -> None:
             "def ok(x):\n    return [a + 1 for a in x if a % 2 == 0]\n",
             "So ok([1, 2, 3]) gives [3], and `ok([])` gives [].",
         ),
-        ("def ok(x, y=1):\n    return [a + y for a in x]\n", "Call it ok(x, y=1), so: def ok(x, y=1):"),
+        (
+            "def ok(x, y=1):\n    return [a + y for a in x]\n",
+            "Call it ok(x, y=1), so: def ok(x, y=1):",
+        ),
     ],
 )
-def test_prose_imports_examples_and_the_signature_are_no_disclosure(reference: str, text: str) -> None:
+def test_prose_imports_examples_and_the_signature_are_no_disclosure(
+    reference: str, text: str
+) -> None:
     hidden = HiddenCode(reference, LANGUAGE_OF["asserts"], "ok")
     assert hidden.disclosed((text,)) == 0
     assert hidden.fault(text) is None
@@ -104,7 +122,10 @@ def test_code_of_the_statement_is_no_secret() -> None:
 
 def test_a_program_of_the_user_s_own_hands_the_code_over() -> None:
     hidden = hidden_of(dialogue(STREAK)[0].problem_id)
-    assert hidden.fault("```python\ndef longest_streak(c, g):\n    return len(c)\n```") == "it holds a program"
+    assert (
+        hidden.fault("```python\ndef longest_streak(c, g):\n    return len(c)\n```")
+        == "it holds a program"
+    )
     assert hidden.fault("```\nlongest_streak([8], 8)\nlongest_streak([], 8)\n```") is None
 
 

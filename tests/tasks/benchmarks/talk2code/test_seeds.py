@@ -45,7 +45,13 @@ class Main {
 }
 }
 """
-JAVA = {**PYTHON, "task_id": "HumanEval_java/7", "language": "java", "canonical_solution": None, "test": JAVA_TEST}
+JAVA = {
+    **PYTHON,
+    "task_id": "HumanEval_java/7",
+    "language": "java",
+    "canonical_solution": None,
+    "test": JAVA_TEST,
+}
 JS_TEST = """
 const _ = require("lodash")
 
@@ -66,7 +72,12 @@ if(!compare(x1, 8)){
 }
 
 """
-JAVASCRIPT = {**JAVA, "task_id": "HumanEval_javascript/7", "language": "javascript", "test": JS_TEST}
+JAVASCRIPT = {
+    **JAVA,
+    "task_id": "HumanEval_javascript/7",
+    "language": "javascript",
+    "test": JS_TEST,
+}
 COLBENCH: dict[str, Any] = {
     "problem_description": "Add a fee to a price.",
     "ground_truth": "RATE = 2\n\ndef helped(x):\n    return x * RATE\n\n"
@@ -77,7 +88,9 @@ COLBENCH: dict[str, Any] = {
 
 def stage(folder: Path, **files: list[Mapping[str, Any]]) -> Staged:
     for name, rows in files.items():
-        (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+        (folder / f"{name}.jsonl").write_text(
+            "".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8"
+        )
     return BENCHMARK.data.stage(folder, "dialogues")
 
 
@@ -85,7 +98,9 @@ def label(dialog: Dialog, name: str) -> str | None:
     return dict(dialog.labels).get(name)
 
 
-def test_a_task_waits_for_a_dialogue_with_each_persona_and_no_setting_plays_it(tmp_path: Path) -> None:
+def test_a_task_waits_for_a_dialogue_with_each_persona_and_no_setting_plays_it(
+    tmp_path: Path,
+) -> None:
     staged = stage(tmp_path, HumanEval=[PYTHON])
     assert [dialog.dialog_id.split("/", 2)[2] for dialog in staged.dialogs] == [
         "intermediate/cs_student",
@@ -95,7 +110,11 @@ def test_a_task_waits_for_a_dialogue_with_each_persona_and_no_setting_plays_it(t
         "expert/senior_developer",
         "expert/software_engineer",
     ]
-    assert not any(BENCHMARK.data.plays(setting, dialog) for setting in BENCHMARK.settings for dialog in staged.dialogs)
+    assert not any(
+        BENCHMARK.data.plays(setting, dialog)
+        for setting in BENCHMARK.settings
+        for dialog in staged.dialogs
+    )
 
 
 def test_python_s_check_falls_into_cases_that_stand_alone(tmp_path: Path) -> None:
@@ -113,16 +132,29 @@ def test_python_s_check_falls_into_cases_that_stand_alone(tmp_path: Path) -> Non
     exec(cases[2], own)
 
 
-def test_other_languages_are_told_the_reference_in_python_whichever_file_holds_it(tmp_path: Path) -> None:
+def test_other_languages_are_told_the_reference_in_python_whichever_file_holds_it(
+    tmp_path: Path,
+) -> None:
     staged = stage(tmp_path, HumanEval_java=[JAVA], HumanEval_z=[JAVASCRIPT, PYTHON])
-    assert [problem.problem_id for problem in staged.problems] == [JAVA["task_id"], JAVASCRIPT["task_id"], PYTHON["task_id"]]
+    assert [problem.problem_id for problem in staged.problems] == [
+        JAVA["task_id"],
+        JAVASCRIPT["task_id"],
+        PYTHON["task_id"],
+    ]
     java, javascript, python = staged.problems
     assert (java.reference_code, javascript.reference_code) == ("", "")
-    told = {label(dialog, "python_reference") for dialog in staged.dialogs if dialog.problem_id != python.problem_id}
+    told = {
+        label(dialog, "python_reference")
+        for dialog in staged.dialogs
+        if dialog.problem_id != python.problem_id
+    }
     assert told == {python.reference_code}
     assert [len(problem.instructions[0].suite.tests) for problem in (java, javascript)] == [2, 2]
     case = java.instructions[0].suite.tests[0]
-    assert 'java.util.List<String> x0 = Quad.quad(java.util.Arrays.asList("a List compare(b"));' in case
+    assert (
+        'java.util.List<String> x0 = Quad.quad(java.util.Arrays.asList("a List compare(b"));'
+        in case
+    )
     assert "java.util.Objects.equals(x0, 4)" in case
     assert all('require("lodash")' in case for case in javascript.instructions[0].suite.tests)
 
@@ -133,13 +165,19 @@ def test_humaneval_s_folder_is_read_with_the_one_below_and_no_row_twice(tmp_path
     below.mkdir()
     stage(below, HumanEval=[PYTHON], HumanEval_java=[JAVA])
     staged = BENCHMARK.data.stage(tmp_path, "dialogues")
-    assert [problem.problem_id for problem in staged.problems] == ["HumanEval/7", "HumanEval_java/7"]
+    assert [problem.problem_id for problem in staged.problems] == [
+        "HumanEval/7",
+        "HumanEval_java/7",
+    ]
     assert (staged.quarantined, staged.n_input) == ((), 2)
 
 
 def test_colbench_s_calls_are_decided_by_its_function_under_another_name(tmp_path: Path) -> None:
     (problem,) = stage(tmp_path, train=[COLBENCH]).problems
-    assert (problem.level, problem.prompt) == ("backend", "Add a fee to a price.\n\nSignature: `with_fee(price, fee=1)`")
+    assert (problem.level, problem.prompt) == (
+        "backend",
+        "Add a fee to a price.\n\nSignature: `with_fee(price, fee=1)`",
+    )
     cases = problem.instructions[0].suite.tests
     own: dict[str, Any] = {}
     exec("def helped(x): return 0\ndef with_fee(price, fee=1): return 2 * price + fee", own)
@@ -162,15 +200,23 @@ def test_colbench_s_calls_are_decided_by_its_function_under_another_name(tmp_pat
         (COLBENCH | {"test_cases": {"test1": "other(1)"}}, "unreadable_tests"),
         (COLBENCH | {"test_cases": {}}, "wrong_type"),
         (COLBENCH | {"test_cases": ["with_fee(3)"]}, "listed_tests"),
-        (COLBENCH | {"ground_truth": "async def with_fee(n, fee=1):\n    return n"}, "async_function"),
         (
-            COLBENCH | {"ground_truth": "class with_fee:\n    def __init__(self, n, fee=1):\n        self.n = n"},
+            COLBENCH | {"ground_truth": "async def with_fee(n, fee=1):\n    return n"},
+            "async_function",
+        ),
+        (
+            COLBENCH
+            | {
+                "ground_truth": "class with_fee:\n    def __init__(self, n, fee=1):\n        self.n = n"
+            },
             "class_under_test",
         ),
         (COLBENCH | {"problem_description": " "}, "blank_text"),
     ],
 )
-def test_a_row_that_cannot_be_staged_is_quarantined_with_its_reason(tmp_path: Path, row: dict[str, Any], reason: str) -> None:
+def test_a_row_that_cannot_be_staged_is_quarantined_with_its_reason(
+    tmp_path: Path, row: dict[str, Any], reason: str
+) -> None:
     staged = stage(tmp_path, rows=[row])
     assert ([bad.reason for bad in staged.quarantined], staged.n_input) == ([reason], 1)
 

@@ -33,7 +33,9 @@ ROW: dict[str, Any] = {
 
 
 def stage(folder: Path, *rows: Mapping[str, Any]) -> Staged:
-    (folder / "tasks.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    (folder / "tasks.jsonl").write_text(
+        "".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8"
+    )
     return BENCHMARK.data.stage(folder, "dialogues")
 
 
@@ -49,11 +51,17 @@ def test_a_persona_stands_in_the_id_and_the_labels_of_its_dialogue(tmp_path: Pat
     assert labels["persona.background"].startswith("taught themself")
 
 
-def test_a_user_s_own_persona_lies_beside_the_data_and_changes_the_dialogue_s_digest(tmp_path: Path) -> None:
+def test_a_user_s_own_persona_lies_beside_the_data_and_changes_the_dialogue_s_digest(
+    tmp_path: Path,
+) -> None:
     before = stage(tmp_path, ROW).dialogs[0].row_digest
     (tmp_path / "personas").mkdir()
-    bundled = (ROOT / "tasks/benchmarks/talk2code/personas/hobbyist.yaml").read_text(encoding="utf-8")
-    (tmp_path / "personas" / "nurse.yaml").write_text(bundled.replace("intermediate", "novice"), encoding="utf-8")
+    bundled = (ROOT / "tasks/benchmarks/talk2code/personas/hobbyist.yaml").read_text(
+        encoding="utf-8"
+    )
+    (tmp_path / "personas" / "nurse.yaml").write_text(
+        bundled.replace("intermediate", "novice"), encoding="utf-8"
+    )
     (dialog,) = stage(tmp_path, with_dialogue(persona="nurse")).dialogs
     assert dialog.dialog_id == "t/novice/nurse"
     assert dialog.row_digest != before
@@ -74,7 +82,9 @@ def test_a_user_s_own_persona_lies_beside_the_data_and_changes_the_dialogue_s_di
         ({name: value for name, value in ROW.items() if name != "reference"}, "missing_field"),
     ],
 )
-def test_a_row_that_cannot_be_staged_is_quarantined_with_its_reason(tmp_path: Path, row: dict[str, Any], reason: str) -> None:
+def test_a_row_that_cannot_be_staged_is_quarantined_with_its_reason(
+    tmp_path: Path, row: dict[str, Any], reason: str
+) -> None:
     staged = stage(tmp_path, row, ROW | {"task_id": "u"})
     assert [bad.reason for bad in staged.quarantined] == [reason]
     assert [problem.problem_id for problem in staged.problems] == ["u"]

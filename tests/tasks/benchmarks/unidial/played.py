@@ -49,7 +49,9 @@ def play(name: str, texts: Sequence[str], max_tokens: int | None = None) -> tupl
         dialog=dialog,
         subject=model,
         simulator=None,
-        sampling=BENCHMARK.settings[name.partition("/")[0]].bounded(Sampling(max_tokens=max_tokens)),
+        sampling=BENCHMARK.settings[name.partition("/")[0]].bounded(
+            Sampling(max_tokens=max_tokens)
+        ),
         programs=None,  # pyright: ignore[reportArgumentType]  (no seat of this benchmark runs programs)
     )
     opening = Transcript(problem, dialog, sample=0, seed=0, turn=1, context=context_of(dialog))

@@ -30,7 +30,12 @@ ROW = {
 def talk(name: str, n: int) -> list[dict[str, str]]:
     """Messages of a persona, one of the system's among the later ones."""
     said = [{"role": ("user", "assistant")[k % 2], "content": f"{name} {k}"} for k in range(n)]
-    return [{"role": "system", "content": f"{name} likes rice"}, *said[:4], {"role": "system", "content": "again"}, *said[4:]]
+    return [
+        {"role": "system", "content": f"{name} likes rice"},
+        *said[:4],
+        {"role": "system", "content": "again"},
+        *said[4:],
+    ]
 
 
 def write_split(folder: Path, split: str, ends: dict[str, list[int]], n_said: int = 30) -> None:
@@ -40,7 +45,11 @@ def write_split(folder: Path, split: str, ends: dict[str, list[int]], n_said: in
         table.writeheader()
         for name, places in ends.items():
             for end in places:
-                own = {"question_id": f"{name}{end}", "shared_context_id": name, "end_index_in_shared_context": end}
+                own = {
+                    "question_id": f"{name}{end}",
+                    "shared_context_id": name,
+                    "end_index_in_shared_context": end,
+                }
                 table.writerow(own | ROW)
     lines = (json.dumps({name: talk(name, n_said)}) for name in ends)
     (folder / f"shared_contexts_{split}.jsonl").write_text("\n".join(lines), encoding="utf-8")
@@ -49,7 +58,10 @@ def write_split(folder: Path, split: str, ends: dict[str, list[int]], n_said: in
 def turns_of(staged: Staged) -> dict[str, list[tuple[int, str, str | None]]]:
     """Dialogue -> its turns: id, role, content."""
     contexts = {context.context_id: context.turns for context in staged.contexts}
-    found = {d.dialog_id: normalised(d, contexts[d.context_id] if d.context_id else ()) for d in staged.dialogs}
+    found = {
+        d.dialog_id: normalised(d, contexts[d.context_id] if d.context_id else ())
+        for d in staged.dialogs
+    }
     return {
         name: [(turn["turn_id"], turn["role"], turn["content"]) for turn in dialog["dialog_turns"]]
         for name, dialog in found.items()
@@ -66,7 +78,9 @@ def personamem(tmp_path: Path) -> Path:
 def test_every_split_of_personamem_is_staged(personamem: Path) -> None:
     staged = BENCHMARK.data.stage(personamem, "current")
     assert not staged.quarantined
-    assert [dict(d.labels)["task_type"] for d in staged.dialogs] == [split for split in SPLITS for _ in range(6)]
+    assert [dict(d.labels)["task_type"] for d in staged.dialogs] == [
+        split for split in SPLITS for _ in range(6)
+    ]
     assert [d.dialog_id for d in staged.dialogs] == [str(number) for number in range(18)]
 
 
@@ -75,12 +89,17 @@ def test_the_splits_differ_in_their_files_alone(personamem: Path) -> None:
     staged = BENCHMARK.data.stage(personamem, "current")
     turns = turns_of(staged)
     for place, end in enumerate([0, 1, 3, 12, 33]):
-        told = [one for k, one in enumerate(talk("Ann", 30)[:end]) if k == 0 or one["role"] != "system"]
+        told = [
+            one for k, one in enumerate(talk("Ann", 30)[:end]) if k == 0 or one["role"] != "system"
+        ]
         wanted = [(n, one["role"], one["content"]) for n, one in enumerate(told)]
         for first in (0, 6, 12):
             dialog = turns[str(first + place)]
             assert dialog[:-2] == wanted
-            assert [(n, role) for n, role, _ in dialog[-2:]] == [(len(told), "user"), (len(told) + 1, "assistant")]
+            assert [(n, role) for n, role, _ in dialog[-2:]] == [
+                (len(told), "user"),
+                (len(told) + 1, "assistant"),
+            ]
 
 
 def test_a_talk_of_a_long_split_is_kept_once(personamem: Path) -> None:
@@ -106,12 +125,19 @@ def test_a_faulty_message_costs_the_questions_of_its_talk(personamem: Path) -> N
 
 def longmemeval_rows() -> list[dict[str, Any]]:
     with as_file(BENCHMARK.data.sample) as folder:
-        return json.loads((folder / "longmemeval" / "longmemeval_s_cleaned.json").read_text(encoding="utf-8"))
+        return json.loads(
+            (folder / "longmemeval" / "longmemeval_s_cleaned.json").read_text(encoding="utf-8")
+        )
 
 
 def test_every_part_of_longmemeval_is_staged(tmp_path: Path) -> None:
     rows = longmemeval_rows()
-    names = ("longmemeval_oracle.json", "longmemeval_m_cleaned.json", "longmemeval_s_cleaned.json", "longmemeval_s.json")
+    names = (
+        "longmemeval_oracle.json",
+        "longmemeval_m_cleaned.json",
+        "longmemeval_s_cleaned.json",
+        "longmemeval_s.json",
+    )
     for name in names:
         (tmp_path / name).write_text(json.dumps(rows), encoding="utf-8")
     staged = BENCHMARK.data.stage(tmp_path, "current")
@@ -131,7 +157,9 @@ def test_a_part_of_longmemeval_is_staged_alone(tmp_path: Path, part: str) -> Non
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 100, 1_000_000])
-def test_a_list_is_read_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+def test_a_list_is_read_piece_by_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
     monkeypatch.setattr(source, "_CHUNK", chunk)
     path = tmp_path / "list.json"
     for rows in ([], [{}], [{"a": [1, "],"]}, [], "é\\", 12.5, None], longmemeval_rows()):

@@ -49,23 +49,34 @@ def published(home: Path, *runs: tuple[RunSpec, float | None, float]) -> None:
             "create table runs (run_id text, benchmark text, model text, setting text, dataset_version text,"
             " finished_at text, task_share double, subsample_seed bigint, spec_json text)"
         )
-        figures = (
-            "run_id text, dataset text, dataset_version text, turn_stat text, dialog_stat text, dataset_level text, mean double"
+        figures = "run_id text, dataset text, dataset_version text, turn_stat text, dialog_stat text, dataset_level text, mean double"
+        tables.execute(
+            f"create table unidial_agents ({figures}, base_model text, agent text, setting text)"
         )
-        tables.execute(f"create table unidial_agents ({figures}, base_model text, agent text, setting text)")
         tables.execute(f"create table unidial_pooled ({figures}, model text, grouping text)")
         for number, (spec, share, mean) in enumerate(runs):
             run, setting = f"run {number}", f"unidial.{spec.setting}"
             tables.execute(
                 "insert into runs values (?, 'unidial', ?, ?, '1', ?, ?, null, ?)",
-                [run, spec.label, setting, f"2026-01-{number + 1:02}", share, canonical_json(spec.model_dump(mode="json"))],
+                [
+                    run,
+                    spec.label,
+                    setting,
+                    f"2026-01-{number + 1:02}",
+                    share,
+                    canonical_json(spec.model_dump(mode="json")),
+                ],
             )
             pooled = [run, spec.setting, "1", "mean", "min", "dialog", mean]
             agent = spec.agent.name if spec.agent else None
             tables.execute(
-                "insert into unidial_agents values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", [*pooled, spec.subject.label, agent, setting]
+                "insert into unidial_agents values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [*pooled, spec.subject.label, agent, setting],
             )
-            tables.execute("insert into unidial_pooled values (?, ?, ?, ?, ?, ?, ?, ?, 'global')", [*pooled, spec.label])
+            tables.execute(
+                "insert into unidial_pooled values (?, ?, ?, ?, ?, ?, ?, ?, 'global')",
+                [*pooled, spec.label],
+            )
 
 
 SPEC = RunSpec(
@@ -81,7 +92,9 @@ SPEC = RunSpec(
 def remembering(spec: RunSpec, **options: str) -> RunSpec:
     embedder = EmbedderIdentity(provider="openai", name="e")
     agent = AgentIdentity(name="hipporag", version="2", options=tuple(options.items()))
-    return spec.model_copy(update={"agent": agent, "embedder": embedder, "embedder_in_play": embedder})
+    return spec.model_copy(
+        update={"agent": agent, "embedder": embedder, "embedder_in_play": embedder}
+    )
 
 
 def told(found: Rows) -> list[tuple[Any, ...]]:
@@ -104,18 +117,40 @@ def test_an_agent_is_compared_with_the_model_alone_under_the_same_conditions(hom
         (remembering(SPEC), 0.1, 1.0),
         (hot, None, 0.0),
         (remembering(by_ude), None, 0.0),
-        (SPEC.model_copy(update={"subject": ModelIdentity(provider="control", name="gold")}), None, 1.0),
+        (
+            SPEC.model_copy(update={"subject": ModelIdentity(provider="control", name="gold")}),
+            None,
+            1.0,
+        ),
     )
     found = agents_table(home, [])
-    assert found[0][5:] == ("model", "task_share", "conditions", "alone", "hipporag", "hipporag - alone")
+    assert found[0][5:] == (
+        "model",
+        "task_share",
+        "conditions",
+        "alone",
+        "hipporag",
+        "hipporag - alone",
+    )
     assert told(found) == sorted(
-        [(1.0, 0.5, 0.75, 0.25), (0.1, 0.125, 1.0, 0.875), (1.0, 0.0, None, None), (1.0, None, 0.0, None)], key=str
+        [
+            (1.0, 0.5, 0.75, 0.25),
+            (0.1, 0.125, 1.0, 0.875),
+            (1.0, 0.0, None, None),
+            (1.0, None, 0.0, None),
+        ],
+        key=str,
     )
     assert told(agents_table(home, ["run 7"])) == [(1.0, 1.0)], "a control counts where it is named"
 
 
 def test_an_agent_with_other_options_has_a_column_of_its_own(home: Path) -> None:
-    published(home, (SPEC, None, 0.5), (remembering(SPEC), None, 0.75), (remembering(SPEC, size="big"), None, 1.0))
+    published(
+        home,
+        (SPEC, None, 0.5),
+        (remembering(SPEC), None, 0.75),
+        (remembering(SPEC, size="big"), None, 1.0),
+    )
     (columns, [row]) = agents_table(home, [])
     assert [name.partition(" ")[0] for name in columns[9::2]] == ["hipporag", "hipporag"]
     assert sum("big" in name for name in columns[9::2]) == 1
@@ -141,7 +176,10 @@ def test_models_of_other_sampling_stand_in_other_rows(home: Path) -> None:
     )
     columns, found = table(home, [])
     rows = [dict(zip(columns, row, strict=True)) for row in found]
-    assert sorted((row["n_models"], row["mean"], row["task_share"]) for row in rows) == [(2, 0.25, 1.0), (2, 0.75, 0.5)]
+    assert sorted((row["n_models"], row["mean"], row["task_share"]) for row in rows) == [
+        (2, 0.25, 1.0),
+        (2, 0.75, 0.5),
+    ]
     assert {json.loads(row["sampling"])["temperature"] for row in rows} == {0, 1}
     assert len({row["conditions"] for row in rows}) == 2
 
@@ -150,18 +188,33 @@ def test_models_of_other_sampling_stand_in_other_rows(home: Path) -> None:
 @pytest.mark.slow
 def test_published_runs_are_told_apart(standing_home: Path, tmp_path: Path) -> None:
     for model in ("control:gold", "control:empty"):
-        done = parley(standing_home, "run", "unidial.locomo", "--dataset-version", "sample", "--model", model)
+        done = parley(
+            standing_home, "run", "unidial.locomo", "--dataset-version", "sample", "--model", model
+        )
         assert done.code == 0, done.err
-    runs = [row["run_id"] for row in ask(standing_home, "SELECT run_id FROM runs WHERE setting = 'unidial.locomo'")]
+    runs = [
+        row["run_id"]
+        for row in ask(standing_home, "SELECT run_id FROM runs WHERE setting = 'unidial.locomo'")
+    ]
     out = tmp_path / "table.csv"
-    done = parley(standing_home, "export", "unidial-discriminability", *(f"--run={run}" for run in runs), "--out", str(out))
+    done = parley(
+        standing_home,
+        "export",
+        "unidial-discriminability",
+        *(f"--run={run}" for run in runs),
+        "--out",
+        str(out),
+    )
     assert done.code == 0, done.err
     pooling = "dataset_level = 'turn' AND turn_stat = 'min' AND dialog_stat = 'max'"
     means = f"SELECT mean FROM unidial_pooled WHERE grouping = 'global' AND {pooling}"
     figures = [row["mean"] for row in ask(standing_home, means)]
     assert len(set(figures)) == 2
     with out.open(encoding="utf-8") as file:
-        rows = {(row["turn_stat"], row["dialog_stat"], row["dataset_level"]): row for row in csv.DictReader(file)}
+        rows = {
+            (row["turn_stat"], row["dialog_stat"], row["dataset_level"]): row
+            for row in csv.DictReader(file)
+        }
     assert len(rows) == 3 * 3 * 2
     row = rows["min", "max", "turn"]
     assert (row["dataset"], row["n_models"]) == ("locomo", "2")

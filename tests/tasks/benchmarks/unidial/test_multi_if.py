@@ -11,7 +11,10 @@ from tests.flows.parley_command import ask, parley
 pytestmark = pytest.mark.slow
 RIVER, NO_COMMA = ("keywords:existence", {"keywords": ["river"]}), ("punctuation:no_comma", {})
 THREE_WORDS = ("length_constraints:number_words", {"relation": "at least", "num_words": 3})
-DIALOGUES = {"English": ([RIVER], [RIVER, NO_COMMA]), "French": ([NO_COMMA], [NO_COMMA, THREE_WORDS])}
+DIALOGUES = {
+    "English": ([RIVER], [RIVER, NO_COMMA]),
+    "French": ([NO_COMMA], [NO_COMMA, THREE_WORDS]),
+}
 ANSWERS = (("A river", "Sure, so:\nA river"), ("Oui, non", "Un deux trois"))
 FIGURES = {
     ("all", "1"): (2, 0.5, 0.5, 0.5, 0.5, 0.5),
@@ -21,7 +24,14 @@ FIGURES = {
     ("French", "1"): (1, 0.0, 0.0, 0.0, 0.0, 0.0),
     ("French", "2"): (1, 1.0, 1.0, 1.0, 1.0, 1.0),
 }
-COLUMNS = ("n_prompts", "prompt_strict", "instruction_strict", "prompt_loose", "instruction_loose", "overall")
+COLUMNS = (
+    "n_prompts",
+    "prompt_strict",
+    "instruction_strict",
+    "prompt_loose",
+    "instruction_loose",
+    "overall",
+)
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +40,11 @@ def run(standing_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("multi_if")
     with (folder / "multiIF_small.csv").open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
-        turns = [f"turn_{n}_{name}" for n in (1, 2) for name in ("prompt", "instruction_id_list", "kwargs")]
+        turns = [
+            f"turn_{n}_{name}"
+            for n in (1, 2)
+            for name in ("prompt", "instruction_id_list", "kwargs")
+        ]
         rows.writerow(["key", "language", *turns])
         for language, asked in DIALOGUES.items():
             cells = [cell for turn in asked for cell in cells_of(turn)]
@@ -42,7 +56,15 @@ def run(standing_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for turn, text in enumerate(texts, 1)
     ]
     recorded.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    done = parley(standing_home, "run", "unidial.multi_if", "--data", folder, "--model", f"recorded:{recorded}")
+    done = parley(
+        standing_home,
+        "run",
+        "unidial.multi_if",
+        "--data",
+        folder,
+        "--model",
+        f"recorded:{recorded}",
+    )
     assert done.code == 0, done.err
     return standing_home
 
@@ -58,7 +80,10 @@ def test_accuracies_by_turn_and_language(run: Path, tmp_path: Path) -> None:
     done = parley(run, "export", "unidial-multi-if", "--out", out)
     assert done.code == 0, done.err
     with out.open(encoding="utf-8") as file:
-        found = {(row["language"], row["turn"]): tuple(float(row[name]) for name in COLUMNS) for row in csv.DictReader(file)}
+        found = {
+            (row["language"], row["turn"]): tuple(float(row[name]) for name in COLUMNS)
+            for row in csv.DictReader(file)
+        }
     assert found == FIGURES
 
 

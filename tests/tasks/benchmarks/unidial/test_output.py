@@ -43,7 +43,10 @@ def scored(episode: Episode, turn: int, name: str, value: float | None) -> Score
 
 
 def files(*episodes: Episode, scores: tuple[Score, ...] = ()) -> dict[str, Any]:
-    dialogs = {dialog.row_digest: dialog for _, dialog in (dialogue(episode.dialog_id) for episode in episodes)}
+    dialogs = {
+        dialog.row_digest: dialog
+        for _, dialog in (dialogue(episode.dialog_id) for episode in episodes)
+    }
     run = WholeRun(SPEC, dialogs, context_of, episodes, scores, ())
     return {name: json.loads(content) for name, content in output_files(run)}
 
@@ -56,8 +59,17 @@ def test_what_has_no_score_is_null_and_in_no_figure() -> None:
     found = files(episode, scores=(scored(episode, 2, NAME, 1.0), scored(episode, 3, NAME, None)))
     number = next(iter(found)).removeprefix("generated/")
     assert [row["score"] for row in found[f"eval_details/{number}"]] == [1.0, None]
-    assert found["summary.json"]["summary"]["global"] == {"count": 1, "mean": 1.0, "min": 1.0, "max": 1.0}
-    said = [turn["content"] for turn in found[f"generated/{number}"]["dialog_turns"] if turn["eval_config"]["do_eval"]]
+    assert found["summary.json"]["summary"]["global"] == {
+        "count": 1,
+        "mean": 1.0,
+        "min": 1.0,
+        "max": 1.0,
+    }
+    said = [
+        turn["content"]
+        for turn in found[f"generated/{number}"]["dialog_turns"]
+        if turn["eval_config"]["do_eval"]
+    ]
     assert said == ["Sky", "Red"]
 
 
@@ -77,16 +89,24 @@ def test_several_samples_have_a_folder_each() -> None:
     assert means == [1.0, 0.0]
 
 
-@pytest.mark.parametrize("owners", [("first", "second"), ("../../x", ".._.._x"), ("A", "a"), ("", "x"), ("/", "..")])
-def test_each_dataset_has_a_folder_of_its_own_whatever_it_is_called(owners: tuple[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "owners", [("first", "second"), ("../../x", ".._.._x"), ("A", "a"), ("", "x"), ("/", "..")]
+)
+def test_each_dataset_has_a_folder_of_its_own_whatever_it_is_called(
+    owners: tuple[str, str], tmp_path: Path
+) -> None:
     """Names come from the data: folders whose dataset nobody told, and one whose name would lead elsewhere."""
     episode, _ = play("mt_eval/2", ["Sky", "Red"])
     _, dialog = dialogue("mt_eval/2")
     played, dialogs = list[Episode](), dict[str, Dialog]()
     for owner in owners:
         name = f"{owner}/2"
-        dialogs[owner] = dialog.model_copy(update={"dialog_id": name, "labels": (("_dataset", json.dumps("")), *_others(dialog))})
-        played.append(episode.model_copy(update={"dialog_id": name, "row_digest": owner, "episode_id": owner}))
+        dialogs[owner] = dialog.model_copy(
+            update={"dialog_id": name, "labels": (("_dataset", json.dumps("")), *_others(dialog))}
+        )
+        played.append(
+            episode.model_copy(update={"dialog_id": name, "row_digest": owner, "episode_id": owner})
+        )
     made = [name for name, _ in output_files(WholeRun(SPEC, dialogs, context_of, played, (), ()))]
     assert len(set(made)) == len(made)
     assert len({name.partition("/")[0] for name in made}) == 2
@@ -97,7 +117,9 @@ def _others(dialog: Dialog) -> list[tuple[str, str]]:
     return [label for label in dialog.labels if label[0] != "_dataset"]
 
 
-def test_a_talk_before_the_question_is_written_and_where_it_came_from_is_no_label_of_an_answer() -> None:
+def test_a_talk_before_the_question_is_written_and_where_it_came_from_is_no_label_of_an_answer() -> (
+    None
+):
     episode, _ = play("locomo/0", ["Biscuit"])
     _, dialog = dialogue("locomo/0")
     made = files(episode)
@@ -111,9 +133,17 @@ def test_a_talk_before_the_question_is_written_and_where_it_came_from_is_no_labe
 def test_a_summary_groups_labels_as_the_toolkit_writes_them() -> None:
     def row(dialog: int, turn: int, score: float, kind: str) -> dict[str, Any]:
         labels = {"task_type": kind, "task_subtype": "multi"}
-        return {"dialog_id": dialog, "turn_id": turn, "score": score, "dialog_labels": labels, "turn_labels": {"level": 2}}
+        return {
+            "dialog_id": dialog,
+            "turn_id": turn,
+            "score": score,
+            "dialog_labels": labels,
+            "turn_labels": {"level": 2},
+        }
 
-    made = summary([row(0, 1, 1.0, "a"), row(0, 1, 0.5, "a"), row(0, 3, 0.5, "a"), row(1, 1, 0.25, "b")])
+    made = summary(
+        [row(0, 1, 1.0, "a"), row(0, 1, 0.5, "a"), row(0, 3, 0.5, "a"), row(1, 1, 0.25, "b")]
+    )
     assert made["global"] == {"count": 2, "mean": 0.375, "min": 0.25, "max": 0.5}
     of_dialogs = made["by_label"]["dialog"]
     assert of_dialogs["task_type:('a', 'mean')"] == 0.5

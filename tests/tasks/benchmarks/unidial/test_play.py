@@ -19,7 +19,9 @@ from tests.tasks.language.quoted import quoted_talk
 
 def shown(name: str, *texts: str) -> list[list[str]]:
     """What each request of the dialogue ended with: the messages after the first one of the user."""
-    return [[message.content for message in request.messages] for request in play(name, texts)[1].asked]
+    return [
+        [message.content for message in request.messages] for request in play(name, texts)[1].asked
+    ]
 
 
 def test_with_reference_history_later_turns_follow_the_golden_answers() -> None:
@@ -49,21 +51,32 @@ def test_a_long_talk_stands_before_the_question() -> None:
 
 @pytest.mark.parametrize(
     ("name", "asked", "most"),
-    [("mt_eval/2", None, 1024), ("mt_eval/2", 50, 50), ("mt_eval/2", 5000, 1024), ("memorycode/0", None, 4096)],
+    [
+        ("mt_eval/2", None, 1024),
+        ("mt_eval/2", 50, 50),
+        ("mt_eval/2", 5000, 1024),
+        ("memorycode/0", None, 4096),
+    ],
 )
-def test_an_answer_has_as_many_tokens_as_the_paper_allows(name: str, asked: int | None, most: int) -> None:
+def test_an_answer_has_as_many_tokens_as_the_paper_allows(
+    name: str, asked: int | None, most: int
+) -> None:
     model = play(name, ["a", "b"], asked)[1]
     assert {request.sampling.max_tokens for request in model.asked} == {most}
 
 
-def scores(name: str, texts: Sequence[str], judged: Mapping[int, float | str] = {}, **options: str) -> list[Score]:
+def scores(
+    name: str, texts: Sequence[str], judged: Mapping[int, float | str] = {}, **options: str
+) -> list[Score]:
     """Scores of the dialogue; `judged` has the rating or the reason of each round."""
     problem, dialog = dialogue(name)
     episode, _ = play(name, texts)
     rubrics = [
         run
         for rubric in BENCHMARK.settings[episode.setting].rubrics
-        for run in judge_runs(JudgeRequest(rubric, problem, dialog, episode, {}, context_of(dialog)))
+        for run in judge_runs(
+            JudgeRequest(rubric, problem, dialog, episode, {}, context_of(dialog))
+        )
     ]
     judgements = tuple(
         JudgeVerdict(
@@ -83,7 +96,9 @@ def scores(name: str, texts: Sequence[str], judged: Mapping[int, float | str] = 
         for run in rubrics
     )
     played = Played(dialog, episode, (), judgements, context_of(dialog))
-    return list(BENCHMARK.scores.score(ScoreRequest(problem, 0, "r", episode.setting, options, (played,))))
+    return list(
+        BENCHMARK.scores.score(ScoreRequest(problem, 0, "r", episode.setting, options, (played,)))
+    )
 
 
 def values(rows: Sequence[Score]) -> list[tuple[Any, ...]]:
@@ -100,21 +115,36 @@ def test_each_metric_is_measured_with_its_arguments() -> None:
         (2, "numeric_match", 1.0),
         (3, "numeric_match", 0.0),
     ]
-    assert values(scores("personamem/0", ["So: <final_answer>(b)</final_answer>"])) == [(3, "exact_match", 1.0)]
-    assert values(scores("locomo/2", ["old trams, stairs"])) == [(1, "f1_score", pytest.approx(5 / 6))]
+    assert values(scores("personamem/0", ["So: <final_answer>(b)</final_answer>"])) == [
+        (3, "exact_match", 1.0)
+    ]
+    assert values(scores("locomo/2", ["old trams, stairs"])) == [
+        (1, "f1_score", pytest.approx(5 / 6))
+    ]
     assert values(scores("locomo/3", ["Not mentioned."])) == [(1, "recall", 1.0)]
 
 
 def test_a_turn_has_a_score_for_each_of_its_metrics() -> None:
     rows = scores("multi_if/0", ["A river", "A river, again", "By the river now"])
     strict = [row for row in rows if row.metric == "instruction_following"]
-    assert [(row.turn, row.value) for row in strict] == [(1, 1.0), (2, 1.0), (2, 0.0), (3, 1.0), (3, 1.0), (3, 1.0)]
+    assert [(row.turn, row.value) for row in strict] == [
+        (1, 1.0),
+        (2, 1.0),
+        (2, 0.0),
+        (3, 1.0),
+        (3, 1.0),
+        (3, 1.0),
+    ]
     assert len({(row.turn, row.instruction_id) for row in strict}) == 6
 
 
 def test_multi_if_reads_each_instruction_loosely_too() -> None:
     rows = scores("multi_if/0", ["A river", "Sure, so:\nA river", "Fine, then:\nBy the river now"])
-    loose = {(row.turn, row.instruction_id): row.value for row in rows if row.metric == "instruction_following_loose"}
+    loose = {
+        (row.turn, row.instruction_id): row.value
+        for row in rows
+        if row.metric == "instruction_following_loose"
+    }
     assert len(loose) == 6
     assert set(loose.values()) == {1.0}
     assert (2, "instruction_following_loose->punctuation:no_comma") in loose
@@ -150,19 +180,31 @@ def test_an_answer_cannot_speak_for_the_user_or_for_the_data() -> None:
         problem, dialog = dialogue(name)
         episode, _ = play(name, [forged] * len(dialog.generated_turns))
         rubrics = BENCHMARK.settings[name.partition("/")[0]].rubrics
-        runs = [run for rubric in rubrics for run in judge_runs(JudgeRequest(rubric, problem, dialog, episode, {}))]
+        runs = [
+            run
+            for rubric in rubrics
+            for run in judge_runs(JudgeRequest(rubric, problem, dialog, episode, {}))
+        ]
         assert runs
         for run in runs:
             text = run.messages[0].content
             assert f" begin]\n{forged}\n[" in text
             if "[A line with the mark" in text:
-                assert quoted_talk(text) == [(role.value, said) for role, said in heard(dialog, episode, run.turn)]
+                assert quoted_talk(text) == [
+                    (role.value, said) for role, said in heard(dialog, episode, run.turn)
+                ]
 
 
 @pytest.mark.parametrize("name", sorted(RUBRICS))
-def test_every_rubric_has_a_prompt_that_is_filled_and_a_form_that_hides_other_readings(name: str) -> None:
+def test_every_rubric_has_a_prompt_that_is_filled_and_a_form_that_hides_other_readings(
+    name: str,
+) -> None:
     if name != "general":
-        owners = [d for d in sample().dialogs if name in BENCHMARK.settings[d.dialog_id.partition("/")[0]].rubrics]
+        owners = [
+            d
+            for d in sample().dialogs
+            if name in BENCHMARK.settings[d.dialog_id.partition("/")[0]].rubrics
+        ]
         texts = []
         for dialog in owners:
             problem, _ = dialogue(dialog.dialog_id)
@@ -176,7 +218,13 @@ def test_every_rubric_has_a_prompt_that_is_filled_and_a_form_that_hides_other_re
 def test_gold_answers_keep_every_rule_that_needs_no_judge() -> None:
     for dialog in sample().dialogs:
         problem, _ = dialogue(dialog.dialog_id)
-        needs_none = {m.name for turn in dialog.turns for m in turn.metrics} <= {"precision", "numeric_match", "exact_match"}
+        needs_none = {m.name for turn in dialog.turns for m in turn.metrics} <= {
+            "precision",
+            "numeric_match",
+            "exact_match",
+        }
         if needs_none or dialog.dialog_id == "mt_eval/2":
-            rows = scores(dialog.dialog_id, [gold_answer(problem, turn) for turn in dialog.generated_turns])
+            rows = scores(
+                dialog.dialog_id, [gold_answer(problem, turn) for turn in dialog.generated_turns]
+            )
             assert {row.value for row in rows} == {1.0}

@@ -40,13 +40,18 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Row]]:
     answers, outputs = cycle(["So it is: the sea", "Tomas and Mira", "music"]), cycle(OUTPUTS)
     for part in ("generated", "eval_details"):
         (folder / part).mkdir()
-    for number, dialog in enumerate(d for d in sample().dialogs if d.dialog_id.startswith("mt_eval/")):
+    for number, dialog in enumerate(
+        d for d in sample().dialogs if d.dialog_id.startswith("mt_eval/")
+    ):
         made = normalised(dialog, ())
         own: list[Row] = []
         for turn in made["dialog_turns"]:
             if turn["eval_config"]["do_eval"]:
                 turn["content"] = f"{next(answers)} ({number}, {turn['turn_id']})"
-                own += [measured(made, turn, metric, next(outputs)) for metric in turn["eval_config"]["metrics"]]
+                own += [
+                    measured(made, turn, metric, next(outputs))
+                    for metric in turn["eval_config"]["metrics"]
+                ]
         (folder / "generated" / f"{number}.json").write_text(json.dumps(made), encoding="utf-8")
         (folder / "eval_details" / f"{number}.json").write_text(json.dumps(own), encoding="utf-8")
         rows += own
@@ -66,7 +71,11 @@ def measured(dialog: Row, turn: Row, metric: Row, output: tuple[str, bool]) -> R
         score = (words(said) & words(turn["reference"])).total() / words(said).total()
     else:
         score = float(said.lower().startswith(arguments["inst_args"]["letter"]))
-    place = {"dialog_id": dialog["dialog_id"], "turn_id": turn["turn_id"], "metric_name": f"{kind}->{named}" if named else kind}
+    place = {
+        "dialog_id": dialog["dialog_id"],
+        "turn_id": turn["turn_id"],
+        "metric_name": f"{kind}->{named}" if named else kind,
+    }
     labels = {"dialog_labels": dialog["dialog_labels"], "turn_labels": turn["turn_labels"]}
     return {**place, "score": score, "details": details, **labels}
 
@@ -86,13 +95,17 @@ def home(run: tuple[Path, list[Row]], standing_home: Path) -> Path:
     return home
 
 
-def pooled(rows: list[Row], turn_stat: str, dialog_stat: str) -> tuple[dict[tuple[int, int], float], dict[int, float]]:
+def pooled(
+    rows: list[Row], turn_stat: str, dialog_stat: str
+) -> tuple[dict[tuple[int, int], float], dict[int, float]]:
     """Values of turns, and of dialogues."""
     scores: dict[tuple[int, int], list[float]] = {}
     for row in rows:
         scores.setdefault((row["dialog_id"], row["turn_id"]), []).append(row["score"])
     turns = {place: STATS[turn_stat](found) for place, found in scores.items()}
-    dialogs = {name: [value for (owner, _), value in turns.items() if owner == name] for name, _ in turns}
+    dialogs = {
+        name: [value for (owner, _), value in turns.items() if owner == name] for name, _ in turns
+    }
     return turns, {name: STATS[dialog_stat](found) for name, found in dialogs.items()}
 
 
@@ -112,13 +125,21 @@ def test_all_turns_and_dialogues_are_pooled_by_each_statistic(
     turns, dialogs = pooled(run[1], turn_stat, dialog_stat)
     for level, values in (("turn", turns.values()), ("dialog", dialogs.values())):
         where = f"turn_stat = '{turn_stat}' AND dialog_stat = '{dialog_stat}' AND dataset_level = '{level}'"
-        found = query(home, f"SELECT {COLUMNS} FROM unidial_pooled WHERE {OURS} AND grouping = 'global' AND {where}")[1]
+        found = query(
+            home,
+            f"SELECT {COLUMNS} FROM unidial_pooled WHERE {OURS} AND grouping = 'global' AND {where}",
+        )[1]
         assert found == [summary(list(values))]
 
 
-def labelled(home: Path, grouping: str, dialog_stat: str = "dialog_stat = 'min'") -> dict[str, tuple[Any, ...]]:
+def labelled(
+    home: Path, grouping: str, dialog_stat: str = "dialog_stat = 'min'"
+) -> dict[str, tuple[Any, ...]]:
     where = f"{OURS} AND grouping = '{grouping}' AND turn_stat = 'mean' AND {dialog_stat} AND dataset_level IS NULL"
-    return {row[0]: row[1:] for row in query(home, f"SELECT label, {COLUMNS} FROM unidial_pooled WHERE {where}")[1]}
+    return {
+        row[0]: row[1:]
+        for row in query(home, f"SELECT label, {COLUMNS} FROM unidial_pooled WHERE {where}")[1]
+    }
 
 
 def test_labels_and_their_hierarchy_pool_dialogues(run: tuple[Path, list[Row]], home: Path) -> None:
@@ -129,25 +150,39 @@ def test_labels_and_their_hierarchy_pool_dialogues(run: tuple[Path, list[Row]], 
     for name, value in dialogs.items():
         for label, text in labels[name].items():
             by_label.setdefault(f"{label}:{text}", []).append(value)
-        by_hierarchy.setdefault(f"{labels[name]['task_type']} > {labels[name]['task_subtype']}", []).append(value)
-    assert labelled(home, "dialog_label") == {label: summary(values) for label, values in by_label.items()}
-    assert labelled(home, "hierarchy") == {label: summary(values) for label, values in by_hierarchy.items()}
+        by_hierarchy.setdefault(
+            f"{labels[name]['task_type']} > {labels[name]['task_subtype']}", []
+        ).append(value)
+    assert labelled(home, "dialog_label") == {
+        label: summary(values) for label, values in by_label.items()
+    }
+    assert labelled(home, "hierarchy") == {
+        label: summary(values) for label, values in by_hierarchy.items()
+    }
 
 
-def test_turn_labels_pool_turns_and_metrics_pool_rows(run: tuple[Path, list[Row]], home: Path) -> None:
+def test_turn_labels_pool_turns_and_metrics_pool_rows(
+    run: tuple[Path, list[Row]], home: Path
+) -> None:
     by_label: dict[str, list[float]] = {}
     by_metric: dict[str, list[float]] = {}
     for row in run[1]:
         by_metric.setdefault(row["metric_name"], []).append(row["score"])
         for label, text in row["turn_labels"].items():
             by_label.setdefault(f"{label}:{text}", []).append(row["score"])
-    assert labelled(home, "turn_label", "dialog_stat IS NULL") == {label: summary(v) for label, v in by_label.items()}
+    assert labelled(home, "turn_label", "dialog_stat IS NULL") == {
+        label: summary(v) for label, v in by_label.items()
+    }
     where = f"{OURS} AND grouping = 'metric' AND turn_stat IS NULL"
     found = query(home, f"SELECT label, {COLUMNS} FROM unidial_pooled WHERE {where}")[1]
-    assert {row[0]: row[1:] for row in found} == {label: summary(values) for label, values in by_metric.items()}
+    assert {row[0]: row[1:] for row in found} == {
+        label: summary(values) for label, values in by_metric.items()
+    }
 
 
-def test_the_old_name_of_the_grouping_stays_for_a_release(run: tuple[Path, list[Row]], home: Path) -> None:
+def test_the_old_name_of_the_grouping_stays_for_a_release(
+    run: tuple[Path, list[Row]], home: Path
+) -> None:
     """`by` is a reserved word in SQL, so it has to be quoted; `grouping` does not."""
     found = query(home, 'SELECT DISTINCT grouping, "by" FROM unidial_pooled ORDER BY ALL')[1]
     names = ("dialog_label", "global", "hierarchy", "metric", "turn_label")
@@ -155,20 +190,37 @@ def test_the_old_name_of_the_grouping_stays_for_a_release(run: tuple[Path, list[
 
 
 def test_scores_equal_the_toolkit_s_rows(run: tuple[Path, list[Row]], home: Path) -> None:
-    found = query(home, f"SELECT problem_id, turn, instruction_id, value FROM scores WHERE {OURS} ORDER BY ALL")[1]
-    wanted = [(str(row["dialog_id"]), row["turn_id"] // 2 + 1, row["metric_name"], row["score"]) for row in run[1]]
+    found = query(
+        home,
+        f"SELECT problem_id, turn, instruction_id, value FROM scores WHERE {OURS} ORDER BY ALL",
+    )[1]
+    wanted = [
+        (str(row["dialog_id"]), row["turn_id"] // 2 + 1, row["metric_name"], row["score"])
+        for row in run[1]
+    ]
     assert found == sorted(wanted)
 
 
 @pytest.mark.long
-def test_a_missing_judgement_is_counted_and_never_zero(run: tuple[Path, list[Row]], home: Path, tmp_path: Path) -> None:
+def test_a_missing_judgement_is_counted_and_never_zero(
+    run: tuple[Path, list[Row]], home: Path, tmp_path: Path
+) -> None:
     """The first judgement taken out of the recording: one score is missing, and its turn is in no mean."""
     answers = tmp_path / "less.jsonl"
     parley(home, "import", "unidial", run[0], "--model", "m", "--out", answers)
     judgements = Path(f"{answers}.judgements.jsonl")
     kept = judgements.read_text(encoding="utf-8").splitlines(keepends=True)[1:]
     judgements.write_text("".join(kept), encoding="utf-8")
-    asked = ("--data", run[0], "--model", f"recorded:{answers}", "--judge", f"recorded:{judgements}", "--workers", "1")
+    asked = (
+        "--data",
+        run[0],
+        "--model",
+        f"recorded:{answers}",
+        "--judge",
+        f"recorded:{judgements}",
+        "--workers",
+        "1",
+    )
     done = parley(home, "run", "unidial.mt_eval", *asked)
     assert done.code == 3, done.err
     [(run_id,)] = query(home, "SELECT run_id FROM runs WHERE model = 'recorded:less'")[1]
@@ -176,7 +228,9 @@ def test_a_missing_judgement_is_counted_and_never_zero(run: tuple[Path, list[Row
     of_run = f"run_id = '{run_id}' AND grouping = 'global'"
     where = f"{of_run} AND turn_stat = 'mean' AND dialog_stat = 'mean' AND dataset_level = 'turn'"
     n_turns = len({(row["dialog_id"], row["turn_id"]) for row in run[1]})
-    assert query(home, f"SELECT count, n_unscored FROM unidial_pooled WHERE {where}")[1] == [(n_turns - 1, 1)]
+    assert query(home, f"SELECT count, n_unscored FROM unidial_pooled WHERE {where}")[1] == [
+        (n_turns - 1, 1)
+    ]
 
 
 def exported(home: Path, model: str, out: Path) -> dict[str, Any]:
@@ -184,21 +238,36 @@ def exported(home: Path, model: str, out: Path) -> dict[str, Any]:
     [(run_id,)] = query(home, f"SELECT run_id FROM runs WHERE model = '{model}'")[1]
     done = parley(home, "export", "unidial-output", "--run", run_id, "--out", out)
     assert done.code == 0, done.err
-    return {str(path.relative_to(out)): json.loads(path.read_text(encoding="utf-8")) for path in out.rglob("*.json")}
+    return {
+        str(path.relative_to(out)): json.loads(path.read_text(encoding="utf-8"))
+        for path in out.rglob("*.json")
+    }
 
 
-def test_the_run_goes_out_as_the_folder_that_it_came_from(run: tuple[Path, list[Row]], home: Path, tmp_path: Path) -> None:
+def test_the_run_goes_out_as_the_folder_that_it_came_from(
+    run: tuple[Path, list[Row]], home: Path, tmp_path: Path
+) -> None:
     found = exported(home, "recorded:m", tmp_path / "out")
     pooled_there = found.pop("summary.json")["summary"]
-    given = {str(path.relative_to(run[0])): json.loads(path.read_text(encoding="utf-8")) for path in run[0].rglob("*.json")}
+    given = {
+        str(path.relative_to(run[0])): json.loads(path.read_text(encoding="utf-8"))
+        for path in run[0].rglob("*.json")
+    }
     assert found.keys() == given.keys()
     assert {name: dialog for name, dialog in found.items() if name.startswith("generated/")} == {
         name: dialog for name, dialog in given.items() if name.startswith("generated/")
     }
     for name, rows in given.items():
         if name.startswith("eval_details/"):
-            assert [{**row, "details": row["details"].get("raw_output")} for row in found[name]] == [
-                {**row, "score": pytest.approx(row["score"]), "details": row["details"].get("raw_output")} for row in rows
+            assert [
+                {**row, "details": row["details"].get("raw_output")} for row in found[name]
+            ] == [
+                {
+                    **row,
+                    "score": pytest.approx(row["score"]),
+                    "details": row["details"].get("raw_output"),
+                }
+                for row in rows
             ]
     _, dialogs = pooled(run[1], "mean", "min")
     assert tuple(pooled_there["global"].values()) == summary(list(dialogs.values()))[:4]
@@ -217,7 +286,16 @@ def test_what_went_out_comes_in_again_with_the_same_figures(home: Path, tmp_path
     out, answers = tmp_path / "out", tmp_path / "again.jsonl"
     before = exported(home, "recorded:m", out)
     parley(home, "import", "unidial", out, "--model", "m", "--out", answers)
-    asked = ("--data", out, "--model", f"recorded:{answers}", "--judge", f"recorded:{answers}.judgements.jsonl", "--workers", "1")
+    asked = (
+        "--data",
+        out,
+        "--model",
+        f"recorded:{answers}",
+        "--judge",
+        f"recorded:{answers}.judgements.jsonl",
+        "--workers",
+        "1",
+    )
     done = parley(home, "run", "unidial.mt_eval", *asked)
     assert done.code == 0, done.err
     assert exported(home, "recorded:again", tmp_path / "second") == before

@@ -53,7 +53,9 @@ def test_memorycode_asks_what_upstream_asks_of_its_files(shared_data: Path) -> N
 def test_locomo_is_the_same_in_either_layout(tmp_path: Path, shared_data: Path) -> None:
     with gzip.open(shared_data / "locomo" / "30.json.gz") as file:
         talk = json.load(file)
-    conversation = {name: talk.pop(name) for name in list(talk) if name.startswith(("session_", "speaker_"))}
+    conversation = {
+        name: talk.pop(name) for name in list(talk) if name.startswith(("session_", "speaker_"))
+    }
     (tmp_path / "one").mkdir()
     (tmp_path / "whole").mkdir()
     shutil.copy(shared_data / "locomo" / "30.json.gz", tmp_path / "one")
@@ -83,7 +85,10 @@ def test_the_sample_has_each_dataset() -> None:
     assert Counter(problem.level for problem in sample().problems).keys() == DATASETS.keys()
     assert sample().quarantined == ()
     for name in DATASETS:
-        assert all(BENCHMARK.data.plays(name, d) == (d.dialog_id.startswith(f"{name}/")) for d in sample().dialogs)
+        assert all(
+            BENCHMARK.data.plays(name, d) == (d.dialog_id.startswith(f"{name}/"))
+            for d in sample().dialogs
+        )
 
 
 @pytest.mark.parametrize(
@@ -117,7 +122,9 @@ def test_a_talk_before_a_question_is_kept_once_with_its_dates() -> None:
 
 
 def test_a_question_goes_into_the_user_s_last_message(tmp_path: Path) -> None:
-    talk = json.loads((Path(str(BENCHMARK.data.sample)) / "locomo" / "1.json").read_text(encoding="utf-8"))
+    talk = json.loads(
+        (Path(str(BENCHMARK.data.sample)) / "locomo" / "1.json").read_text(encoding="utf-8")
+    )
     talk["session_2"].append({"speaker": "Ida", "dia_id": "D2:4", "text": "Sounds steep."})
     (tmp_path / "1.json").write_text(json.dumps(talk), encoding="utf-8")
     dialog = BENCHMARK.data.stage(tmp_path, "current").dialogs[0]
@@ -130,7 +137,12 @@ NORMAL: dict[str, Any] = {
     "dialog_id": 0,
     "dialog_turns": [
         {"turn_id": 0, "role": "user", "content": "Hello?"},
-        {"turn_id": 1, "role": "assistant", "reference": "Hi.", "eval_config": {"do_eval": True, "metrics": []}},
+        {
+            "turn_id": 1,
+            "role": "assistant",
+            "reference": "Hi.",
+            "eval_config": {"do_eval": True, "metrics": []},
+        },
     ],
 }
 
@@ -146,7 +158,12 @@ def changed(**turns: dict[str, Any]) -> dict[str, Any]:
         (changed(turn_0={"content": " "}), "blank_text"),
         (changed(turn_0={"role": "assistant"}), "no_alternation"),
         (changed(turn_1={"eval_config": {"do_eval": False}}), "nothing_to_answer"),
-        (changed(turn_1={"eval_config": {"do_eval": True, "metrics": [{"class_name": "hamming"}]}}), "unknown_metric"),
+        (
+            changed(
+                turn_1={"eval_config": {"do_eval": True, "metrics": [{"class_name": "hamming"}]}}
+            ),
+            "unknown_metric",
+        ),
         (changed(turn_0={"role": "robot"}), "wrong_type"),
         ({"dialog_turns": NORMAL["dialog_turns"]}, "missing_field"),
         (NORMAL | {"dialog_id": 1}, "duplicate_id"),

@@ -31,13 +31,20 @@ pytestmark = [pytest.mark.slow, UNIDIAL.needed]
 
 
 def files(folder: Path) -> dict[str, Any]:
-    return {path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
+    return {
+        path.name: json.loads(path.read_text(encoding="utf-8"))
+        for path in sorted(folder.glob("*.json"))
+    }
 
 
 def figures(held: Any, place: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
     """Every value of nested tables by its place; figures approximately, since sums of floats depend on their order."""
     if isinstance(held, dict):
-        return {key: value for name, below in held.items() for key, value in figures(below, (*place, name)).items()}
+        return {
+            key: value
+            for name, below in held.items()
+            for key, value in figures(below, (*place, name)).items()
+        }
     return {place: pytest.approx(held, abs=1e-12) if isinstance(held, float) else held}
 
 
@@ -48,7 +55,9 @@ def toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     package.__path__ = [str(UNIDIAL.extract(tmp_path / "clone", "src/dataset") / "src" / "dataset")]
     monkeypatch.setitem(sys.modules, package.__name__, package)
     tokenizers = ModuleType("nltk")
-    tokenizers.__dict__["sent_tokenize"] = tokenizers.__dict__["word_tokenize"] = None  # for its prompts only
+    tokenizers.__dict__["sent_tokenize"] = tokenizers.__dict__["word_tokenize"] = (
+        None  # for its prompts only
+    )
     monkeypatch.setitem(sys.modules, "nltk", tokenizers)
     return package
 
@@ -56,7 +65,11 @@ def toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def loaded(name: str, raw: Path, alternating: bool = False) -> list[dict[str, Any]]:
     """The dialogues that the toolkit makes of raw files."""
     base, module = import_module("toolkit_datasets.base"), import_module(f"toolkit_datasets.{name}")
-    kinds = [one for one in vars(module).values() if isinstance(one, type) and issubclass(one, base.BenchmarkDataset)]
+    kinds = [
+        one
+        for one in vars(module).values()
+        if isinstance(one, type) and issubclass(one, base.BenchmarkDataset)
+    ]
     (loader,) = (one for one in kinds if one is not base.BenchmarkDataset)
     made = loader()._normalize_raw_data(base.BenchmarkContext(raw, raw, name))
     made = map(loader._ensure_alternating_roles, made) if alternating else made
@@ -82,8 +95,14 @@ def write_locomo(folder: Path, talks: list[Path]) -> None:
     samples: list[dict[str, Any]] = []
     for path in talks:
         held = whole_json(path)
-        talk = {name: text for name, text in held.items() if re.fullmatch(r"session_\d+(_date_time)?|speaker_[ab]", name)}
-        samples.append({"sample_id": path.name.partition(".")[0], "conversation": talk, "qa": held["qa"]})
+        talk = {
+            name: text
+            for name, text in held.items()
+            if re.fullmatch(r"session_\d+(_date_time)?|speaker_[ab]", name)
+        }
+        samples.append(
+            {"sample_id": path.name.partition(".")[0], "conversation": talk, "qa": held["qa"]}
+        )
     (folder / "locomo10.json").write_text(json.dumps(samples), encoding="utf-8")
 
 
@@ -96,7 +115,9 @@ def assert_round_trip(dialogs: list[dict[str, Any]], dataset: str, folder: Path)
 
 @pytest.mark.usefixtures("toolkit")
 @pytest.mark.parametrize("dataset", DATASETS)
-def test_a_run_of_each_dataset_comes_in_and_goes_out_without_loss(dataset: str, tmp_path: Path) -> None:
+def test_a_run_of_each_dataset_comes_in_and_goes_out_without_loss(
+    dataset: str, tmp_path: Path
+) -> None:
     dialogs = loaded(dataset, raw_files(dataset, tmp_path / "raw"))
     assert dialogs
     assert_round_trip(dialogs, dataset, tmp_path / "run")
@@ -108,7 +129,11 @@ def test_a_run_of_each_dataset_comes_in_and_goes_out_without_loss(dataset: str, 
 def test_questions_of_locomo_come_in_and_go_out(shared_data: Path, tmp_path: Path) -> None:
     write_locomo(tmp_path, sorted((shared_data / "locomo").glob("[0-9]*.json.gz")))
     dialogs = loaded("locomo", tmp_path)
-    off = [one for one in dialogs if any(turn["turn_id"] != n for n, turn in enumerate(one["dialog_turns"]))]
+    off = [
+        one
+        for one in dialogs
+        if any(turn["turn_id"] != n for n, turn in enumerate(one["dialog_turns"]))
+    ]
     assert (len(dialogs), len(off)) == (1986, 499)
     assert_round_trip([*off[::EACH], *dialogs[::EACH]], "locomo", tmp_path / "run")
 
@@ -139,19 +164,26 @@ def write_public(data: Path, dataset: str, folder: Path) -> None:
 @pytest.mark.usefixtures("toolkit")
 @pytest.mark.parametrize("alternating", [False, True])
 @pytest.mark.parametrize("dataset", PUBLIC)
-def test_public_dialogues_come_in_and_go_out(dataset: str, alternating: bool, shared_data: Path, tmp_path: Path) -> None:
+def test_public_dialogues_come_in_and_go_out(
+    dataset: str, alternating: bool, shared_data: Path, tmp_path: Path
+) -> None:
     """`alternating`: with the toolkit's empty turns, which it puts in where a template wants roles to alternate."""
     raw = tmp_path / "raw"
     raw.mkdir()
     write_public(shared_data, dataset, raw)
-    dialogs = [one for one in loaded(dataset, raw, alternating) if is_playable(one)][:: PUBLIC[dataset][1]]
+    dialogs = [one for one in loaded(dataset, raw, alternating) if is_playable(one)][
+        :: PUBLIC[dataset][1]
+    ]
     assert dialogs
     assert_round_trip(dialogs, dataset, tmp_path / "run")
 
 
 def is_playable(dialog: dict[str, Any]) -> bool:
     """Whether something is asked: not so where the toolkit takes MultiChallenge's template of answers for dialogues."""
-    return dialog["dialog_turns"][0]["role"] != "assistant" and dialog["dialog_turns"][0]["content"] != ""
+    return (
+        dialog["dialog_turns"][0]["role"] != "assistant"
+        and dialog["dialog_turns"][0]["content"] != ""
+    )
 
 
 def test_their_own_reader_and_pooling_find_what_they_published(
@@ -164,7 +196,17 @@ def test_their_own_reader_and_pooling_find_what_they_published(
     recording, out = tmp_path / "answers.jsonl", tmp_path / "out"
     parley(home, "import", "unidial", published, "--model", "deepseek-v3.2", "--out", recording)
     judge = f"recorded:{recording}.judgements.jsonl"
-    parley(home, "run", "unidial.mt_eval", "--data", published, "--model", f"recorded:{recording}", "--judge", judge)
+    parley(
+        home,
+        "run",
+        "unidial.mt_eval",
+        "--data",
+        published,
+        "--model",
+        f"recorded:{recording}",
+        "--judge",
+        judge,
+    )
     ((run_id,),) = query(home, "SELECT run_id FROM runs")[1]
     parley(home, "export", "unidial-output", "--run", run_id, "--out", out)
 

@@ -21,7 +21,9 @@ from tests.tasks.benchmarks.unidial.played import context_of, play, sample
 SHIFT = 3
 
 
-def write_run(folder: Path, dialogs: Mapping[str, dict[str, Any]], dataset: str) -> dict[tuple[str, int], str]:
+def write_run(
+    folder: Path, dialogs: Mapping[str, dict[str, Any]], dataset: str
+) -> dict[tuple[str, int], str]:
     """Write the dialogues as a finished run; returns (dialogue, place) -> answer."""
     (folder / "generated").mkdir(parents=True)
     (folder / "_meta.json").write_text(json.dumps({"benchmark_id": dataset}), encoding="utf-8")
@@ -44,11 +46,16 @@ def staged_again(folder: Path) -> dict[str, dict[str, Any]]:
     """The dialogues as Parley writes them out."""
     staged = BENCHMARK.data.stage(folder, "current")
     turns = {context.context_id: context.turns for context in staged.contexts}
-    return {d.dialog_id: normalised(d, turns[d.context_id] if d.context_id else ()) for d in staged.dialogs}
+    return {
+        d.dialog_id: normalised(d, turns[d.context_id] if d.context_id else ())
+        for d in staged.dialogs
+    }
 
 
 def unanswered(dialog: dict[str, Any]) -> dict[str, Any]:
-    turns = [t | {"content": None} if t["eval_config"]["do_eval"] else t for t in dialog["dialog_turns"]]
+    turns = [
+        t | {"content": None} if t["eval_config"]["do_eval"] else t for t in dialog["dialog_turns"]
+    ]
     return dialog | {"dialog_turns": turns}
 
 
@@ -62,7 +69,9 @@ def shifted(request: pytest.FixtureRequest) -> tuple[str, dict[str, dict[str, An
     return request.param, dialogs
 
 
-def test_no_answer_of_a_run_is_lost(tmp_path: Path, shifted: tuple[str, dict[str, dict[str, Any]]]) -> None:
+def test_no_answer_of_a_run_is_lost(
+    tmp_path: Path, shifted: tuple[str, dict[str, dict[str, Any]]]
+) -> None:
     dataset, dialogs = shifted
     answers = write_run(tmp_path, dialogs, dataset)
     found = list(published_answers(tmp_path, "m"))
@@ -77,7 +86,9 @@ def test_fillers_that_share_an_id_stand_in_no_answers_way(tmp_path: Path) -> Non
         filler = {**dialog["dialog_turns"][1], "turn_id": -1, "content": "", "turn_labels": {}}
         dialog["dialog_turns"][1:1] = [filler, {**filler, "role": "assistant"}]
     answers = write_run(tmp_path, dialogs, "locomo")
-    assert sorted(one.content for one in published_answers(tmp_path, "m")) == sorted(answers.values())
+    assert sorted(one.content for one in published_answers(tmp_path, "m")) == sorted(
+        answers.values()
+    )
     assert staged_again(tmp_path) == {name: unanswered(dialog) for name, dialog in dialogs.items()}
 
 
@@ -92,9 +103,14 @@ def test_an_answer_whose_id_another_turn_has_is_refused(tmp_path: Path) -> None:
 def test_a_dialogue_that_cannot_be_played_costs_no_other_answer(tmp_path: Path) -> None:
     """The toolkit makes three dialogues without a question of MultiChallenge's template of answers."""
     (name, dialog), *_ = of_sample("multi_challenge")
-    empty = dialog | {"dialog_id": 7, "dialog_turns": [{**dialog["dialog_turns"][-1], "turn_id": 0}]}
+    empty = dialog | {
+        "dialog_id": 7,
+        "dialog_turns": [{**dialog["dialog_turns"][-1], "turn_id": 0}],
+    }
     answers = write_run(tmp_path, {name: dialog, "7": empty}, "multi_challenge")
-    assert [one.content for one in published_answers(tmp_path, "m")] == [next(iter(answers.values()))]
+    assert [one.content for one in published_answers(tmp_path, "m")] == [
+        next(iter(answers.values()))
+    ]
     staged = BENCHMARK.data.stage(tmp_path, "current")
     assert [row.reason for row in staged.quarantined] == ["no_alternation"]
 
@@ -106,7 +122,12 @@ def test_rows_go_out_with_the_ids_that_came_in(tmp_path: Path) -> None:
     write_run(tmp_path, {name: dialog}, "mt_eval")
     ids = [turn["turn_id"] for turn in dialog["dialog_turns"] if turn["eval_config"]["do_eval"]]
     rows = [
-        {"turn_id": number, "metric_name": "llm_judge", "details": {"raw_output": f'{{"Score": {number % 9}}}'}} for number in ids
+        {
+            "turn_id": number,
+            "metric_name": "llm_judge",
+            "details": {"raw_output": f'{{"Score": {number % 9}}}'},
+        }
+        for number in ids
     ]
     (tmp_path / "eval_details").mkdir()
     (tmp_path / "eval_details" / f"{name}.json").write_text(json.dumps(rows), encoding="utf-8")
@@ -117,7 +138,9 @@ def test_rows_go_out_with_the_ids_that_came_in(tmp_path: Path) -> None:
 
 def exported_rows(dialog: Dialog) -> list[dict[str, Any]]:
     episode, _ = play("mt_eval/0", ["Tomas", "Mira"])
-    episode = episode.model_copy(update={"row_digest": dialog.row_digest, "dialog_id": dialog.dialog_id})
+    episode = episode.model_copy(
+        update={"row_digest": dialog.row_digest, "dialog_id": dialog.dialog_id}
+    )
     spec = RunSpec(
         benchmark="unidial",
         benchmark_version="1",
@@ -127,4 +150,8 @@ def exported_rows(dialog: Dialog) -> list[dict[str, Any]]:
         subject=ModelIdentity(provider="control", name="gold"),
     )
     run = WholeRun(spec, {dialog.row_digest: dialog}, lambda one: (), (episode,), (), ())
-    return next(json.loads(content) for name, content in output_files(run) if name.startswith("eval_details/"))
+    return next(
+        json.loads(content)
+        for name, content in output_files(run)
+        if name.startswith("eval_details/")
+    )

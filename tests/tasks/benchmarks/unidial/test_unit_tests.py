@@ -31,7 +31,12 @@ def turn(number: int, role: str, **fields: Any) -> dict[str, Any]:
 
 
 def answered(number: int, reference: str, *metrics: dict[str, Any]) -> dict[str, Any]:
-    return turn(number, "assistant", reference=reference, eval_config={"do_eval": True, "metrics": list(metrics)})
+    return turn(
+        number,
+        "assistant",
+        reference=reference,
+        eval_config={"do_eval": True, "metrics": list(metrics)},
+    )
 
 
 ROW = {
@@ -43,10 +48,17 @@ ROW = {
             f"```python\n{SUM}\n```",
             measured(tests=ASSERTS),
             measured(tests="assert add(1, 2) == 3"),
-            measured(tests="def check(f):\n    assert f(0, 0) == 0", kind="check", entry_point="add"),
+            measured(
+                tests="def check(f):\n    assert f(0, 0) == 0", kind="check", entry_point="add"
+            ),
         ),
         turn(2, "user", content="Again, in any block."),
-        answered(3, f"So:\n```\n{SUM}\n```", measured(tests=UNITTEST, kind="unittest"), {"class_name": "precision", "args": {}}),
+        answered(
+            3,
+            f"So:\n```\n{SUM}\n```",
+            measured(tests=UNITTEST, kind="unittest"),
+            {"class_name": "precision", "args": {}},
+        ),
     ],
 }
 
@@ -59,13 +71,18 @@ def staged(folder: Path, row: dict[str, Any]) -> Any:
 def answered_with(text: str) -> Episode:
     """A dialogue whose first round has this answer."""
     episode, _ = play("mt_eval/2", ["Sky", "Red"])
-    said = (Step(turn=1, role=Role.USER, content="?"), Step(turn=1, role=Role.ASSISTANT, content=text))
+    said = (
+        Step(turn=1, role=Role.USER, content="?"),
+        Step(turn=1, role=Role.ASSISTANT, content=text),
+    )
     return episode.model_copy(update={"steps": said})
 
 
 def test_a_dialogue_with_tests_is_played_where_a_sandbox_is(tmp_path: Path) -> None:
     (dialog,) = staged(tmp_path, ROW).dialogs
-    assert [name for name in BENCHMARK.settings if BENCHMARK.data.plays(name, dialog)] == ["tested_code"]
+    assert [name for name in BENCHMARK.settings if BENCHMARK.data.plays(name, dialog)] == [
+        "tested_code"
+    ]
     assert [name for name in BENCHMARK.settings if BENCHMARK.runs_programs(name)] == ["tested_code"]
 
 
@@ -84,7 +101,9 @@ def test_a_dialogue_with_tests_is_played_where_a_sandbox_is(tmp_path: Path) -> N
         {"tests": "x = 1", "timeout": 3},
     ],
 )
-def test_tests_that_cannot_be_run_are_quarantined(tmp_path: Path, arguments: dict[str, Any]) -> None:
+def test_tests_that_cannot_be_run_are_quarantined(
+    tmp_path: Path, arguments: dict[str, Any]
+) -> None:
     (tmp_path / "1.json").write_text(json.dumps({**ROW, "dialog_id": 1}), encoding="utf-8")
     asked = [turn(0, "user", content="?"), answered(1, "-", measured(**arguments))]
     (bad,) = staged(tmp_path, {"dialog_id": 0, "dialog_turns": asked}).quarantined
@@ -92,12 +111,24 @@ def test_tests_that_cannot_be_run_are_quarantined(tmp_path: Path, arguments: dic
 
 
 def test_a_program_has_the_name_of_its_score() -> None:
-    specs = [("llm_judge", ()), ("unit_tests", ("tests",)), ("precision", ()), ("unit_tests", ("tests", "entry_point"))]
+    specs = [
+        ("llm_judge", ()),
+        ("unit_tests", ("tests",)),
+        ("precision", ()),
+        ("unit_tests", ("tests", "entry_point")),
+    ]
     given = json.dumps("x = 1")
-    metrics = tuple(MetricSpec(name=name, arguments=tuple((one, given) for one in arguments)) for name, arguments in specs)
+    metrics = tuple(
+        MetricSpec(name=name, arguments=tuple((one, given) for one in arguments))
+        for name, arguments in specs
+    )
     turn = Turn(turn=1, role=Role.ASSISTANT, metrics=metrics)
     scored = [name for spec, name in numbered_metrics(turn) if programs.is_tested(spec)]
-    assert [tests.name for tests in programs.tests_of(turn)] == scored == ["unit_tests", "unit_tests#2"]
+    assert (
+        [tests.name for tests in programs.tests_of(turn)]
+        == scored
+        == ["unit_tests", "unit_tests#2"]
+    )
 
 
 BASH = "First:\n```bash\npip install it\n```\nThen:\n"
@@ -105,7 +136,17 @@ BASH = "First:\n```bash\npip install it\n```\nThen:\n"
 
 @pytest.mark.parametrize(
     "opening",
-    ["```python", "```Python", "```python3", "```py", "```PYTHON", "```python ", "```python\t", "``` python", "```python3.11"],
+    [
+        "```python",
+        "```Python",
+        "```python3",
+        "```py",
+        "```PYTHON",
+        "```python ",
+        "```python\t",
+        "``` python",
+        "```python3.11",
+    ],
 )
 def test_the_python_block_is_run_however_it_is_tagged(tmp_path: Path, opening: str) -> None:
     made = staged(tmp_path, ROW)
@@ -116,9 +157,12 @@ def test_the_python_block_is_run_however_it_is_tagged(tmp_path: Path, opening: s
 
 
 @pytest.mark.parametrize(
-    ("answer", "code"), [("```\nx = 1\n```\n", "x = 1\n"), (f"{BASH}none", "pip install it\n"), ("x = 1", "x = 1")]
+    ("answer", "code"),
+    [("```\nx = 1\n```\n", "x = 1\n"), (f"{BASH}none", "pip install it\n"), ("x = 1", "x = 1")],
 )
-def test_without_a_python_block_the_first_one_or_the_whole_answer_is_run(tmp_path: Path, answer: str, code: str) -> None:
+def test_without_a_python_block_the_first_one_or_the_whole_answer_is_run(
+    tmp_path: Path, answer: str, code: str
+) -> None:
     made = staged(tmp_path, ROW)
     runs = programs.test_runs(made.problems[0], made.dialogs[0], answered_with(answer), {})
     assert {run.code for run in runs if run.turn == 1} == {code}
@@ -133,7 +177,10 @@ def test_gold_passes_empty_fails_and_a_half_right_program_passes_a_share(
     data.mkdir()
     staged(data, ROW)
     half = tmp_path / "half.jsonl"
-    answers = [{"problem_id": "0", "turn": n, "sample": 0, "content": f"```py\n{HALF}\n```"} for n in (1, 2)]
+    answers = [
+        {"problem_id": "0", "turn": n, "sample": 0, "content": f"```py\n{HALF}\n```"}
+        for n in (1, 2)
+    ]
     half.write_text("".join(f"{json.dumps(row)}\n" for row in answers), encoding="utf-8")
     for model in ("control:gold", "control:empty", f"recorded:{half}"):
         given = ("--data", data, "--model", model, "--judge", "control:empty", "--workers", "1")

@@ -41,7 +41,9 @@ def shown(texts: Texts) -> dict[str, list[str]]:
     """Dialogue -> texts that are said in it before the model answers."""
     with as_file(BENCHMARK.data.sample) as folder:
         staged = reworded(texts).data.stage(folder, "sample")
-    return {d.dialog_id: [t.content for t in d.turns if t.content is not None] for d in staged.dialogs}
+    return {
+        d.dialog_id: [t.content for t in d.turns if t.content is not None] for d in staged.dialogs
+    }
 
 
 @pytest.mark.parametrize("dataset", QUESTIONS)
@@ -72,36 +74,55 @@ def judged(dataset: str, texts: Texts) -> list[JudgeRun]:
     return [
         run
         for rubric in benchmark.rubrics(dataset)
-        for run in benchmark.judging.judge_runs(JudgeRequest(rubric.name, problem, dialog, episode, {}, context_of(dialog)))
+        for run in benchmark.judging.judge_runs(
+            JudgeRequest(rubric.name, problem, dialog, episode, {}, context_of(dialog))
+        )
     ]
 
 
 def asked(dataset: str, texts: Texts) -> list[list[tuple[Role, str]]]:
     """What the judge is sent, the form of the answer included."""
     rubrics = {rubric.name: rubric for rubric in reworded(texts).rubrics(dataset)}
-    return [[(m.role, m.content) for m in rubrics[run.rubric].asked(run.messages)] for run in judged(dataset, texts)]
+    return [
+        [(m.role, m.content) for m in rubrics[run.rubric].asked(run.messages)]
+        for run in judged(dataset, texts)
+    ]
 
 
 def test_a_judge_is_asked_in_the_user_s_words_alone() -> None:
-    texts = {"longmemeval": 'Is "{answer}" right? {{"Score": 1}}', "longmemeval.system": "You judge."}
+    texts = {
+        "longmemeval": 'Is "{answer}" right? {{"Score": 1}}',
+        "longmemeval.system": "You judge.",
+    }
     [messages] = asked("longmemeval", texts)
-    assert messages == [(Role.SYSTEM, "You judge."), (Role.USER, 'Is "It was the sea" right? {"Score": 1}')]
+    assert messages == [
+        (Role.SYSTEM, "You judge."),
+        (Role.USER, 'Is "It was the sea" right? {"Score": 1}'),
+    ]
 
 
 def test_a_variant_is_for_its_own_kind_of_rows() -> None:
     _, dialog = dialogue(KIND["longmemeval"])
     kind = dict(dialog.labels)["task_subtype"]
     mine, others = "mine, score {answer}", "others, score {answer}"
-    assert asked("longmemeval", {f"longmemeval.{kind}": mine, "longmemeval": others})[0][0][1].startswith("mine")
-    other = next(one for one in TEMPLATES["longmemeval"].variants if one not in (kind, "abstention"))
-    assert asked("longmemeval", {f"longmemeval.{other}": mine, "longmemeval": others})[0][0][1].startswith("others")
+    assert asked("longmemeval", {f"longmemeval.{kind}": mine, "longmemeval": others})[0][0][
+        1
+    ].startswith("mine")
+    other = next(
+        one for one in TEMPLATES["longmemeval"].variants if one not in (kind, "abstention")
+    )
+    assert asked("longmemeval", {f"longmemeval.{other}": mine, "longmemeval": others})[0][0][
+        1
+    ].startswith("others")
 
 
 @pytest.mark.parametrize("dataset", KIND)
 def test_rows_without_a_text_of_the_user_s_are_asked_as_before(dataset: str) -> None:
     before = asked(dataset, {})
     assert before
-    name = next(name for name in ("longmemeval", "mt_bench_101", "general") if dataset in (name, "mt_eval"))
+    name = next(
+        name for name in ("longmemeval", "mt_bench_101", "general") if dataset in (name, "mt_eval")
+    )
     variant = {"longmemeval": "abstention", "mt_bench_101": "XX", "general": "none"}[name]
     assert asked(dataset, {f"{name}.{variant}": "score {answer}"}) == before
 
@@ -126,11 +147,16 @@ def plan(home: Path, setting: str, templates: Path | None, data: Path | None = N
         dataset_version="current" if data else "sample",
         templates=str(templates) if templates else None,
     )
-    return plan_run(EvaluationRequest(model=judge, judges={"": judge}, benchmark=benchmark), Home(home))
+    return plan_run(
+        EvaluationRequest(model=judge, judges={"": judge}, benchmark=benchmark), Home(home)
+    )
 
 
 def test_digests_of_the_texts_of_the_setting_are_in_the_run_s_id(tmp_path: Path) -> None:
-    folder = write(tmp_path / "mine", QUESTIONS["locomo"] | QUESTIONS["memorycode"] | {"longmemeval": "score {answer}"})
+    folder = write(
+        tmp_path / "mine",
+        QUESTIONS["locomo"] | QUESTIONS["memorycode"] | {"longmemeval": "score {answer}"},
+    )
     own = plan(tmp_path, "locomo", None)
     mine = plan(tmp_path, "locomo", folder)
     assert [name for name, _ in mine.spec.templates] == sorted(QUESTIONS["locomo"])
@@ -157,11 +183,15 @@ def test_parley_s_own_words_in_a_file_make_the_same_run(tmp_path: Path) -> None:
 
 def test_a_folder_without_a_text_of_the_setting_is_refused(tmp_path: Path) -> None:
     folder = write(tmp_path / "mine", QUESTIONS["locomo"])
-    with pytest.raises(ConfigError, match=r"none of its files belongs to unidial\.memorycode.*memorycode_query\.md"):
+    with pytest.raises(
+        ConfigError, match=r"none of its files belongs to unidial\.memorycode.*memorycode_query\.md"
+    ):
         plan(tmp_path, "memorycode", folder)
     asked_of = EvaluationRequest(
         model=ModelRequest(spec="control:empty"),
-        benchmark=BenchmarkRequest(name="codeif.static", dataset_version="sample", templates=str(folder)),
+        benchmark=BenchmarkRequest(
+            name="codeif.static", dataset_version="sample", templates=str(folder)
+        ),
         sandbox="none",
     )
     with pytest.raises(ConfigError, match=r"codeif takes none.*unidial"):
@@ -175,9 +205,13 @@ def test_rows_in_the_user_s_words_are_no_later_run_s_data(tmp_path: Path) -> Non
         write_staged(BENCHMARK.data.stage(folder / "locomo", "current"), "unidial", "current", lake)
         write_staged(mine.data.stage(folder / "locomo", "current"), "unidial", "current", lake)
     assert {d.edition for d in find_data(BENCHMARK, None, "current", lake).dialogs} == {""}
-    assert {d.edition for d in find_data(mine, None, "current", lake).dialogs} == {mine.data.edition}
+    assert {d.edition for d in find_data(mine, None, "current", lake).dialogs} == {
+        mine.data.edition
+    }
     other = reworded({"locomo_system": "You are {assistant}."})
-    with pytest.raises(UsageError, match="staged with these templates: give the folder of its raw files by --data"):
+    with pytest.raises(
+        UsageError, match="staged with these templates: give the folder of its raw files by --data"
+    ):
         find_data(other, None, "current", lake)
 
 
@@ -189,10 +223,21 @@ def server() -> Iterator[ModelServer]:
 
 
 @pytest.mark.slow
-def test_a_run_asks_model_and_judge_in_the_user_s_words(home: Path, server: ModelServer, tmp_path: Path) -> None:
+def test_a_run_asks_model_and_judge_in_the_user_s_words(
+    home: Path, server: ModelServer, tmp_path: Path
+) -> None:
     folder = write(tmp_path / "mine", {"longmemeval": 'Say {{"Score": 0}} or 1: {answer}'})
     model = f"openai:mock@{server.base_url}"
-    typed = ("run", "unidial.longmemeval", "--dataset-version", "sample", "--model", "control:gold", "--workers", "1")
+    typed = (
+        "run",
+        "unidial.longmemeval",
+        "--dataset-version",
+        "sample",
+        "--model",
+        "control:gold",
+        "--workers",
+        "1",
+    )
     done = parley(home, *typed, "--judge", model, "--judge-revision", "1", "--templates", folder)
     assert done.code == 0, done.err
     prompts = [body["messages"][-1]["content"] for body in server.bodies]

@@ -39,7 +39,11 @@ OPENHANDS = Script(
     agent="openhands",
     answers=(
         calls(("bash", {"command": "cd src && echo one >> /tmp/log && git log --oneline | wc -l"})),
-        calls(("message_user", {"message": QUESTION}), ("think", {"thought": "soon"}), ("bash", {"command": "true"})),
+        calls(
+            ("message_user", {"message": QUESTION}),
+            ("think", {"thought": "soon"}),
+            ("bash", {"command": "true"}),
+        ),
         says(FURTHER),
         calls(("bash", {"command": "pwd; echo two >> /tmp/log; cat /tmp/log"}), ("edit_file", FIX)),
         calls(("no_such_tool", {})),
@@ -59,7 +63,9 @@ MINI_SWE_AGENT = Script(
         says(FURTHER),
         calls(("bash", {"command": f"pwd; echo two >> /tmp/log; cat /tmp/log; {_SED}"})),
         calls(("no_such_tool", {})),
-        calls(("bash", {"command": "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"}), content=LAST_WORDS),
+        calls(
+            ("bash", {"command": "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"}), content=LAST_WORDS
+        ),
     ),
     tools=frozenset({"bash", "message_user"}),
     prompt="Your response MUST include AT LEAST ONE bash tool call",
@@ -77,7 +83,9 @@ def is_installed(agent: str) -> bool:
 
 def needs(agent: str) -> pytest.MarkDecorator:
     """Return the mark that skips a test where the agent is not installed."""
-    return pytest.mark.skipif(not is_installed(agent), reason=f"{agent} is not installed: make {agent}")
+    return pytest.mark.skipif(
+        not is_installed(agent), reason=f"{agent} is not installed: make {agent}"
+    )
 
 
 EACH = tuple(pytest.param(script, id=script.agent, marks=needs(script.agent)) for script in SCRIPTS)

@@ -45,7 +45,9 @@ class Words:
     async def find(self, texts: Sequence[str]) -> Mapping[str, Vector]:
         await asyncio.sleep(0)
         self.asked += texts
-        return {text: self._vector(text) for text in texts if text.strip() and len(text) <= self.longest}
+        return {
+            text: self._vector(text) for text in texts if text.strip() and len(text) <= self.longest
+        }
 
     def _vector(self, text: str) -> Vector:
         vector = np.full(DIM, 1e-3, dtype=np.float32)
@@ -67,22 +69,26 @@ def reply(prompt: str) -> str:
     """What the model says: facts, a choice of them, a link to the first neighbour, a subject, as asked for; else an echo."""
     if "open information" in prompt or '"triples"' in prompt:
         names = names_in(prompt.rsplit("\n\n", 1)[-1])
-        return json.dumps({"entities": names, "triples": [[a, "and", b] for a, b in itertools.pairwise(names)]})
+        return json.dumps(
+            {"entities": names, "triples": [[a, "and", b] for a, b in itertools.pairwise(names)]}
+        )
     if '{"facts"' in prompt:
         question, facts = re.split(r"^(?=\[\[)", prompt, maxsplit=1, flags=re.MULTILINE)
         shown = json.loads(facts.partition("\n")[0])
-        return json.dumps({"facts": [fact for fact in shown if {fact[0], fact[2]} & words_of(question)]})
+        return json.dumps(
+            {"facts": [fact for fact in shown if {fact[0], fact[2]} & words_of(question)]}
+        )
     if '"links"' in prompt:
         first = re.findall(r"^\[(\d+)\]", prompt, re.MULTILINE)[0]
-        return (
-            f'```json\n{{"links": [{first}], "neighbours": {{"{first}": {{"context": "changed later", "tags": ["old"]}}}}}}\n```'
-        )
+        return f'```json\n{{"links": [{first}], "neighbours": {{"{first}": {{"context": "changed later", "tags": ["old"]}}}}}}\n```'
     if '"context"' in prompt:
         return json.dumps({"keywords": names_in(prompt), "context": "a fact", "tags": ["fact"]})
     if '"subject"' in prompt:
         return json.dumps({"subject": "all things", "keywords": ["things"]})
     if '"profile"' in prompt:
-        return json.dumps({"profile": "likes facts", "user": ["asks much"], "assistant": ["knows little"]})
+        return json.dumps(
+            {"profile": "likes facts", "user": ["asks much"], "assistant": ["knows little"]}
+        )
     found = _LAST.search(prompt.strip())
     return f"noted: {found.group(1) if found else ''}"
 
@@ -101,7 +107,9 @@ class Talker:
     async def complete(self, request: ChatRequest) -> Completion:
         self.asked.append(request)
         await asyncio.sleep(0)
-        return Completion(content=self.answer(request.messages[-1].content), finish_reason="stop", n_calls=1)
+        return Completion(
+            content=self.answer(request.messages[-1].content), finish_reason="stop", n_calls=1
+        )
 
     async def aclose(self) -> None:
         """Nothing is open."""
@@ -134,7 +142,11 @@ def thought(thinking: Thinking[T]) -> T:
             wanted = thinking.send(told)
         except StopIteration as done:
             return done.value
-        told = reply(wanted.prompt) if isinstance(wanted, Ask) else asyncio.run(words.find(wanted.texts))
+        told = (
+            reply(wanted.prompt)
+            if isinstance(wanted, Ask)
+            else asyncio.run(words.find(wanted.texts))
+        )
 
 
 @dataclass(frozen=True)
@@ -191,12 +203,19 @@ class Talk:
             shared: what dialogues after the same talk share.
             keep: called with each new step.
         """
-        request = AgentRequest({}, model, sampling, steps, embedder=vectors or Words(), talk_answers=shared)
+        request = AgentRequest(
+            {}, model, sampling, steps, embedder=vectors or Words(), talk_answers=shared
+        )
         async with AGENTS.load(agent).begin(request) as make_seat:
             problem = simple_problem(self.name, self.name, "pass")
-            opening = Transcript(problem, self.dialog, sample=0, seed=0, turn=1, steps=steps, context=self.context)
+            opening = Transcript(
+                problem, self.dialog, sample=0, seed=0, turn=1, steps=steps, context=self.context
+            )
             cast = Cast(
-                partly_scripted(make_seat(self.history), self.dialog), ScriptedUser(self.said), max_turns=99, max_steps=max_steps
+                partly_scripted(make_seat(self.history), self.dialog),
+                ScriptedUser(self.said),
+                max_turns=99,
+                max_steps=max_steps,
             )
             return await play_dialogue(opening, cast, keep)
 

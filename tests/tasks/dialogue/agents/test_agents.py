@@ -23,16 +23,29 @@ from tests.tasks.dialogue.feedback_seats import DIALOG, PROBLEM, SUITE, Lines, R
 THOUGHTS = AGENTS.load("chain_of_thought")
 
 
-def play(model: Lines, history: HistoryPolicy, steps: tuple[Step, ...] = (), programs: Reports | None = None) -> Ending:
+def play(
+    model: Lines,
+    history: HistoryPolicy,
+    steps: tuple[Step, ...] = (),
+    programs: Reports | None = None,
+) -> Ending:
     """Two rounds with the agent in the subject's seat, from these steps on."""
 
     async def dialogue() -> Ending:
         async with THOUGHTS.begin(AgentRequest({}, model, Sampling(), steps)) as make_seat:
             seat: Seat = make_seat(history)
             if programs is not None:
-                seat = CodingSubject(seat, programs, SUITE, code_of=str, recompile=lambda code, error: f"mend {code}: {error}")
+                seat = CodingSubject(
+                    seat,
+                    programs,
+                    SUITE,
+                    code_of=str,
+                    recompile=lambda code, error: f"mend {code}: {error}",
+                )
             opening = Transcript(PROBLEM, DIALOG, sample=0, seed=0, turn=1, steps=steps)
-            return await play_dialogue(opening, Cast(seat, ScriptedUser(("q1", "q2")), max_turns=9), lambda step: None)
+            return await play_dialogue(
+                opening, Cast(seat, ScriptedUser(("q1", "q2")), max_turns=9), lambda step: None
+            )
 
     return asyncio.run(dialogue())
 
@@ -43,7 +56,11 @@ SAID = tuple(map(paid, ("thought 1", "a1", "thought 2", "a2")))
 def test_reasoning_is_asked_for_first_and_seen_by_nobody_else() -> None:
     model = Lines(SAID)
     ending = play(model, HistoryPolicy.ON_POLICY)
-    assert [(s.turn, s.kind.value, s.content, s.n_calls) for s in ending.steps if s.role is Role.ASSISTANT] == [
+    assert [
+        (s.turn, s.kind.value, s.content, s.n_calls)
+        for s in ending.steps
+        if s.role is Role.ASSISTANT
+    ] == [
         (1, "artifact", "thought 1", 1),
         (1, "message", "a1", 1),
         (2, "artifact", "thought 2", 1),
@@ -70,7 +87,11 @@ def test_it_goes_on_from_any_step_without_asking_again(done: int) -> None:
 
 def test_a_refusal_to_reason_is_the_subject_s_failure() -> None:
     ending = play(Lines([paid("", "context_length")]), HistoryPolicy.ON_POLICY)
-    assert (ending.stop_reason, len(ending.steps), ending.failed_calls) == (StopReason.SUBJECT_ERROR, 1, 1)
+    assert (ending.stop_reason, len(ending.steps), ending.failed_calls) == (
+        StopReason.SUBJECT_ERROR,
+        1,
+        1,
+    )
 
 
 def test_answers_that_are_programs_may_come_from_an_agent() -> None:
@@ -78,7 +99,9 @@ def test_answers_that_are_programs_may_come_from_an_agent() -> None:
     model = Lines([*map(paid, ("thought 1", "right", "thought 2", "broken", "thought 3", "right"))])
     programs = Reports()
     ending = play(model, HistoryPolicy.LAST_CODE_AND_FEEDBACK, programs=programs)
-    assert [(s.kind.value, s.content, s.n_calls) for s in ending.steps if s.role is Role.ASSISTANT] == [
+    assert [
+        (s.kind.value, s.content, s.n_calls) for s in ending.steps if s.role is Role.ASSISTANT
+    ] == [
         ("artifact", "thought 1", 1),
         ("message", "right", 1),
         ("artifact", "thought 2", 1),
@@ -90,7 +113,11 @@ def test_answers_that_are_programs_may_come_from_an_agent() -> None:
 
 
 def test_ids_hold_name_version_prompts_and_the_options_that_were_chosen() -> None:
-    assert NOTES.identity({}) == NOTES.identity({"style": "plain"}) == AgentIdentity(name="notes", version="1")
+    assert (
+        NOTES.identity({})
+        == NOTES.identity({"style": "plain"})
+        == AgentIdentity(name="notes", version="1")
+    )
     loud = NOTES.identity({"style": "loud"})
     assert (loud.options, NOTES.options_of(loud)) == ((("style", "loud"),), {"style": "loud"})
     assert [name for name, _ in THOUGHTS.identity({}).prompts] == ["answer", "reason"]
@@ -99,7 +126,9 @@ def test_ids_hold_name_version_prompts_and_the_options_that_were_chosen() -> Non
 
 
 def test_what_is_unknown_is_refused_by_name() -> None:
-    with pytest.raises(UnknownName, match=r"unknown agent 'cot'.*chain_of_thought.*parley list agents"):
+    with pytest.raises(
+        UnknownName, match=r"unknown agent 'cot'.*chain_of_thought.*parley list agents"
+    ):
         AGENTS.load("cot")
     with pytest.raises(UnknownName, match=r"unknown option 'size' of agent notes; known: .*style"):
         NOTES.identity({"size": "big"})

@@ -18,7 +18,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.dialogue.agents.memory.fact_graph import LINKED, SYNONYM, Fact, FactGraph, fact_text, plain
+from tasks.dialogue.agents.memory.fact_graph import (
+    LINKED,
+    SYNONYM,
+    Fact,
+    FactGraph,
+    fact_text,
+    plain,
+)
 from tasks.dialogue.agents.memory.hipporag import chosen_facts
 from tests.fixtures.clone import HIPPORAG
 
@@ -27,10 +34,23 @@ N_CASES = 300
 QUESTION = "who is it"
 DIM = 5
 METHODS = (
-    *("add_fact_edges", "add_passage_edges", "add_synonymy_edges", "add_new_edges", "get_fact_scores", "rerank_facts"),
+    *(
+        "add_fact_edges",
+        "add_passage_edges",
+        "add_synonymy_edges",
+        "add_new_edges",
+        "get_fact_scores",
+        "rerank_facts",
+    ),
     *("dense_passage_retrieval", "get_top_k_weights", "graph_search_with_fact_entities", "run_ppr"),
 )
-HELPERS = ("text_processing", "extract_entity_nodes", "flatten_facts", "min_max_normalize", "compute_mdhash_id")
+HELPERS = (
+    "text_processing",
+    "extract_entity_nodes",
+    "flatten_facts",
+    "min_max_normalize",
+    "compute_mdhash_id",
+)
 Vectors = Mapping[str, Any]
 
 
@@ -42,7 +62,9 @@ class Walk:
         self.weights = np.zeros((len(names), len(names)))
         self.vs = _Nodes(names)
 
-    def add_edges(self, edges: Sequence[tuple[str, str]], attributes: Mapping[str, Sequence[float]]) -> None:
+    def add_edges(
+        self, edges: Sequence[tuple[str, str]], attributes: Mapping[str, Sequence[float]]
+    ) -> None:
         for (first, second), weight in zip(edges, attributes["weight"], strict=True):
             a, b = self._places[first], self._places[second]
             self.weights[a, b] += weight
@@ -51,7 +73,9 @@ class Walk:
     def personalized_pagerank(self, *, damping: float, reset: Any, **_: Any) -> list[float]:
         start = np.asarray(reset) / np.sum(reset)
         leaving = self.weights.sum(axis=0)
-        moves = np.where(leaving > 0, self.weights / np.where(leaving > 0, leaving, 1), start[:, None])
+        moves = np.where(
+            leaving > 0, self.weights / np.where(leaving > 0, leaving, 1), start[:, None]
+        )
         return np.linalg.solve(np.eye(len(start)) - damping * moves, (1 - damping) * start).tolist()
 
 
@@ -69,7 +93,9 @@ class _Nodes:
 class Store:
     """Texts of one kind by their ids."""
 
-    def __init__(self, prefix: str, texts: Sequence[str], vectors: Vectors, name_of: Callable[..., str]) -> None:
+    def __init__(
+        self, prefix: str, texts: Sequence[str], vectors: Vectors, name_of: Callable[..., str]
+    ) -> None:
         self.rows = {name_of(text, prefix): {"content": text} for text in texts}
         self._vectors = vectors
 
@@ -86,7 +112,14 @@ class Store:
         return {name: self.rows[name] for name in names}
 
 
-def nearest(query_ids: Sequence[str], key_ids: Sequence[str], query_vecs: Any, key_vecs: Any, k: int, **_: Any) -> dict[str, Any]:
+def nearest(
+    query_ids: Sequence[str],
+    key_ids: Sequence[str],
+    query_vecs: Any,
+    key_vecs: Any,
+    k: int,
+    **_: Any,
+) -> dict[str, Any]:
     alike = query_vecs @ key_vecs.T
     order = [np.argsort(-row, kind="stable")[:k] for row in alike]
     return {
@@ -98,17 +131,42 @@ def nearest(query_ids: Sequence[str], key_ids: Sequence[str], query_vecs: Any, k
 @pytest.fixture(scope="module")
 def authors(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     """Their functions, and a class with their methods."""
-    source = HIPPORAG.extract(tmp_path_factory.mktemp("hipporag"), "src/hipporag") / "src" / "hipporag"
+    source = (
+        HIPPORAG.extract(tmp_path_factory.mktemp("hipporag"), "src/hipporag") / "src" / "hipporag"
+    )
     quiet = SimpleNamespace(info=print, warning=print, error=print)
-    known: dict[str, Any] = {"np": np, "re": re, "json": json, "ast": ast, "difflib": difflib, "logger": quiet, "time": _Clock}
-    known |= {"defaultdict": defaultdict, "tqdm": lambda items, **_: items, "retrieve_knn": nearest, "print": lambda *_: None}
-    known |= {"get_query_instruction": str, "eval": ast.literal_eval, **dict.fromkeys(("Dict", "List", "Tuple"), _Any())}
+    known: dict[str, Any] = {
+        "np": np,
+        "re": re,
+        "json": json,
+        "ast": ast,
+        "difflib": difflib,
+        "logger": quiet,
+        "time": _Clock,
+    }
+    known |= {
+        "defaultdict": defaultdict,
+        "tqdm": lambda items, **_: items,
+        "retrieve_knn": nearest,
+        "print": lambda *_: None,
+    }
+    known |= {
+        "get_query_instruction": str,
+        "eval": ast.literal_eval,
+        **dict.fromkeys(("Dict", "List", "Tuple"), _Any()),
+    }
     known |= dict.fromkeys(("Triple", "QuerySolution"), object)
-    run_parts(source / "utils" / "misc_utils.py", HELPERS, known | {"md5": __import__("hashlib").md5}, known)
+    run_parts(
+        source / "utils" / "misc_utils.py",
+        HELPERS,
+        known | {"md5": __import__("hashlib").md5},
+        known,
+    )
     run_parts(source / "HippoRAG.py", METHODS, known, known)
     run_parts(source / "rerank.py", ("rerank",), known, known)
     return SimpleNamespace(
-        **{name: known[name] for name in (*HELPERS, "rerank")}, methods={name: known[name] for name in METHODS}
+        **{name: known[name] for name in (*HELPERS, "rerank")},
+        methods={name: known[name] for name in METHODS},
     )
 
 
@@ -123,9 +181,15 @@ class _Clock:
         return 0.0
 
 
-def run_parts(path: Path, names: Sequence[str], scope: dict[str, Any], into: dict[str, Any]) -> None:
+def run_parts(
+    path: Path, names: Sequence[str], scope: dict[str, Any], into: dict[str, Any]
+) -> None:
     """Define a file's functions and methods of these names, without the rest of it."""
-    parts = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.FunctionDef)]
+    parts = [
+        node
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+    ]
     wanted = [node for node in parts if node.name in names]
     assert {node.name for node in wanted} == set(names)
     for node in wanted:
@@ -145,18 +209,32 @@ class Case:
         names = [f"Name-{n}" if n % 3 else f"N{n}" for n in range(self.random.randint(3, 12))]
         self.triples: dict[str, list[list[str]]] = {}
         for number in range(self.random.randint(2, 12)):
-            drawn = [[self.random.choice(names), f"rel {self.random.randint(0, 2)}", self.random.choice(names)] for _ in range(4)]
-            self.triples[f"passage {number}"] = list(map(list, dict.fromkeys(map(tuple, drawn[: self.random.randint(1, 4)]))))
+            drawn = [
+                [
+                    self.random.choice(names),
+                    f"rel {self.random.randint(0, 2)}",
+                    self.random.choice(names),
+                ]
+                for _ in range(4)
+            ]
+            self.triples[f"passage {number}"] = list(
+                map(list, dict.fromkeys(map(tuple, drawn[: self.random.randint(1, 4)])))
+            )
         self.facts_of: dict[str, tuple[Fact, ...]] = {
-            passage: tuple((plain(a), plain(b), plain(c)) for a, b, c in triples) for passage, triples in self.triples.items()
+            passage: tuple((plain(a), plain(b), plain(c)) for a, b, c in triples)
+            for passage, triples in self.triples.items()
         }
         facts = dict.fromkeys(fact for found in self.facts_of.values() for fact in found)
         entities = dict.fromkeys(name for fact in facts for name in (fact[0], fact[2]))
-        self.vectors = {text: self._vector() for text in (QUESTION, *self.triples, *map(fact_text, facts))}
+        self.vectors = {
+            text: self._vector() for text in (QUESTION, *self.triples, *map(fact_text, facts))
+        }
         common = self._vector()
         for name in entities:  # some of them are synonyms
             near = common + 0.3 * self._vector()
-            self.vectors[name] = near / np.linalg.norm(near) if self.random.random() < 0.4 else self._vector()
+            self.vectors[name] = (
+                near / np.linalg.norm(near) if self.random.random() < 0.4 else self._vector()
+            )
 
     def _vector(self) -> Any:
         vector = self._draw.normal(size=DIM)
@@ -176,8 +254,17 @@ def indexed(authors: SimpleNamespace, case: Case) -> Any:
     entities, chunk_entities = authors.extract_entity_nodes(chunk_triples)
     facts = [str(fact) for fact in authors.flatten_facts(chunk_triples)]
     config = SimpleNamespace(
-        **{"linking_top_k": LINKED, "damping": 0.5, "passage_node_weight": 0.05, "synonymy_edge_topk": 2047},
-        **{"synonymy_edge_query_batch_size": 1000, "synonymy_edge_key_batch_size": 10000, "synonymy_edge_sim_threshold": SYNONYM},
+        **{
+            "linking_top_k": LINKED,
+            "damping": 0.5,
+            "passage_node_weight": 0.05,
+            "synonymy_edge_topk": 2047,
+        },
+        **{
+            "synonymy_edge_query_batch_size": 1000,
+            "synonymy_edge_key_batch_size": 10000,
+            "synonymy_edge_sim_threshold": SYNONYM,
+        },
     )
     stores = {
         "entity_embedding_store": Store("entity-", list(map(str, entities)), case.vectors, name_of),
@@ -198,7 +285,9 @@ def indexed(authors: SimpleNamespace, case: Case) -> Any:
     made.passage_node_idxs = [made.node_name_to_vertex_idx[name] for name in chunks]
     made.passage_embeddings = stores["chunk_embedding_store"].get_embeddings(chunks)
     made.fact_embeddings = stores["fact_embedding_store"].get_embeddings(made.fact_node_keys)
-    made.query_to_embedding = {kind: {QUESTION: case.vectors[QUESTION]} for kind in ("triple", "passage")}
+    made.query_to_embedding = {
+        kind: {QUESTION: case.vectors[QUESTION]} for kind in ("triple", "passage")
+    }
     return made
 
 
@@ -214,7 +303,9 @@ def compare(authors: SimpleNamespace, seed: int) -> bool:
     shown: list[Fact] = []
     said: list[list[str]] = []
 
-    def choose(question: str, facts: Sequence[Fact], places: Sequence[int], len_after_rerank: int) -> tuple[Any, Any, Any]:
+    def choose(
+        question: str, facts: Sequence[Fact], places: Sequence[int], len_after_rerank: int
+    ) -> tuple[Any, Any, Any]:
         """Their filter, with a model that copies some of the facts, and not to the letter."""
         shown.extend(facts)
         said.extend([f"{one}s" for one in fact] for fact in facts if case.random.random() < 0.6)
@@ -234,11 +325,15 @@ def compare(authors: SimpleNamespace, seed: int) -> bool:
     if not chosen:
         return False
     try:
-        ranked = theirs.graph_search_with_fact_entities(QUESTION, LINKED, scores, facts, places, 0.05)
+        ranked = theirs.graph_search_with_fact_entities(
+            QUESTION, LINKED, scores, facts, places, 0.05
+        )
     except AssertionError:
         assert min(scores[place] for place in places) == 0
         return False
-    assert ours.walk_scores(case.vectors, QUESTION, chosen, linked) == pytest.approx(by_passage(case, ranked), abs=1e-7)
+    assert ours.walk_scores(case.vectors, QUESTION, chosen, linked) == pytest.approx(
+        by_passage(case, ranked), abs=1e-7
+    )
     return True
 
 
@@ -248,5 +343,9 @@ def test_questions_are_linked_and_ranked_as_the_authors_do(authors: SimpleNamesp
 
 
 def test_some_cases_have_synonyms(authors: SimpleNamespace) -> None:
-    joined = [0 < weight < 1 for seed in range(9) for weight in indexed(authors, Case(seed)).node_to_node_stats.values()]
+    joined = [
+        0 < weight < 1
+        for seed in range(9)
+        for weight in indexed(authors, Case(seed)).node_to_node_stats.values()
+    ]
     assert sum(joined) > 20

@@ -31,12 +31,16 @@ class Notes:
     async def shell(self, command: str, limits: Limits | None = None) -> Done:
         raise NotImplementedError
 
-    async def run(self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b"") -> Done:
+    async def run(
+        self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b""
+    ) -> Done:
         raise NotImplementedError
 
 
 @asynccontextmanager
-async def opening(until: asyncio.Event, fault: Exception | None = None) -> AsyncIterator[SeatWorkspace]:
+async def opening(
+    until: asyncio.Event, fault: Exception | None = None
+) -> AsyncIterator[SeatWorkspace]:
     SAID.append("opening")
     try:
         await until.wait()

@@ -89,27 +89,50 @@ def test_it_asks_works_and_ends_in_the_workspace(stage: Stage, script: Script) -
     ending = stage.whole(script).ending
     assert (ending.stop_reason, ending.error) == (StopReason.FINISHED, None)
     messages = [step for step in ending.steps if step.kind is StepKind.MESSAGE]
-    assert [step.content for step in messages[1:]] == [QUESTION, REPLIES[0], FURTHER, REPLIES[1], LAST_WORDS]
-    assert [dict(step.labels).get(SENT_BY_TOOL) for step in (messages[1], messages[3])] == ["message_user", script.agent]
+    assert [step.content for step in messages[1:]] == [
+        QUESTION,
+        REPLIES[0],
+        FURTHER,
+        REPLIES[1],
+        LAST_WORDS,
+    ]
+    assert [dict(step.labels).get(SENT_BY_TOOL) for step in (messages[1], messages[3])] == [
+        "message_user",
+        script.agent,
+    ]
     assert dict(ending.steps[-1].labels) == {ENDED: FINISHED}
     called = [call.call_id for step in ending.steps for call in step.calls]
-    assert sorted(called) == sorted(step.call_id or "" for step in ending.steps if step.kind is StepKind.OBSERVATION)
+    assert sorted(called) == sorted(
+        step.call_id or "" for step in ending.steps if step.kind is StepKind.OBSERVATION
+    )
     outputs = results(ending.steps)
     assert outputs[0] == script.first, "the workspace's history has one commit"
-    assert any(text.startswith(f"{script.folder}\none\ntwo\n") for text in outputs), "files last, the folder by the agent's rule"
-    assert any("no_such_tool" in text for text in outputs), "a tool that is not there is said to be so"
+    assert any(text.startswith(f"{script.folder}\none\ntwo\n") for text in outputs), (
+        "files last, the folder by the agent's rule"
+    )
+    assert any("no_such_tool" in text for text in outputs), (
+        "a tool that is not there is said to be so"
+    )
     assert grade(stage.home, problem, patch_in(ending.steps)).outcome is Outcome.PASSED
 
 
 @each
-def test_the_model_is_shown_its_prompt_its_tools_and_each_reply(stage: Stage, script: Script) -> None:
+def test_the_model_is_shown_its_prompt_its_tools_and_each_reply(
+    stage: Stage, script: Script
+) -> None:
     requests = stage.whole(script).subject.asked
     assert len(requests) == len(script.answers)
     first = requests[0]
-    assert {tool.name for tool in first.tools} == script.tools, "no tool of the agent's own reaches this machine"
+    assert {tool.name for tool in first.tools} == script.tools, (
+        "no tool of the agent's own reaches this machine"
+    )
     assert script.prompt in "\n".join(message.content for message in first.messages)
-    assert "You have 100 steps" in next(message.content for message in first.messages if message.role is Role.USER)
-    result = next(message for message in reversed(requests[2].messages) if message.call_id == "c0_2")
+    assert "You have 100 steps" in next(
+        message.content for message in first.messages if message.role is Role.USER
+    )
+    result = next(
+        message for message in reversed(requests[2].messages) if message.call_id == "c0_2"
+    )
     assert result.content == REPLIES[0], "the reply is the result of the call that asked"
     last = requests[3].messages[-1]
     assert (last.role, last.content) == (Role.USER, REPLIES[1])
@@ -120,7 +143,10 @@ def test_its_prompt_is_the_same_in_each_process(stage: Stage, script: Script) ->
     """A prompt with a path or a time of its own would be another request after a kill, and be paid for again."""
     subject = Scripted(script.answers)
     stage.play(script.agent, options={"steps": "1"})(subject, user())
-    prompt = [message.content.replace("You have 1 steps", "You have 100 steps") for message in subject.asked[0].messages]
+    prompt = [
+        message.content.replace("You have 1 steps", "You have 100 steps")
+        for message in subject.asked[0].messages
+    ]
     assert prompt == [message.content for message in stage.whole(script).subject.asked[0].messages]
 
 
@@ -131,7 +157,10 @@ class Killed(Exception):
 @pytest.mark.parametrize(
     ("script", "n_kept"),
     [
-        *(pytest.param(MINI_SWE_AGENT, n, marks=needs(MINI_SWE_AGENT.agent)) for n in (2, 5, 8, 12)),
+        *(
+            pytest.param(MINI_SWE_AGENT, n, marks=needs(MINI_SWE_AGENT.agent))
+            for n in (2, 5, 8, 12)
+        ),
         *(pytest.param(OPENHANDS, n, marks=needs(OPENHANDS.agent)) for n in (5, 12)),
     ],
 )
@@ -165,13 +194,19 @@ def test_its_steps_are_bounded(stage: Stage, script: Script) -> None:
 
 
 @each
-def test_two_messages_of_an_answer_are_one_message_and_a_refusal(stage: Stage, script: Script) -> None:
+def test_two_messages_of_an_answer_are_one_message_and_a_refusal(
+    stage: Stage, script: Script
+) -> None:
     asks = calls(("message_user", {"message": QUESTION}), ("message_user", {"message": FURTHER}))
     subject = Scripted((asks, script.answers[-1]))
     ending = stage.play(script.agent)(subject, user())
     messages = [step.content for step in ending.steps if step.kind is StepKind.MESSAGE]
     assert messages[1:] == [QUESTION, REPLIES[0], LAST_WORDS]
-    seen = {message.call_id: message.content for message in subject.asked[1].messages if message.role is Role.TOOL}
+    seen = {
+        message.call_id: message.content
+        for message in subject.asked[1].messages
+        if message.role is Role.TOOL
+    }
     assert seen["c0"] == REPLIES[0]
     assert "one message" in seen["c1"]
 
@@ -180,7 +215,9 @@ def test_two_messages_of_an_answer_are_one_message_and_a_refusal(stage: Stage, s
 def test_a_message_beside_the_end_belongs_to_the_last_words(stage: Stage) -> None:
     ends = calls(("finish", {"message": LAST_WORDS}), ("message_user", {"message": "Look at it."}))
     ending = stage.play(OPENHANDS.agent)(Scripted((ends,)), user())
-    assert [step.content for step in ending.steps if step.kind is StepKind.MESSAGE][1:] == [f"{LAST_WORDS}\n\nLook at it."]
+    assert [step.content for step in ending.steps if step.kind is StepKind.MESSAGE][1:] == [
+        f"{LAST_WORDS}\n\nLook at it."
+    ]
 
 
 @needs(MINI_SWE_AGENT.agent)
@@ -198,7 +235,9 @@ def test_a_failed_command_and_a_malformed_call_are_shown_to_mini_swe_agent(stage
     assert r"out\nerr" in shown[0]
     assert '"returncode": -9' in shown[1]
     assert "Bad 'message' argument" in shown[2]
-    assert any("Bad 'message' argument" in text for text in results(ending.steps)), "the journal says what was wrong"
+    assert any("Bad 'message' argument" in text for text in results(ending.steps)), (
+        "the journal says what was wrong"
+    )
     assert ending.stop_reason is StopReason.FINISHED
 
 

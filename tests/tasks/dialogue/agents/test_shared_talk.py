@@ -18,17 +18,28 @@ from tasks.storage.talk_answers import TalkAnswers, built_talks
 from tests.tasks.dialogue.agents.remembered_talk import GREEDY, LONG, MEMORIES, Talk, Talker
 
 PLACES = ("Dover", "Kiel", "Brig")
-TALKS = [replace(LONG, name=f"about-{place}", said=(f"Who is the mayor of {place}?",)) for place in PLACES]
+TALKS = [
+    replace(LONG, name=f"about-{place}", said=(f"Who is the mayor of {place}?",))
+    for place in PLACES
+]
 
 
 def together(
-    talks: Sequence[Talk], agent: str, folder: Path, model: Talker, sampling: Sampling = GREEDY, n_processes: int = 1
+    talks: Sequence[Talk],
+    agent: str,
+    folder: Path,
+    model: Talker,
+    sampling: Sampling = GREEDY,
+    n_processes: int = 1,
 ) -> list[Ending]:
     """Play them at once. Those of one process share what it holds; processes share the folder."""
     shared = [TalkAnswers(folder) for _ in range(n_processes)]
 
     async def play() -> list[Ending]:
-        playing = (talk.play(agent, model, shared=shared[n % n_processes], sampling=sampling) for n, talk in enumerate(talks))
+        playing = (
+            talk.play(agent, model, shared=shared[n % n_processes], sampling=sampling)
+            for n, talk in enumerate(talks)
+        )
         return list(await asyncio.gather(*playing))
 
     try:
@@ -53,13 +64,20 @@ def alone(talks: Sequence[Talk], agent: str) -> tuple[Talker, list[Ending]]:
 
 @pytest.mark.parametrize("n_processes", [1, 2])
 @pytest.mark.parametrize("agent", MEMORIES)
-def test_each_answer_about_the_talk_is_asked_for_once(agent: str, n_processes: int, tmp_path: Path) -> None:
+def test_each_answer_about_the_talk_is_asked_for_once(
+    agent: str, n_processes: int, tmp_path: Path
+) -> None:
     model, (reference, endings) = Talker(), alone(TALKS, agent)
     played = together(TALKS, agent, tmp_path, model, n_processes=n_processes)
     assert list(map(messages, played)) == list(map(messages, endings))
-    assert set(prompts(model)) == set(prompts(reference)), "each is shown what it would have been shown alone"
+    assert set(prompts(model)) == set(prompts(reference)), (
+        "each is shown what it would have been shown alone"
+    )
     assert set(prompts(model).values()) == {1}
-    paid = [sum(step.n_calls for step in ending.steps if dict(step.labels).get(OF_TALK)) for ending in played]
+    paid = [
+        sum(step.n_calls for step in ending.steps if dict(step.labels).get(OF_TALK))
+        for ending in played
+    ]
     assert sorted(paid)[:-1] == [0, 0], "one of them pays for all"
     assert sum(step.n_calls for ending in played for step in ending.steps) == len(model.asked)
 
@@ -76,7 +94,8 @@ def test_a_shorter_part_of_the_talk_is_known_too(tmp_path: Path) -> None:
     """PersonaMem's questions come after ever more messages of one talk."""
     model = Talker()
     parts = [
-        replace(TALKS[0], name=f"after {n}", context=LONG.context[:n], whole=LONG.context) for n in (8, len(LONG.context), 14)
+        replace(TALKS[0], name=f"after {n}", context=LONG.context[:n], whole=LONG.context)
+        for n in (8, len(LONG.context), 14)
     ]
     together(parts, "hipporag", tmp_path, model)
     taken_in = [prompt for prompt in prompts(model).elements() if '"triples"' in prompt]

@@ -17,15 +17,29 @@ def body(**changed: Any) -> tuple[tuple[str, Any], ...]:
 
 ERROR = {"error": {"message": "upstream failed", "code": 502}}
 HICCUPS = {
-    "empty text at zero tokens": Reply(content="", body=body(usage={"prompt_tokens": 3, "completion_tokens": 0})),
+    "empty text at zero tokens": Reply(
+        content="", body=body(usage={"prompt_tokens": 3, "completion_tokens": 0})
+    ),
     "an error beside half a text": Reply(content="def f(", finish_reason="error"),
     "an error in the choice": Reply(
-        body=body(choices=[{"index": 0, "error": {"code": 502, "message": "x"}, "message": {"content": "def f("}}])
+        body=body(
+            choices=[
+                {
+                    "index": 0,
+                    "error": {"code": 502, "message": "x"},
+                    "message": {"content": "def f("},
+                }
+            ]
+        )
     ),
     "an error object": Reply(body=body(choices=None, **ERROR)),
     "an error object beside a text": Reply(content="def f(", body=body(**ERROR)),
-    "a rate limit in words": Reply(body=body(choices=None, error={"code": "rate_limit_exceeded", "message": "slow down"})),
-    "a rate limit as text": Reply(body=body(choices=None, error={"code": "429", "message": "slow down"})),
+    "a rate limit in words": Reply(
+        body=body(choices=None, error={"code": "rate_limit_exceeded", "message": "slow down"})
+    ),
+    "a rate limit as text": Reply(
+        body=body(choices=None, error={"code": "429", "message": "slow down"})
+    ),
 }
 
 
@@ -37,9 +51,14 @@ def test_a_hiccup_is_asked_again(name: str) -> None:
     assert answer.content.startswith("```python")
 
 
-@pytest.mark.parametrize(("code", "said"), [(401, "key"), (402, "credit"), ("insufficient_quota", "credit"), (403, "key")])
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(401, "key"), (402, "credit"), ("insufficient_quota", "credit"), (403, "key")],
+)
 def test_a_key_or_an_account_refused_within_a_200_is_asked_once(code: object, said: str) -> None:
-    error, n_requests = refused([Reply(body=body(choices=None, error={"code": code, "message": "no"}))] * 3)
+    error, n_requests = refused(
+        [Reply(body=body(choices=None, error={"code": code, "message": "no"}))] * 3
+    )
     assert (n_requests, error.permanent) == (1, True)
     assert said in str(error)
 
@@ -57,7 +76,12 @@ def test_a_context_length_within_a_200_is_the_model_s() -> None:
         Reply(content="", finish_reason="SAFETY"),
         Reply(content="", finish_reason="refusal"),
         Reply(fields=(("content", None), ("refusal", "I cannot help with that."))),
-        Reply(body=body(choices=[], prompt_filter_results=[{"content_filter_results": {"hate": {"filtered": True}}}])),
+        Reply(
+            body=body(
+                choices=[],
+                prompt_filter_results=[{"content_filter_results": {"hate": {"filtered": True}}}],
+            )
+        ),
         Reply(body=body(choices=[], promptFeedback={"blockReason": "SAFETY"})),
         Reply(400, code="invalid_prompt", message="Invalid prompt: your prompt was flagged"),
         Reply(403, message="m requires moderation. Your input was flagged"),
@@ -70,13 +94,19 @@ def test_a_refusal_to_one_prompt_is_asked_once_and_has_one_name(reply: Reply) ->
 
 
 def test_the_choice_with_index_0_is_taken() -> None:
-    choices = [{"index": n, "finish_reason": "stop", "message": {"content": str(n)}} for n in (1, 0)]
+    choices = [
+        {"index": n, "finish_reason": "stop", "message": {"content": str(n)}} for n in (1, 0)
+    ]
     assert read_answer(json.dumps({"choices": choices}).encode()).content == "0"
 
 
 @pytest.mark.parametrize("count", [2**63, 10**12, -1, 1.5, True, "9", None])
 def test_an_implausible_count_is_unknown(count: object) -> None:
-    usage = {"prompt_tokens": count, "completion_tokens": 1, "completion_tokens_details": {"reasoning_tokens": count}}
+    usage = {
+        "prompt_tokens": count,
+        "completion_tokens": 1,
+        "completion_tokens_details": {"reasoning_tokens": count},
+    }
     whole = {"choices": [{"message": {"content": "x"}}], "usage": usage}
     answer = read_answer(json.dumps(whole).encode())
     assert (answer.input_tokens, answer.reasoning_tokens, answer.output_tokens) == (None, None, 1)

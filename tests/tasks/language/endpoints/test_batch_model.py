@@ -28,7 +28,9 @@ SOON = BatchPolicy(quiet_s=0.1, poll_s=0.02, slowest_poll_s=0.1, most_faults=3)
 
 def opened(server: BatchServer, folder: Path, key: str | None = None) -> BatchModel:
     endpoint = ModelEndpoint(base_url=server.base_url, key_env="SOME_KEY" if key else None)
-    return BatchModel(MOCK, endpoint, folder, policy=QUICK, batches=SOON, environ={"SOME_KEY": key} if key else {})
+    return BatchModel(
+        MOCK, endpoint, folder, policy=QUICK, batches=SOON, environ={"SOME_KEY": key} if key else {}
+    )
 
 
 def answers(
@@ -37,7 +39,9 @@ def answers(
     async def scenario() -> list[Completion | BaseException]:
         model = opened(server, folder, key)
         try:
-            return await asyncio.gather(*(model.complete(ask(text)) for text in texts), return_exceptions=True)
+            return await asyncio.gather(
+                *(model.complete(ask(text)) for text in texts), return_exceptions=True
+            )
         finally:
             await model.aclose()
 
@@ -85,7 +89,11 @@ def test_a_line_that_is_lost_for_ever_is_infra_and_the_others_are_answered(tmp_p
 
 def test_a_refused_line_is_read_as_any_refusal(tmp_path: Path) -> None:
     def refuse(body: dict[str, object]) -> Reply | None:
-        return Reply(400, message="Unsupported parameter: 'seed'", code="unsupported_parameter") if "seed" in body else None
+        return (
+            Reply(400, message="Unsupported parameter: 'seed'", code="unsupported_parameter")
+            if "seed" in body
+            else None
+        )
 
     with batch_server(refuse=refuse) as server:
         found = answers(server, tmp_path)
@@ -121,11 +129,15 @@ asyncio.run(main())
 def test_a_killed_process_pays_nothing_twice(tmp_path: Path, is_named: bool) -> None:
     with batch_server(holds_from=0) as server:
         asking = subprocess.Popen(
-            [sys.executable, "-c", ASKING, server.base_url, str(tmp_path)], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
+            [sys.executable, "-c", ASKING, server.base_url, str(tmp_path)],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         try:
             deadline_s = time.monotonic() + 120
-            while not any(json.loads(path.read_text())["batch_id"] for path in tmp_path.glob("[!.]*.json")):
+            while not any(
+                json.loads(path.read_text())["batch_id"] for path in tmp_path.glob("[!.]*.json")
+            ):
                 assert time.monotonic() < deadline_s
                 assert asking.poll() is None
                 time.sleep(0.05)
@@ -134,7 +146,9 @@ def test_a_killed_process_pays_nothing_twice(tmp_path: Path, is_named: bool) -> 
             asking.wait()
         (kept,) = tmp_path.glob("*.json")
         if not is_named:
-            kept.write_text(json.dumps(json.loads(kept.read_text()) | {"batch_id": "", "status": "intended"}))
+            kept.write_text(
+                json.dumps(json.loads(kept.read_text()) | {"batch_id": "", "status": "intended"})
+            )
         server.holds_from = None
         assert contents(answers(server, tmp_path, (*TEXTS, "four"))) == expected((*TEXTS, "four"))
         assert sorted(server.paid) == sorted((*TEXTS, "four"))
@@ -147,7 +161,9 @@ def test_a_batch_that_is_gone_from_the_endpoint_is_made_again(tmp_path: Path) ->
     with batch_server() as server:
         answers(server, tmp_path)
         (kept,) = tmp_path.glob("*.json")
-        kept.write_text(json.dumps(json.loads(kept.read_text()) | {"batch_id": "batch_9", "ended_at": 0.0}))
+        kept.write_text(
+            json.dumps(json.loads(kept.read_text()) | {"batch_id": "batch_9", "ended_at": 0.0})
+        )
         assert contents(answers(server, tmp_path)) == expected()
         assert len(server.batches) == 2
 

@@ -16,7 +16,9 @@ from tests.fixtures.model_server import ModelServer, Reply, model_server
 from tests.fixtures.replies import Fault
 from tests.tasks.language.requests import MOCK, QUICK, ask, complete, refused
 
-needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes the certificates, is missing")
+needs_openssl = pytest.mark.skipif(
+    shutil.which("openssl") is None, reason="openssl, which makes the certificates, is missing"
+)
 
 
 @pytest.mark.parametrize("fault", ["endless", "bomb"])
@@ -35,7 +37,9 @@ def test_an_answer_after_a_body_beyond_the_bound_is_taken() -> None:
 
 
 async def _answer(server: ModelServer, ca_file: str | None) -> str:
-    model = OpenAIModel(MOCK, ModelEndpoint(base_url=server.base_url, ca_file=ca_file), policy=QUICK)
+    model = OpenAIModel(
+        MOCK, ModelEndpoint(base_url=server.base_url, ca_file=ca_file), policy=QUICK
+    )
     try:
         return (await model.complete(ask())).content
     finally:
@@ -43,11 +47,15 @@ async def _answer(server: ModelServer, ca_file: str | None) -> str:
 
 
 @needs_openssl
-def test_a_self_signed_certificate_is_trusted_by_its_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_self_signed_certificate_is_trusted_by_its_file_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     context, certificate = self_signed(tmp_path)
     with model_server(tls=context) as server:
         assert "solve" in asyncio.run(_answer(server, str(certificate)))
-        with pytest.raises(ModelUnavailable, match=r"certificate is not trusted .*--ca-file.*SSL_CERT_FILE") as caught:
+        with pytest.raises(
+            ModelUnavailable, match=r"certificate is not trusted .*--ca-file.*SSL_CERT_FILE"
+        ) as caught:
             asyncio.run(_answer(server, None))
         assert caught.value.permanent
         with pytest.raises(ModelUnavailable, match="certificate is not trusted"):

@@ -73,7 +73,10 @@ def test_waiters_go_in_order_and_a_retry_goes_first() -> None:
             order.append(name)
             limit.release()
 
-        tasks = [asyncio.create_task(wait(name, name == "retry")) for name in ("first", "second", "retry")]
+        tasks = [
+            asyncio.create_task(wait(name, name == "retry"))
+            for name in ("first", "second", "retry")
+        ]
         await asyncio.sleep(0)
         limit.release()
         await asyncio.gather(*tasks)
@@ -107,7 +110,9 @@ def test_a_concurrency_below_one_is_refused(concurrency: int) -> None:
         AdaptiveLimit(concurrency)
 
 
-async def rounds(limit: AdaptiveLimit, capacity: int, count: int, faults_in_a_hundred: int = 0) -> list[tuple[int, int]]:
+async def rounds(
+    limit: AdaptiveLimit, capacity: int, count: int, faults_in_a_hundred: int = 0
+) -> list[tuple[int, int]]:
     """An endpoint that serves `capacity` requests a round and refuses the others at once: (limit, served) after each round.
 
     Of a hundred served requests some fail for reasons of the endpoint's own.
@@ -146,10 +151,14 @@ def test_it_settles_near_the_endpoint_s_capacity_and_returns_to_the_concurrency(
 
 
 @pytest.mark.parametrize(("faults_in_a_hundred", "least"), [(1, 0.8), (3, 0.4)])
-def test_a_few_errors_that_are_not_the_load_s_cost_little_of_the_concurrency(faults_in_a_hundred: int, least: float) -> None:
+def test_a_few_errors_that_are_not_the_load_s_cost_little_of_the_concurrency(
+    faults_in_a_hundred: int, least: float
+) -> None:
     async def scenario() -> None:
         limit = AdaptiveLimit(256)
-        seen = await rounds(limit, capacity=1000, count=100, faults_in_a_hundred=faults_in_a_hundred)
+        seen = await rounds(
+            limit, capacity=1000, count=100, faults_in_a_hundred=faults_in_a_hundred
+        )
         assert sum(found for found, _ in seen[20:]) >= least * 256 * 80
 
     asyncio.run(scenario())

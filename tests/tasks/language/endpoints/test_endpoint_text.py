@@ -31,14 +31,18 @@ def test_no_part_of_a_key_is_shown_where_a_message_is_cut_or_cleaned() -> None:
     """The server appends the key: once at the place where the line is cut, once behind characters that cleaning removes."""
     split = SENTINEL[:9] + "\x1b" + SENTINEL[9:]
     for n_before in range(250, 300, 5):
-        with model_server([Reply(status=400, message="x" * n_before), Reply(status=400, message=split)]) as server:
+        with model_server(
+            [Reply(status=400, message="x" * n_before), Reply(status=400, message=split)]
+        ) as server:
             for _ in range(2):
                 with pytest.raises(ModelUnavailable) as caught:
                     complete(server, key=SENTINEL)
                 assert SENTINEL[:6] not in str(caught.value)
 
 
-def test_openai_s_account_variables_go_to_no_other_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openai_s_account_variables_go_to_no_other_endpoint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name, value in {
         "OPENAI_API_KEY": SENTINEL,
         "OPENAI_ORG_ID": "org-SENTINEL",
@@ -55,7 +59,9 @@ def test_openai_s_account_variables_go_to_no_other_endpoint(monkeypatch: pytest.
         assert server.headers[0]["authorization"] == "Bearer none"
 
 
-def test_the_key_is_sent_and_shows_up_nowhere_else(caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_key_is_sent_and_shows_up_nowhere_else(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
     caplog.set_level(logging.DEBUG)
     shown: list[str] = []
 
@@ -63,14 +69,19 @@ def test_the_key_is_sent_and_shows_up_nowhere_else(caplog: pytest.LogCaptureFixt
         model = model_on(server, key=SENTINEL)
         await model.complete(ask())
         four = (Reply(status=500), Reply(model=SENTINEL), Reply(fault="reset"))
-        server.script += [Reply(status=401), *(reply for reply in four for _ in range(QUICK.max_tries))]
+        server.script += [
+            Reply(status=401),
+            *(reply for reply in four for _ in range(QUICK.max_tries)),
+        ]
         for _ in range(4):
             with pytest.raises(ModelUnavailable) as caught:
                 await model.complete(ask())
             error = caught.value
             assert error.__cause__ is None
             assert error.__context__ is None
-            shown.extend((str(error), repr(error), str(vars(error)), pickle.dumps(error).decode("latin-1")))
+            shown.extend(
+                (str(error), repr(error), str(vars(error)), pickle.dumps(error).decode("latin-1"))
+            )
         shown.extend((repr(model), repr(model.pool()), repr(model.pool().session)))
         with pytest.raises(TypeError, match="holds a key") as refusal:
             pickle.dumps(model)
@@ -80,7 +91,16 @@ def test_the_key_is_sent_and_shows_up_nowhere_else(caplog: pytest.LogCaptureFixt
     with model_server(key=SENTINEL) as server:
         asyncio.run(scenario(server))
         assert all(headers["authorization"] == f"Bearer {SENTINEL}" for headers in server.headers)
-    assert any("[key]" in text for text in shown), "the server echoes the key, so redaction must have happened"
+    assert any("[key]" in text for text in shown), (
+        "the server echoes the key, so redaction must have happened"
+    )
     assert len(caplog.records) > 0
-    everything = "\n".join((*shown, caplog.text, *map(str, (record.args for record in caplog.records)), *capsys.readouterr()))
+    everything = "\n".join(
+        (
+            *shown,
+            caplog.text,
+            *map(str, (record.args for record in caplog.records)),
+            *capsys.readouterr(),
+        )
+    )
     assert SENTINEL not in everything

@@ -10,17 +10,24 @@ def said(*pairs: tuple[str, str]) -> list[dict[str, Any]]:
 
 
 def test_the_system_text_goes_into_the_first_user_message() -> None:
-    assert merged(said(("system", "s"), ("user", "u"), ("assistant", "a"))) == said(("user", "s\n\nu"), ("assistant", "a"))
+    assert merged(said(("system", "s"), ("user", "u"), ("assistant", "a"))) == said(
+        ("user", "s\n\nu"), ("assistant", "a")
+    )
 
 
 def test_messages_of_one_role_are_joined_and_an_empty_answer_is_left_out() -> None:
-    messages = said(("user", "a"), ("assistant", ""), ("user", "b"), ("assistant", "c"), ("assistant", "d"))
+    messages = said(
+        ("user", "a"), ("assistant", ""), ("user", "b"), ("assistant", "c"), ("assistant", "d")
+    )
     assert merged(messages) == said(("user", "a\n\nb"), ("assistant", "c\n\nd"))
 
 
 def test_calls_and_their_results_stay_apart() -> None:
     call = {"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]}
-    results = [{"role": "tool", "content": "x", "tool_call_id": "1"}, {"role": "tool", "content": "y", "tool_call_id": "2"}]
+    results = [
+        {"role": "tool", "content": "x", "tool_call_id": "1"},
+        {"role": "tool", "content": "y", "tool_call_id": "2"},
+    ]
     assert merged([call, *results]) == [call, *results]
 
 

@@ -12,7 +12,13 @@ import pytest
 from schemas.errors import ConfigError, ModelUnavailable
 from schemas.run import ModelEndpoint
 from tasks.language.endpoints.openai_model import OpenAIModel
-from tests.fixtures.model_server import CONTEXT_LENGTH, ModelServer, Reply, default_answer, model_server
+from tests.fixtures.model_server import (
+    CONTEXT_LENGTH,
+    ModelServer,
+    Reply,
+    default_answer,
+    model_server,
+)
 from tests.fixtures.replies import Fault
 from tests.tasks.language.requests import MOCK, QUICK, ask, complete, model_on, refused
 
@@ -85,7 +91,10 @@ def test_it_gives_up_after_its_tries_and_says_what_happened() -> None:
     assert not error.permanent
     assert error.n_calls == n_requests
     assert pickle.loads(pickle.dumps(error)).n_calls == n_requests
-    assert all(part in str(error) for part in ("'mock'", "http://127.0.0.1", "HTTP 503", "overheated", "4 tries"))
+    assert all(
+        part in str(error)
+        for part in ("'mock'", "http://127.0.0.1", "HTTP 503", "overheated", "4 tries")
+    )
 
 
 @pytest.mark.slow
@@ -121,13 +130,17 @@ def test_what_asking_again_cannot_mend_is_asked_once(reply: Reply, remedy: str) 
 
 def test_a_dead_endpoint_is_named_and_no_call_to_it_is_counted() -> None:
     async def scenario() -> None:
-        model = OpenAIModel(MOCK, ModelEndpoint(base_url="http://127.0.0.1:9/v1"), policy=QUICK, environ={})
+        model = OpenAIModel(
+            MOCK, ModelEndpoint(base_url="http://127.0.0.1:9/v1"), policy=QUICK, environ={}
+        )
         try:
             await model.complete(ask())
         finally:
             await model.aclose()
 
-    with pytest.raises(ModelUnavailable, match=r"'mock' at http://127\.0\.0\.1:9/v1: no connection.*4 tries") as caught:
+    with pytest.raises(
+        ModelUnavailable, match=r"'mock' at http://127\.0\.0\.1:9/v1: no connection.*4 tries"
+    ) as caught:
         asyncio.run(scenario())
     assert (caught.value.permanent, caught.value.n_calls) == (False, 0)
 
@@ -151,7 +164,9 @@ def test_missing_usage_stays_unknown() -> None:
     assert (answer.input_tokens, answer.output_tokens) == (None, None)
 
 
-@pytest.mark.parametrize(("omit", "content"), [(True, "x = 1"), (False, "<think>hm</think>\nx = 1")])
+@pytest.mark.parametrize(
+    ("omit", "content"), [(True, "x = 1"), (False, "<think>hm</think>\nx = 1")]
+)
 def test_a_reasoning_block_is_left_out_where_sampling_says_so(omit: bool, content: str) -> None:
     with model_server([Reply(content="<think>hm</think>\nx = 1")]) as server:
         assert complete(server, ask(omit_reasoning=omit)).content == content
@@ -167,7 +182,10 @@ def test_another_model_than_asked_for_is_refused_by_both_names() -> None:
 
 def test_the_check_of_the_name_can_be_switched_off() -> None:
     with model_server([Reply(model="impostor-7b")]) as server:
-        assert complete(server, policy=replace(QUICK, check_served_model=False)).served_model == "impostor-7b"
+        assert (
+            complete(server, policy=replace(QUICK, check_served_model=False)).served_model
+            == "impostor-7b"
+        )
 
 
 def test_a_dated_version_of_the_model_is_accepted() -> None:
@@ -176,7 +194,10 @@ def test_a_dated_version_of_the_model_is_accepted() -> None:
 
 
 def test_a_model_that_refuses_max_tokens_is_asked_by_the_newer_name_from_then_on() -> None:
-    refusal = Reply(status=400, message="Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
+    refusal = Reply(
+        status=400,
+        message="Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
+    )
 
     async def scenario(server: ModelServer) -> list[int]:
         model = model_on(server)
@@ -201,7 +222,9 @@ def test_concurrency_is_kept_and_adapts_to_overload() -> None:
     async def scenario(server: ModelServer, n_requests: int) -> int:
         model = model_on(server, policy=replace(QUICK, concurrency=8, max_tries=6))
         filling = asyncio.create_task(let_go_when_full(server, 8))
-        answers = await asyncio.gather(*(model.complete(ask(f"question {i}")) for i in range(n_requests)))
+        answers = await asyncio.gather(
+            *(model.complete(ask(f"question {i}")) for i in range(n_requests))
+        )
         await filling
         assert len({answer.content for answer in answers}) == n_requests
         limit = model.pool().limit
@@ -222,7 +245,9 @@ def test_models_on_one_endpoint_share_client_and_concurrency_until_the_last_is_c
     async def scenario(server: ModelServer) -> None:
         first, second = model_on(server), model_on(server)
         filling = asyncio.create_task(let_go_when_full(server, QUICK.concurrency))
-        await asyncio.gather(*(model.complete(ask(str(i))) for i in range(6) for model in (first, second)))
+        await asyncio.gather(
+            *(model.complete(ask(str(i))) for i in range(6) for model in (first, second))
+        )
         await filling
         assert first.pool() is second.pool()
         session = first.pool().session
@@ -240,7 +265,9 @@ def test_models_on_one_endpoint_share_client_and_concurrency_until_the_last_is_c
 @pytest.mark.slow
 def test_models_with_other_limits_of_connecting_share_the_concurrency_all_the_same() -> None:
     async def scenario(server: ModelServer) -> None:
-        models = [model_on(server, policy=replace(QUICK, connect_s=limit)) for limit in (20.0, 30.0)]
+        models = [
+            model_on(server, policy=replace(QUICK, connect_s=limit)) for limit in (20.0, 30.0)
+        ]
         filling = asyncio.create_task(let_go_when_full(server, QUICK.concurrency))
         await asyncio.gather(*(model.complete(ask(str(i))) for i in range(6) for model in models))
         await filling
@@ -254,7 +281,11 @@ def test_models_with_other_limits_of_connecting_share_the_concurrency_all_the_sa
 
 
 def test_an_endpoint_that_takes_no_schema_is_asked_without_it_from_then_on() -> None:
-    refusal = Reply(status=400, code="invalid_request_error", message="response_format: json_schema is not supported here")
+    refusal = Reply(
+        status=400,
+        code="invalid_request_error",
+        message="response_format: json_schema is not supported here",
+    )
 
     async def scenario(server: ModelServer) -> None:
         model = model_on(server)
@@ -285,14 +316,18 @@ def test_a_cancelled_call_gives_its_place_back() -> None:
 
 def test_opening_without_the_key_names_the_variable() -> None:
     with pytest.raises(ConfigError, match="MY_KEY is not set"):
-        OpenAIModel(MOCK, ModelEndpoint(base_url="http://127.0.0.1:9/v1", key_env="MY_KEY"), environ={})
+        OpenAIModel(
+            MOCK, ModelEndpoint(base_url="http://127.0.0.1:9/v1", key_env="MY_KEY"), environ={}
+        )
 
 
 @pytest.mark.parametrize("status", [401, 402])
 def test_one_request_finds_out_that_a_key_is_refused(status: int) -> None:
     async def scenario(server: ModelServer) -> list[ModelUnavailable]:
         model = model_on(server, key="some-key")
-        found = await asyncio.gather(*(model.complete(ask()) for _ in range(20)), return_exceptions=True)
+        found = await asyncio.gather(
+            *(model.complete(ask()) for _ in range(20)), return_exceptions=True
+        )
         await model.aclose()
         return [error for error in found if isinstance(error, ModelUnavailable)]
 

@@ -73,7 +73,9 @@ def test_a_burst_of_faults_is_suspect_but_no_outage_before_the_silence_has_laste
 
 
 @pytest.mark.parametrize(("has_status", "is_down"), [(True, False), (False, True)])
-def test_a_single_request_that_the_endpoint_itself_fails_on_is_no_outage(has_status: bool, is_down: bool) -> None:
+def test_a_single_request_that_the_endpoint_itself_fails_on_is_no_outage(
+    has_status: bool, is_down: bool
+) -> None:
     """A prompt that makes the server say 500 each time; where nobody listens, one request is enough."""
 
     async def scenario() -> None:
@@ -120,7 +122,10 @@ def test_one_at_a_time_asks_and_a_sign_of_life_wakes_all(caplog: pytest.LogCaptu
 
 def test_pauses_between_probes_grow_to_their_limit() -> None:
     async def scenario() -> None:
-        watch, clock = await down(replace(AT_ONCE, pause_s=0.02, max_pause_s=0.08)), asyncio.get_running_loop()
+        watch, clock = (
+            await down(replace(AT_ONCE, pause_s=0.02, max_pause_s=0.08)),
+            asyncio.get_running_loop(),
+        )
         moments = [clock.time()]
         for _ in range(5):
             assert await watch.wait()
@@ -173,7 +178,9 @@ def test_a_cancelled_probe_hands_over_and_cancelled_waiters_are_passed_by() -> N
             await asyncio.sleep(0.005)
         tasks[2].cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        assert await watch.wait()  # nobody else is there: the place as probe was kept for the next who comes
+        assert (
+            await watch.wait()
+        )  # nobody else is there: the place as probe was kept for the next who comes
         watch.close()
 
     run(scenario())

@@ -14,7 +14,9 @@ from tests.fixtures.gateways import fixed_temperature, no_seed, not_both, strict
 from tests.fixtures.model_server import ModelServer, Reply, model_server
 from tests.tasks.language.requests import ask, complete, model_on
 
-SYSTEM = replace(ask(), messages=(Message(Role.SYSTEM, "Be brief."), Message(Role.USER, "Write add.")))
+SYSTEM = replace(
+    ask(), messages=(Message(Role.SYSTEM, "Be brief."), Message(Role.USER, "Write add."))
+)
 Refuse = Callable[[Mapping[str, Any]], Reply | None]
 
 
@@ -46,7 +48,9 @@ def test_a_refused_parameter_is_left_out_from_then_on(
 def test_a_template_without_a_system_role_gets_the_merged_form() -> None:
     with model_server(refuse=strict_roles) as server:
         answer = complete(server, SYSTEM)
-        assert [body["messages"] for body in server.bodies][1:] == [[{"role": "user", "content": "Be brief.\n\nWrite add."}]]
+        assert [body["messages"] for body in server.bodies][1:] == [
+            [{"role": "user", "content": "Be brief.\n\nWrite add."}]
+        ]
     assert answer.adapted == ("merged messages",)
     assert answer.n_calls == 2
 
@@ -68,10 +72,16 @@ def test_nothing_is_adapted_where_nothing_is_refused() -> None:
         ({"temperature": 0, "top_p": 0.9}, {"temperature": 0, "top_p": 0.9}),
     ],
 )
-def test_only_sampling_that_changes_something_is_sent(sampling: dict[str, Any], sent: dict[str, float]) -> None:
+def test_only_sampling_that_changes_something_is_sent(
+    sampling: dict[str, Any], sent: dict[str, float]
+) -> None:
     with model_server() as server:
         complete(server, ask(**sampling))
-        assert {name: value for name, value in server.bodies[0].items() if name in ("temperature", "top_p")} == sent
+        assert {
+            name: value
+            for name, value in server.bodies[0].items()
+            if name in ("temperature", "top_p")
+        } == sent
 
 
 def test_what_two_models_refuse_on_one_endpoint_stays_apart() -> None:
@@ -86,7 +96,10 @@ def test_what_two_models_refuse_on_one_endpoint_stays_apart() -> None:
         return answers
 
     with model_server(refuse=refuse) as server:
-        assert [answer.adapted for answer in asyncio.run(scenario(server))] == [("without temperature",), ()]
+        assert [answer.adapted for answer in asyncio.run(scenario(server))] == [
+            ("without temperature",),
+            (),
+        ]
 
 
 def test_an_endpoint_that_refuses_a_parameter_for_ever_ends_the_call() -> None:

@@ -22,7 +22,11 @@ CHANNELS = "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>
         ("<think>a</think>x<think>b</think>y", "xy", "a\n\nb"),
         ("draft\n```python\nx\n```\n</think>\nanswer", "answer", "draft\n```python\nx\n```"),
         ("Sure!\n<think>a</think>\nb", "Sure!\n\nb", "a"),
-        ("<think>```python\ndraft = 1\n```</think>\n```python\nx = 1\n```", "```python\nx = 1\n```", "```python\ndraft = 1\n```"),
+        (
+            "<think>```python\ndraft = 1\n```</think>\n```python\nx = 1\n```",
+            "```python\nx = 1\n```",
+            "```python\ndraft = 1\n```",
+        ),
         (CHANNELS, "ok", "hm"),
         ("analysishmassistantfinalok", "ok", "hm"),
         ("", "", ""),
@@ -47,7 +51,9 @@ def test_each_pair_of_marks_is_known(name: str) -> None:
 
 
 def test_a_channel_without_a_final_one_is_cut_off() -> None:
-    assert without_reasoning("<|channel|>analysis<|message|>hm") == Thought("", "hm", is_cut_off=True)
+    assert without_reasoning("<|channel|>analysis<|message|>hm") == Thought(
+        "", "hm", is_cut_off=True
+    )
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
@@ -56,8 +62,17 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 
 
 def answer_to(fields: dict[str, Any], finish_reason: str = "stop", **sampling: Any) -> Completion:
-    details = {"completion_tokens": 9, "prompt_tokens": 3, "completion_tokens_details": {"reasoning_tokens": 7}}
-    reply = Reply(content="", fields=tuple(fields.items()), finish_reason=finish_reason, body=(("usage", details),))
+    details = {
+        "completion_tokens": 9,
+        "prompt_tokens": 3,
+        "completion_tokens_details": {"reasoning_tokens": 7},
+    }
+    reply = Reply(
+        content="",
+        fields=tuple(fields.items()),
+        finish_reason=finish_reason,
+        body=(("usage", details),),
+    )
     with model_server([reply]) as server:
         return complete(server, ask(**sampling))
 
@@ -67,7 +82,12 @@ def answer_to(fields: dict[str, Any], finish_reason: str = "stop", **sampling: A
     [
         {"content": "x", "reasoning_content": "a"},
         {"content": "x", "reasoning": "a"},
-        {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "a"}]}, {"type": "text", "text": "x"}]},
+        {
+            "content": [
+                {"type": "thinking", "thinking": [{"type": "text", "text": "a"}]},
+                {"type": "text", "text": "x"},
+            ]
+        },
         {"content": [{"type": "thinking", "thinking": "a"}, {"type": "text", "text": "x"}]},
         {"content": [{"type": "reasoning", "text": "a"}, {"type": "text", "text": "x"}]},
         {"content": "<think>a</think>x"},
@@ -75,12 +95,20 @@ def answer_to(fields: dict[str, Any], finish_reason: str = "stop", **sampling: A
 )
 def test_thoughts_are_kept_beside_the_answer(fields: dict[str, Any]) -> None:
     answer = answer_to(fields)
-    assert (answer.content, answer.reasoning, answer.reasoning_tokens, answer.output_tokens) == ("x", "a", 7, 9)
+    assert (answer.content, answer.reasoning, answer.reasoning_tokens, answer.output_tokens) == (
+        "x",
+        "a",
+        7,
+        9,
+    )
     assert answer.finish_reason == "stop"
 
 
 def test_kept_thoughts_stay_in_the_text() -> None:
-    assert answer_to({"content": "<think>a</think>x"}, omit_reasoning=False).content == "<think>a</think>x"
+    assert (
+        answer_to({"content": "<think>a</think>x"}, omit_reasoning=False).content
+        == "<think>a</think>x"
+    )
 
 
 @pytest.mark.parametrize(

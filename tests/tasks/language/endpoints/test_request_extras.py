@@ -9,7 +9,13 @@ from schemas.content_id import content_id
 from schemas.errors import ConfigError, ModelUnavailable
 from schemas.run import ModelEndpoint, Sampling
 from tasks.language.endpoints.answers import read_answer
-from tasks.language.endpoints.extra_headers import check_headers, resolve_headers, secret_variables, secrets_of, without
+from tasks.language.endpoints.extra_headers import (
+    check_headers,
+    resolve_headers,
+    secret_variables,
+    secrets_of,
+    without,
+)
 from tasks.language.endpoints.openai_model import OpenAIModel
 from tasks.language.endpoints.request_fields import check_request_fields
 from tasks.language.endpoints.wire import json_bytes, request_body
@@ -35,7 +41,9 @@ def test_a_body_does_not_change_the_fields_of_the_next_one() -> None:
 
 def test_an_endpoint_that_refuses_a_field_ends_the_run_and_names_it() -> None:
     said = "Unsupported parameter: 'top_k' is not supported with this model."
-    with model_server(refuse=lambda body: Reply(400, message=said) if "top_k" in body else None) as server:
+    with model_server(
+        refuse=lambda body: Reply(400, message=said) if "top_k" in body else None
+    ) as server:
         with pytest.raises(ModelUnavailable, match="does not take top_k: leave it out") as caught:
             complete(server, ask(request=FIELDS))
         assert len(server.bodies) == 1
@@ -63,11 +71,15 @@ def test_a_field_that_cannot_be_sent_is_refused(fields: dict[str, Any], message:
 
 
 def test_names_like_those_of_keys_that_are_none_may_be_sent() -> None:
-    assert check_request_fields({"prompt_cache_key": "a", "min_tokens": 1, "logit_bias": {"50256": -100}})
+    assert check_request_fields(
+        {"prompt_cache_key": "a", "min_tokens": 1, "logit_bias": {"50256": -100}}
+    )
 
 
 def test_headers_come_from_the_environment_and_pickle_without_their_values() -> None:
-    endpoint = ModelEndpoint(base_url="http://a.test/v1", headers=(("X-Team", "TEAM"),), key_env="KEY")
+    endpoint = ModelEndpoint(
+        base_url="http://a.test/v1", headers=(("X-Team", "TEAM"),), key_env="KEY"
+    )
     assert resolve_headers(endpoint, {"TEAM": " eu "}) == {"X-Team": "eu"}
     assert secret_variables(endpoint) == ("KEY", "TEAM")
     for environ in ({}, {"TEAM": " "}, {"TEAM": "a\nb"}, {"TEAM": "ä"}):
@@ -85,8 +97,14 @@ def test_secrets_are_the_key_and_long_values_whole_and_by_their_last_word() -> N
 
 def test_two_models_of_one_address_send_their_own_headers() -> None:
     async def scenario(server: ModelServer) -> None:
-        endpoints = [ModelEndpoint(base_url=server.base_url, headers=(("X-Team", name),)) for name in ("A", "B")]
-        models = [OpenAIModel(MOCK, one, policy=QUICK, environ={"A": "red", "B": "blue"}) for one in endpoints]
+        endpoints = [
+            ModelEndpoint(base_url=server.base_url, headers=(("X-Team", name),))
+            for name in ("A", "B")
+        ]
+        models = [
+            OpenAIModel(MOCK, one, policy=QUICK, environ={"A": "red", "B": "blue"})
+            for one in endpoints
+        ]
         for model in models:
             await model.complete(ask())
         for model in models:
@@ -101,15 +119,39 @@ def test_two_models_of_one_address_send_their_own_headers() -> None:
 @pytest.mark.parametrize(
     ("usage", "output", "thoughts"),
     [
-        ({"completion_tokens": 100, "completion_tokens_details": {"reasoning_tokens": 90}}, 100, 90),
+        (
+            {"completion_tokens": 100, "completion_tokens_details": {"reasoning_tokens": 90}},
+            100,
+            90,
+        ),
         ({"completion_tokens": 10, "completion_tokens_details": {"reasoning_tokens": 90}}, 100, 90),
-        ({"completion_tokens": 95, "prompt_tokens": 5, "total_tokens": 190, "reasoning_tokens": 90}, 185, 90),
-        ({"completion_tokens": 95, "prompt_tokens": 5, "total_tokens": 100, "reasoning_tokens": 90}, 95, 90),
+        (
+            {
+                "completion_tokens": 95,
+                "prompt_tokens": 5,
+                "total_tokens": 190,
+                "reasoning_tokens": 90,
+            },
+            185,
+            90,
+        ),
+        (
+            {
+                "completion_tokens": 95,
+                "prompt_tokens": 5,
+                "total_tokens": 100,
+                "reasoning_tokens": 90,
+            },
+            95,
+            90,
+        ),
         ({"completion_tokens": 10, "reasoning_tokens": 0}, 10, 0),
         ({"reasoning_tokens": 7}, None, 7),
     ],
 )
-def test_output_tokens_hold_the_thoughts_once(usage: dict[str, int], output: int | None, thoughts: int) -> None:
+def test_output_tokens_hold_the_thoughts_once(
+    usage: dict[str, int], output: int | None, thoughts: int
+) -> None:
     body = {"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}], "usage": usage}
     answer = read_answer(json_bytes(body))
     assert (answer.output_tokens, answer.reasoning_tokens) == (output, thoughts)

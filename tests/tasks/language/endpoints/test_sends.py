@@ -73,7 +73,9 @@ class CountingServer:
     async def sending(self, *, is_closed: bool) -> AsyncIterator[None]:
         """Hold the port open for a send, or close it while no other send is under way."""
         async with self._changed:
-            await self._changed.wait_for(lambda: self._n_under_way == 0 if is_closed else self._n_under_way >= 0)
+            await self._changed.wait_for(
+                lambda: self._n_under_way == 0 if is_closed else self._n_under_way >= 0
+            )
             self._n_under_way += -1 if is_closed else 1
         try:
             if is_closed:
@@ -92,14 +94,20 @@ class CountingServer:
             body = json.loads(request[3])
             text = text_of(body)
             self.n_received[text] += 1
-            await self._reply(_at([one for one in self.moods[text] if one != "closed"], self.n_received[text]), body, writer)
+            await self._reply(
+                _at([one for one in self.moods[text] if one != "closed"], self.n_received[text]),
+                body,
+                writer,
+            )
         writer.close()
 
     async def _reply(self, mood: str, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         alone = (("Connection", "close"),)
         if mood in REFUSALS:
             self.n_refused += 1
-            message = "This model's maximum context length is 10 tokens." if mood == "too long" else "no"
+            message = (
+                "This model's maximum context length is 10 tokens." if mood == "too long" else "no"
+            )
             await send(writer, REFUSALS[mood], {"error": {"message": message}}, alone)
             return
         self.n_worked += 1
@@ -110,11 +118,31 @@ class CountingServer:
         elif mood == "no JSON":
             await send(writer, 200, "<html>all is well</html>", alone)
         else:
-            choices = [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "yes"}}]
-            found = {"choices": choices} if "messages" in body else {"data": [{"index": 0, "embedding": [3.0, 4.0]}]}
+            choices = [
+                {
+                    "index": 0,
+                    "finish_reason": "stop",
+                    "message": {"role": "assistant", "content": "yes"},
+                }
+            ]
+            found = (
+                {"choices": choices}
+                if "messages" in body
+                else {"data": [{"index": 0, "embedding": [3.0, 4.0]}]}
+            )
             self.chats[mood] += "messages" in body and mood != "half"
-            usage = {} if mood == "without usage" else {"usage": {"prompt_tokens": 3, "completion_tokens": 1}}
-            await send(writer, 200, {"model": body["model"], **found, **usage}, alone, "truncated" if mood == "half" else "")
+            usage = (
+                {}
+                if mood == "without usage"
+                else {"usage": {"prompt_tokens": 3, "completion_tokens": 1}}
+            )
+            await send(
+                writer,
+                200,
+                {"model": body["model"], **found, **usage},
+                alone,
+                "truncated" if mood == "half" else "",
+            )
 
 
 class MoodyModel(OpenAIModel):
@@ -122,7 +150,9 @@ class MoodyModel(OpenAIModel):
 
     server: CountingServer
 
-    async def call(self, pool: EndpointPool, path: str, body: dict[str, Any] | None = None) -> bytes | Fault:
+    async def call(
+        self, pool: EndpointPool, path: str, body: dict[str, Any] | None = None
+    ) -> bytes | Fault:
         assert body is not None
         async with self.server.sending(is_closed=self.server.meets_closed_port(text_of(body))):
             return await super().call(pool, path, body)
@@ -143,11 +173,17 @@ async def play(moods: Mapping[str, Sequence[str]], folder: Path) -> tuple[Counti
     server, log = CountingServer(moods), SendLog(folder / "sends")
     await server.open()
     model = MoodyModel(
-        MOCK, ModelEndpoint(base_url=f"http://127.0.0.1:{server.port}/v1"), policy=EAGER, environ={}, on_send=log.count
+        MOCK,
+        ModelEndpoint(base_url=f"http://127.0.0.1:{server.port}/v1"),
+        policy=EAGER,
+        environ={},
+        on_send=log.count,
     )
     model.server = server
     purse = Purse(str(folder / "ledger"), Budget(tokens=1_000_000), 0.0, "run")
-    embedder = EndpointEmbedder(EmbedderIdentity(provider="openai", name="mock", revision="r1"), lambda: model)
+    embedder = EndpointEmbedder(
+        EmbedderIdentity(provider="openai", name="mock", revision="r1"), lambda: model
+    )
     chat = metered(model, purse)
 
     async def asked(number: int, text: str) -> int:
@@ -179,7 +215,9 @@ def test_the_four_numbers_are_the_servers_own(moods: list[list[str]]) -> None:
     n_sends, n_received = server.n_sends.total(), server.n_received.total()
     assert found.asked == len(server.n_sends)
     assert found.repeated == n_sends - len(server.n_sends)
-    assert found.refused == server.n_refused + (n_sends - n_received), "refused by the server, or sent to a closed port"
+    assert found.refused == server.n_refused + (n_sends - n_received), (
+        "refused by the server, or sent to a closed port"
+    )
     assert found.paid == server.n_worked
     assert found.asked + found.repeated == found.refused + found.paid == n_sends
     n_counted = server.chats["answer"]
@@ -212,11 +250,18 @@ def test_a_cancelled_request_and_one_that_is_too_slow_may_have_been_paid_for() -
             await model.complete(ask())
         await model.aclose()
 
-    for scenario, policy in ((cancelled, QUICK), (too_slow, CallPolicy(timeout_s=1.0, max_tries=1))):
+    for scenario, policy in (
+        (cancelled, QUICK),
+        (too_slow, CallPolicy(timeout_s=1.0, max_tries=1)),
+    ):
         sends: list[Send] = []
         with model_server([Reply(fault="hang")]) as server:
             endpoint = ModelEndpoint(base_url=server.base_url)
-            asyncio.run(scenario(OpenAIModel(MOCK, endpoint, policy=policy, environ={}, on_send=sends.append)))
+            asyncio.run(
+                scenario(
+                    OpenAIModel(MOCK, endpoint, policy=policy, environ={}, on_send=sends.append)
+                )
+            )
             assert (len(server.bodies), counts_of(sends)) == (1, RequestCounts(asked=1, paid=1))
 
 
@@ -227,7 +272,12 @@ def test_a_request_that_moves_to_another_server_is_asked_once() -> None:
         places = [ModelEndpoint(base_url=server.base_url) for server in (first, second)]
 
         async def play() -> Completion:
-            model = StickyModel([OpenAIModel(MOCK, one, policy=policy, environ={}, on_send=sends.append) for one in places])
+            model = StickyModel(
+                [
+                    OpenAIModel(MOCK, one, policy=policy, environ={}, on_send=sends.append)
+                    for one in places
+                ]
+            )
             try:
                 return await model.complete(ask())
             finally:
@@ -245,7 +295,9 @@ def test_a_refused_key_is_found_out_by_one_send_and_no_other_request_counts_as_a
             model = model_on(server, key="wrong")
             model._on_send = sends.append
             try:
-                return await asyncio.gather(*(model.complete(ask(str(n))) for n in range(5)), return_exceptions=True)
+                return await asyncio.gather(
+                    *(model.complete(ask(str(n))) for n in range(5)), return_exceptions=True
+                )
             finally:
                 await model.aclose()
 

@@ -64,7 +64,10 @@ def three() -> Iterator[Servers]:
 def impatient(place: ModelEndpoint) -> StickyModel:
     policy = CallPolicy(concurrency=2, max_tries=1)
     return StickyModel(
-        [OpenAIModel(IDENTITY, place.model_copy(update={"base_url": url}), policy=policy) for url in place.replicas]
+        [
+            OpenAIModel(IDENTITY, place.model_copy(update={"base_url": url}), policy=policy)
+            for url in place.replicas
+        ]
     )
 
 
@@ -78,7 +81,10 @@ def test_a_dialogue_stays_with_its_server_and_new_ones_are_spread(three: Servers
     async def play() -> list[list[int]]:
         model = open_model(IDENTITY, three.place, concurrency=6)
         try:
-            return [list(await asyncio.gather(*(asked(model, problem, turn) for problem in range(9)))) for turn in range(1, 5)]
+            return [
+                list(await asyncio.gather(*(asked(model, problem, turn) for problem in range(9))))
+                for turn in range(1, 5)
+            ]
         finally:
             await model.aclose()
 
@@ -87,13 +93,19 @@ def test_a_dialogue_stays_with_its_server_and_new_ones_are_spread(three: Servers
     assert Counter(turns[0]) == dict.fromkeys(three.ports, 3)
 
 
-def test_the_dialogues_of_a_server_that_is_gone_go_on_elsewhere_and_stay_there(three: Servers) -> None:
+def test_the_dialogues_of_a_server_that_is_gone_go_on_elsewhere_and_stay_there(
+    three: Servers,
+) -> None:
     async def play() -> tuple[list[int], list[int], list[int]]:
         model = impatient(three.place)
         try:
             first = [await asked(model, problem, 1) for problem in range(6)]
             three.close(first[0])
-            return first, [await asked(model, problem, 2) for problem in range(6)], [await asked(model, p, 3) for p in range(6)]
+            return (
+                first,
+                [await asked(model, problem, 2) for problem in range(6)],
+                [await asked(model, p, 3) for p in range(6)],
+            )
         finally:
             await model.aclose()
 

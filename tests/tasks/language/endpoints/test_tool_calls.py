@@ -15,29 +15,53 @@ from tasks.language.chat_model import UNREADABLE, Message, ToolSpec
 from tasks.language.endpoints.answers import read_answer
 from tasks.language.endpoints.faults import read_fault
 from tasks.language.endpoints.wire import request_body
-from tasks.language.recorded_model import RecordedAnswer, RecordedModel, load_recording, write_recording
+from tasks.language.recorded_model import (
+    RecordedAnswer,
+    RecordedModel,
+    load_recording,
+    write_recording,
+)
 from tests.fixtures.model_server import ModelServer, Reply, model_server
 from tests.tasks.language.requests import ask, complete, model_on
 
-READ = ToolSpec("read", "Shows a note.", {"type": "object", "properties": {"name": {"type": "string"}}})
+READ = ToolSpec(
+    "read", "Shows a note.", {"type": "object", "properties": {"name": {"type": "string"}}}
+)
 CALL = ToolCall(call_id="call_0", name="read", arguments='{"name": "x"}')
 REQUEST = replace(ask(), tools=(READ,))
 AFTER = replace(
     REQUEST,
-    messages=(*REQUEST.messages, Message(Role.ASSISTANT, "I look.", (CALL,)), Message(Role.TOOL, "x = 3", call_id="call_0")),
+    messages=(
+        *REQUEST.messages,
+        Message(Role.ASSISTANT, "I look.", (CALL,)),
+        Message(Role.TOOL, "x = 3", call_id="call_0"),
+    ),
 )
 
 
 def test_a_request_carries_tools_calls_and_results() -> None:
     body = request_body("m", AFTER)
     assert body["tools"] == [
-        {"type": "function", "function": {"name": "read", "description": "Shows a note.", "parameters": READ.parameters}}
+        {
+            "type": "function",
+            "function": {
+                "name": "read",
+                "description": "Shows a note.",
+                "parameters": READ.parameters,
+            },
+        }
     ]
     assert body["messages"][1:] == [
         {
             "role": "assistant",
             "content": "I look.",
-            "tool_calls": [{"id": "call_0", "type": "function", "function": {"name": "read", "arguments": '{"name": "x"}'}}],
+            "tool_calls": [
+                {
+                    "id": "call_0",
+                    "type": "function",
+                    "function": {"name": "read", "arguments": '{"name": "x"}'},
+                }
+            ],
         },
         {"role": "tool", "content": "x = 3", "tool_call_id": "call_0"},
     ]
@@ -51,16 +75,25 @@ def test_an_answer_schema_is_sent() -> None:
 
 
 def test_calls_of_an_answer_are_read() -> None:
-    with model_server([Reply(content="I look.", calls=(("read", '{"name": "x"}'),), finish_reason="tool_calls")]) as server:
+    with model_server(
+        [Reply(content="I look.", calls=(("read", '{"name": "x"}'),), finish_reason="tool_calls")]
+    ) as server:
         answer = complete(server, REQUEST)
-    assert (answer.content, answer.calls, answer.finish_reason) == ("I look.", (CALL,), "tool_calls")
+    assert (answer.content, answer.calls, answer.finish_reason) == (
+        "I look.",
+        (CALL,),
+        "tool_calls",
+    )
 
 
 @pytest.mark.parametrize(
     ("call", "read"),
     [
         ({"function": {"name": "read", "arguments": {"name": "x"}}}, CALL),
-        ({"id": "z", "function": {"name": "read"}}, ToolCall(call_id="z", name="read", arguments="{}")),
+        (
+            {"id": "z", "function": {"name": "read"}},
+            ToolCall(call_id="z", name="read", arguments="{}"),
+        ),
     ],
 )
 def test_calls_are_read_as_careless_servers_write_them(call: object, read: ToolCall) -> None:
@@ -68,12 +101,18 @@ def test_calls_are_read_as_careless_servers_write_them(call: object, read: ToolC
     assert read_answer(json.dumps(body).encode()).calls == (read,)
 
 
-@pytest.mark.parametrize("call", [{"id": "a"}, {"id": "a", "function": {"name": " "}}, {"id": "a", "function": "read"}])
+@pytest.mark.parametrize(
+    "call", [{"id": "a"}, {"id": "a", "function": {"name": " "}}, {"id": "a", "function": "read"}]
+)
 def test_a_call_without_a_name_is_a_call_that_the_model_is_told_of(call: object) -> None:
     """It is the model's error: a retry would not help, and an infra fault would ask for the whole dialogue again."""
     body = {"choices": [{"message": {"content": "", "tool_calls": [call, "none"]}}]}
     first, second = read_answer(json.dumps(body).encode()).calls
-    assert (first.call_id, first.name, json.loads(first.arguments)) == ("a", UNREADABLE, {"call": call})
+    assert (first.call_id, first.name, json.loads(first.arguments)) == (
+        "a",
+        UNREADABLE,
+        {"call": call},
+    )
     assert (second.call_id, second.name) == ("call_1", UNREADABLE)
 
 
@@ -90,14 +129,19 @@ def test_a_call_without_a_name_is_a_call_that_the_model_is_told_of(call: object)
 def test_arguments_of_earlier_calls_are_sent_as_json_objects(written: str, sent: object) -> None:
     """vLLM and llama.cpp refuse the whole conversation otherwise, so that one malformed call would end the dialogue."""
     wrong = CALL.model_copy(update={"arguments": written})
-    body = request_body("m", replace(REQUEST, messages=(*REQUEST.messages, Message(Role.ASSISTANT, "", (wrong,)))))
+    body = request_body(
+        "m", replace(REQUEST, messages=(*REQUEST.messages, Message(Role.ASSISTANT, "", (wrong,))))
+    )
     assert json.loads(body["messages"][-1]["tool_calls"][0]["function"]["arguments"]) == sent
 
 
 @pytest.mark.parametrize(
     ("status", "text"),
     [
-        (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
+        (
+            400,
+            '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
+        ),
         (500, "tools param requires --jinja flag"),
         (400, "registry/model:latest does not support tools"),
         (404, "No endpoints found that support tool use"),
@@ -132,7 +176,12 @@ def in_turn(server: ModelServer, n: int) -> list[tuple[str, tuple[ToolCall, ...]
 def test_where_tools_are_refused_they_travel_as_text_and_are_offered_once_only() -> None:
     with model_server(answer=answer_in_text, takes_tools=False) as server:
         answers = in_turn(server, 2)
-    assert answers == [("I look.", (CALL,), 2), ("It is 3.", (), 1), ("I look.", (CALL,), 1), ("It is 3.", (), 1)]
+    assert answers == [
+        ("I look.", (CALL,), 2),
+        ("It is 3.", (), 1),
+        ("I look.", (CALL,), 1),
+        ("It is 3.", (), 1),
+    ]
     assert ["tools" in body for body in server.bodies] == [True, False, False, False, False]
 
 
@@ -157,7 +206,9 @@ def test_a_recording_keeps_the_answers_of_a_turn_by_number(tmp_path: Path) -> No
         {"problem_id", "turn", "sample", "content"},
     ]
     model = RecordedModel(ModelIdentity(provider="recorded", name="r"), load_recording(path))
-    first, second = (asyncio.run(model.complete(replace(ask(), problem_id="p", call_index=n))) for n in (0, 1))
+    first, second = (
+        asyncio.run(model.complete(replace(ask(), problem_id="p", call_index=n))) for n in (0, 1)
+    )
     assert (first.calls, first.finish_reason, second.content) == ((CALL,), "tool_calls", "It is 3.")
     with pytest.raises(AnswerMissing, match="turn 1, sample 0, step 2"):
         asyncio.run(model.complete(replace(ask(), problem_id="p", call_index=2)))

@@ -21,16 +21,29 @@ from tests.tasks.language.requests import ask
 
 
 def body(**changed: object) -> bytes:
-    whole = {"model": "mock", "choices": [{"finish_reason": "stop", "message": {"content": "hello"}}]}
-    return json.dumps(whole | {"usage": {"prompt_tokens": 3, "completion_tokens": 2}} | changed).encode()
+    whole = {
+        "model": "mock",
+        "choices": [{"finish_reason": "stop", "message": {"content": "hello"}}],
+    }
+    return json.dumps(
+        whole | {"usage": {"prompt_tokens": 3, "completion_tokens": 2}} | changed
+    ).encode()
 
 
 def test_an_answer_is_read() -> None:
     answer = read_answer(body())
-    assert (answer.content, answer.finish_reason, answer.input_tokens, answer.output_tokens) == ("hello", "stop", 3, 2)
+    assert (answer.content, answer.finish_reason, answer.input_tokens, answer.output_tokens) == (
+        "hello",
+        "stop",
+        3,
+        2,
+    )
 
 
-@pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": None}, {"prompt_tokens": -1}, {"prompt_tokens": True}, "many"])
+@pytest.mark.parametrize(
+    "usage",
+    [None, {}, {"prompt_tokens": None}, {"prompt_tokens": -1}, {"prompt_tokens": True}, "many"],
+)
 def test_missing_usage_is_none_not_zero(usage: object) -> None:
     answer = read_answer(body(usage=usage))
     assert (answer.input_tokens, answer.output_tokens) == (None, None)
@@ -41,7 +54,16 @@ def test_missing_usage_is_none_not_zero(usage: object) -> None:
     [
         ({"content": None, "reasoning_content": "thinking"}, ""),
         ({}, ""),
-        ({"content": [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]}, "ab"),
+        (
+            {
+                "content": [
+                    {"type": "text", "text": "a"},
+                    {"type": "image"},
+                    {"type": "text", "text": "b"},
+                ]
+            },
+            "ab",
+        ),
         ({"content": "half \ud83d"}, "half \ufffd"),
     ],
 )
@@ -74,7 +96,9 @@ def test_what_is_no_answer_is_malformed(data: bytes) -> None:
     st.binary(max_size=60)
     | st.recursive(
         st.none() | st.integers() | st.text(),
-        lambda x: st.lists(x) | st.dictionaries(st.sampled_from(["choices", "message", "content"]), x),
+        lambda x: (
+            st.lists(x) | st.dictionaries(st.sampled_from(["choices", "message", "content"]), x)
+        ),
     ).map(lambda v: json.dumps(v).encode())
 )
 def test_no_body_at_all_breaks_the_reader(data: bytes) -> None:
@@ -128,18 +152,41 @@ CONTEXT_MESSAGES = [
 
 @pytest.mark.parametrize("message", CONTEXT_MESSAGES)
 def test_context_length_is_known_by_each_server_s_words(message: str) -> None:
-    assert read_fault(400, json.dumps({"error": {"message": message}}), {}, {}).kind == "context_length"
+    assert (
+        read_fault(400, json.dumps({"error": {"message": message}}), {}, {}).kind
+        == "context_length"
+    )
 
 
 @pytest.mark.parametrize(
     ("status", "text", "sent", "kind"),
     [
-        (400, '{"error":{"code":"context_length_exceeded","message":"too much"}}', {}, "context_length"),
+        (
+            400,
+            '{"error":{"code":"context_length_exceeded","message":"too much"}}',
+            {},
+            "context_length",
+        ),
         (413, "Request Entity Too Large", {}, "context_length"),
-        (400, '{"error":{"message":"This model\'s maximum context length is 4096 tokens."}}', {"max_tokens": 5000}, "permanent"),
+        (
+            400,
+            '{"error":{"message":"This model\'s maximum context length is 4096 tokens."}}',
+            {"max_tokens": 5000},
+            "permanent",
+        ),
         (400, '{"error":{"code":"content_filter"}}', {}, "content_filter"),
-        (400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'", {"max_tokens": 5}, "token_limit_name"),
-        (400, "Unsupported parameter: 'max_completion_tokens'", {"max_completion_tokens": 5}, "permanent"),
+        (
+            400,
+            "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'",
+            {"max_tokens": 5},
+            "token_limit_name",
+        ),
+        (
+            400,
+            "Unsupported parameter: 'max_completion_tokens'",
+            {"max_completion_tokens": 5},
+            "permanent",
+        ),
         (400, "temperature does not support 0", {"temperature": 0}, "parameter"),
         (400, "temperature does not support 0", {}, "permanent"),
         *((status, "no", {}, "permanent") for status in (301, 307, 401, 402, 403, 404, 405, 422)),
@@ -167,7 +214,9 @@ def test_what_an_error_means(status: int, text: str, sent: dict[str, int], kind:
         ({}, None),
     ],
 )
-def test_retry_after_in_seconds_and_as_a_date(headers: dict[str, str], seconds: float | None) -> None:
+def test_retry_after_in_seconds_and_as_a_date(
+    headers: dict[str, str], seconds: float | None
+) -> None:
     assert retry_after_s(headers, datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)) == seconds
 
 
@@ -190,6 +239,8 @@ def test_which_names_may_answer_for_the_one_asked(asked: str, served: str, plaus
     assert is_plausible_name(asked, served) is plausible
 
 
-@pytest.mark.parametrize("value", ["é\U0001f600", "half a pair: \ud83d", 2**64, -0.5, None, [{"a": "\x00\u2028"}]])
+@pytest.mark.parametrize(
+    "value", ["é\U0001f600", "half a pair: \ud83d", 2**64, -0.5, None, [{"a": "\x00\u2028"}]]
+)
 def test_a_body_reads_back_as_it_was(value: object) -> None:
     assert json.loads(json_bytes({"value": value})) == {"value": value}

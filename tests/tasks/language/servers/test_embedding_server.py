@@ -24,7 +24,12 @@ pytestmark = [
     ),
 ]
 CODE = "def add(a, b):\n    return a + b"
-TEXTS = ("A function that adds two numbers.", CODE, "It rained all night in the mountains.", "x " * 5000)
+TEXTS = (
+    "A function that adds two numbers.",
+    CODE,
+    "It rained all night in the mountains.",
+    "x " * 5000,
+)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +39,9 @@ def minilm() -> EmbedderChoice:
 
 @pytest.fixture(scope="module")
 def url(minilm: EmbedderChoice, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with embedding_server(minilm.identity, minilm.endpoint, tmp_path_factory.mktemp("logs")) as base_url:
+    with embedding_server(
+        minilm.identity, minilm.endpoint, tmp_path_factory.mktemp("logs")
+    ) as base_url:
         yield base_url
 
 
@@ -55,7 +62,9 @@ def embedded(choice: EmbedderChoice, url: str, *requests: Sequence[str]) -> list
 def test_vectors_have_length_1_and_what_is_alike_is_close(minilm: EmbedderChoice, url: str) -> None:
     ((words, code, weather, long),) = embedded(minilm, url, TEXTS)
     assert [len(vector) for vector in (words, code, weather, long)] == [384] * 4
-    assert [float(vector @ vector) for vector in (words, code, weather, long)] == [pytest.approx(1, abs=1e-6)] * 4
+    assert [float(vector @ vector) for vector in (words, code, weather, long)] == [
+        pytest.approx(1, abs=1e-6)
+    ] * 4
     assert words @ code > 0.4 > 0.2 > words @ weather
 
 
@@ -65,7 +74,9 @@ def test_a_vector_is_the_same_alone_and_beside_others(minilm: EmbedderChoice, ur
     assert all((one == other).all() for one, other in zip(together, again[::-1], strict=True))
 
 
-def test_another_models_weights_in_a_folder_are_loaded_from_there(minilm: EmbedderChoice, tmp_path: Path) -> None:
+def test_another_models_weights_in_a_folder_are_loaded_from_there(
+    minilm: EmbedderChoice, tmp_path: Path
+) -> None:
     choice = parse_embedder(f"bge-m3@{minilm.endpoint.path}")
     with embedding_server(choice.identity, choice.endpoint, tmp_path) as base_url:
         ((by_first_token,),) = embedded(choice, base_url, TEXTS[:1])

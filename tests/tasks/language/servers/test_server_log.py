@@ -12,8 +12,13 @@ SERVER = "(APIServer pid=377) "
 
 def engine_log(error: str, *before: str, n_frames: int = 60) -> str:
     """A log whose last words point at an error that stands 120 lines higher."""
-    frames = ['  File "/vllm/v1/engine/core.py", line 700, in step', "    self.step()"] * (n_frames // 2)
-    head = [f"{SERVER}INFO 11-24 02:10:40 [api_server.py:1896] vLLM API server version 0.32.0", *before]
+    frames = ['  File "/vllm/v1/engine/core.py", line 700, in step', "    self.step()"] * (
+        n_frames // 2
+    )
+    head = [
+        f"{SERVER}INFO 11-24 02:10:40 [api_server.py:1896] vLLM API server version 0.32.0",
+        *before,
+    ]
     root = [f"{ENGINE}EngineCore failed to start.", f"{ENGINE}Traceback (most recent call last):"]
     engine = [*root, *(f"{ENGINE}{line}" for line in frames), f"{ENGINE}{error}"]
     again = ["Process EngineCore_DP0:", "Traceback (most recent call last):", *frames, error]
@@ -40,14 +45,22 @@ FREE = (
         (CACHE, PASSED_OVER, "raise serve.memory_share, lower serve.max_model_len"),
         (CACHE, CPU, "raise VLLM_CPU_KVCACHE_SPACE"),
         (FREE, PASSED_OVER, "lower serve.memory_share"),
-        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", PASSED_OVER, "lower serve.memory_share"),
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+            PASSED_OVER,
+            "lower serve.memory_share",
+        ),
         ("RuntimeError: No CUDA GPUs are available", PASSED_OVER, "check serve.devices"),
         ("KeyError: 'layers.0.weight'", PASSED_OVER, None),
     ],
 )
-def test_the_root_cause_comes_with_what_helps(tmp_path: Path, error: str, before: str, advice: str | None) -> None:
+def test_the_root_cause_comes_with_what_helps(
+    tmp_path: Path, error: str, before: str, advice: str | None
+) -> None:
     log = tmp_path / "vllm-tiny.log"
-    log.write_text("RuntimeError of yesterday\nTraceback (most recent call last):\nOSError: yesterday's\n")
+    log.write_text(
+        "RuntimeError of yesterday\nTraceback (most recent call last):\nOSError: yesterday's\n"
+    )
     start = log_size(log)
     with log.open("a") as file:
         file.write(engine_log(error, before))
@@ -74,12 +87,19 @@ def test_of_errors_that_cause_each_other_the_first_is_shown() -> None:
     )
     found = first_error(text)
     assert found is not None
-    assert found[1].startswith("pydantic_core.ValidationError: 1 validation error for Model Value error, Model architectures")
+    assert found[1].startswith(
+        "pydantic_core.ValidationError: 1 validation error for Model Value error, Model architectures"
+    )
     assert remedy(found[1], text) == "this vLLM cannot serve the model"
 
 
-def test_a_line_logged_as_an_error_counts_where_no_traceback_is_and_else_the_last_lines_are_shown(tmp_path: Path) -> None:
-    assert first_error(f"starts\n{SERVER}ERROR 11-24 02:10:41 [api.py:1] no such folder\nends") == (2, "no such folder")
+def test_a_line_logged_as_an_error_counts_where_no_traceback_is_and_else_the_last_lines_are_shown(
+    tmp_path: Path,
+) -> None:
+    assert first_error(f"starts\n{SERVER}ERROR 11-24 02:10:41 [api.py:1] no such folder\nends") == (
+        2,
+        "no such folder",
+    )
     log = tmp_path / "vllm-tiny.log"
     log.write_text("one\ntwo\n")
     assert why_it_ended(log) == f"The log ({log}) ends: one | two"

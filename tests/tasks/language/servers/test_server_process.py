@@ -72,7 +72,9 @@ def test_it_ends_with_the_block_and_its_chatter_is_in_the_log(child: str, tmp_pa
     assert "chatter on stdout" in log.read_text()
 
 
-def test_packages_in_the_working_directory_shadow_nothing(child: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_in_the_working_directory_shadow_nothing(
+    child: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "tasks.py").write_text("raise ImportError('shadowed')")
     monkeypatch.chdir(tmp_path)
     with running(child, tmp_path / "m.log") as pid:
@@ -102,7 +104,11 @@ def test_it_dies_with_a_parent_that_was_killed(child: str, tmp_path: Path) -> No
     )
     paths = os.pathsep.join((str(ROOT), os.environ["PYTHONPATH"]))
     with subprocess.Popen(
-        [sys.executable, "-c", parent], env={**os.environ, "PYTHONPATH": paths}, cwd=tmp_path, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", parent],
+        env={**os.environ, "PYTHONPATH": paths},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         pid = int(process.stdout.readline().removeprefix("pid:"))
@@ -113,14 +119,21 @@ def test_it_dies_with_a_parent_that_was_killed(child: str, tmp_path: Path) -> No
 
 
 def test_a_server_that_ends_at_its_start_shows_its_log(child: str, tmp_path: Path) -> None:
-    with pytest.raises(ModelUnavailable, match=r"ended at its start.*m\.log.*no weights .*to be found") as caught:
+    with pytest.raises(
+        ModelUnavailable, match=r"ended at its start.*m\.log.*no weights .*to be found"
+    ) as caught:
         with running(child, tmp_path / "m.log", "dies"):
             pass
     assert str(caught.value).isprintable()
 
 
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc here to read a process's environment from")
-def test_a_server_is_given_no_keys_but_those_it_needs(child: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(
+    not Path("/proc/self/environ").exists(),
+    reason="no /proc here to read a process's environment from",
+)
+def test_a_server_is_given_no_keys_but_those_it_needs(
+    child: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("OPENAI_API_KEY", "MY_GATEWAY_TOKEN", "AWS_SECRET_ACCESS_KEY", "VLLM_API_KEY"):
         monkeypatch.setenv(name, "sk-SENTINEL")
     monkeypatch.setenv("HF_TOKEN", "hub-token")

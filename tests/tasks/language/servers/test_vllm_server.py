@@ -85,14 +85,21 @@ def segments(pid: int) -> list[Path]:
 
 def started(log: Path) -> list[tuple[int, int]]:
     """(engine, server) of each start that a log tells of."""
-    return [(int(engine), int(server)) for engine, server in re.findall(r"engine (\d+) of (\d+)", log.read_text())]
+    return [
+        (int(engine), int(server))
+        for engine, server in re.findall(r"engine (\d+) of (\d+)", log.read_text())
+    ]
 
 
 @pytest.mark.slow
-def test_it_serves_by_the_digest_and_ends_with_all_that_it_started(program: str, weights: Path, tmp_path: Path) -> None:
+def test_it_serves_by_the_digest_and_ends_with_all_that_it_started(
+    program: str, weights: Path, tmp_path: Path
+) -> None:
     settings, told = VllmSettings(command=program, environment={"TAKES_S": "3"}), list[str]()
     choice = chosen(weights, settings)
-    with serving(choice.identity, choice.endpoint, settings, None, tmp_path / "logs", told.append) as place:
+    with serving(
+        choice.identity, choice.endpoint, settings, None, tmp_path / "logs", told.append
+    ) as place:
         assert place.served_name == choice.identity.weights_digest
         assert answer(choice, place).startswith("port ")
         pids = [pid for pair in started(tmp_path / "logs" / "vllm-tiny.log") for pid in pair]
@@ -106,16 +113,26 @@ def test_it_serves_by_the_digest_and_ends_with_all_that_it_started(program: str,
 
 
 @pytest.mark.slow
-def test_two_servers_of_one_name_have_a_log_each(program: str, weights: Path, tmp_path: Path) -> None:
+def test_two_servers_of_one_name_have_a_log_each(
+    program: str, weights: Path, tmp_path: Path
+) -> None:
     one, other = (VllmSettings(command=program, seed=seed) for seed in (0, 1))
     first, second = chosen(weights, one), chosen(weights, other)
     logs = tmp_path / "logs"
-    with serving(first.identity, first.endpoint, one, None, logs), serving(second.identity, second.endpoint, other, None, logs):
-        assert [len(started(logs / name)) for name in ("vllm-tiny.log", "vllm-tiny-2.log")] == [1, 1]
+    with (
+        serving(first.identity, first.endpoint, one, None, logs),
+        serving(second.identity, second.endpoint, other, None, logs),
+    ):
+        assert [len(started(logs / name)) for name in ("vllm-tiny.log", "vllm-tiny-2.log")] == [
+            1,
+            1,
+        ]
 
 
 @pytest.mark.slow
-def test_a_server_that_dies_is_started_again_on_its_port(program: str, weights: Path, tmp_path: Path) -> None:
+def test_a_server_that_dies_is_started_again_on_its_port(
+    program: str, weights: Path, tmp_path: Path
+) -> None:
     settings = VllmSettings(command=program, restarts=1)
     choice, log = chosen(weights, settings), tmp_path / "logs" / "vllm-tiny.log"
     with serving(choice.identity, choice.endpoint, settings, None, tmp_path / "logs") as place:
@@ -131,7 +148,9 @@ def test_a_server_that_dies_is_started_again_on_its_port(program: str, weights: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [signal.SIGTERM, signal.SIGKILL])
-def test_nothing_is_left_when_the_driver_is_killed(program: str, weights: Path, tmp_path: Path, order: signal.Signals) -> None:
+def test_nothing_is_left_when_the_driver_is_killed(
+    program: str, weights: Path, tmp_path: Path, order: signal.Signals
+) -> None:
     driver = (
         "import sys; from pathlib import Path\n"
         "from tasks.language.model_spec import parse_model\n"
@@ -153,7 +172,9 @@ def test_nothing_is_left_when_the_driver_is_killed(program: str, weights: Path, 
 
 
 @pytest.mark.slow
-def test_what_a_killed_watcher_leaves_is_ended_by_the_next_command(program: str, weights: Path, tmp_path: Path) -> None:
+def test_what_a_killed_watcher_leaves_is_ended_by_the_next_command(
+    program: str, weights: Path, tmp_path: Path
+) -> None:
     settings, logs = VllmSettings(command=program), tmp_path / "logs"
     choice = chosen(weights, settings)
     with serving(choice.identity, choice.endpoint, settings, None, logs) as place:
@@ -163,7 +184,9 @@ def test_what_a_killed_watcher_leaves_is_ended_by_the_next_command(program: str,
         os.kill(psutil.Process(server).ppid(), signal.SIGKILL)
         until(lambda: not lives(server))
         assert lives(engine)
-        with subprocess.Popen(["tail", "-f", logs / "vllm-tiny.log"], stdout=subprocess.DEVNULL) as reader:
+        with subprocess.Popen(
+            ["tail", "-f", logs / "vllm-tiny.log"], stdout=subprocess.DEVNULL
+        ) as reader:
             assert end_orphans(logs) == 1
             until(lambda: not lives(engine))
             assert reader.poll() is None
@@ -173,7 +196,10 @@ def test_what_a_killed_watcher_leaves_is_ended_by_the_next_command(program: str,
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("mood", "said"),
-    [({"DIES_WITH": "no such architecture"}, "no such architecture"), ({"SERVES": "somebody"}, "serves somebody, not ")],
+    [
+        ({"DIES_WITH": "no such architecture"}, "no such architecture"),
+        ({"SERVES": "somebody"}, "serves somebody, not "),
+    ],
 )
 def test_a_start_that_fails_says_why_and_where_the_log_is(
     program: str, weights: Path, tmp_path: Path, mood: dict[str, str], said: str
@@ -186,7 +212,9 @@ def test_a_start_that_fails_says_why_and_where_the_log_is(
 
 
 @pytest.mark.slow
-def test_what_is_never_healthy_is_ended_in_time(program: str, weights: Path, tmp_path: Path) -> None:
+def test_what_is_never_healthy_is_ended_in_time(
+    program: str, weights: Path, tmp_path: Path
+) -> None:
     settings = VllmSettings(command=program, environment={"HOLDS": "1"}, ready_s=5.0)
     choice = chosen(weights, settings)
     with pytest.raises(ModelUnavailable, match="not ready within 5 s"):
@@ -197,7 +225,9 @@ def test_what_is_never_healthy_is_ended_in_time(program: str, weights: Path, tmp
 
 def test_only_what_can_change_an_answer_is_in_the_identity(program: str, weights: Path) -> None:
     plain = chosen(weights, VllmSettings(command=program)).identity
-    addresses = VllmSettings(command=program, replicas=2, devices=("0", "1"), memory_share=0.5, ready_s=1, restarts=0)
+    addresses = VllmSettings(
+        command=program, replicas=2, devices=("0", "1"), memory_share=0.5, ready_s=1, restarts=0
+    )
     assert chosen(weights, addresses).identity == plain
     others = (
         VllmSettings(command=program, dtype="float32"),
@@ -211,10 +241,19 @@ def test_only_what_can_change_an_answer_is_in_the_identity(program: str, weights
 
 def test_the_command_of_each_replica_has_its_devices(program: str, weights: Path) -> None:
     settings = VllmSettings.of_texts(
-        {"replicas": "2", "tensor_parallel": "2", "devices": "0,1,4,5", "arguments": "--swap-space 4"}
+        {
+            "replicas": "2",
+            "tensor_parallel": "2",
+            "devices": "0,1,4,5",
+            "arguments": "--swap-space 4",
+        }
     )
-    first, second = serve_commands(chosen(weights, VllmSettings(command=program)).identity, str(weights), settings)
-    assert first.shown().startswith(f"CUDA_VISIBLE_DEVICES=0,1 vllm serve {weights} --served-model-name ")
+    first, second = serve_commands(
+        chosen(weights, VllmSettings(command=program)).identity, str(weights), settings
+    )
+    assert first.shown().startswith(
+        f"CUDA_VISIBLE_DEVICES=0,1 vllm serve {weights} --served-model-name "
+    )
     assert second.environment == {"CUDA_VISIBLE_DEVICES": "4,5"}
     assert "--enable-prefix-caching" in first.arguments
     assert first.arguments[-4:] == ("--tensor-parallel-size", "2", "--swap-space", "4")
@@ -227,8 +266,14 @@ def test_the_command_of_each_replica_has_its_devices(program: str, weights: Path
         ({"replica": "2"}, "Known: command, replicas"),
         ({"arguments": "--port 80"}, "--port, which Parley sets itself"),
         ({"arguments": "--max_model_len 5"}, "--max_model_len, which Parley sets itself"),
-        ({"arguments": "--max-model=5"}, r"--max-model, which Parley sets itself \(--max-model-len"),
-        ({"arguments": "--tensor_parallel_size=2"}, "--tensor_parallel_size, which Parley sets itself"),
+        (
+            {"arguments": "--max-model=5"},
+            r"--max-model, which Parley sets itself \(--max-model-len",
+        ),
+        (
+            {"arguments": "--tensor_parallel_size=2"},
+            "--tensor_parallel_size, which Parley sets itself",
+        ),
         ({"replicas": "2", "devices": "0"}, "names 1 devices"),
     ],
 )
@@ -247,7 +292,10 @@ def test_a_key_in_the_environment_s_settings_is_refused_and_not_shown() -> None:
     "argument",
     [
         *("--api_key=", "--api-key ", "--api-k=", "--hf_token=", "--hf-tok ", "--some.auth_token="),
-        *('--model-loader-extra-config=\'{"access_key": "', '--kv-transfer-config \'{"password" : "'),
+        *(
+            '--model-loader-extra-config=\'{"access_key": "',
+            '--kv-transfer-config \'{"password" : "',
+        ),
     ],
 )
 def test_a_key_among_the_arguments_is_refused_and_not_shown(argument: str) -> None:
@@ -259,7 +307,12 @@ def test_a_key_among_the_arguments_is_refused_and_not_shown(argument: str) -> No
 
 @pytest.mark.parametrize(
     "argument",
-    ["--long-prefill-token-threshold=9", "--return-tokens-as-token-ids", "--tokenizer /m/api_key", "--hf-overrides '{\"a\": 1}'"],
+    [
+        "--long-prefill-token-threshold=9",
+        "--return-tokens-as-token-ids",
+        "--tokenizer /m/api_key",
+        "--hf-overrides '{\"a\": 1}'",
+    ],
 )
 def test_an_argument_that_only_speaks_of_tokens_is_taken(argument: str) -> None:
     assert VllmSettings.of_texts({"arguments": argument}).arguments
@@ -277,7 +330,9 @@ def fetched(place: ModelEndpoint, path: str) -> bytes:
 
 
 @pytest.mark.slow
-def test_each_replica_has_a_port_and_a_log_of_its_own(program: str, weights: Path, tmp_path: Path) -> None:
+def test_each_replica_has_a_port_and_a_log_of_its_own(
+    program: str, weights: Path, tmp_path: Path
+) -> None:
     settings = VllmSettings(command=program, replicas=2)
     choice = chosen(weights, settings)
     with serving(choice.identity, choice.endpoint, settings, None, tmp_path / "logs") as place:

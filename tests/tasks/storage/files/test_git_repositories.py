@@ -29,17 +29,33 @@ def test_each_form_gives_the_same_commit(tmp_path: Path):
         (name,) = found.names
         made = found._found[0].path
         commit = head(made)
-        run_git(tmp_path, "clone", "--quiet", "--bare", str(made), str(tmp_path / "bare" / "owner__name.git"))
+        run_git(
+            tmp_path,
+            "clone",
+            "--quiet",
+            "--bare",
+            str(made),
+            str(tmp_path / "bare" / "owner__name.git"),
+        )
         run_git(tmp_path, "clone", "--quiet", str(made), str(tmp_path / "out" / "owner__name"))
         (tmp_path / "bundled").mkdir()
-        run_git(made, "bundle", "create", "--quiet", str(tmp_path / "bundled" / "owner__name.bundle"), "main")
+        run_git(
+            made,
+            "bundle",
+            "create",
+            "--quiet",
+            str(tmp_path / "bundled" / "owner__name.bundle"),
+            "main",
+        )
     assert name == "owner__name"
     for form in ("bare", "out", "bundled", "listed"):
         with Repositories([tmp_path / form]) as found:
             assert found.names == ("owner__name",)
             repository = found.holding("owner/name", commit)
             assert repository is not None, form
-            assert sorted(entry.path for entry in repository.entries(commit)[1] if entry.kind == "blob") == ["README", "a/b.py"]
+            assert sorted(
+                entry.path for entry in repository.entries(commit)[1] if entry.kind == "blob"
+            ) == ["README", "a/b.py"]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +82,14 @@ def test_a_listing_runs_no_command_of_its_own(tmp_path: Path):
     ran = tmp_path / "ran"
     config = ["[core]", "repositoryformatversion = 0", '[filter "x"]', f"clean = touch {ran}"]
     with pytest.raises(SourceUnreadable, match="git's own"):
-        Repositories([listed(tmp_path / "repos", {".git/config": config, ".gitattributes": ["* filter=x"], "a": ["1"]})])
+        Repositories(
+            [
+                listed(
+                    tmp_path / "repos",
+                    {".git/config": config, ".gitattributes": ["* filter=x"], "a": ["1"]},
+                )
+            ]
+        )
     assert not ran.exists()
 
 
@@ -83,7 +106,9 @@ def test_other_json_files_are_left_alone(tmp_path: Path):
         assert found.names == ("owner__name",)
 
 
-def test_a_git_that_cannot_be_run_is_no_missing_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_git_that_cannot_be_run_is_no_missing_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     with Repositories([listed(tmp_path / "repos")]) as found:
         assert found.holding("owner/name", "0" * 40) is None
 

@@ -28,7 +28,9 @@ def registry() -> Iterator[ImageRegistry]:
 
 
 @pytest.fixture
-def images(registry: ImageRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PulledImages:
+def images(
+    registry: ImageRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> PulledImages:
     """Room for two images of SIZE, once the size of one is known."""
     for name, value in registry.variables.items():
         monkeypatch.setenv(name, value)
@@ -36,7 +38,9 @@ def images(registry: ImageRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     return PulledImages(tmp_path / "images", bound_gb=2.5 * SIZE / 1000 / MB, patience_s=0.0)
 
 
-def test_a_digest_is_known_without_a_pull_and_the_image_is_pulled_once(registry: ImageRegistry, images: PulledImages) -> None:
+def test_a_digest_is_known_without_a_pull_and_the_image_is_pulled_once(
+    registry: ImageRegistry, images: PulledImages
+) -> None:
     image = registry.push_small("once", SIZE)
     name = f"{image.partition('@')[0]}:latest"
     assert DockerSandbox().pinned_by_digest(name) == image
@@ -47,15 +51,23 @@ def test_a_digest_is_known_without_a_pull_and_the_image_is_pulled_once(registry:
             assert registry.is_here(image)
     assert reports.count(-1) == 1
     assert sum(reports) + 1 <= SIZE + 1024
-    assert images.used_bytes() == sum(layer_bytes(registry.api, image).values()) == pytest.approx(SIZE, rel=0.01)
+    assert (
+        images.used_bytes()
+        == sum(layer_bytes(registry.api, image).values())
+        == pytest.approx(SIZE, rel=0.01)
+    )
     n_sent = registry.n_layers_sent("once")
     assert n_sent >= 1
     with PulledImages(images.folder).held(image):
         assert registry.n_layers_sent("once") == n_sent
 
 
-def test_what_is_used_is_never_removed_and_what_is_pending_goes_last(registry: ImageRegistry, images: PulledImages) -> None:
-    own, pending, idle, late = (registry.push_small(name, SIZE) for name in ("own", "pending", "idle", "late"))
+def test_what_is_used_is_never_removed_and_what_is_pending_goes_last(
+    registry: ImageRegistry, images: PulledImages
+) -> None:
+    own, pending, idle, late = (
+        registry.push_small(name, SIZE) for name in ("own", "pending", "idle", "late")
+    )
     registry.api.pull(own)
     images.expect([(pending, "e1"), (pending, "e2")])
     for image in (own, pending, idle):
@@ -63,26 +75,46 @@ def test_what_is_used_is_never_removed_and_what_is_pending_goes_last(registry: I
             pass
     assert all(map(registry.is_here, (own, pending, idle)))
     with images.held(late):
-        assert [registry.is_here(image) for image in (own, pending, idle, late)] == [True, True, False, True]
+        assert [registry.is_here(image) for image in (own, pending, idle, late)] == [
+            True,
+            True,
+            False,
+            True,
+        ]
         images.settle(pending, "e1")
         assert images.is_pending(pending)
         images.settle(pending, "e2")
         assert not images.is_pending(pending)
         with images.held(idle):
-            assert [registry.is_here(image) for image in (own, pending, idle, late)] == [True, False, True, True]
+            assert [registry.is_here(image) for image in (own, pending, idle, late)] == [
+                True,
+                False,
+                True,
+                True,
+            ]
             waits = threading.Event()
 
             def has_waited() -> bool:
                 waits.set()
                 return True
 
-            with pytest.raises(SandboxUnavailable, match="was ended"), images.held(pending, is_over=has_waited):
+            with (
+                pytest.raises(SandboxUnavailable, match="was ended"),
+                images.held(pending, is_over=has_waited),
+            ):
                 pass
             assert waits.is_set()
-    assert [registry.is_here(image) for image in (own, pending, idle, late)] == [True, False, True, True]
+    assert [registry.is_here(image) for image in (own, pending, idle, late)] == [
+        True,
+        False,
+        True,
+        True,
+    ]
 
 
-def test_pending_images_make_room_for_each_other(registry: ImageRegistry, images: PulledImages) -> None:
+def test_pending_images_make_room_for_each_other(
+    registry: ImageRegistry, images: PulledImages
+) -> None:
     found = [registry.push_small(f"all-pending-{number}", SIZE) for number in range(4)]
     images.expect((image, f"e{number}") for number, image in enumerate(found))
     for image in found:
@@ -105,13 +137,17 @@ def test_images_are_pulled_side_by_side(registry: ImageRegistry, images: PulledI
         list(threads.map(hold, found))
 
 
-def test_a_failed_pull_names_its_cause_and_leaves_the_room(registry: ImageRegistry, images: PulledImages) -> None:
+def test_a_failed_pull_names_its_cause_and_leaves_the_room(
+    registry: ImageRegistry, images: PulledImages
+) -> None:
     whole, broken = registry.push_small("whole", SIZE), registry.push_small("broken", SIZE)
     registry.remove_layer(broken)
     missing = f"{whole.partition('@')[0]}@sha256:{'1' * 64}"
     with pytest.raises(SourceUnreadable, match="no registry has the Docker image"):
         DockerSandbox().pinned_by_digest(f"{registry.address}/nobody/has:this")
-    with pytest.raises(ImageFault, match=f"^image_missing: no registry has the Docker image {missing}") as never:
+    with pytest.raises(
+        ImageFault, match=f"^image_missing: no registry has the Docker image {missing}"
+    ) as never:
         ExitStack().enter_context(images.held(missing))
     with pytest.raises(ImageFault, match=r"^image_missing: .*broken") as failed:
         ExitStack().enter_context(images.held(broken))

@@ -52,8 +52,12 @@ def outside_agent(adapter: Adapter) -> Agent:
         help=adapter.help,
         begin=begin,
         options=(
-            AgentOption(STEPS, str(MOST_STEPS), "most answers of the model in a dialogue", _STEP_LIMITS),
-            AgentOption(adapter.release_option, adapter.release, f"version of {adapter.distribution}"),
+            AgentOption(
+                STEPS, str(MOST_STEPS), "most answers of the model in a dialogue", _STEP_LIMITS
+            ),
+            AgentOption(
+                adapter.release_option, adapter.release, f"version of {adapter.distribution}"
+            ),
         ),
         prompts=prompts,
         calls_per_turn=MOST_STEPS,

@@ -23,7 +23,9 @@ def require_python(adapter: Adapter) -> str:
     named = os.environ.get(adapter.variable)
     python = named or str(installed_python(adapter.name))
     if named and not os.access(named, os.X_OK):
-        raise SandboxUnavailable(f"{adapter.variable}={named}: there is no such program. {_remedy(adapter)}")
+        raise SandboxUnavailable(
+            f"{adapter.variable}={named}: there is no such program. {_remedy(adapter)}"
+        )
     if not os.access(python, os.X_OK):
         raise SandboxUnavailable(
             f"agent {adapter.name} needs {adapter.distribution} {adapter.release} in an environment"

@@ -12,12 +12,25 @@ from typing import Any
 from schemas.dialog import Role
 from schemas.episode import Step, StepKind, ToolCall
 from schemas.run import Sampling
-from tasks.dialogue.agents.repository.labels import CONTEXT, ENDED, FINISHED, PATCH, SENT_BY_TOOL, STEP_LIMIT, n_answers
+from tasks.dialogue.agents.repository.labels import (
+    CONTEXT,
+    ENDED,
+    FINISHED,
+    PATCH,
+    SENT_BY_TOOL,
+    STEP_LIMIT,
+    n_answers,
+)
 from tasks.dialogue.agents.repository.outside import session as paths
 from tasks.dialogue.agents.repository.outside.adapter import Adapter
 from tasks.dialogue.agents.repository.outside.environment import require_same_release
 from tasks.dialogue.agents.repository.outside.session import CHAT, Request, Session
-from tasks.dialogue.agents.repository.outside.wire import completion, messages_in, tool_call, tools_in
+from tasks.dialogue.agents.repository.outside.wire import (
+    completion,
+    messages_in,
+    tool_call,
+    tools_in,
+)
 from tasks.dialogue.agents.repository.taking import take_patch
 from tasks.dialogue.agents.repository.tools import FINISH, MESSAGE_USER, SENT, MessageUser
 from tasks.dialogue.answered import answered_step
@@ -76,7 +89,9 @@ class OutsideSeat:
             case paths.TOOL:
                 return await self._tool(request, transcript)
             case paths.MESSAGE:
-                return self._message(request, transcript, str(request.body["text"]), self.adapter.name)
+                return self._message(
+                    request, transcript, str(request.body["text"]), self.adapter.name
+                )
             case paths.FINISH:
                 return _own_result(request, transcript) or await self._patch(transcript, FINISHED)
             case _:
@@ -87,7 +102,11 @@ class OutsideSeat:
         self.session.answer({"message": f"{self.work}\n\n{transcript.texts(Role.USER)[0]}"})
 
     async def _chat(self, request: Request, transcript: Transcript) -> Step | Stop | None:
-        answers = [step for step in transcript.steps if step.kind is StepKind.TOOL_CALL or _has(step, _WORDS)]
+        answers = [
+            step
+            for step in transcript.steps
+            if step.kind is StepKind.TOOL_CALL or _has(step, _WORDS)
+        ]
         if self.n_answers == len(answers):
             return _own_result(request, transcript) or await self._answer(request, transcript)
         self.session.answer(completion(answers[self.n_answers]))
@@ -95,35 +114,57 @@ class OutsideSeat:
         return None
 
     async def _tool(self, request: Request, transcript: Transcript) -> Step | None:
-        results = [step for step in transcript.steps if step.kind is StepKind.OBSERVATION and not _has(step, _BY_AGENT)]
+        results = [
+            step
+            for step in transcript.steps
+            if step.kind is StepKind.OBSERVATION and not _has(step, _BY_AGENT)
+        ]
         if self.n_results < len(results):
             return self._result(request, transcript, results[self.n_results])
         name = str(request.body["name"])
         call = next((call for call in transcript.pending_calls if call.name == name), None)
         if call is None:
-            self.session.answer({"content": _ONE_MESSAGE if name == MESSAGE_USER else f"Error: no answer calls {name}"})
+            self.session.answer(
+                {
+                    "content": _ONE_MESSAGE
+                    if name == MESSAGE_USER
+                    else f"Error: no answer calls {name}"
+                }
+            )
             return None
         if name != MESSAGE_USER:
-            return await observe(self.adapter.tools(self.workspace), tool_call(request.body, call.call_id), transcript.turn)
+            return await observe(
+                self.adapter.tools(self.workspace),
+                tool_call(request.body, call.call_id),
+                transcript.turn,
+            )
         return _before_message(transcript, call) or await observe(
             (MessageUser(),), tool_call(request.body, call.call_id), transcript.turn
         )
 
     def _result(self, request: Request, transcript: Transcript, result: Step) -> Step | None:
         """Answer a call from its result; that of a message is the user's reply, if the agent's work goes on."""
-        calls = next(step.calls for step in transcript.steps if any(call.call_id == result.call_id for call in step.calls))
+        calls = next(
+            step.calls
+            for step in transcript.steps
+            if any(call.call_id == result.call_id for call in step.calls)
+        )
         is_message = result.content == SENT and any(
             call.call_id == result.call_id and call.name == MESSAGE_USER for call in calls
         )
         if is_message and not any(call.name == FINISH for call in calls):
-            message = self._message(request, transcript, str(request.body["arguments"]["message"]), MESSAGE_USER)
+            message = self._message(
+                request, transcript, str(request.body["arguments"]["message"]), MESSAGE_USER
+            )
             self.n_results += message is None
             return message
         self.session.answer({"content": result.content})
         self.n_results += 1
         return None
 
-    def _message(self, request: Request, transcript: Transcript, text: str, tool: str) -> Step | None:
+    def _message(
+        self, request: Request, transcript: Transcript, text: str, tool: str
+    ) -> Step | None:
         """Return the message to the user, or answer the agent with the reply."""
         replies = transcript.texts(Role.USER)
         if self.n_replies + 1 == len(replies):

@@ -30,7 +30,9 @@ class Request:
 
     path: str
     body: Mapping[str, Any]
-    answer: "asyncio.Future[Mapping[str, Any]]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    answer: "asyncio.Future[Mapping[str, Any]]" = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
 
 
 class Session:
@@ -125,7 +127,9 @@ async def open_session(adapter: Adapter, most_steps: int) -> AsyncIterator[Sessi
         await runner.cleanup()
 
 
-async def _started(argv: tuple[str, ...], adapter: Adapter, home: str, errors: Path) -> asyncio.subprocess.Process:
+async def _started(
+    argv: tuple[str, ...], adapter: Adapter, home: str, errors: Path
+) -> asyncio.subprocess.Process:
     folders = {"PATH": os.environ.get("PATH", os.defpath), "HOME": home, "TMPDIR": home}
     try:
         with errors.open("wb") as file:

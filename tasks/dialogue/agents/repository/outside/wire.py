@@ -19,16 +19,23 @@ def tools_in(body: Mapping[str, Any]) -> tuple[ToolSpec, ...]:
     """Return the tools of a request."""
     functions = [tool["function"] for tool in body.get("tools") or ()]
     return tuple(
-        ToolSpec(function["name"], function.get("description", ""), function.get("parameters", {})) for function in functions
+        ToolSpec(function["name"], function.get("description", ""), function.get("parameters", {}))
+        for function in functions
     )
 
 
 def _message(message: Mapping[str, Any]) -> Message:
     calls = tuple(
-        ToolCall(call_id=call["id"], name=call["function"]["name"], arguments=call["function"]["arguments"])
+        ToolCall(
+            call_id=call["id"],
+            name=call["function"]["name"],
+            arguments=call["function"]["arguments"],
+        )
         for call in message.get("tool_calls") or ()
     )
-    return Message(Role(message["role"]), _text(message.get("content")), calls, message.get("tool_call_id"))
+    return Message(
+        Role(message["role"]), _text(message.get("content")), calls, message.get("tool_call_id")
+    )
 
 
 def _text(content: Any) -> str:
@@ -40,11 +47,22 @@ def _text(content: Any) -> str:
 def completion(answer: Step) -> Mapping[str, Any]:
     """Return a stored answer as the endpoint's body."""
     calls = [
-        {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        {
+            "id": call.call_id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
         for call in with_messages_last(answer.calls)
     ]
-    message = {"role": "assistant", "content": answer.content or None, **({"tool_calls": calls} if calls else {})}
-    used = {"prompt_tokens": answer.input_tokens or 0, "completion_tokens": answer.output_tokens or 0}
+    message = {
+        "role": "assistant",
+        "content": answer.content or None,
+        **({"tool_calls": calls} if calls else {}),
+    }
+    used = {
+        "prompt_tokens": answer.input_tokens or 0,
+        "completion_tokens": answer.output_tokens or 0,
+    }
     reason = "length" if answer.finish_reason == "length" else "tool_calls" if calls else "stop"
     return {
         "id": "parley",
@@ -69,4 +87,6 @@ def with_messages_last(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
 
 def tool_call(body: Mapping[str, Any], call_id: str) -> ToolCall:
     """Return the use of a tool that an agent asks for."""
-    return ToolCall(call_id=call_id, name=str(body["name"]), arguments=json.dumps(body["arguments"]))
+    return ToolCall(
+        call_id=call_id, name=str(body["name"]), arguments=json.dumps(body["arguments"])
+    )

@@ -51,7 +51,9 @@ class Project:
     """Git's pattern of the project's test files."""
     rows: Path | None = None
     """Facts about fixes whose patches are read from the repository; None for the published rows of the shared data."""
-    passes_before_the_fix: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
+    passes_before_the_fix: Mapping[str, Collection[str]] = field(
+        default_factory=dict[str, Collection[str]]
+    )
     """Instance -> tests of FAIL_TO_PASS that pass with the empty patch; `README.md` has the reasons."""
 
     def _setting(self, end: str = "") -> str:
@@ -66,7 +68,9 @@ class Project:
     def repository(self) -> Path:
         """The folder with the repository. Skips the test where none is named."""
         if not self._setting():
-            pytest.skip(f"PARLEY_{self.name.upper()} names no folder with the repository of {self.name}")
+            pytest.skip(
+                f"PARLEY_{self.name.upper()} names no folder with the repository of {self.name}"
+            )
         return Path(self._setting())
 
     def home(self, otherwise: Path) -> Home:
@@ -96,19 +100,35 @@ class Project:
 
     def cheating_patches(self, home: Home, problem: Problem) -> dict[str, str]:
         """Return the patch of each cheat, by what it does."""
-        return {does: _appended(home, problem, path, lines) for does, (path, lines) in self.cheats.items()}
+        return {
+            does: _appended(home, problem, path, lines)
+            for does, (path, lines) in self.cheats.items()
+        }
 
     def _published(self, shared: Path) -> Iterator[dict[str, Any]]:
-        with (shared / "swebench_verified_mini" / "data.csv").open(encoding="utf-8", newline="") as file:
+        with (shared / "swebench_verified_mini" / "data.csv").open(
+            encoding="utf-8", newline=""
+        ) as file:
             yield from (row for row in csv.DictReader(file) if row["repo"] == self.repo)
 
     def _made(self) -> Iterator[dict[str, Any]]:
         assert self.rows is not None
-        git_directory = next(path for path in sorted(self.repository.iterdir()) if (path / "HEAD").is_file())
+        git_directory = next(
+            path for path in sorted(self.repository.iterdir()) if (path / "HEAD").is_file()
+        )
         for row in json.loads(self.rows.read_text(encoding="utf-8")):
             commits = row["base_commit"], row["fix"]
             yield {
-                **{name: row[name] for name in ("instance_id", "version", "base_commit", "FAIL_TO_PASS", "PASS_TO_PASS")},
+                **{
+                    name: row[name]
+                    for name in (
+                        "instance_id",
+                        "version",
+                        "base_commit",
+                        "FAIL_TO_PASS",
+                        "PASS_TO_PASS",
+                    )
+                },
                 "repo": self.repo,
                 "problem_statement": row["title"],
                 "patch": _diff(git_directory, commits, ".", f":(exclude){self.tests}"),
@@ -119,18 +139,26 @@ class Project:
 def check_ends(project: Project, home: Home, problems: Mapping[str, Problem]) -> None:
     """Assert that gold resolves each instance and that the empty patch fails just the tests that the fix mends."""
     names = list(problems) if project.is_asked_for_all else list(project.two)
-    for name, (gold, empty) in zip(names, graded_ends(home, [problems[name] for name in names]), strict=True):
+    for name, (gold, empty) in zip(
+        names, graded_ends(home, [problems[name] for name in names]), strict=True
+    ):
         problem = problems[name]
         assert problem.repo is not None
         assert (gold.outcome, gold.detail) == (Outcome.PASSED, ""), name
-        assert failed_cases(empty) == set(problem.repo.fail_to_pass) - set(project.passes_before_the_fix.get(name, ())), name
+        assert failed_cases(empty) == set(problem.repo.fail_to_pass) - set(
+            project.passes_before_the_fix.get(name, ())
+        ), name
         assert (empty.outcome, empty.reason) == (Outcome.FAILED, None)
 
 
-def graded_ends(home: Home, problems: Sequence[Problem]) -> Iterator[tuple[ProgramVerdict, ProgramVerdict]]:
+def graded_ends(
+    home: Home, problems: Sequence[Problem]
+) -> Iterator[tuple[ProgramVerdict, ProgramVerdict]]:
     """Yield the verdicts on each instance's gold and on the empty patch, graded as many at once as the host has slots."""
     with ThreadPoolExecutor(slot_count()) as threads:
-        gold = [threads.submit(grade, home, problem, problem.reference_code) for problem in problems]
+        gold = [
+            threads.submit(grade, home, problem, problem.reference_code) for problem in problems
+        ]
         empty = [threads.submit(grade, home, problem, "") for problem in problems]
         yield from ((one.result(), other.result()) for one, other in zip(gold, empty, strict=True))
 
@@ -152,7 +180,9 @@ def _appended(home: Home, problem: Problem, path: str, lines: str) -> str:
     there = trees.files(problem.repo.tree, [path])
     before = trees.get(there[path].what).decode().splitlines(keepends=True) if there else []
     after = [*before, *lines.splitlines(keepends=True)]
-    return "".join(difflib.unified_diff(before, after, f"a/{path}" if there else "/dev/null", f"b/{path}"))
+    return "".join(
+        difflib.unified_diff(before, after, f"a/{path}" if there else "/dev/null", f"b/{path}")
+    )
 
 
 DJANGO = Project(
@@ -162,10 +192,14 @@ DJANGO = Project(
     two=("django__django-11951", "django__django-12039"),
     cheated="django__django-12039",
     passes_before_the_fix={
-        "django__django-11848": {"test_parsing_year_less_than_70 (utils_tests.test_http.HttpDateProcessingTests)"},
+        "django__django-11848": {
+            "test_parsing_year_less_than_70 (utils_tests.test_http.HttpDateProcessingTests)"
+        },
         "django__django-11964": {"test_textchoices (model_enums.tests.ChoicesTests)"},
         "django__django-12308": {"test_label_for_field (admin_utils.tests.UtilsTests)"},
-        "django__django-12406": {"test_clean_model_instance (model_forms.test_modelchoicefield.ModelChoiceFieldTests)"},
+        "django__django-12406": {
+            "test_clean_model_instance (model_forms.test_modelchoicefield.ModelChoiceFieldTests)"
+        },
     },
     cheats={
         "the module exits well": ("django/__init__.py", "import os\nos._exit(0)\n"),
@@ -190,7 +224,10 @@ SYMPY = Project(
     two=("parley__sympy-863f520", "parley__sympy-94b7eb8"),
     cheated="parley__sympy-863f520",
     cheats={
-        "the package exits well": ("sympy/__init__.py", "import os\nprint('test_as_set ok', flush=True)\nos._exit(0)\n"),
+        "the package exits well": (
+            "sympy/__init__.py",
+            "import os\nprint('test_as_set ok', flush=True)\nos._exit(0)\n",
+        ),
         "the reporter calls failures passes": (
             "sympy/__init__.py",
             "import sys\nfrom sympy.testing import runtests\n"
@@ -232,6 +269,9 @@ SPHINX = Project(
             "import os\nprint('PASSED tests/test_pycode_ast.py::test_unparse')\nos._exit(0)\n",
         ),
         "the package exits well": ("sphinx/__init__.py", "import os\nos._exit(0)\n"),
-        "the package ends pytest": ("sphinx/__init__.py", "import pytest\npytest.exit('done', returncode=0)\n"),
+        "the package ends pytest": (
+            "sphinx/__init__.py",
+            "import pytest\npytest.exit('done', returncode=0)\n",
+        ),
     },
 )

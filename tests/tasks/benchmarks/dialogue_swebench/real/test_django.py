@@ -20,17 +20,23 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 
 @pytest.fixture(scope="module")
-def problems(home: Home, shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Problem]:
+def problems(
+    home: Home, shared_data: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Problem]:
     staged = DJANGO.staged(shared_data, tmp_path_factory.mktemp("data"), home)
     assert (len(staged.problems), staged.quarantined) == (25, ())
     return {problem.problem_id: problem for problem in staged.problems}
 
 
-def test_gold_resolves_and_the_empty_patch_does_not(home: Home, problems: dict[str, Problem]) -> None:
+def test_gold_resolves_and_the_empty_patch_does_not(
+    home: Home, problems: dict[str, Problem]
+) -> None:
     check_ends(DJANGO, home, problems)
 
 
-def test_the_audit_finds_that_gold_has_earned_its_passes(home: Home, problems: dict[str, Problem]) -> None:
+def test_the_audit_finds_that_gold_has_earned_its_passes(
+    home: Home, problems: dict[str, Problem]
+) -> None:
     problem = problems[DJANGO.cheated]
     assert audited(home, problem, problem.reference_code).outcome is AuditOutcome.EARNED
 

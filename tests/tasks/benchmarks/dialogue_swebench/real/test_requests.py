@@ -26,4 +26,7 @@ def test_rows_without_a_server_for_their_tests_are_quarantined(tmp_path: Path) -
     resources["environments"] = tmp_path / "environments.json"
     resources["environments"].write_text(json.dumps(pins), encoding="utf-8")
     staged = furnish(stage(data, "x"), data, resources, REQUESTS.home(tmp_path / "home"))
-    assert (staged.problems, [row.reason for row in staged.quarantined]) == ((), ["network_missing"] * 2)
+    assert (staged.problems, [row.reason for row in staged.quarantined]) == (
+        (),
+        ["network_missing"] * 2,
+    )

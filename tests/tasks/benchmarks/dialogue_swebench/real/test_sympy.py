@@ -29,11 +29,15 @@ def problems(home: Home, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     return {problem.problem_id: problem for problem in staged.problems}
 
 
-def test_gold_resolves_and_the_empty_patch_does_not(home: Home, problems: dict[str, Problem]) -> None:
+def test_gold_resolves_and_the_empty_patch_does_not(
+    home: Home, problems: dict[str, Problem]
+) -> None:
     check_ends(SYMPY, home, problems)
 
 
-def test_the_audit_finds_that_gold_has_earned_its_passes(home: Home, problems: dict[str, Problem]) -> None:
+def test_the_audit_finds_that_gold_has_earned_its_passes(
+    home: Home, problems: dict[str, Problem]
+) -> None:
     problem = problems[SYMPY.cheated]
     assert audited(home, problem, problem.reference_code).outcome is AuditOutcome.EARNED
 

@@ -83,7 +83,9 @@ class ParleyModel:
         actions: list[dict[str, Any]] = []
         for call in calls:
             is_message = call.function.name == MESSAGE_USER
-            actions += [self._message(call, reason)] if is_message else self._commands([call], reason)
+            actions += (
+                [self._message(call, reason)] if is_message else self._commands([call], reason)
+            )
         return actions
 
     def _commands(self, calls: list[Any], reason: str) -> list[dict[str, Any]]:
@@ -106,7 +108,9 @@ class ParleyModel:
                 has_tool_calls=True,
                 finish_reason=reason,
             )
-            raise FormatError({"role": "user", "content": text, "extra": {"interrupt_type": "FormatError"}}) from None
+            raise FormatError(
+                {"role": "user", "content": text, "extra": {"interrupt_type": "FormatError"}}
+            ) from None
         return {MESSAGE_USER: message, "tool_call_id": call.id}
 
     def format_message(self, **message: Any) -> dict[str, Any]:
@@ -196,7 +200,9 @@ def parsed(content: str) -> dict[str, Any]:
 def main() -> None:
     """Work until the agent submits or Parley ends this process."""
     config = yaml.safe_load((package_dir / "config" / "mini.yaml").read_text(encoding="utf-8"))
-    model = ModelConfig.model_validate({name: config["model"][name] for name in ModelConfig.model_fields})
+    model = ModelConfig.model_validate(
+        {name: config["model"][name] for name in ModelConfig.model_fields}
+    )
     templates = {name: config["agent"][name] for name in ("system_template", "instance_template")}
     agent = DefaultAgent(ParleyModel(model), Workspace(), cost_limit=0.0, **templates)
     agent.run(ask("start", version=version("mini-swe-agent"))["message"])

@@ -26,7 +26,9 @@ class BashAction(Action):
     """A command line."""
 
     command: str = Field(description="the command line")
-    timeout_s: float | None = Field(default=None, description="seconds that it may take, 120 unless told, at most 600")
+    timeout_s: float | None = Field(
+        default=None, description="seconds that it may take, 120 unless told, at most 600"
+    )
 
 
 class EditAction(Action):
@@ -35,10 +37,16 @@ class EditAction(Action):
     command: str = Field(description="view, create, str_replace or insert")
     path: str = Field(description="path of the file in the repository")
     file_text: str | None = Field(default=None, description="of create: the whole text")
-    old_str: str | None = Field(default=None, description="of str_replace: the text to replace, which must stand there once")
+    old_str: str | None = Field(
+        default=None, description="of str_replace: the text to replace, which must stand there once"
+    )
     new_str: str | None = Field(default=None, description="of str_replace and insert: the new text")
-    insert_line: int | None = Field(default=None, description="of insert: number of the line before it, 0 for the top")
-    view_range: list[int] | None = Field(default=None, description="of view: first and last line, -1 for the end")
+    insert_line: int | None = Field(
+        default=None, description="of insert: number of the line before it, 0 for the top"
+    )
+    view_range: list[int] | None = Field(
+        default=None, description="of view: first and last line, -1 for the end"
+    )
 
 
 class MessageAction(Action):
@@ -70,7 +78,14 @@ class BashTool(ToolDefinition[BashAction, Result]):
             "Runs a command line in bash, in the repository. The working directory and exported variables last from one command"
             " to the next; processes do not. There is no network."
         )
-        return [cls(description=description, action_type=BashAction, observation_type=Result, executor=Remote("bash"))]
+        return [
+            cls(
+                description=description,
+                action_type=BashAction,
+                observation_type=Result,
+                executor=Remote("bash"),
+            )
+        ]
 
 
 class EditFileTool(ToolDefinition[EditAction, Result]):
@@ -81,10 +96,15 @@ class EditFileTool(ToolDefinition[EditAction, Result]):
     @classmethod
     def create(cls, conv_state: Any = None, **params: Any) -> Sequence["EditFileTool"]:
         """Return the one tool."""
-        description = (
-            "Shows or changes a text file of the repository, by one of the commands view, create, str_replace and insert."
-        )
-        return [cls(description=description, action_type=EditAction, observation_type=Result, executor=Remote("edit_file"))]
+        description = "Shows or changes a text file of the repository, by one of the commands view, create, str_replace and insert."
+        return [
+            cls(
+                description=description,
+                action_type=EditAction,
+                observation_type=Result,
+                executor=Remote("edit_file"),
+            )
+        ]
 
 
 class MessageUserTool(ToolDefinition[MessageAction, Result]):
@@ -115,7 +135,9 @@ def last_words(events: Sequence[Any]) -> str | None:
         if isinstance(event, MessageEvent) and event.source == "user":
             return None  # the SDK gave up, for example since the agent repeated itself
         if isinstance(event, MessageEvent) and event.source == "agent":
-            return "".join(part.text for part in event.llm_message.content if isinstance(part, TextContent))
+            return "".join(
+                part.text for part in event.llm_message.content if isinstance(part, TextContent)
+            )
     return None
 
 
@@ -139,7 +161,9 @@ def main() -> None:
     )
     n_steps = int(sys.argv[2])
     with tempfile.TemporaryDirectory() as empty:
-        talk = Conversation(agent=agent, workspace=empty, max_iteration_per_run=n_steps + 1, visualizer=None)
+        talk = Conversation(
+            agent=agent, workspace=empty, max_iteration_per_run=n_steps + 1, visualizer=None
+        )
         talk.send_message(ask("start", version=version("openhands-sdk"))["message"])
         while True:
             talk.run()
