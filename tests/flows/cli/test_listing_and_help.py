@@ -9,12 +9,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
+from flows.cli.app import app
 from flows.text.benchmark_listing import benchmark_rows, described, printed_rows
 from schemas.errors import UnknownName
 from tasks.storage.home import Home
 from tasks.storage.parquet_rows import n_rows
 from tests.flows.parley_command import command, environment, parley
+from tests.test_readme import command_tree
 
 COMMON = (
     ("--subject", "--simulator", "--judge", "--dataset-version", "--option"),
@@ -136,3 +139,10 @@ def test_the_common_options_come_first_and_the_others_in_panels(tmp_path: Path) 
     )
     assert seen == wanted  # a panel folds long flags
     assert "bge-m3[@FOLDER]" in shown  # no markup is lost
+
+
+def test_no_line_of_the_list_of_commands_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = CliRunner().invoke(app, ["--help"]).output.partition("Commands:")[2]
+    assert all(f"\n  {name} " in shown for name in command_tree().commands)
+    assert [line for line in shown.splitlines() if line.rstrip().endswith("...")] == []
