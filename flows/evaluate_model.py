@@ -83,6 +83,7 @@ def _evaluate(tonight: Night, plan: RunPlan) -> RunReport:
         return leave_run(plan, tonight.night_id, over)
     begun, work = utc_now(), None
     try:
+        plan.require_baseline()
         tonight.preflight(plan)
         keep_comparison_rule(plan)
         remove_leftovers(plan)

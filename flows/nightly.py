@@ -26,7 +26,7 @@ from flows.night.reporting.notifications import (
 )
 from flows.night.reporting.run_record import failed_report
 from flows.night.runtime import Night, night
-from flows.night.side_by_side import RUNS_AT_ONCE, plan_of, side_by_side
+from flows.night.side_by_side import RUNS_AT_ONCE, baselines_first, plan_of, side_by_side
 from flows.night.spending import require_prices
 from flows.night.subsample import subsampled
 from flows.orchestration.artifacts import show_results
@@ -295,7 +295,11 @@ def _evaluate_all(
     """One report for each request, in their order."""
     if len(requests) == 1 or at_once == 1:
         tonight.servers.expect(_served_plans(tonight, requests) if len(requests) > 1 else ())
-        return [_evaluate(tonight, request) for request in requests]
+        reports = {
+            number: _evaluate(tonight, requests[number])
+            for number in baselines_first(tonight, requests)
+        }
+        return [reports[number] for number in range(len(requests))]
 
     def evaluate(number: int) -> RunReport:
         with numbered(evaluate_model, number):

@@ -1,0 +1,1 @@
+"""Isolation of generated code, and verdicts on it."""

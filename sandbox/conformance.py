@@ -1,4 +1,4 @@
-"""Cases that every sandbox must pass. Our backends are tested with them; third-party backends can be.
+"""Conformance cases that every sandbox must pass, built-in or third-party.
 
 for case in CASES:
     print(case.name, case.violation(load("bubblewrap")) or "holds")
@@ -33,21 +33,26 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class Case:
-    """One thing a sandbox must do."""
+    """One requirement of a sandbox."""
 
     name: str
     check: Callable[[Sandbox], str]
-    """Runs programs; returns the fault, or an empty text."""
+    """Function that runs programs and returns a description of the violation; an empty text if
+    there is none."""
 
     def violation(self, sandbox: Sandbox) -> str:
-        """The sandbox's fault, or an empty text. A sandbox that cannot run at all raises SandboxUnavailable."""
+        """Return the description of the sandbox's violation; an empty text if there is none.
+
+        Raises:
+            SandboxUnavailable: the sandbox cannot run programs at all.
+        """
         return self.check(sandbox)
 
 
 def run(
     sandbox: Sandbox, program: str, *, stdin: bytes = b"", limits: Limits = LIMITS
 ) -> Completed:
-    """Run one Python program in a session of its own."""
+    """Run one Python program in its own session."""
     with sandbox.session(limits) as session:
         return session.run(("{python}", "-c", program), stdin=stdin)
 
@@ -55,7 +60,7 @@ def run(
 def _printing(program: str, expected: bytes, *, stdin: bytes = b"") -> Callable[[Sandbox], str]:
     def check(sandbox: Sandbox) -> str:
         done = run(sandbox, program, stdin=stdin)
-        return "" if done.exit_code == 0 and done.stdout == expected else _seen(done)
+        return "" if done.exit_code == 0 and done.stdout == expected else _describe(done)
 
     return check
 
@@ -65,13 +70,13 @@ def _ending(
 ) -> Callable[[Sandbox], str]:
     def check(sandbox: Sandbox) -> str:
         done = run(sandbox, program, limits=limits)
-        return "" if expected(done) else _seen(done)
+        return "" if expected(done) else _describe(done)
 
     return check
 
 
-def _held(program: str, limits: Limits = LIMITS) -> Callable[[Sandbox], str]:
-    """The program prints `held` where the sandbox resists it."""
+def _prints_held(program: str, limits: Limits = LIMITS) -> Callable[[Sandbox], str]:
+    """Expect the program to print `held`, which it does if the sandbox resists it."""
     return (
         _printing(program, b"held\n")
         if limits is LIMITS
@@ -79,9 +84,10 @@ def _held(program: str, limits: Limits = LIMITS) -> Callable[[Sandbox], str]:
     )
 
 
-def _seen(done: Completed) -> str:
+def _describe(done: Completed) -> str:
     return (
-        f"exit {done.exit_code}, signal {done.signal}, timed out {done.timed_out}, after {done.wall_s:.1f} s, "
+        f"exit {done.exit_code}, signal {done.signal}, timed out {done.timed_out}, "
+        f"after {done.wall_s:.1f} s, "
         f"stdout {done.stdout[-200:]!r}, stderr {done.stderr[-200:]!r}"
     )
 
@@ -89,13 +95,16 @@ def _seen(done: Completed) -> str:
 def _files_are_delivered(sandbox: Sandbox) -> str:
     content = bytes(range(256)) * 300
     with sandbox.session(LIMITS) as session:
-        reading = "import hashlib; print(hashlib.sha256(open('a/b c.bin', 'rb').read()).hexdigest()); open('a/b c.bin', 'w')"
+        reading = (
+            "import hashlib; print(hashlib.sha256(open('a/b c.bin', 'rb').read()).hexdigest()); "
+            "open('a/b c.bin', 'w')"
+        )
         done = session.run(("{python}", "-c", reading), files={"a/b c.bin": content, "empty": b""})
     return (
         ""
         if done.stdout.decode().strip() == hashlib.sha256(content).hexdigest()
         and done.exit_code == 0
-        else _seen(done)
+        else _describe(done)
     )
 
 
@@ -104,7 +113,7 @@ def _file_names_stay_inside(sandbox: Sandbox) -> str:
         try:
             with sandbox.session(LIMITS) as session:
                 session.run(("{python}", "-c", "pass"), files={name: b""})
-        except ValueError:  # refused, as it is to be
+        except ValueError:  # The sandbox must refuse the name.
             continue
         return f"accepted the file name {name!r}"
     return ""
@@ -125,7 +134,7 @@ def _each_command_starts_clean(sandbox: Sandbox) -> str:
         )
     with suppress(OSError):
         os.unlink("/tmp/left-by-parley")
-    return "" if done.stdout == b"[] False\n" else _seen(done)
+    return "" if done.stdout == b"[] False\n" else _describe(done)
 
 
 def _kept_files_last(sandbox: Sandbox) -> str:
@@ -137,14 +146,21 @@ def _kept_files_last(sandbox: Sandbox) -> str:
         )
     with sandbox.session(LIMITS, keep_files=True) as session:
         other = session.run(("{python}", "-c", "import os; print(os.listdir('.'))"))
-    return "" if (done.stdout, other.stdout) == (b"13\n", b"[]\n") else _seen(done) + _seen(other)
+    return (
+        ""
+        if (done.stdout, other.stdout) == (b"13\n", b"[]\n")
+        else _describe(done) + _describe(other)
+    )
 
 
 def _links_do_not_lead_out(sandbox: Sandbox) -> str:
-    """A file delivered through a link that an earlier command planted must not reach the host."""
+    """Check that a file delivered through a link that an earlier command planted stays inside."""
     target = Path(f"/tmp/parley-planted-{secrets.token_hex(8)}")
     with sandbox.session(LIMITS, keep_files=True) as session:
-        planting = f"import os; os.symlink('{target.parent}', 'd'); os.symlink('{target}', 'f'); os.symlink('../oldroot/tmp', 'o')"
+        planting = (
+            f"import os; os.symlink('{target.parent}', 'd'); os.symlink('{target}', 'f'); "
+            "os.symlink('../oldroot/tmp', 'o')"
+        )
         session.run(("{python}", "-c", planting))
         with suppress(SandboxUnavailable):
             session.run(
@@ -160,20 +176,21 @@ def _links_do_not_lead_out(sandbox: Sandbox) -> str:
 def _missing_command_is_a_result(sandbox: Sandbox) -> str:
     with sandbox.session(LIMITS) as session:
         done = session.run(("/no/such/command",))
-    return "" if done.exit_code == 127 else _seen(done)
+    return "" if done.exit_code == 127 else _describe(done)
 
 
 def _nothing_outlives_the_run(sandbox: Sandbox) -> str:
     mark = f"parley-mark-{secrets.token_hex(8)}"
     program = f"""
 import os, subprocess, sys
-subprocess.Popen([sys.executable, "-c", "import time; time.sleep(20)", "{mark}"], start_new_session=True,
-                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(20)", "{mark}"],
+                 start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                 stderr=subprocess.DEVNULL)
 print("started")
 """
     done = run(sandbox, program)
     if done.stdout != b"started\n":
-        return _seen(done)
+        return _describe(done)
     time.sleep(0.05)
     return escapes.end_marked(mark)
 
@@ -275,9 +292,9 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "file_size_is_limited",
-        _held("try: open('f', 'wb').write(bytes(8 << 20))\nexcept OSError: print('held')"),
+        _prints_held("try: open('f', 'wb').write(bytes(8 << 20))\nexcept OSError: print('held')"),
     ),
-    Case("scratch_space_is_limited", _held(_FILL)),
+    Case("scratch_space_is_limited", _prints_held(_FILL)),
     Case(
         "output_is_bounded",
         _ending(_FLOOD, lambda d: d.timed_out and max(len(d.stdout), len(d.stderr)) < 3 * 4096),
@@ -285,8 +302,8 @@ CASES: tuple[Case, ...] = (
     Case("processes_are_limited", _ending(_FORKS, lambda d: d.stdout == b"held\n")),
     Case(
         "open_files_are_limited",
-        _held("try: f = [open('f', 'w') for _ in range(64)]\nexcept OSError: print('held')"),
+        _prints_held("try: f = [open('f', 'w') for _ in range(64)]\nexcept OSError: print('held')"),
     ),
     Case("nothing_outlives_the_run", _nothing_outlives_the_run),
-    *(Case(name, check) for name, check in escapes.checks(run, _seen).items()),
+    *(Case(name, check) for name, check in escapes.checks(run, _describe).items()),
 )

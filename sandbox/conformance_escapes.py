@@ -1,6 +1,7 @@
-"""The cases in which a program reaches for the host. Each plants something real and lets the program look for it.
+"""Conformance cases in which a program attacks the host.
 
-They must do no harm where the sandbox does not hold: a case touches only things that it has made itself.
+Each case plants a real target and lets the program look for it. A case touches only what it
+created, so it does no harm if the sandbox fails.
 """
 
 import os
@@ -25,25 +26,29 @@ libc.{name}.restype = ctypes.c_long
 result = libc.{name}({arguments})
 print("held" if (result, ctypes.get_errno()) == (-1, 1) else "{name} was not refused")
 """
-"""Harmless even where it is allowed: the cases also run unisolated, as root, on the real host."""
+"""The call is harmless even if it is allowed: the cases also run unisolated, as root, on the real
+host."""
 _PRIVILEGES = """
 import os
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 caps = [status[k].strip("\\t\\n0") for k in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")]
-bad = [os.getuid() == 0, os.getgid() == 0, 0 in os.getgroups(), any(caps), status["NoNewPrivs"].strip() != "1"]
+bad = [os.getuid() == 0, os.getgid() == 0, 0 in os.getgroups(), any(caps),
+       status["NoNewPrivs"].strip() != "1"]
 print("held" if not any(bad) else bad)
 """
 _NETLINK = """
 import socket
 for family in ("AF_NETLINK", "AF_PACKET", "AF_VSOCK"):
-    try: socket.socket(getattr(socket, family), socket.SOCK_RAW if family != "AF_VSOCK" else socket.SOCK_STREAM)
+    kind = socket.SOCK_RAW if family != "AF_VSOCK" else socket.SOCK_STREAM
+    try: socket.socket(getattr(socket, family), kind)
     except OSError: continue
     print(family, "was allowed"); break
 else: print("held")
 """
 _DEVICES = """
 import os
-known = set("console core fd full mqueue null ptmx pts random shm stderr stdin stdout tty urandom zero".split())
+known = set("console core fd full mqueue null ptmx pts random shm stderr stdin stdout tty urandom "
+            "zero".split())
 print(sorted(set(os.listdir("/dev")) - known) or "held")
 """
 _READ_ONLY = """
@@ -59,14 +64,19 @@ else:
 
 
 def checks(
-    run: Callable[[Sandbox, str], Completed], seen: Callable[[Completed], str]
+    run: Callable[[Sandbox, str], Completed], describe: Callable[[Completed], str]
 ) -> dict[str, Check]:
-    """All cases of this file, by name."""
+    """Return all cases of this module, by name.
+
+    Args:
+        run: function that runs a program in a sandbox.
+        describe: function that describes how a program ended.
+    """
 
     def held(program: str) -> Check:
         def check(sandbox: Sandbox) -> str:
             done = run(sandbox, program)
-            return "" if done.stdout == b"held\n" and done.exit_code == 0 else seen(done)
+            return "" if done.stdout == b"held\n" and done.exit_code == 0 else describe(done)
 
         return check
 
@@ -108,7 +118,9 @@ def _file_to_read() -> Iterator[str]:
         yield f"""
 import os
 try: print("read", open({str(secret)!r}).read())
-except OSError: print("held" if not os.path.exists("/etc/shadow") and not os.path.exists("/etc/machine-id") else "host's /etc")
+except OSError:
+    shown = os.path.exists("/etc/shadow") or os.path.exists("/etc/machine-id")
+    print("host's /etc" if shown else "held")
 """
 
 
@@ -146,7 +158,7 @@ print(found or "held")
 @contextmanager
 def _tcp_server() -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        # Two lines of heading and `lo`: asking the kernel for interfaces would need netlink, which is denied.
+        # Two lines of heading and `lo`. Listing the interfaces would need netlink, which is denied.
         yield f"""
 import socket
 try: socket.create_connection(("127.0.0.1", {server.getsockname()[1]}), 2); print("connected")
@@ -189,15 +201,19 @@ def _host_process() -> Iterator["subprocess.Popen[bytes]"]:
 
 
 def end_marked(mark: str) -> str:
-    """End processes of this host whose command line holds `mark`; says so if there were any."""
-    found: list[int] = []
+    """Kill processes of this host whose command line contains `mark`.
+
+    Returns:
+        A message with their number; an empty text if there were none.
+    """
+    pids: list[int] = []
     for entry in Path("/proc").iterdir():
         with suppress(OSError):
             if entry.name.isdigit() and mark.encode() in (entry / "cmdline").read_bytes().split(
                 b"\0"
             ):
-                found.append(int(entry.name))
-    for pid in found:
+                pids.append(int(entry.name))
+    for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    return f"{len(found)} processes outlived the run" if found else ""
+    return f"{len(pids)} processes outlived the run" if pids else ""

@@ -1,6 +1,7 @@
-"""The interface of every sandbox backend (the cases in `conformance.py` define its meaning).
+"""Interface of every sandbox backend. The cases in `conformance.py` define its meaning.
 
-A program's failure is a result; a failure of the sandbox itself raises `SandboxUnavailable`, which is infra, never a verdict.
+A program's failure is a result. A failure of the sandbox itself raises `SandboxUnavailable`, which
+counts as infrastructure and is never a verdict.
 """
 
 from collections.abc import Mapping
@@ -14,26 +15,33 @@ from schemas.run import Limits
 
 
 class Completed(Frozen):
-    """How one command in the sandbox ended."""
+    """Result of one command in the sandbox."""
 
     exit_code: int | None
-    """None where a signal ended it. Read as a shell reads it: 128+N is signal N, 127 a command that does not exist."""
+    """Exit code; None if a signal ended the command. As in a shell, 128+N means signal N, and 127 a
+    command that does not exist."""
     signal: int | None = None
     timed_out: bool = False
-    """Its own CPU or wall limit ended it."""
+    """True if the command's own CPU or wall-clock limit ended it."""
     out_of_memory: bool = False
     stdout: bytes = b""
     stderr: bytes = b""
-    """The first and the last `output_kb` of the output; a line between them says how much was left out."""
+    """First and last `output_kb` of the error output. A line between them states how much was left
+    out. `stdout` is bounded in the same way."""
     report: bytes = b""
-    """Bytes written to the descriptor that the variable PARLEY_REPORT_FD names (bounded): for trusted harness code."""
+    """Bytes that trusted harness code wrote to the descriptor in the variable PARLEY_REPORT_FD
+    (bounded)."""
     cpu_s: float | None = Field(default=None, ge=0)
-    """Of the command and its waited-for children; None where the backend cannot tell."""
+    """CPU seconds of the command and its waited-for children; None if the backend cannot measure
+    them."""
     wall_s: float = Field(default=0.0, ge=0)
 
 
 class Session(Protocol):
-    """One isolated place; several commands may run in it, one after another, each with a process tree of its own."""
+    """One isolated environment.
+
+    Commands run in it one after another, each with its own process tree.
+    """
 
     def run(
         self,
@@ -46,51 +54,67 @@ class Session(Protocol):
         """Run `argv` to its end or its limit, and end its whole process tree.
 
         Args:
-            argv: an item `{python}` stands for the sandbox's Python interpreter, `{harness}/NAME` for a trusted script of
-                `sandbox/harness` as the sandbox sees it.
-            files: written into the working directory first; names are relative, without `..`.
-            stdin: the command's input, then end of file.
-            limits: for this command; the session's own otherwise. Time, processes, files and output are per command.
+            argv: command. An item `{python}` stands for the sandbox's Python interpreter,
+                `{harness}/NAME` for a trusted script of `sandbox/harness` as the sandbox sees it.
+            files: files to write into the working directory first. Names are relative, without
+                `..`.
+            stdin: input of the command, followed by end of file.
+            limits: limits of this command; by default the session's. Time, processes, files and
+                output are bounded per command.
 
         Raises:
-            ValueError: a file's name leaves the working directory.
-            SandboxUnavailable: the sandbox could not run it (missing tool, no namespace, disk full, killed from outside).
+            ValueError: the name of a file leaves the working directory.
+            SandboxUnavailable: the sandbox could not run it (missing tool, no namespace, disk full,
+                killed from outside).
         """
         ...
 
 
 class Sandbox(Protocol):
-    """A backend. Instances are cheap to make and safe to use from several threads."""
+    """Backend that isolates programs.
+
+    Instances are cheap to make and safe to use from several threads.
+    """
 
     name: str
     isolated: bool
-    """False only for the backend that must be asked for by `--sandbox none`."""
+    """False only for the backend `none`, which a user must select by `--sandbox none`."""
     has_host_packages: bool
-    """Whether programs see the packages that are installed beside Parley, rather than those of an image. No, if unsaid."""
+    """True if programs see the packages installed beside Parley; False if they see those of an
+    image, or if the attribute is missing."""
 
     def check(self) -> None:
-        """Raise `SandboxUnavailable`, with what to install or to type, unless a trivial program runs."""
+        """Check that a trivial program runs.
+
+        Raises:
+            SandboxUnavailable: it does not run. The message states what to install or to type.
+        """
         ...
 
     def fingerprint(self) -> str:
-        """Everything besides program and limits that can change a verdict: backend, Python, installed versions, image digest."""
+        """Return everything besides program and limits that can change a verdict.
+
+        The fingerprint names the backend, Python, installed versions and the image's digest.
+        """
         ...
 
     def session(
         self, limits: Limits, *, keep_files: bool = False
     ) -> AbstractContextManager[Session]:
-        """Open a place to run commands in; waits for a free slot of the host.
+        """Open a session, in which commands run. Waits for a free slot of the host.
 
         Args:
-            keep_files: the working directory lasts from one command to the next; otherwise each starts with an empty one.
+            limits: default limits of the session's commands.
+            keep_files: if True, the working directory lasts from one command to the next; otherwise
+                each command starts with an empty one.
         """
         ...
 
 
 @runtime_checkable
 class ImageSandbox(Protocol):
-    """A sandbox that runs programs in images."""
+    """Sandbox that runs programs in images."""
 
-    def of_image(self, image: str) -> Sandbox:
-        """The same sandbox in another image, pinned by digest."""
+    def with_image(self, image: str) -> Sandbox:
+        """Return the same sandbox with another image, pinned by digest."""
         ...

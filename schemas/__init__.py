@@ -1,7 +1,10 @@
-"""What everything else is made of: models, tables and errors. The first of Parley's packages that any process imports."""
+"""Models, tables and errors that all other packages use.
+
+Every process of Parley imports it first.
+"""
 
 import os
 
-# pyarrow reads it when it is imported. Its usual allocator keeps what threads have freed: 80 of the 240 MB that a worker held
-# after 1,500 dialogues.
+# pyarrow reads this variable when it is imported. Its default allocator keeps memory that threads
+# have freed: 80 of the 240 MB of a worker after 1,500 dialogues.
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")

@@ -1,4 +1,4 @@
-"""Audits: whether passes were earned. A pass is earned where tests with altered expectations fail (decoys)."""
+"""Audits of passes: a pass is earned if tests with altered expectations (decoys) fail."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -10,22 +10,25 @@ from pydantic import Field
 from schemas.base import Frozen
 
 AuditMode = Literal["none", "sample", "all"]
-"""Which passes of a run are audited: none, `AUDIT_SAMPLE` drawn by seed (all where there are fewer), or every one."""
+"""Passes of a run to audit: none, `AUDIT_SAMPLE` passes drawn by seed (all if there are fewer), or
+all."""
 AUDIT_SAMPLE = 200
-"""Passes that `sample` audits in a run."""
+"""Number of passes that the mode `sample` audits in a run."""
 
 
 class AuditOutcome(StrEnum):
-    """Ends of an audit."""
+    """Outcomes of an audit."""
 
     EARNED = "earned"
     """Each decoy failed, as it must for an honest answer."""
     FORGED = "forged"
-    """A sound decoy passed: the pass counts as failed."""
+    """A sound decoy passed. The pass counts as failed."""
     SUSPECTED = "suspected"
-    """A decoy passed whose soundness nothing shows. Counted apart; changes no verdict."""
+    """A decoy passed, but nothing shows that the decoy is sound. Counted separately, and changes no
+    verdict."""
     NO_DECOY = "no_decoy"
-    """The tests hold no check whose expectation can be altered, or no run of the audit came to its end."""
+    """The tests contain no check whose expectation can be altered, or no run of the audit
+    finished."""
 
 
 class Audited(Frozen):
@@ -33,21 +36,22 @@ class Audited(Frozen):
 
     outcome: AuditOutcome
     decoy: str = ""
-    """Text of the altered check that passed; without one, of a check that failed as it must."""
+    """Text of the altered check that passed. If none passed, the text of a check that failed as it
+    must."""
     is_sound: bool = False
-    """Whether the decoy contradicts the test logically, or the reference fails it."""
+    """True if the decoy contradicts the test logically, or the reference code fails it."""
     forged_cases: tuple[str, ...] = ()
-    """Names of the program's cases whose passes were forged; empty where the program has no cases."""
+    """Names of the program's test cases with forged passes. Empty if the program has no cases."""
     suspected_cases: tuple[str, ...] = ()
-    """Names of the program's cases whose passes are suspected."""
+    """Names of the program's test cases with suspected passes."""
     detail: str = ""
-    """Why there is no decoy, or what shows that the decoy is sound."""
+    """Reason why there is no decoy, or evidence that the decoy is sound."""
     n_decoys: int = Field(default=0, ge=0)
-    """Altered checks that were run."""
+    """Number of altered checks that were run."""
     n_runs: int = Field(default=0, ge=0)
-    """Sandbox runs that the audit took."""
+    """Number of sandbox runs that the audit took."""
     duration_s: float = Field(default=0.0, ge=0)
-    """Seconds on the clock of these runs."""
+    """Wall-clock seconds of the audit's sandbox runs."""
 
 
 class ForgeryAudit(Frozen):
@@ -63,33 +67,36 @@ class ForgeryAudit(Frozen):
     instruction_id: str
     verdict_id: str
     decoy: str = ""
-    """See `Audited`; empty where the decoy concerns other instructions of the same program."""
+    """Text of the altered check, as in `Audited.decoy`. Empty if the decoy belongs to other
+    instructions of the same program."""
     outcome: AuditOutcome
     is_sound: bool = False
     detail: str = ""
     n_decoys: int = Field(default=0, ge=0)
     n_runs: int = Field(default=0, ge=0)
-    """Sandbox runs of the program's audit; 0 in all rows of one program but the first."""
+    """Number of sandbox runs of the program's audit. Only the first row of a program has it; the
+    others have 0."""
     duration_s: float = Field(default=0.0, ge=0)
-    """Seconds of these runs; 0 in all rows of one program but the first."""
+    """Wall-clock seconds of the audit's sandbox runs. Only the first row of a program has them; the
+    others have 0."""
 
 
 class AuditCounts(Frozen):
     """Counts of one run's audit."""
 
     n_audited: int = 0
-    """Audited passes; those without a decoy are not among them."""
+    """Number of audited passes, without those that have no decoy."""
     n_forged: int = 0
     n_suspected: int = 0
     n_without_decoy: int = 0
     n_runs: int = 0
-    """Sandbox runs."""
+    """Number of sandbox runs."""
     seconds: float = 0.0
-    """Seconds of these runs, added up."""
+    """Sum of the wall-clock seconds of the sandbox runs."""
 
     @property
     def share(self) -> float:
-        """Share of forged passes among the audited ones; 0 without any."""
+        """Share of forged passes among the audited ones (0 to 1); 0 if none was audited."""
         return self.n_forged / self.n_audited if self.n_audited else 0.0
 
 

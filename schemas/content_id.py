@@ -1,7 +1,7 @@
-"""Content ids: the digest of canonical JSON (DESIGN: identity).
+"""Content ids: digests of canonical JSON (DESIGN: identity).
 
-Equal content gives equal ids in every process, on every machine and under every hash seed. Values without one canonical form
-(sets, NaN, bytes, arbitrary objects) are refused.
+Equal content gives equal ids in every process, on every machine and under every hash seed. Values
+without one canonical form (sets, NaN, bytes, arbitrary objects) are refused.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from schemas.base import fields_of_id
 
 ID_LENGTH = 32
-"""Hex digits kept of a sha256: 128 bits."""
+"""Number of hex digits that an id takes from a sha256: 128 bits."""
 
 
 def _plain(value: Any, path: str) -> Any:
@@ -40,19 +40,22 @@ def _plain(value: Any, path: str) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(item, f"{path}[{i}]") for i, item in enumerate(value)]
     raise TypeError(
-        f"{path} is a {type(value).__name__}: it has no canonical JSON form; use str, number, tuple or mapping"
+        f"{path} is a {type(value).__name__}, which has no canonical JSON form. "
+        "Use a string, number, tuple or mapping"
     )
 
 
 def canonical_json(value: Any) -> str:
-    """Render `value` in its one canonical JSON form.
+    """Render `value` as canonical JSON.
 
-    Keys are sorted by code point, there is no white space, text stays as it is (UTF-8, not normalised), and a float with an
-    integral value reads as that integer, so that `1` and `1.0` are the same temperature.
+    Keys are sorted by code point, and there is no white space. Text stays as it is (UTF-8, not
+    normalised). A float with an integral value is written as that integer, so `1` and `1.0` are the
+    same temperature.
 
     Raises:
-        TypeError: a set, bytes or other value without a canonical form, or a key that is not a string.
-        ValueError: a number that is not finite.
+        TypeError: `value` contains a set, bytes or another value without a canonical form, or a key
+            that is not a string.
+        ValueError: `value` contains a number that is not finite.
     """
     return json.dumps(
         _plain(value, "value"), sort_keys=True, ensure_ascii=False, separators=(",", ":")
@@ -60,13 +63,16 @@ def canonical_json(value: Any) -> str:
 
 
 def content_id(value: Any) -> str:
-    """Hex digest (32 digits) of `canonical_json(value)`; lone surrogates are kept apart from their replacement."""
+    """Return the hex digest (32 digits) of `canonical_json(value)`.
+
+    A lone surrogate and its replacement character give different digests.
+    """
     text = canonical_json(value)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:ID_LENGTH]
 
 
 def rows_id(rows: Iterable[Any]) -> str:
-    """`content_id` of a list of these rows, which need not be in memory together."""
+    """Return `content_id(list(rows))` without holding all rows in memory."""
     digest, mark = hashlib.sha256(b"["), b""
     for row in rows:
         digest.update(mark + canonical_json(row).encode("utf-8", "surrogatepass"))
@@ -76,5 +82,5 @@ def rows_id(rows: Iterable[Any]) -> str:
 
 
 def text_digest(text: str) -> str:
-    """Hex digest (32 digits) of a text, for prompts and files read as text."""
+    """Return the hex digest (32 digits) of a text, such as a prompt or a file read as text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:ID_LENGTH]

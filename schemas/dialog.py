@@ -1,4 +1,4 @@
-"""Staged dialogs: the planned messages, turn by turn (the UniDial-EvalKit schema, typed; UDE section 3)."""
+"""Staged dialogs: the planned messages, turn by turn (UniDial-EvalKit's schema; UDE section 3)."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -11,47 +11,52 @@ from schemas.content_id import content_id
 
 
 class Role(StrEnum):
-    """Speaker of a message, by the names that chat endpoints use."""
+    """Role of a message, named as chat endpoints name it."""
 
     SYSTEM = "system"
     USER = "user"
     ASSISTANT = "assistant"
     TOOL = "tool"
-    """What came of a tool call. Never a role of a staged turn."""
+    """Result of a tool call. A staged turn never has this role."""
 
 
 class HistoryPolicy(StrEnum):
-    """How much of the past the subject sees when it is asked for turn n."""
+    """Part of the history that the model under test sees when it is asked for turn n."""
 
     ON_POLICY = "on_policy"
-    """I_1, A_1, ..., I_n: its own answers (CodeIF-Bench section 3.1)."""
+    """I_1, A_1, ..., I_n: the model's own earlier answers (CodeIF-Bench section 3.1)."""
     REFERENCE = "reference"
-    """The golden answers of the dialog stand in for its own."""
+    """The dialog's reference answers replace the model's own."""
     LAST_CODE_AND_FEEDBACK = "last_code_and_feedback"
-    """Problem, previous code, current feedback; nothing older (ConvCodeWorld)."""
+    """The problem, the previous code and the current feedback; nothing older (ConvCodeWorld)."""
     FIRST_ROUND = "first_round"
-    """I_1, A_1, I_n: the first round and the new message; nothing between them (CodeIF-Bench section 5.3)."""
+    """I_1, A_1, I_n: the first round and the new message, without the rounds between (CodeIF-Bench
+    section 5.3)."""
     UPSTREAM_V0 = "upstream_v0"
-    """Accumulated prompts, the base answer, the new requirement: what CodeIF-Bench's published n_round runs sent."""
+    """Accumulated prompts, the base answer and the new requirement, as CodeIF-Bench's published
+    n_round runs sent them."""
 
 
 class MetricSpec(Frozen):
-    """A metric to compute on a turn, with its arguments as text."""
+    """Metric to compute on a turn, with its arguments as text."""
 
     name: str
     arguments: tuple[tuple[str, str], ...] = ()
 
 
 class Turn(Frozen):
-    """One turn of a staged dialog; `turn` is 1-based and counts rounds (a user turn and its answer share a number)."""
+    """One turn of a staged dialog.
+
+    `turn` is the 1-based number of the round: a user turn and its answer share a number.
+    """
 
     turn: int = Field(ge=1)
     role: Role
     content: str | None = None
-    """None where the model under test answers."""
+    """Text of the turn; None if the model under test answers."""
     do_eval: bool | None = None
-    """On an assistant's turn: True where the model under test answers, whatever content stands there; False where the content is
-    said as it stands. None: the model answers where there is no content."""
+    """On an assistant's turn: True if the model under test answers, even if `content` is set; False
+    if `content` is used as the answer. None: the model answers if there is no content."""
     reference: str | None = None
     instruction_id: str | None = None
     labels: tuple[tuple[str, str], ...] = ()
@@ -59,23 +64,26 @@ class Turn(Frozen):
 
     @property
     def is_generated(self) -> bool:
-        """Whether the model under test says this turn."""
+        """True if the model under test answers this turn."""
         return self.role is Role.ASSISTANT and (
             self.content is None if self.do_eval is None else self.do_eval
         )
 
 
 TREE, MISSING = "_tree", "missing"
-"""Label of a dialog whose programs run in a tree of files: digest of the files, or that they are not there."""
+"""Label of a dialog whose programs run in a tree of files. Its value is the digest of the files, or
+`missing`."""
 UNUSABLE = "environment_missing"
-"""In place of the digest: the files are there, and their own tests fail in the sandbox, as where packages are missing."""
+"""Value of the label `_tree` if the files exist, but their own tests fail in the sandbox, for
+example because packages are missing."""
 ENVIRONMENT_FAULT = "_environment_fault"
-"""Label beside it: what the test runner reported."""
+"""Label beside `_tree`: the test runner's report of the failure."""
 TREE_PACKAGES = "_tree_packages"
-"""Label beside it: digest over names and versions of the packages that lie in the tree, where some do."""
+"""Label beside `_tree`: digest of the names and versions of the packages in the tree, if it
+contains any."""
 
 EDITION = "_edition"
-"""Label of a dialog whose questions a user's templates word: the digest of these."""
+"""Label of a dialog whose questions a user's templates render: digest of these templates."""
 
 
 class Dialog(Frozen):
@@ -88,17 +96,18 @@ class Dialog(Frozen):
     turns: tuple[Turn, ...] = Field(min_length=1)
     labels: tuple[tuple[str, str], ...] = ()
     row_digest: str
-    """Digest of the raw rows it was made of: its problem's row, and its own rows where it has some."""
+    """Digest of the raw rows that the dialog was made from: its problem's row, and its own rows if
+    it has some."""
     problem_digest: str = ""
-    """Row digest of its problem. Empty where the dialog has no rows of its own."""
+    """Digest of its problem's raw row. Empty if the dialog has no rows of its own."""
     context_id: str | None = None
-    """A context (`contexts`) whose first turns come before the dialog's own."""
+    """Id of a context (table `contexts`) whose first turns precede the dialog's own."""
     context_turns: int = Field(default=0, ge=0)
-    """How many of the context's turns, from its first one."""
+    """Number of turns taken from the start of the context."""
 
     @property
     def digest(self) -> str:
-        """Digest of all that will be said: its rows, and where it has some, its context's turns and its tree of files."""
+        """Digest of everything that is said: rows, context turns and tree of files."""
         context = [] if self.context_id is None else [self.context_id, self.context_turns]
         tree = [] if self.tree is None else [TREE, self.tree]
         return (
@@ -106,8 +115,11 @@ class Dialog(Frozen):
         )
 
     @property
-    def furnished_digest(self) -> str:
-        """Digest of all that is said, and of the packages in its tree. Verdicts depend on these; what is said does not."""
+    def digest_with_packages(self) -> str:
+        """Digest of everything that is said and of the packages in the tree.
+
+        Verdicts depend on the packages. The dialogue does not.
+        """
         return (
             content_id([self.digest, TREE_PACKAGES, self.tree_packages])
             if self.tree_packages
@@ -116,34 +128,36 @@ class Dialog(Frozen):
 
     @property
     def tree_packages(self) -> str:
-        """Digest over names and versions of the packages in its tree; empty where it has none."""
+        """Digest of the names and versions of the packages in the tree; empty if it has none."""
         return dict(self.labels).get(TREE_PACKAGES, "")
 
     @property
     def tree(self) -> str | None:
-        """Digest of the files that its programs run in, `MISSING` or `UNUSABLE`; None where they run in none."""
+        """Digest of the programs' tree of files, `MISSING` or `UNUSABLE`; None without a tree."""
         return dict(self.labels).get(TREE)
 
     @property
     def is_sourceless(self) -> bool:
-        """Whether nothing is asked, since what its programs run in is not there or cannot be used."""
+        """True if nothing is asked, because the programs' files are missing or unusable."""
         return self.tree in (MISSING, UNUSABLE)
 
     @property
     def environment_fault(self) -> str | None:
-        """What the test runner reported of its tree's own tests; None where these pass or were not run."""
+        """Test runner's report on the tree's own tests; None if these pass or were not run."""
         return dict(self.labels).get(ENVIRONMENT_FAULT)
 
     @property
     def edition(self) -> str:
-        """Digest of the user's templates that word its questions; empty where none do."""
+        """Digest of the user's templates that render the questions; empty if no templates do."""
         return dict(self.labels).get(EDITION, "")
 
     def without_environment(self, fault: str) -> "Dialog":
-        """The dialog whose tree fails its own tests. Its digest differs, so that it is asked once they pass.
+        """Return the dialog, marked as one whose tree fails its own tests.
+
+        Its digest differs, so the dialog is asked once the tests pass.
 
         Args:
-            fault: what the test runner reported; it is in no digest.
+            fault: the test runner's report. No digest contains it.
         """
         unusable = self.with_tree(UNUSABLE)
         return unusable.model_copy(
@@ -151,7 +165,7 @@ class Dialog(Frozen):
         )
 
     def with_tree(self, digest: str, packages: str = "") -> "Dialog":
-        """The dialog, its programs run in these files, with these packages among them."""
+        """Return the dialog with its programs run in the files `digest` with the given packages."""
         others = tuple(
             label
             for label in self.labels
@@ -162,7 +176,7 @@ class Dialog(Frozen):
 
     @property
     def scripted_answers(self) -> Mapping[int, str]:
-        """Round -> what the assistant says in it without being asked."""
+        """Map each round that has a scripted answer to that answer."""
         return {
             t.turn: t.content or ""
             for t in self.turns
@@ -171,29 +185,32 @@ class Dialog(Frozen):
 
     @property
     def generated_turns(self) -> tuple[int, ...]:
-        """Rounds that the model under test answers: the user's, without those that have a scripted answer."""
+        """Rounds that the model under test answers: the user's rounds without a scripted answer."""
         scripted = self.scripted_answers
         return tuple(t.turn for t in self.turns if t.role is Role.USER and t.turn not in scripted)
 
     @property
     def instruction_ids(self) -> tuple[str, ...]:
-        """Instruction of each round, in order; `base` first."""
+        """Instruction id of each round, in order. `base` is the first."""
         return tuple(t.instruction_id or "" for t in self.turns if t.role is Role.USER)
 
 
 class Context(Frozen):
-    """A long conversation that was held before many dialogs. It is kept once, and each of these dialogs names it."""
+    """Long conversation that precedes many dialogs.
+
+    It is stored once, and each of these dialogs names it.
+    """
 
     benchmark: str
     dataset_version: str
     context_id: str
-    """Digest of its turns, so that no dialog means another text by it."""
+    """Digest of the turns, so that one id always names one text."""
     turns: tuple[Turn, ...] = Field(min_length=1)
-    """All of them scripted."""
+    """Turns of the conversation. All of them are scripted."""
 
     @classmethod
     def of(cls, benchmark: str, dataset_version: str, turns: tuple[Turn, ...]) -> Self:
-        """The context of these turns."""
+        """Build the context of these turns."""
         return cls(
             benchmark=benchmark,
             dataset_version=dataset_version,

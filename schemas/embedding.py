@@ -1,4 +1,4 @@
-"""Embeddings: who computes them, and how they are kept."""
+"""Embeddings: the identity of an embedder, and the rows that store its vectors."""
 
 from typing import Literal, NewType
 
@@ -8,45 +8,51 @@ from schemas.base import Frozen, added_later
 from schemas.content_id import content_id
 
 Float32 = NewType("Float32", float)
-"""A number kept in four bytes."""
+"""Number stored in four bytes."""
 
 
 class EmbedderIdentity(Frozen):
-    """Every property that can change an embedder's vectors. Its address and key are in ModelEndpoint."""
+    """Properties of an embedder that can change its vectors.
+
+    Its address and key are in ModelEndpoint.
+    """
 
     provider: Literal["embedded", "openai"]
-    """`embedded`: FlagEmbedding in a process of Parley's own."""
+    """`embedded`: FlagEmbedding in a process that Parley starts. `openai`: an endpoint."""
     name: str
     revision: str = ""
-    """Stated by the user, or `unpinned-<UTC date>` where an endpoint's weights cannot be known; engine version for local ones."""
+    """Revision that the user states, or `unpinned-<UTC date>` if an endpoint's weights cannot be
+    known. For a local embedder, the engine's version."""
     weights_digest: str = ""
     pooling: Literal["mean", "cls", "endpoint"] = "endpoint"
-    """How the vectors of a text's tokens become one."""
+    """Method that combines the vectors of a text's tokens into one."""
     normalised: bool = True
-    """Every vector has length 1."""
+    """True if every vector has length 1."""
     max_length: int | None = Field(default=None, ge=1)
-    """Tokens of a text that count, the others are cut off; None where the endpoint decides, or refuses the text."""
+    """Number of tokens of a text that are embedded; further tokens are cut off. None if the
+    endpoint decides, or refuses a longer text."""
     request: tuple[tuple[str, str], ...] = added_later(())
-    """(name, canonical JSON) of further fields of an endpoint's request, sorted: `("dimensions", "256")`."""
+    """Further fields of an endpoint's request: (name, canonical JSON), sorted, such as
+    `("dimensions", "256")`."""
 
     @property
     def is_hosted(self) -> bool:
-        """Whether others serve it."""
+        """True if an endpoint serves the embedder."""
         return self.provider == "openai"
 
     @property
     def label(self) -> str:
-        """Its name in tables and messages, for example `embedded:minilm`."""
+        """Name of the embedder in tables and messages, such as `embedded:minilm`."""
         return f"{self.provider}:{self.name}"
 
     @property
     def digest(self) -> str:
-        """Names it beside its kept vectors: 32 hex digits."""
+        """Id of the embedder beside its stored vectors: 32 hex digits."""
         return content_id(self)
 
 
 class Embedding(Frozen):
-    """The vector of one text by one embedder. The two digests are its id."""
+    """Vector of one text by one embedder. The two digests are its id."""
 
     embedder: str
     """Digest of the EmbedderIdentity."""

@@ -1,4 +1,4 @@
-"""Profile of an endpoint: the requests that it takes for one model, and where it puts a model's thoughts."""
+"""Profile of an endpoint: the form of the requests that it accepts, and where it puts thoughts."""
 
 from typing import Literal
 
@@ -9,24 +9,32 @@ MessageForm = Literal["native", "merged", "auto"]
 
 
 class EndpointProfile(Frozen):
-    """Form of one model's requests. Parley learns it from the endpoint's refusals; a named profile begins with more."""
+    """Form of one model's requests.
+
+    Parley starts with the plain protocol, or with the profile that the user names, and learns the
+    rest from the endpoint's refusals.
+    """
 
     refused: tuple[str, ...] = ()
-    """Parameters that the endpoint refused, sorted. They are not sent."""
+    """Parameters that the endpoint refused, sorted. Parley does not send them."""
     token_limit_name: TokenLimitName = "max_tokens"
     takes_schema: bool = True
-    """Whether it takes the JSON schema of an answer."""
+    """True if the endpoint accepts the JSON schema of an answer."""
     takes_tools: bool = True
-    """Whether it takes tools by the protocol's own fields. Without them they are described in the messages."""
+    """True if the endpoint accepts tools in the protocol's own fields. If False, the messages
+    describe the tools."""
     messages: MessageForm = "auto"
-    """`merged`: the system text is joined to the first user message, messages of one role in a row are joined, and empty answers
-    are left out. `native`: as the benchmark writes them. `auto`: native until the endpoint refuses that."""
+    """`merged`: Parley joins the system text to the first user message, joins consecutive messages
+    of one role and leaves out empty answers. `native`: the messages stay as the benchmark writes
+    them. `auto`: native until the endpoint refuses such messages."""
     reasoning_fields: tuple[str, ...] = ("reasoning_content", "reasoning")
-    """Fields of a message that may hold the model's thoughts. The first that holds text counts."""
+    """Fields of a message that may hold the model's thoughts. The first one with text counts."""
     reasoning_tags: str = "auto"
-    """Marks of thoughts in an answer's text, where the user names none: see `Sampling.reasoning_tags`."""
+    """Tags around thoughts in an answer's text, used if the user names none (see
+    `Sampling.reasoning_tags`)."""
     thoughts: tuple[str, ...] = ()
-    """Places where thoughts were, sorted: names of fields, `content` for a list of parts, `tags` for marks in the text."""
+    """Places where thoughts were found, sorted: names of fields, `content` for a list of parts,
+    `tags` for tags in the text."""
 
     def without(self, parameter: str) -> "EndpointProfile":
         """Return the profile with one more refused parameter."""
@@ -39,7 +47,7 @@ class EndpointProfile(Frozen):
         )
 
     def joined(self, other: "EndpointProfile") -> "EndpointProfile":
-        """Return what two processes learnt of one endpoint that they began to ask with one profile."""
+        """Merge what two processes that started from one profile learned of one endpoint."""
         update: dict[str, object] = {
             "refused": tuple(sorted({*self.refused, *other.refused})),
             "takes_schema": self.takes_schema and other.takes_schema,
@@ -53,6 +61,6 @@ class EndpointProfile(Frozen):
 
     @property
     def adaptations(self) -> tuple[str, ...]:
-        """What requests lack or change because of it, as the tables show it."""
+        """Differences that the profile makes to requests, as the tables show them."""
         without = tuple(f"without {name}" for name in self.refused)
         return without + (("merged messages",) if self.messages == "merged" else ())

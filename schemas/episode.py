@@ -1,4 +1,7 @@
-"""Episodes: dialogues that took place. A step is one message that was really said."""
+"""Episodes: dialogues that took place.
+
+A step is one message, tool call, observation or artifact.
+"""
 
 from enum import StrEnum
 
@@ -11,34 +14,42 @@ from schemas.verdict import ProgramVerdict
 
 
 class StopReason(StrEnum):
-    """Reasons why an episode ended. All but `infra` are final: the episode is not owed again."""
+    """Reasons why an episode ended.
+
+    All but `infra` are final: the episode does not become pending again.
+    """
 
     FINISHED = "finished"
     """The counterpart had nothing more to say."""
     TURN_LIMIT = "turn_limit"
     SUBJECT_ERROR = "subject_error"
-    """The subject cannot answer this turn (a recording without it, context length exceeded): terminal."""
+    """The subject cannot answer this turn: a recording lacks it, or the context is too long.
+    Final."""
     REFUSED = "refused"
-    """The endpoint or the model refused to answer this prompt (moderation, a content filter): terminal."""
+    """The endpoint or the model refused to answer this prompt (moderation, a content filter).
+    Final."""
     INFRA = "infra"
-    """A fault of machine or service: the episode is owed again."""
+    """A machine or service failed. The episode is pending again."""
     NOT_ASKED = "not_asked"
-    """What its programs run in is not there, so nothing was asked. Where it is, the dialogue is another episode."""
+    """The files that the programs run in are missing, so nothing was asked. Once they exist, the
+    dialogue is another episode."""
     ENVIRONMENT_MISSING = "environment_missing"
-    """As `not_asked`: the project is there, and its own tests fail, as where packages are missing."""
+    """The files that the programs run in exist, but their own tests fail, for example because
+    packages are missing. Nothing was asked."""
 
 
 class StepKind(StrEnum):
-    """A seat may take many steps before its turn ends with a message."""
+    """Kinds of steps. A participant may take many steps before a message ends its turn."""
 
     MESSAGE = "message"
-    """Ends the seat's turn; the other seat sees it."""
+    """Message that ends the participant's turn. The other participant sees it."""
     TOOL_CALL = "tool_call"
-    """Asks for one or several tools (`Step.calls`); its content is what the model said beside them."""
+    """Request for one or several tools (`Step.calls`). Its content is the text that the model wrote
+    beside them."""
     OBSERVATION = "observation"
-    """What came of one call (`Step.call_id`)."""
+    """Result of one tool call (`Step.call_id`)."""
     ARTIFACT = "artifact"
-    """A result that the other seat does not see: a patch, reasoning, a note of the seat's own."""
+    """Result that the other participant does not see: a patch, reasoning, or a note."""
 
 
 class ToolCall(Frozen):
@@ -47,24 +58,24 @@ class ToolCall(Frozen):
     call_id: str
     name: str
     arguments: str
-    """JSON text, as the model wrote it; it may not be valid."""
+    """JSON text as the model wrote it. It may be invalid."""
 
 
 class Usage(Frozen):
-    """Tokens as the endpoint counted them; None where it did not say."""
+    """Tokens as the endpoint counted them; None if it did not."""
 
     input_tokens: int | None = Field(default=None, ge=0)
     output_tokens: int | None = Field(default=None, ge=0)
 
 
 SCRIPTED = ("said_by", "script")
-"""Label of an answer that the dialog itself gives: the model under test was not asked for it."""
+"""Label of an answer that the dialog scripts. The model under test was not asked for it."""
 TOO_LONG = "the conversation is longer than its context"
-"""Ends the error of an episode that stopped because of it."""
+"""End of the error text of an episode that stopped for this reason."""
 
 
 class Step(Frozen):
-    """One message, tool call, observation or artifact of an episode, in the order they came."""
+    """One message, tool call, observation or artifact of an episode. Steps are in order of time."""
 
     turn: int = Field(ge=1)
     role: Role
@@ -74,44 +85,47 @@ class Step(Frozen):
     latency_s: float | None = Field(default=None, ge=0)
     """Seconds from request to answer, retries included; None for text that no model produced."""
     finish_reason: str | None = None
-    """As the endpoint said it (`stop`, `length`, ...); None for text that no model produced."""
+    """Reason as the endpoint reports it (`stop`, `length`, ...); None for text that no model
+    produced."""
     served_model: str | None = None
     n_calls: int = Field(default=0, ge=0)
-    """Requests sent for this message, retries included."""
+    """Number of requests sent for this message, retries included."""
     program: ProgramVerdict | None = None
-    """On an answer: the report on its code, where a seat ran it within the dialogue."""
+    """On an answer: verdict on its code, if a participant ran it during the dialogue."""
     feedback: Feedback | None = None
-    """On a user's message: the feedback that it holds."""
+    """On a user's message: the feedback that it contains."""
     kind: StepKind = StepKind.MESSAGE
     calls: tuple[ToolCall, ...] = ()
-    """On a tool call."""
+    """On a tool call: the calls."""
     call_id: str | None = None
-    """On an observation: the call that it answers."""
+    """On an observation: id of the call that it answers."""
     tree: str | None = None
-    """Digest of the workspace's tree after this step; None where the step left it as it was."""
+    """Digest of the workspace's tree after this step; None if the step did not change the tree."""
     programs: tuple[ProgramVerdict, ...] = ()
-    """Further programs that were run on the answer within the dialogue."""
+    """Verdicts on further programs that were run on the answer during the dialogue."""
     labels: tuple[tuple[str, str], ...] = ()
-    """Facts that a seat keeps with the step, by name."""
+    """Facts, by name, that a participant stores with the step."""
     reasoning: str | None = None
-    """The model's thoughts before an answer, which nobody else in the dialogue sees."""
+    """Model's thoughts before an answer. No other participant of the dialogue sees them."""
     reasoning_tokens: int | None = Field(default=None, ge=0)
-    """Part of `output_tokens`; None where the endpoint did not count them."""
+    """Number of reasoning tokens, a part of `output_tokens`; None if the endpoint did not count
+    them."""
     adapted: tuple[str, ...] = ()
-    """How the request differs from what was asked for, since the endpoint refused a part of it: `without seed`."""
+    """Changes to the request, made because the endpoint refused a part of it, such as `without
+    seed`."""
 
     @property
     def is_scripted(self) -> bool:
-        """Whether it is an answer that the dialog itself gives."""
+        """True if the dialog scripts this answer."""
         return SCRIPTED in self.labels
 
 
 class Episode(Frozen):
-    """One dialogue that took place, of one sample of one problem."""
+    """One dialogue that took place, for one sample of one problem."""
 
     episode_id: str
     run_id: str
-    """The run that paid for it; other runs share it through `run_episodes`."""
+    """Run that paid for the episode. Other runs share the episode through `run_episodes`."""
     benchmark: str
     model: str
     setting: str
@@ -124,34 +138,38 @@ class Episode(Frozen):
     attempt: int = Field(ge=1)
     stop_reason: StopReason
     error: str | None = None
-    """Why it stopped, where it did not finish."""
+    """Reason why the episode stopped, if it did not finish."""
     started_at: str
+    """Start of the episode: UTC, ISO 8601."""
     finished_at: str
-    """UTC, ISO 8601."""
+    """End of the episode: UTC, ISO 8601."""
     steps: tuple[Step, ...]
 
     @property
     def messages(self) -> tuple[Step, ...]:
-        """What was said: one message a turn and role, without the steps that led to it."""
+        """Messages of the dialogue, one for each turn and role.
+
+        The steps before them are left out.
+        """
         return tuple(step for step in self.steps if step.kind is StepKind.MESSAGE)
 
     @property
     def is_final(self) -> bool:
-        """False where the episode is owed again."""
+        """False if the episode is pending again."""
         return self.stop_reason is not StopReason.INFRA
 
     @property
     def is_too_long(self) -> bool:
-        """Whether it ended because the conversation was longer than the model's context."""
+        """True if the episode ended because the conversation exceeded the model's context."""
         return self.stop_reason is StopReason.SUBJECT_ERROR and (self.error or "").endswith(
             TOO_LONG
         )
 
     def answer(self, turn: int) -> str | None:
-        """The subject's answer in a round (1-based); None where it gave none."""
-        said = (
+        """Return the subject's answer in a round (1-based); None if it gave none."""
+        messages = (
             step
             for step in self.steps
             if step.kind is StepKind.MESSAGE and step.role is Role.ASSISTANT
         )
-        return next((step.content for step in said if step.turn == turn), None)
+        return next((step.content for step in messages if step.turn == turn), None)

@@ -1,26 +1,30 @@
-"""Every error Parley raises on purpose.
+"""Errors that Parley raises on purpose.
 
     ParleyError
-    ├── UsageError                exit 2: the request cannot be understood, or names something that is not there
-    │   ├── UnknownName           no benchmark, setting, model, sandbox, option, run or episode has this name
-    │   ├── ConfigError           a configuration file or option value that does not validate
-    │   ├── SourceUnreadable      nothing of the benchmark's data can be read
-    │   └── SchemaMismatch        a Parquet file written by another schema version
-    ├── InfraError                a fault of machine or service, never of the model under test
+    ├── UsageError                exit 2: the request is invalid, or names something that is missing
+    │   ├── UnknownName           no benchmark, setting, model, sandbox, option, run or episode has
+    │   │                         this name
+    │   ├── ConfigError           a configuration file or option value is invalid
+    │   ├── SourceUnreadable      none of the benchmark's data can be read
+    │   └── SchemaMismatch        another schema version wrote the Parquet file
+    ├── InfraError                a machine or service failed, never the model under test
     │   ├── SandboxUnavailable    the sandbox itself could not run a program
-    │   │   ├── HostShortage      the machine, not the program, lacked memory or time; alone, the program may run
-    │   │   └── ImageFault        the Docker image of one instance cannot be had, or not be used
-    │   ├── ModelUnavailable      an endpoint did not give an answer
+    │   │   ├── HostShortage      the machine, not the program, lacked memory or time; the program
+    │   │   │                     may run when it runs alone
+    │   │   └── ImageFault        the Docker image of one instance is not available or not usable
+    │   ├── ModelUnavailable      an endpoint gave no answer
     │   ├── ServerUnavailable     a Prefect server or Dask cluster did not start or answer
-    │   └── DataUnavailable       no source of a public dataset gave its files
-    ├── Unscorable                what a program needs is not there: a toolchain, a tree; no fault, and no verdict
-    ├── NightVoid                 exit 3: the sandbox passed a known cheat, or failed a known good program
-    ├── BudgetSpent               exit 4: a cap of the invocation's budget is met; nothing more is asked for
-    ├── DiskFull                  no room on the disk; with room, the same command goes on where it stopped
-    ├── CorruptRows               rows of the lake that no version of Parley would have written
-    └── AnswerMissing             a recording holds no answer for this turn: an error of that episode
+    │   └── DataUnavailable       no source of a public dataset provided its files
+    ├── Unscorable                a resource that a program needs is missing (a toolchain, a tree);
+    │                             no fault, and no verdict
+    ├── RunsFailed                some runs of a night failed; the others are published
+    ├── NightVoid                 exit 3: the sandbox passed a known cheat or failed a good program
+    ├── BudgetSpent               exit 4: a cap of the budget is reached; no new request is sent
+    ├── DiskFull                  the disk is full; with room, the same command resumes
+    ├── CorruptRows               the lake has rows that no version of Parley would have written
+    └── AnswerMissing             a recording has no answer for this turn: an error of that episode
 
-A message names the value, the place and the remedy. `str(error)` is what the command line prints.
+A message states the value, the place and the remedy. The command line prints `str(error)`.
 """
 
 from collections.abc import Iterable
@@ -39,19 +43,26 @@ def near_name(name: str, known: Iterable[str]) -> str | None:
 
 
 class ParleyError(Exception):
-    """Base of all; `exit_code` is the exit status of a command that it ends."""
+    """Base of all errors. `exit_code` is the exit status of a command that the error ends."""
 
     exit_code = 1
 
 
 class UsageError(ParleyError):
-    """The request cannot be understood, or names something that is not there: the person who typed it has to change it."""
+    """The request is invalid, or names something that does not exist.
+
+    The user has to change the request.
+    """
 
     exit_code = 2
 
 
 class UnknownName(UsageError):
-    """No `kind` has the name `value`; lists the known names. `of` is the thing that has the kind, such as an option's setting."""
+    """No `kind` has the name `value`.
+
+    The message lists the known names. `of` is the object that `kind` belongs to, such as the
+    setting of an option.
+    """
 
     def __init__(
         self, kind: str, value: str, known: Iterable[str] = (), remedy: str = "", of: str = ""
@@ -74,19 +85,22 @@ class UnknownName(UsageError):
 
 
 class ConfigError(UsageError):
-    """A value of a configuration file or an option does not validate."""
+    """A value of a configuration file or an option is invalid."""
 
 
 class SourceUnreadable(UsageError):
-    """Nothing of a benchmark's raw data can be read; single bad rows go to quarantine instead."""
+    """None of a benchmark's raw data can be read. Single bad rows go to quarantine instead."""
 
 
 class SchemaMismatch(UsageError):
-    """A Parquet file was written by another version of its table's schema; `parley publish --migrate` may update it."""
+    """A Parquet file was written by another version of its table's schema.
+
+    `parley publish --migrate` can update files of older versions.
+    """
 
 
 class InfraError(ParleyError):
-    """A fault of machine or service, never of the model under test: the same work is owed again."""
+    """A machine or service failed, never the model under test. The work becomes pending again."""
 
 
 class SandboxUnavailable(InfraError):
@@ -94,11 +108,14 @@ class SandboxUnavailable(InfraError):
 
 
 class HostShortage(SandboxUnavailable):
-    """The machine lacked memory, processes or time for a program; with the machine to itself, the program may run."""
+    """The machine lacked memory, processes or time for a program.
+
+    The program may run when it has the machine to itself.
+    """
 
 
 class Unscorable(ParleyError):
-    """A program cannot be judged here, now or ever; `reason` is the verdict's."""
+    """A program cannot be judged here, now or later. `reason` is the verdict's."""
 
     def __init__(self, message: str, reason: str = "toolchain_missing") -> None:
         super().__init__(message)
@@ -109,9 +126,10 @@ class Unscorable(ParleyError):
 
 
 class ImageFault(SandboxUnavailable):
-    """The Docker image of one instance cannot be pulled or used. The message begins with the reason (`image_missing`).
+    """The Docker image of one instance cannot be pulled or used.
 
-    `permanent` is true where trying again cannot help (no registry has it).
+    The message begins with the reason (`image_missing`). `permanent` is True if a retry cannot
+    help, because no registry has the image.
     """
 
     def __init__(self, message: str, *, permanent: bool = False) -> None:
@@ -125,9 +143,10 @@ class ImageFault(SandboxUnavailable):
 class ModelUnavailable(InfraError):
     """An endpoint gave no usable answer after all retries.
 
-    `permanent` is true where asking again cannot help (wrong key, unknown model, no such path).
-    `n_calls` is the number of requests that were sent for it, 0 and up: the endpoint may have charged for them.
-    `was_sent` is true where a request went out at all, even if it found no connection.
+    Attributes:
+        permanent: True if a retry cannot help (wrong key, unknown model, no such path).
+        n_calls: number of requests sent, 0 and up. The endpoint may have charged for them.
+        was_sent: True if a request was sent at all, even if it found no connection.
     """
 
     def __init__(
@@ -144,32 +163,41 @@ class ServerUnavailable(InfraError):
 
 
 class DataUnavailable(InfraError):
-    """No source of a public dataset gave its files, or gave other files than expected."""
+    """No source of a public dataset provided the expected files."""
 
 
 class RunsFailed(ParleyError):
-    """Some runs of the night failed; the others are published, and all are reported."""
+    """Some runs of the night failed. The others are published, and all are reported."""
 
 
 class NightVoid(ParleyError):
-    """The sandbox passed a known cheat or failed a known good program: no verdict of the night could be trusted."""
+    """The sandbox passed a known cheat or failed a known good program.
+
+    No verdict of the night could be trusted.
+    """
 
     exit_code = 3
 
 
 class BudgetSpent(ParleyError):
-    """A cap of the invocation's budget is met: nothing more is asked for, and all answers are kept."""
+    """A cap of the invocation's budget is reached.
+
+    No new request is sent, and all answers are stored.
+    """
 
     exit_code = 4
 
 
 class DiskFull(ParleyError):
-    """The disk has no room left; with room, the same command goes on where it stopped."""
+    """The disk is full. Once there is room, the same command resumes where it stopped."""
 
 
 class CorruptRows(ParleyError):
-    """Files of the lake or the tree store hold something that no version of Parley would have written."""
+    """Files of the lake or the tree store contain data that no version of Parley would write."""
 
 
 class AnswerMissing(ParleyError):
-    """A recording holds no answer for this turn; the episode ends with an error, and the run goes on."""
+    """A recording has no answer for this turn.
+
+    The episode ends with an error, and the run continues.
+    """

@@ -1,4 +1,4 @@
-"""Feedback on code, and its settings: ConvCodeWorld's nine (section 2), and none at all."""
+"""Feedback on code and its settings: ConvCodeWorld's nine (section 2), and none at all."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from schemas.base import Frozen
 
 
 class ExecutionFeedback(StrEnum):
-    """Tests whose output the subject is told: none, those of partial coverage, or all."""
+    """Tests whose output the subject sees: none, those of partial coverage, or all."""
 
     NONE = "none"
     PARTIAL = "f_e"
@@ -14,17 +14,24 @@ class ExecutionFeedback(StrEnum):
 
 
 class VerbalFeedback(StrEnum):
-    """Comment on the code: none, of a user without the reference code, of one with it, or the reference code itself."""
+    """Comment on the code.
+
+    The kinds: none; by a user without the reference code; by a user with it; the reference code
+    itself.
+    """
 
     NONE = "none"
     NOVICE = "f_v"
     EXPERT = "f_v*"
     GROUND_TRUTH = "ground_truth"
-    """No user speaks: the reference code is shown (ConvCodeWorld Table 7)."""
+    """The reference code is shown, without a user's comment (ConvCodeWorld Table 7)."""
 
 
 class Feedback(Frozen):
-    """Feedback on one piece of code, by kind. None where the setting, or its speaker, gives none of that kind."""
+    """Feedback on one piece of code, by kind.
+
+    A field is None if the setting, or the feedback's author, gives none of that kind.
+    """
 
     compilation: str | None = None
     execution: str | None = None
@@ -32,7 +39,10 @@ class Feedback(Frozen):
 
 
 class FeedbackSetting(Frozen):
-    """Omega = <f_c, [none | f_e | f_e*], [none | f_v | f_v*]>; without compilation feedback there is no other."""
+    """Omega = <f_c, [none | f_e | f_e*], [none | f_v | f_v*]>.
+
+    Without compilation feedback there is no other feedback.
+    """
 
     compilation: bool = True
     execution: ExecutionFeedback = ExecutionFeedback.NONE
@@ -40,7 +50,7 @@ class FeedbackSetting(Frozen):
 
     @property
     def name(self) -> str:
-        """The paper's notation, for example `f_c,f_e,f_v*`; `none` for no feedback."""
+        """Name in the paper's notation, such as `f_c,f_e,f_v*`; `none` for no feedback."""
         if not self.compilation:
             return "none"
         parts = ["f_c", *(p.value for p in (self.execution, self.verbal) if p.value != "none")]
@@ -55,4 +65,4 @@ FEEDBACK_SETTINGS: tuple[FeedbackSetting, ...] = tuple(
     if verbal is not VerbalFeedback.GROUND_TRUTH
 )
 GROUND_TRUTH = FeedbackSetting(verbal=VerbalFeedback.GROUND_TRUTH)
-"""The upper bound of what verbal feedback can give; none of the paper's nine settings."""
+"""Upper bound of verbal feedback. It is not one of the paper's nine settings."""

@@ -6,7 +6,7 @@ from schemas.base import Frozen
 
 
 class ExpertiseLevel(StrEnum):
-    """How much a simulated user knows of programming, least first."""
+    """Programming knowledge of a simulated user, lowest first."""
 
     NOVICE = "novice"
     INTERMEDIATE = "intermediate"
@@ -14,7 +14,7 @@ class ExpertiseLevel(StrEnum):
 
 
 class Persona(Frozen):
-    """Who the simulated user is; its text becomes part of the episode's id."""
+    """Description of a simulated user. Its text is part of the episode's id."""
 
     persona_id: str
     level: ExpertiseLevel

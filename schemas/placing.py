@@ -1,33 +1,40 @@
-"""How an answer and its tests get into a tree of files: the answer takes a definition's place, tests are added to their files."""
+"""Position of an answer and its tests in a tree of files.
+
+The answer replaces a definition, and tests are added to their files.
+"""
 
 from schemas.base import Frozen
 
 
 class Definition(Frozen):
-    """A function or method of the file that the answer changes."""
+    """Function or method that the answer replaces."""
 
     name: str
-    """With its class, where it has one: `Queue.put`."""
+    """Name, with its class if it has one, such as `Queue.put`."""
     first_line: int
+    """1-based number of the definition's first line in the dataset's version of the file."""
     last_line: int
-    """As the dataset counts them, from 1. Where the file has other lines there, the definition of that name is looked for."""
+    """1-based number of the definition's last line in the dataset's version of the file. If the
+    file has other text at these lines, Parley searches for the definition by name."""
 
 
 class AddedTest(Frozen):
-    """A test that the tree lacks."""
+    """Test that the tree lacks."""
 
     node_id: str
-    """As pytest names it."""
+    """Node id in pytest's form."""
     text: str
-    """A function, or a method without its indentation: it is put at the end of the node's class, or of its file."""
+    """Function, or method without its indentation. It is appended to the node's class, or to its
+    file."""
 
 
 class Placing(Frozen):
-    """Where code and tests go."""
+    """Positions of code and tests in a tree of files."""
 
     definition: Definition
     added: tuple[AddedTest, ...] = ()
     folders: tuple[str, ...] = ()
-    """Folders of the tree that Python imports from, beside the tree itself."""
+    """Folders of the tree that are on Python's import path, beside the tree itself."""
     environment: str = ""
-    """Folder of the tree with the packages that its tests import, pytest's own version among them; empty where it has none."""
+    """Folder of the tree with the packages that its tests import, including their version of
+    pytest; empty if it has none."""

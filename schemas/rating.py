@@ -1,4 +1,4 @@
-"""People's ratings of dialogues, beside which judgements are held."""
+"""Human ratings of dialogues, for comparison with a judge's ratings."""
 
 from pydantic import Field
 
@@ -10,18 +10,18 @@ class Rating(Frozen):
 
     rater: str
     benchmark: str
-    """Of the episode."""
+    """Benchmark of the episode."""
     episode_id: str
     turn: int = Field(ge=0)
-    """0: the whole dialogue."""
+    """1-based round; 0 for the whole dialogue."""
     rubric: str
     dimension: str = ""
     value: float | None = None
-    """The rating; None where it is a word (`label`)."""
+    """Rating as a number; None if it is a word (`label`)."""
     label: str | None = None
-    """The rating as a word; None where it is a number."""
+    """Rating as a word; None if it is a number."""
 
     @property
     def key(self) -> tuple[str, int, str, str]:
-        """What was rated: a rater has one rating of it."""
+        """Rated object. A rater has at most one rating for each key."""
         return self.episode_id, self.turn, self.rubric, self.dimension

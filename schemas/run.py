@@ -1,7 +1,8 @@
-"""Runs: models, sampling and RunSpec, and the ids made of them (DESIGN: identity).
+"""Runs: models, sampling and RunSpec, and the ids made from them (DESIGN: identity).
 
-Each id names only what can change its layer. `run_id` leaves out limits of size, addresses and parallelism, so that a run may be
-grown, moved and resumed; `episode_id` leaves out what only scoring reads, so that a new way of scoring re-runs no dialogue.
+Each id contains only values that can change its layer. `run_id` leaves out limits of size,
+addresses and parallelism, so a run can grow, move and resume. `episode_id` leaves out values that
+only scoring reads, so a new way of scoring repeats no dialogue.
 """
 
 from typing import Literal
@@ -16,73 +17,87 @@ from schemas.endpoint_profile import EndpointProfile, MessageForm
 
 
 class ModelIdentity(Frozen):
-    """Every property that can change a model's answers. Its address and key are in ModelEndpoint."""
+    """Properties of a model that can change its answers.
+
+    Its address and key are in ModelEndpoint.
+    """
 
     provider: str
-    """Kind of model, as its spec begins; see `tasks.language.providers`."""
+    """Kind of model: the first part of its spec (see `tasks.language.providers`)."""
     name: str
     revision: str = ""
-    """Stated by the user, or `unpinned-<UTC date>` where an endpoint's weights cannot be known; engine version for local ones."""
+    """Revision that the user states, or `unpinned-<UTC date>` if an endpoint's weights cannot be
+    known. For a local model, the engine's version."""
     weights_digest: str = ""
     """Digest of the weights file, or of the recording."""
     chat_template: str = ""
     """Digest of a chat template that the user sets; empty for the model's own."""
     serving: tuple[tuple[str, str], ...] = added_later(())
-    """How Parley's own server of it was told to compute, where that can change an answer (dtype, ...); sorted by name."""
+    """Options of the server that Parley starts for it, sorted by name: those that can change an
+    answer (dtype, ...)."""
     messages: MessageForm = added_later("auto")
-    """Form of the messages that it is asked by, where the user names one."""
+    """Form of the messages in its requests, if the user names one."""
     profile: str = added_later("")
-    """Name and digest of the endpoint's profile, where the user names one."""
+    """Name and digest of the endpoint's profile, if the user names one."""
 
     @property
     def label(self) -> str:
-        """The model's name in tables and folders, for example `openai:gpt-5`."""
+        """Name of the model in tables and folders, such as `openai:gpt-5`."""
         return f"{self.provider}:{self.name}"
 
 
 class ModelEndpoint(Frozen):
-    """Where a model is reached. Never part of an id. Names the variable that holds the key, never the key."""
+    """Address of a model.
+
+    It is never part of an id, and names the variable that holds the key, never the key.
+    """
 
     base_url: str | None = None
     key_env: str | None = None
     ca_file: str | None = None
-    """PEM file of authorities to trust beside the usual ones."""
+    """PEM file of certificate authorities to trust beside the default ones."""
     headers: tuple[tuple[str, str], ...] = ()
-    """(name, variable that holds the value) of the headers that each request has beside the usual ones."""
+    """Extra headers of each request: (name, environment variable that holds the value)."""
     query: tuple[tuple[str, str], ...] = ()
-    """(name, value) of the parameters behind the path of each request, such as Azure's `api-version`."""
+    """Query parameters of each request: (name, value), such as Azure's `api-version`."""
     system_text: str = ""
-    """The user's own system text, before that of the benchmark. Ids hold its digest: `Sampling.system_prompt`."""
+    """User's own system text, placed before the benchmark's. Ids contain its digest
+    (`Sampling.system_prompt`)."""
     path: str | None = None
-    """Recording or weights on disk."""
+    """Path of a recording or of weights on disk."""
     served_name: str | None = None
-    """The name that a server of our own gives the model; without it the identity's."""
+    """Name under which Parley's own server serves the model. None: the identity's name."""
     replicas: tuple[str, ...] = ()
-    """Base URLs of all servers of the model, where there are several; `base_url` is the first of them."""
+    """Base URLs of all servers of the model, if there are several. `base_url` is the first one."""
     profile: EndpointProfile | None = None
-    """Form of its requests to begin with; None for the protocol's own form."""
+    """Initial form of the requests; None for the protocol's own form."""
     batches: str | None = None
-    """Folder that keeps what batches are under way, where requests go to the endpoint's batches; None where they do not."""
+    """Folder that stores which batches are in flight, if requests go to the endpoint's batch API.
+    None: they do not."""
 
 
 class Sampling(Frozen):
-    """How the subject's tokens are drawn. The default is greedy (CodeIF-Bench section 4.2)."""
+    """Sampling of a role's tokens. The default is greedy (CodeIF-Bench section 4.2)."""
 
     temperature: float | None = Field(default=0.0, ge=0)
-    """None leaves it to the endpoint: no temperature is sent."""
+    """Sampling temperature. None: no temperature is sent, so the endpoint's default applies."""
     top_p: float = Field(default=1.0, gt=0, le=1)
     max_tokens: int | None = Field(default=None, ge=1)
     stop: tuple[str, ...] = ()
     omit_reasoning: bool = True
     """Leave thoughts out of the answer that tests and later turns see."""
     tools_as_text: bool = added_later(False)
-    """Tell of tools, and call them, within the messages' text, even where the endpoint has a format of its own for them."""
+    """Describe and call tools in the text of messages, even if the endpoint has its own format for
+    them."""
     reasoning_tags: str = added_later("auto")
-    """Marks of a thought in an answer's text: `auto` for all that Parley knows, `none`, or names separated by commas."""
+    """Tags around a thought in an answer's text: `auto` for all that Parley knows, `none`, or names
+    separated by commas."""
     request: tuple[tuple[str, str], ...] = added_later(())
-    """(name, canonical JSON) of further fields of the request's body, sorted: `("reasoning_effort", '"low"')`."""
+    """Further fields of the request's body: (name, canonical JSON), sorted, such as
+    `("reasoning_effort", '"low"')`."""
     system_prompt: str = added_later("")
-    """Digest of the user's own system text; empty without one. `ModelEndpoint.system_text` is the text."""
+    """Digest of the user's own system text (`ModelEndpoint.system_text`); empty if there is
+    none."""
 
 
 class Limits(Frozen):
@@ -91,13 +106,15 @@ class Limits(Frozen):
     cpu_s: float = Field(default=3.0, gt=0)
     wall_s: float = Field(default=20.0, gt=0)
     memory_mb: int = Field(default=1024, ge=16)
-    """Address space of one process, and where a memory cgroup is writable the whole run's memory."""
+    """Address space of one process; with a writable memory cgroup, also the memory of the whole
+    run."""
     processes: int = Field(default=32, ge=1)
     file_mb: int = Field(default=32, ge=1)
     tmp_mb: int = Field(default=64, ge=1)
     open_files: int = Field(default=128, ge=16)
     output_kb: int = Field(default=64, ge=1)
-    """Bound of stdout and of stderr. Output beyond it is cut away, not kept in memory."""
+    """Maximum of stdout and of stderr in KiB, each. Further output is discarded, not held in
+    memory."""
 
     @property
     def address_space_mb(self) -> int:
@@ -108,7 +125,8 @@ class Limits(Frozen):
 class RuntimeLimits(Limits):
     """Bounds of a program whose runtime (a JVM, V8) reserves far more address space than it uses.
 
-    Its memory is bounded by the memory cgroup, where one is writable; elsewhere by the runtime's own options alone.
+    The memory cgroup bounds its memory if one is writable. Otherwise only the runtime's own options
+    do.
     """
 
     reserved_mb: int = Field(default=8192, ge=0)
@@ -121,18 +139,21 @@ class RuntimeLimits(Limits):
 
 
 class AgentIdentity(Frozen):
-    """What sits in the subject's seat besides a bare chat model: every property that can change what it says."""
+    """Agent that acts as the subject instead of a bare chat model.
+
+    The fields are the properties that can change its messages.
+    """
 
     name: str
     version: str
     options: tuple[tuple[str, str], ...] = ()
-    """Sorted by name."""
+    """Options, sorted by name."""
     prompts: tuple[tuple[str, str], ...] = ()
-    """(name, digest) of its prompt texts."""
+    """Prompt texts of the agent: (name, digest)."""
 
 
 class RubricJudge(Frozen):
-    """Who judges by a rubric, and how."""
+    """Model and sampling that judge by a rubric."""
 
     rubric: str
     version: str
@@ -151,18 +172,18 @@ class RunSpec(Frozen):
     setting: str
     dataset_version: str
     dataset_digest: str
-    """Digest over all staged rows, so that edited data makes another run."""
+    """Digest of all staged rows, so that edited data makes another run."""
     episode_options: tuple[tuple[str, str], ...] = ()
-    """Options that can change what is said, sorted by name."""
+    """Options that can change the dialogue, sorted by name."""
     scoring_options: tuple[tuple[str, str], ...] = ()
     """Options that only scoring reads, sorted by name."""
     subject: ModelIdentity
     simulator: ModelIdentity | None = None
     judge: ModelIdentity | None = None
-    """Of runs older than `judges`."""
+    """Judge of runs that are older than the field `judges`."""
     sampling: Sampling = Sampling()
     prompts: tuple[tuple[str, str], ...] = ()
-    """(name, digest) of every prompt text and persona of the cast."""
+    """Prompt texts and personas of the cast: (name, digest)."""
     samples: int = Field(default=1, ge=1)
     seed: int = 0
     sandbox: str = "zygote"
@@ -170,30 +191,37 @@ class RunSpec(Frozen):
     runner_version: int = 1
     agent: AgentIdentity | None = added_later(None)
     judges: tuple[RubricJudge, ...] = added_later(())
-    """Sorted by rubric. In no episode's id."""
+    """Judges, sorted by rubric. No episode id contains them."""
     embedder: EmbedderIdentity | None = added_later(None)
-    """Makes the vectors that scores or seats read."""
+    """Embedder whose vectors scores or participants read."""
     embedder_in_play: EmbedderIdentity | None = added_later(None)
-    """The same where seats ask it: it can then change what is said."""
+    """The embedder again, if participants use it: it can then change the dialogue."""
     audit: AuditMode = added_later("sample")
-    """Passes that are audited. In no episode's id."""
+    """Passes to audit. No episode id contains it."""
     refused: Literal["failed", "unscored"] = added_later("failed")
-    """What the tests of an answer count as, where the prompt was refused."""
+    """Result of the tests if the prompt was refused and there is no answer."""
     simulator_sampling: Sampling | None = added_later(None)
-    """How the simulated user's tokens are drawn; None for the setting's own way (`Setting.simulated`)."""
+    """Sampling of the simulated user; None for the setting's own (`Setting.simulated`)."""
 
     templates: tuple[tuple[str, str], ...] = added_later(())
-    """(name, digest) of the user's own texts of questions and judge prompts, sorted by name. In no episode's id: questions are in
-    their dialogs' digests, and judge prompts change no dialogue."""
+    """User's own templates of questions and judge prompts: (name, digest), sorted by name. No
+    episode id contains them: questions are in their dialogs' digests, and judge prompts change no
+    dialogue."""
 
     @property
     def run_id(self) -> str:
-        """Id made of the spec's fields: 32 hex digits. A field that was added later is left out at its default."""
+        """Id made from the spec's fields: 32 hex digits.
+
+        A field declared by `added_later` is left out while it has its default.
+        """
         return content_id(self)
 
     @property
     def label(self) -> str:
-        """The name of the model under test in tables and folders, its agent's included: `openai:gpt-5+chain_of_thought`."""
+        """Name of the model under test in tables and folders.
+
+        It includes the agent's name: `openai:gpt-5+chain_of_thought`.
+        """
         return (
             self.subject.label if self.agent is None else f"{self.subject.label}+{self.agent.name}"
         )
@@ -204,7 +232,10 @@ class RunSpec(Frozen):
         return f"{self.benchmark}.{self.setting}"
 
     def episode_ingredients(self, row_digest: str, sample: int) -> dict[str, object]:
-        """Every value that can change an episode, by name; `why-rerun` compares them field by field."""
+        """Return every value that can change an episode, by name.
+
+        `why-rerun` compares them by field.
+        """
         later = {
             "agent": self.agent,
             "embedder": self.embedder_in_play,
@@ -227,10 +258,10 @@ class RunSpec(Frozen):
         }
 
     def episode_id(self, row_digest: str, sample: int) -> str:
-        """Id of one sample (0 and up) of the dialog with this row digest: 32 hex digits."""
+        """Return the id of one sample (0 and up) of the dialog with this digest: 32 hex digits."""
         return content_id(self.episode_ingredients(row_digest, sample))
 
 
 def judgement_id(*, prompt: str, judge: ModelIdentity, sampling: Sampling) -> str:
-    """Id of one judgement: the rendered rubric prompt and who judges it, how."""
+    """Return the id of a judgement, made from the rubric's rendered prompt, judge and sampling."""
     return content_id({"prompt": prompt, "judge": judge, "sampling": sampling})

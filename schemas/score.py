@@ -1,4 +1,7 @@
-"""Scores: one metric's value on one turn of one episode. A missing value is None with a reason, never 0."""
+"""Scores: one metric's value on one turn of one episode.
+
+A missing value is None with a reason, never 0.
+"""
 
 from collections.abc import Collection
 from enum import StrEnum
@@ -11,36 +14,41 @@ from schemas.episode import Episode, StopReason
 
 
 class UnscoredReason(StrEnum):
-    """Reasons why a score has no value. `is_fault` tells faults from definitions and gaps in the data."""
+    """Reasons why a score has no value.
+
+    `is_fault` separates faults from definitions and gaps in the data.
+    """
 
     INFRA = "infra"
-    """Machine or service: the value exists but we could not measure it."""
+    """A machine or service failed: the value exists, but could not be measured."""
     NO_ANSWER = "no_answer"
     """The episode has no answer for this turn."""
     NOTHING_TO_FORGET = "nothing_to_forget"
-    """No earlier instruction had been passed: the ratio has no denominator."""
+    """No earlier instruction had passed, so the ratio has no denominator."""
     UNDEFINED = "undefined"
-    """The metric has no value here by its definition."""
+    """The metric is not defined here."""
     SOURCE_MISSING = "source_missing"
-    """The dataset lacks what the metric compares with, or a tree that tests need."""
+    """The dataset lacks the value that the metric compares with, or a tree of files that the tests
+    need."""
     ENVIRONMENT_MISSING = "environment_missing"
-    """The tree's own tests fail in the sandbox before any answer is in it: packages are missing, or do not fit."""
+    """The tree's own tests fail in the sandbox before any answer is added: packages are missing, or
+    do not fit."""
     CONTEXT_LENGTH = "context_length"
     """The dialogue is longer than the model's context."""
     TOOLCHAIN_MISSING = "toolchain_missing"
     """The sandbox has no compiler or runtime for the answer's language."""
     NETWORK_MISSING = "network_missing"
-    """The tests ask for public web pages, which no sandbox has."""
+    """The tests need public web pages, which no sandbox has."""
     REFUSED = "refused"
     """The endpoint or the model refused to answer the prompt."""
     JUDGE_UNPARSABLE = "judge_unparsable"
-    """No answer of the judge could be read."""
+    """No answer of the judge could be parsed."""
     JUDGE_SILENT = "judge_silent"
-    """The judge gave no answer: a recording without it, a refusal."""
+    """The judge gave no answer: its recording lacks one, or it refused."""
 
     @property
     def is_fault(self) -> bool:
-        """Whether it counts towards the limit above which a run is withheld."""
+        """True if the score counts towards the limit above which a run is withheld."""
         return self not in _NO_FAULTS
 
 
@@ -59,10 +67,11 @@ _NO_FAULTS = frozenset(
 
 
 def reason_of(episode: Episode, turn: int) -> UnscoredReason:
-    """Why a round's answer has no verdict.
+    """Return the reason why a round's answer has no verdict.
 
-    An answer that nothing was decided about is our fault, and so is an answer that a fault prevented. A conversation that is
-    longer than the model's context is nobody's, nor is a refusal to one prompt, nor a source that is missing.
+    An answer without a verdict is a fault of the infrastructure, and so is an answer that a fault
+    prevented. A conversation longer than the model's context, a refused prompt and a missing source
+    are no faults.
     """
     if episode.stop_reason is StopReason.NOT_ASKED:
         return UnscoredReason.SOURCE_MISSING
@@ -76,12 +85,18 @@ def reason_of(episode: Episode, turn: int) -> UnscoredReason:
 
 
 def worst_of(reasons: Collection[object]) -> UnscoredReason | None:
-    """The first of the reasons among these, in the order above: a fault of ours before all others. None without any."""
+    """Return the first of `reasons` in the order of `UnscoredReason`; None if there are none.
+
+    Faults come first in that order.
+    """
     return next((reason for reason in UnscoredReason if reason in reasons), None)
 
 
 class Score(Frozen):
-    """One metric's value on one turn of one episode, or the reason why it has none; never both, never neither."""
+    """One metric's value on one turn of one episode, or the reason why it has none.
+
+    Exactly one of both is set.
+    """
 
     run_id: str
     benchmark: str

@@ -1,4 +1,4 @@
-"""Verdicts: what tests and judges decided about one turn."""
+"""Verdicts: decisions of tests and judges about one turn."""
 
 from enum import StrEnum
 
@@ -12,72 +12,87 @@ from schemas.run import Limits
 
 
 class Outcome(StrEnum):
-    """Ends of a test. Passed, failed, error and timeout count for or against the model; infra and unscored never do."""
+    """Outcomes of a test.
+
+    Passed, failed, error and timeout count for or against the model. Infra and unscored never do.
+    """
 
     PASSED = "passed"
     FAILED = "failed"
-    """The program ran and did not satisfy its tests (an exception, an early exit, out of memory, tampering)."""
+    """The program ran and did not satisfy its tests (an exception, an early exit, out of memory,
+    tampering)."""
     ERROR = "error"
-    """There is no answer to run (the episode ended before this turn for a reason of its own)."""
+    """There is no answer to run: the episode ended before this turn, and not through a fault."""
     TIMEOUT = "timeout"
-    """The program's own time limit; counts as not passed."""
+    """The program exceeded its own time limit; counts as not passed."""
     INFRA = "infra"
-    """Machine or service; never counts against the model."""
+    """A machine or service failed. Never counts against the model."""
     UNSCORED = "unscored"
-    """What the program needs is not there (`reason`): no fault, and never counts against the model."""
+    """A resource that the program needs is missing (`reason`). It is no fault, and never counts
+    against the model."""
 
 
 class FailureReason(StrEnum):
-    """Why a test failed, or has no verdict, where that is to be counted and listed."""
+    """Countable reasons why a test failed, or has no verdict."""
 
     TAMPERING = "tampering"
-    """The program wrote into the runner's channel, or the answer has a file that steers its tests."""
+    """The program wrote to the runner's channel, or the answer contains a file that controls its
+    tests."""
     FORGED = "forged"
-    """The audit convicted a pass: the tests also pass where they must fail."""
+    """The audit found the pass forged: the tests also pass where they must fail."""
     REFUSED = "refused"
-    """The prompt was refused, so there is no answer: it counts as failed."""
+    """The prompt was refused, so there is no answer. It counts as failed."""
     TOOLCHAIN_MISSING = "toolchain_missing"
     """Unscored: the sandbox has no compiler or runtime for the answer's language."""
     SOURCE_MISSING = "source_missing"
-    """Unscored: the tree that the tests run in is not there."""
+    """Unscored: the tree of files that the tests run in is missing."""
     IMAGE_MISSING = "image_missing"
     """Infra: the Docker image that the tests run in could not be pulled."""
     NETWORK_MISSING = "network_missing"
-    """Unscored: its tests ask for public web pages, which no sandbox has."""
+    """Unscored: the tests need public web pages, which no sandbox has."""
 
 
 class CaseVerdict(Frozen):
-    """What was decided about one test of a program. Never `infra`: that is raised."""
+    """Verdict on one test of a program.
+
+    It is never `infra`, which is raised as an error instead.
+    """
 
     name: str
-    """`Class.method` of a unittest class, a pytest node id, `test 1` of a list of statements."""
+    """`Class.method` of a unittest class, a pytest node id, or `test 1` of a list of statements."""
     outcome: Outcome
     detail: str = ""
-    """Why it does not pass: its traceback, first and last lines kept; or pytest's word, where that is another than PASSED."""
+    """Reason why the test does not pass: its traceback, first and last lines only, or pytest's
+    outcome if that is not PASSED."""
 
 
 class ProgramVerdict(Frozen):
-    """What a program's tests decided, with what a feedback text is made of. Never `infra`: that is raised."""
+    """Verdict of a program's tests, with the data for feedback.
+
+    It is never `infra`, which is raised as an error instead.
+    """
 
     outcome: Outcome
     detail: str = ""
-    """The end of the traceback, or why it does not pass; empty for a pass."""
+    """End of the traceback, or another reason why the program does not pass; empty for a pass."""
     reason: FailureReason | None = None
-    """Why it failed, where that is to be counted."""
+    """Countable reason of the failure."""
     duration_s: float = Field(default=0.0, ge=0)
-    """On the clock, the sandbox's set-up included; of a run that decided several programs, an equal share."""
+    """Wall-clock seconds, including the sandbox's set-up. If a run decided several programs, an
+    equal share of its time."""
     compile_error: str | None = None
-    """The traceback that `compile(code, "tmp.py", "exec")` ends with; None where the code compiles."""
+    """Traceback of `compile(code, "tmp.py", "exec")`; None if the code compiles."""
     module_error: str | None = None
-    """What code or tests' module ended with before there was a first test to run: every case's detail then; None elsewhere."""
+    """Error that ended the code or the tests' module before the first test could run. Every case
+    then has it as its detail. None otherwise."""
     cases: tuple[CaseVerdict, ...] = ()
-    """One for each test, in the program's order; none where all tests are one piece of code."""
+    """Verdicts by test, in the program's order; empty if all tests are one piece of code."""
     verdict_id: str = ""
-    """Which program of a run it was; empty where no run asked."""
+    """Id of the program within a run; empty if no run requested the verdict."""
 
 
 class TestVerdict(Frozen):
-    """One instruction's tests, run on one turn's answer."""
+    """Verdict of one instruction's tests on one turn's answer."""
 
     __test__ = False  # not a pytest class
 
@@ -94,16 +109,16 @@ class TestVerdict(Frozen):
     reason: FailureReason | None = None
     duration_s: float | None = Field(default=None, ge=0)
     verdict_id: str | None = None
-    """None where nothing ran (no answer)."""
+    """Id of the verdict; None if nothing ran because there was no answer."""
     sandbox: str
     n_cases: int | None = Field(default=None, ge=0)
-    """Test cases of the program; None where they were not told apart."""
+    """Number of test cases of the program; None if they were not counted separately."""
     n_passed: int | None = Field(default=None, ge=0)
-    """Test cases that passed."""
+    """Number of test cases that passed."""
 
     @property
     def plain_outcome(self) -> Outcome:
-        """Outcome of the tests themselves, whatever the audit found."""
+        """Outcome of the tests themselves, regardless of the audit."""
         return Outcome.PASSED if self.reason is FailureReason.FORGED else self.outcome
 
 
@@ -119,45 +134,48 @@ class JudgeVerdict(Frozen):
     turn: int = Field(ge=0)
     rubric: str
     judge: str
-    """The judging model's label."""
+    """Label of the judging model."""
     judgement_id: str
-    """The same for equal prompts to an equal judge. All dimensions of one judgement share it."""
+    """Id of the judgement: equal for equal prompts to an equal judge. All dimensions of one
+    judgement share it."""
     value: float | None = None
-    """The rating; None where it is a word (`label`), or where there is none (`unscored_reason`)."""
+    """Rating as a number; None if it is a word (`label`), or missing (`unscored_reason`)."""
     unscored_reason: str | None = None
     raw: str = ""
-    """The judge's last answer, as it came."""
+    """Last answer of the judge, unchanged."""
     input_tokens: int | None = Field(default=None, ge=0)
     output_tokens: int | None = Field(default=None, ge=0)
     dimension: str = ""
-    """What is rated, where a rubric rates several things."""
+    """Rated dimension, if the rubric has several."""
     label: str | None = None
-    """The rating as a word, where the rubric asks for one of several."""
+    """Rating as a word, if the rubric asks for one of several words."""
     answer_json: str | None = None
-    """The parsed answer, canonical JSON; None where no answer could be read."""
+    """Parsed answer as canonical JSON; None if no answer could be parsed."""
     rubric_version: str = ""
     n_calls: int = Field(default=0, ge=0)
-    """Requests sent for it, repeated ones included."""
+    """Number of requests sent for the judgement, retries included."""
     latency_s: float | None = Field(default=None, ge=0)
-    """Seconds from request to answer, over all calls."""
+    """Seconds from request to answer, summed over all requests."""
     served_model: str | None = None
     is_reused: bool = False
-    """Whether another run, or another dialogue of this one, had asked the same before."""
+    """True if another run, or another dialogue of this run, had already asked for the same
+    judgement."""
     reasoning_tokens: int | None = Field(default=None, ge=0)
-    """Part of `output_tokens`; None where the endpoint did not count them."""
+    """Number of reasoning tokens, a part of `output_tokens`; None if the endpoint did not count
+    them."""
 
 
 class JudgeDriftAnswer(Frozen):
-    """One dimension of a bundled judgement that a night asked a judge anew."""
+    """One dimension of a bundled judgement that a night repeated, to measure a judge's drift."""
 
     night_id: str
     asked_at: str
-    """UTC, ISO 8601."""
+    """Time of the request: UTC, ISO 8601."""
     judge: str
-    """The judging model's label."""
+    """Label of the judging model."""
     revision: str
     rubric: str
-    """`BENCHMARK.RUBRIC`."""
+    """Rubric as `BENCHMARK.RUBRIC`."""
     rubric_version: str
     case_number: int = Field(ge=0)
     dimension: str
@@ -180,16 +198,19 @@ def verdict_id(
     placing: Placing | None = None,
     image: str = "",
 ) -> str:
-    """Id of one program's verdict. Equal programs in equal environments are run once.
+    """Return the id of one program's verdict. Equal programs in equal environments run once.
 
     Args:
-        environment: the sandbox's fingerprint (backend, Python, installed versions or image digest).
-        kind: the kind of the tests. `statements` adds nothing to the id, so that verdicts older than the other kinds keep theirs.
-        entry_point: see `TestRun`; like the next two it adds nothing where it is empty.
+        environment: the sandbox's fingerprint (backend, Python, installed versions or image
+            digest).
+        kind: form of the tests. `statements` adds nothing to the id, so verdicts older than the
+            other kinds keep their ids.
+        entry_point: see `TestRun`. An empty `entry_point`, `tree`, `cases`, `placing` or `image`
+            adds nothing to the id.
         tree: digest of the files that the tests run in.
-        cases: names of the cases that decide, where not all do.
-        placing: how code and tests get into these files.
-        image: of the program alone; the sandbox's own is in `environment`.
+        cases: names of the deciding cases, if not all decide.
+        placing: positions of code and tests in these files.
+        image: image of this program alone. The sandbox's own image is part of `environment`.
     """
     parts = {
         "code": code,

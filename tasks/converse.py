@@ -91,7 +91,7 @@ def converse(
             expect_images(plan, owed)
             tried = replace(context, invocation=f"{context.invocation}-{attempt}")
             n_workers = len(living_workers(client))
-            size = _shard_size(plan, tried, owed, n_workers)
+            size = _shard_size(plan, tried, owed, n_workers, is_least=deciding is not None)
             shards = _shards(plan, tried, owed, n_workers, deciding.order if deciding else ())
             if not attempt:
                 done.kept = {
@@ -221,10 +221,8 @@ def _shards(
     )
     place = {problem: number for number, problem in enumerate(order)}
     jobs.sort(key=lambda job: place.get(job.problem.problem_id, 0))
-    return [
-        ConverseShard(context, group)
-        for group in dealt_shards(jobs, _shard_size(plan, context, owed, n_workers), n_workers)
-    ]
+    size = _shard_size(plan, context, owed, n_workers, is_least=bool(order))
+    return [ConverseShard(context, group) for group in dealt_shards(jobs, size, n_workers)]
 
 
 def _ranks_in_talks(plan: RunPlan, jobs: Sequence[EpisodeJob]) -> Mapping[str, int]:
@@ -239,11 +237,15 @@ def _ranks_in_talks(plan: RunPlan, jobs: Sequence[EpisodeJob]) -> Mapping[str, i
 
 
 def _shard_size(
-    plan: RunPlan, context: RunContext, owed: Sequence[WantedEpisode], n_workers: int
+    plan: RunPlan,
+    context: RunContext,
+    owed: Sequence[WantedEpisode],
+    n_workers: int,
+    *,
+    is_least: bool = False,
 ) -> int:
-    return shard_size(
-        context.concurrency, len(owed), sum(plan.due(w.dialog).rounds for w in owed), n_workers
-    )
+    n_answers = sum(plan.due(w.dialog).rounds for w in owed)
+    return shard_size(context.concurrency, len(owed), n_answers, n_workers, is_least=is_least)
 
 
 def settle(plan: RunPlan) -> None:

@@ -92,6 +92,10 @@ class SiteRows:
         """What a run cost, by role."""
         return self.rows("select * from costs where run_id = $run order by role", run=run_id)
 
+    def decisions(self, run_id: str) -> list[dict[str, Any]]:
+        """How a run was decided early, a row for each metric."""
+        return self.rows("select * from decisions where run_id = $run order by metric", run=run_id)
+
     def history(self) -> list[dict[str, Any]]:
         """The checkpoints of each family in their order, a row for each series and metric."""
         return self._labelled(
@@ -239,8 +243,13 @@ class SiteRows:
         ]
 
     def table(self, name: str) -> list[dict[str, Any]]:
-        """All rows of a result table."""
-        return self._labelled(self.rows(f"select * from {identifier(name)} order by all"))
+        """All rows of a result table. A run that stopped early has no intervals there: see the view `stopped_runs`."""
+        found = self._labelled(self.rows(f"select * from {identifier(name)} order by all"))
+        return [_without_intervals(row) if row["run_id"] in self._stopped else row for row in found]
+
+    @cached_property
+    def _stopped(self) -> frozenset[str]:
+        return frozenset(row["run_id"] for row in self.rows("select run_id from stopped_runs"))
 
     @cached_property
     def _compared_runs(self) -> Mapping[str, ComparedRun]:
@@ -283,3 +292,8 @@ class SiteRows:
             old=old,
             new=new,
         )
+
+
+def _without_intervals(row: Row) -> dict[str, Any]:
+    none = {name: None for name in row if name.endswith(("_low", "_high"))}
+    return {**row, **none, "label": f"{row['label']} (stopped early: no intervals)"}

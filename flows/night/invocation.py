@@ -24,7 +24,7 @@ from tasks.planning.builds.built_folder import require_place
 from tasks.planning.dataset import reading_once
 from tasks.planning.environment_check import environment_lines
 from tasks.planning.participants.models import keep_models
-from tasks.planning.plan import RunPlan, plan_run
+from tasks.planning.plan import RunPlan, plan_night
 from tasks.planning.reporting.comparison_rule import keep_comparison_rule
 from tasks.planning.reporting.finished import as_published, finished_report
 from tasks.planning.reporting.report import RunReport
@@ -142,7 +142,7 @@ def _run_what_is_left(
     runs_at_once: int | None,
     telemetry: str | None,
 ) -> NightOutcome:
-    plans = [plan_run(request, home) for request in requests]
+    plans = plan_night(requests, home)
     if all(plan.is_finished() for plan in plans):
         return _already_finished(home, plans)
     collector = find_collector(home, telemetry)

@@ -12,6 +12,7 @@ from tasks.driver.judging import judgements_of
 from tasks.driver.lanes import Lanes, Needs, in_lane
 from tasks.driver.signals import halted_by, heed_signals, stop_asked
 from tasks.language.providers.registry import is_served_here
+from tasks.planning.decisions.baseline import await_baselines
 from tasks.planning.participants.concurrency import Endpoint, concurrency_by_endpoint, endpoint_of
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.report import RunReport
@@ -49,6 +50,7 @@ def side_by_side(
         DiskFull, Exception: what the first run raised that did not end in a report. The other runs are stopped first.
     """
     plans = [plan_of(tonight, request) for request in requests]
+    await_baselines([plan for plan in plans if plan])
     narrow = too_narrow([plan for plan in plans if plan], tonight.workers)
     needs = [
         needs_of(plan, narrow) if plan else Needs(frozenset({(f"unplanned {n}", None)}))
@@ -64,7 +66,9 @@ def side_by_side(
     threads: list[threading.Thread] = []
 
     def work(number: int) -> None:
-        is_unlike = any(needs[number].excludes(earlier) for earlier in needs[:number])
+        is_unlike = bool(needs[number].awaited) or any(
+            needs[number].excludes(earlier) for earlier in needs[:number]
+        )
         _planned.set(
             None if is_unlike else plans[number]
         )  # what it waited for may have done some of its work
@@ -102,6 +106,23 @@ def side_by_side(
         finally:
             halt.set()
             _join(threads)
+
+
+def baselines_first(tonight: Night, requests: Sequence[EvaluationRequest]) -> list[int]:
+    """Number the requests of a night whose runs go one after another: as given, but each after the one that it awaits."""
+    if not any(request.decide for request in requests):
+        return list(range(len(requests)))
+    plans = [plan_of(tonight, request) for request in requests]
+    await_baselines([plan for plan in plans if plan])
+    left, order = dict(enumerate(plans)), list[int]()
+    while left:
+        pending = {plan.run_id for plan in left.values() if plan}
+        number = next(
+            (n for n, plan in left.items() if plan is None or plan.awaits not in pending), min(left)
+        )
+        order.append(number)
+        del left[number]
+    return order
 
 
 def _join(threads: Sequence[threading.Thread]) -> None:
@@ -154,10 +175,17 @@ def needs_of(plan: RunPlan, narrow: frozenset[Endpoint] = frozenset()) -> Needs:
     """
     lane = _lane(plan)
     alone = (f"all of {address}" for address, _ in lane & narrow)
+    judged = judgements_of(plan)
+    in_step = (
+        judged if plan.request.decide else ()
+    )  # it is judged while it is played, and nothing may be paid for twice
     return Needs(
         lane=lane,
-        owned=frozenset({plan.run_id, *alone, *(wanted.episode_id for wanted in plan.owed())}),
-        judged=judgements_of(plan),
+        owned=frozenset(
+            {plan.run_id, *alone, *in_step, *(wanted.episode_id for wanted in plan.owed())}
+        ),
+        awaited=frozenset({plan.awaits} if plan.awaits else ()),
+        judged=judged,
         served=frozenset(
             str(identity) for identity, _, _ in plan.models if is_served_here(identity.provider)
         ),

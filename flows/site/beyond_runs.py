@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.site.charts import Colours, history_chart
+from flows.site.narrowing import narrowing_charts
 from flows.site.pages import SHORT, file_name, write
 from flows.site.transcripts import turns_of
 from flows.text.night import seconds_of, withheld_lines
@@ -65,14 +66,14 @@ def write_comparisons(
         both = {(row["old_episode"], row["new_episode"]): row for row in changed or ()}
         shown = dict(list(both.items())[:SIDE_BY_SIDE])
         values = of_pair.get((old, new)) or computed.get((old, new)) or []
-        write(
-            folder / "compared" / f"{name}.html",
-            "compared",
-            **pair,
-            rows=values,
-            changed=changed,
-            shown=set(shown),
-        )
+        decided = [row for row in rows.decisions(new) if row["baseline_run_id"] == old]
+        page = {
+            "rows": values,
+            "changed": changed,
+            "shown": set(shown),
+            "narrowings": narrowing_charts(decided),
+        }
+        write(folder / "compared" / f"{name}.html", "compared", **pair, **page)
         left = rows.parts_of(old, [episode for episode, _ in shown])
         right = rows.parts_of(new, [episode for _, episode in shown])
         for ((one, other), row), (_, of_old), (_, of_new) in zip(

@@ -9,6 +9,7 @@ from typing import Any
 from flows.site.charts import Colours, charts
 from flows.site.colours import model_colours
 from flows.site.matrix import CELL_HEIGHT, CELL_WIDTH, MARGIN, matrices
+from flows.site.narrowing import narrowing_charts
 from flows.site.pages import SHORT, file_name, write
 from flows.site.standings import leading_pairs, standing
 from flows.site.told import newest_of_each, told_of
@@ -124,6 +125,7 @@ def _write_run(
         "told": told_of(run),
         "has_night": has_night,
         "scores": scores,
+        "narrowings": narrowing_charts(rows.decisions(run_id)),
         "costs": rows.costs(run_id),
         "episodes": episodes,
     }

@@ -1,7 +1,8 @@
-"""The sandbox called `none`: a plain child process in a folder of its own. It must be asked for by name.
+"""Sandbox `none`: a plain child process in its own folder. A user must select it by name.
 
-It bounds time, output and memory, and hands no variable of the parent on. It does not isolate: a program has its user's rights on
-files, reaches the network and other processes, and can leave processes behind.
+It bounds time, output and memory, and passes on no variable of the parent. It does not isolate: a
+program has its user's rights on files, reaches the network and other processes, and can leave
+processes behind.
 """
 
 import os
@@ -29,11 +30,13 @@ from schemas.run import Limits
 
 
 class UnisolatedSandbox:
-    """Runs programs as the caller's own user. Never a fall-back for another sandbox. See `sandbox.interface.Sandbox`.
+    """Sandbox that runs programs as the caller's own user. It never replaces another sandbox.
+
+    See `sandbox.interface.Sandbox`.
 
     Args:
-        packages: folders of packages in place of those installed beside Parley.
-        slots: programs at once on this host; one per CPU otherwise.
+        packages: folders of packages to use instead of those installed beside Parley.
+        slots: number of programs at once on this host; by default one per CPU.
         slot_directory: folder of the slots' lock files.
     """
 
@@ -54,7 +57,7 @@ class UnisolatedSandbox:
         self._slot_directory = slot_directory
 
     def check(self) -> None:
-        """Run a trivial program; raises SandboxUnavailable."""
+        """Run a trivial program. Raises SandboxUnavailable if it fails."""
         with self.session(Limits()) as session:
             done = session.run(("{python}", "-c", "print(6 * 7)"))
         if done.exit_code != 0:
@@ -76,7 +79,7 @@ class UnisolatedSandbox:
 
 
 class UnisolatedSession:
-    """See `sandbox.interface.Session`."""
+    """Session of the sandbox `none`. See `sandbox.interface.Session`."""
 
     def __init__(self, folder: Path, limits: Limits, keep_files: bool) -> None:
         self._folder, self._limits, self._keep_files = folder, limits, keep_files

@@ -1,1 +1,5 @@
-"""How slow this machine is: limits of CPU time that a reference solution would overrun are widened by a coarse factor."""
+"""Calibration of CPU limits to the speed of this machine.
+
+If a reference solution would exceed the limits of CPU time, Parley multiplies them by a coarse
+factor.
+"""

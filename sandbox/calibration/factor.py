@@ -1,7 +1,8 @@
-"""The machine's factor, by which limits of CPU time are multiplied; kept in the home.
+"""Factor that multiplies limits of CPU time on this machine. It is stored in the home.
 
-It is a power of two, and 1 on any machine of ordinary speed, so that limits, which are part of each verdict's identity, are the
-same almost everywhere; where they are not, the run's own record shows the limits that held.
+The factor is a power of two, and 1 on any machine of ordinary speed. Limits are part of each
+verdict's identity, so they are equal almost everywhere. The run's record shows the limits that were
+used.
 """
 
 import json
@@ -13,7 +14,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from sandbox.calibration.measuring import Measured
+from sandbox.calibration.measuring import Measurement
 from sandbox.interface import Sandbox
 from schemas.base import Frozen
 from schemas.errors import ConfigError
@@ -21,30 +22,34 @@ from schemas.run import Limits
 
 FILE = "calibration.json"
 _ROOM = 1.5
-"""A reference may take so many times its measured CPU time: clock rates and neighbours on a core make that much difference."""
+"""Multiple of its measured CPU time that a reference may take. Clock rates and other processes on a
+core make that much difference."""
 
 
 class Calibration(Frozen):
-    """One machine in one sandbox."""
+    """Calibration of one machine with one sandbox."""
 
     machine: str
     sandbox: str
     factor: int = Field(ge=1)
     slowest: str
-    """The reference that took longest."""
+    """Id of the slowest reference."""
     slowest_cpu_s: float = Field(ge=0)
     n_references: int = Field(ge=1)
     n_passed: int = Field(ge=0)
     fingerprint: str
-    """The sandbox's, as it was; another one does not make the figures wrong."""
+    """Fingerprint of the sandbox at the time. The figures stay valid with another one."""
     measured_at: str
-    """UTC, ISO 8601."""
+    """Time of the measurement: UTC, ISO 8601."""
 
 
 def machine_name() -> str:
-    """Architecture and processor model: machines that share it are taken to be equally fast."""
+    """Return the architecture and processor model.
+
+    Machines that share them count as equally fast.
+    """
     model = ""
-    with suppress(OSError):  # not everywhere is /proc: `platform` has a name too
+    with suppress(OSError):  # /proc is missing on some systems. `platform` has a name then.
         for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
             name, _, value = line.partition(":")
             if name.strip() in ("model name", "CPU part", "cpu model"):
@@ -54,11 +59,11 @@ def machine_name() -> str:
 
 
 def needed_factor(slowest_cpu_s: float, limit_s: float = Limits().cpu_s) -> int:
-    """The smallest power of two by which the limit leaves the slowest reference room.
+    """Return the smallest power of two with which the limit leaves the slowest reference room.
 
     Args:
-        slowest_cpu_s: CPU time that it took, 0 and up.
-        limit_s: the usual limit of CPU time.
+        slowest_cpu_s: CPU seconds of the slowest reference, 0 and up.
+        limit_s: default limit of CPU seconds.
     """
     factor = 1
     while slowest_cpu_s * _ROOM > limit_s * factor:
@@ -66,8 +71,8 @@ def needed_factor(slowest_cpu_s: float, limit_s: float = Limits().cpu_s) -> int:
     return factor
 
 
-def calibration_of(measured: Measured, sandbox: Sandbox, measured_at: str) -> Calibration:
-    """The calibration to keep of a measurement."""
+def calibration_of(measured: Measurement, sandbox: Sandbox, measured_at: str) -> Calibration:
+    """Return the calibration that follows from a measurement."""
     return Calibration(
         machine=machine_name(),
         sandbox=sandbox.name,
@@ -82,37 +87,40 @@ def calibration_of(measured: Measured, sandbox: Sandbox, measured_at: str) -> Ca
 
 
 def keep(calibration: Calibration, home: Path) -> Path:
-    """Write it to the home, in place of an older one of the same machine and sandbox; returns the file."""
-    kept = [
+    """Write the calibration to the home, and return the file.
+
+    It replaces an older one of the same machine and sandbox.
+    """
+    others = [
         c
         for c in _read(home)
         if (c.machine, c.sandbox) != (calibration.machine, calibration.sandbox)
     ]
     home.mkdir(parents=True, exist_ok=True)
-    path, beside = home / FILE, home / f".{FILE}.{os.getpid()}"
-    beside.write_text(
-        json.dumps([c.model_dump() for c in (*kept, calibration)], indent=1) + "\n",
+    path, temporary = home / FILE, home / f".{FILE}.{os.getpid()}"
+    temporary.write_text(
+        json.dumps([c.model_dump() for c in (*others, calibration)], indent=1) + "\n",
         encoding="utf-8",
     )
-    os.replace(beside, path)
+    os.replace(temporary, path)
     return path
 
 
 def find(home: Path, sandbox: str) -> Calibration | None:
-    """The calibration of this machine in that sandbox; None where there is none.
+    """Return the calibration of this machine with that sandbox; None if there is none.
 
     Raises:
-        ConfigError: the file does not hold calibrations.
+        ConfigError: the file contains something else.
     """
     here = machine_name()
     return next((c for c in _read(home) if (c.machine, c.sandbox) == (here, sandbox)), None)
 
 
 def widened(limits: Limits, home: Path, sandbox: str) -> Limits:
-    """The limits that hold on this machine: CPU time, and with it time on the clock, times its factor.
+    """Return the limits for this machine: CPU and wall-clock seconds times its factor.
 
     Raises:
-        ConfigError: as `find`.
+        ConfigError: the calibration file contains something else.
     """
     calibration = find(home, sandbox)
     if calibration is None or calibration.factor == 1:
@@ -134,5 +142,6 @@ def _read(home: Path) -> list[Calibration]:
         return []
     except (OSError, ValueError, TypeError, ValidationError) as error:
         raise ConfigError(
-            f"{path} does not hold calibrations ({type(error).__name__}): remove the file, or type `parley doctor --calibrate`"
+            f"{path} does not contain calibrations ({type(error).__name__}): "
+            "remove the file, or run `parley doctor --calibrate`"
         ) from error

@@ -1,4 +1,4 @@
-"""Runs references in a sandbox: which pass, and how much CPU time the slowest takes."""
+"""Measurement of reference solutions in a sandbox: verdicts, and the CPU time of the slowest."""
 
 import re
 from collections.abc import Sequence
@@ -13,44 +13,52 @@ from schemas.run import Limits
 from schemas.verdict import Outcome, ProgramVerdict
 
 _WIDE = Limits(cpu_s=60.0, wall_s=600.0)
-"""Time that a slow machine may take for a reference and still be measured."""
+"""Limits that let a slow machine finish and be measured."""
 _MEASURED_ALONE = 3
-_SAY_CPU_TIME = "raise AssertionError('cpu-time %.3f' % (lambda t: t[0] + t[1] + t[2] + t[3])(__import__('os').times()))"
+_SAY_CPU_TIME = (
+    "raise AssertionError('cpu-time %.3f' % "
+    "(lambda t: t[0] + t[1] + t[2] + t[3])(__import__('os').times()))"
+)
 _CPU_TIME = re.compile(r"cpu-time (\d+\.\d+)")
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Results of the references. `failed` names failures that no known fault of the data explains, with their verdicts."""
+class Measurement:
+    """Results of the references.
+
+    `failed` contains failures that no known fault of the data explains, with their verdicts.
+    """
 
     n_references: int
     n_passed: int
     n_known_faults: int
     failed: tuple[str, ...]
     slowest: str
-    """Task id; empty where none passed."""
+    """Task id of the slowest reference; empty if none passed."""
     slowest_cpu_s: float
 
 
-def measure(sandbox: Sandbox, references: Sequence[Reference]) -> Measured:
-    """Run all of them, several at once, then the longest ones again, each alone on this host, to read their CPU time.
+def measure(sandbox: Sandbox, references: Sequence[Reference]) -> Measurement:
+    """Run all references, several at once, to get their verdicts.
+
+    The longest ones then run again, each alone on this host, to measure their CPU time.
 
     Raises:
-        SandboxUnavailable: a program could not be run at all.
+        SandboxUnavailable: a program could not run at all.
     """
     with ThreadPoolExecutor(2 * slot_count()) as threads:
         verdicts = list(threads.map(lambda reference: _run(sandbox, reference), references))
-    both = list(zip(references, verdicts, strict=True))
-    passed = [(r, v) for r, v in both if v.outcome is Outcome.PASSED]
-    others = [(r, v) for r, v in both if v.outcome is not Outcome.PASSED]
+    pairs = list(zip(references, verdicts, strict=True))
+    passed = [(r, v) for r, v in pairs if v.outcome is Outcome.PASSED]
+    others = [(r, v) for r, v in pairs if v.outcome is not Outcome.PASSED]
     faults = known_faults()
     longest = sorted(passed, key=lambda pair: -pair[1].duration_s)[:_MEASURED_ALONE]
     timed = sorted(
         ((_cpu_s(sandbox, reference), reference.task_id) for reference, _ in longest), reverse=True
     )
     slowest_cpu_s, slowest = timed[0] if timed else (0.0, "")
-    return Measured(
-        n_references=len(both),
+    return Measurement(
+        n_references=len(pairs),
         n_passed=len(passed),
         n_known_faults=sum(reference.task_id in faults for reference, _ in others),
         failed=tuple(
@@ -68,10 +76,13 @@ def _run(sandbox: Sandbox, reference: Reference, *more: str) -> ProgramVerdict:
 
 
 def _cpu_s(sandbox: Sandbox, reference: Reference) -> float:
-    """CPU seconds of the program with its tests and its waited-for children; a run whose time is not read counts 0."""
+    """Return the CPU seconds of the program with its tests and waited-for children.
+
+    It returns 0 if the time could not be read.
+    """
     with alone():
-        said = _CPU_TIME.search(_run(sandbox, reference, _SAY_CPU_TIME).detail)
-    return float(said[1]) if said else 0.0
+        match = _CPU_TIME.search(_run(sandbox, reference, _SAY_CPU_TIME).detail)
+    return float(match[1]) if match else 0.0
 
 
 def _end(verdict: ProgramVerdict) -> str:

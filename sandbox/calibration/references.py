@@ -1,4 +1,4 @@
-"""Reference solutions with their tests: programs that must pass, whatever the machine."""
+"""Reference solutions with their tests: programs that must pass on every machine."""
 
 import gzip
 import json
@@ -16,7 +16,7 @@ _SUFFIXES = (".jsonl", ".jsonl.gz")
 
 @dataclass(frozen=True)
 class Reference:
-    """One solution; `tests` are statements."""
+    """One reference solution. `tests` are statements."""
 
     task_id: str
     code: str
@@ -24,22 +24,23 @@ class Reference:
 
 
 def bundled_references() -> tuple[Reference, ...]:
-    """A handful that we wrote: short ones, and one that takes a second or two."""
+    """Return the bundled references: short ones, and one that takes a second or two."""
     text = files("sandbox.calibration").joinpath("references.jsonl").read_text(encoding="utf-8")
     return tuple(_reference(json.loads(line)) for line in text.splitlines())
 
 
 def known_faults() -> frozenset[str]:
-    """Ids of published tasks whose reference does not pass its own tests, through faults of the data."""
+    """Return the ids of published tasks whose reference fails its tests through faulty data."""
     text = files("sandbox.calibration").joinpath("known_faults.txt").read_text(encoding="utf-8")
     return frozenset(line for line in text.splitlines() if line and not line.startswith("#"))
 
 
 def read_references(path: Path) -> tuple[Reference, ...]:
-    """Python tasks of all JSONL files (or gzip of them) at a path: of itself, of a folder, of the folders right in it.
+    """Read the Python tasks of all JSONL files (plain or gzip) at a path.
 
-    A row is a task if it has `task_id`, `prompt`, `canonical_solution`, `entry_point` and `test`, and its `language` is Python's
-    or not said. Equal programs count once.
+    The path is a file, or a folder whose files and whose subfolders' files are read. A row is a
+    task if it has `task_id`, `prompt`, `canonical_solution`, `entry_point` and `test`, and its
+    `language` is Python or missing. Equal programs count once.
 
     Raises:
         SourceUnreadable: there is no such task.
@@ -51,19 +52,20 @@ def read_references(path: Path) -> tuple[Reference, ...]:
         if place.name.endswith(_SUFFIXES) and place.is_file()
         for row in _rows(place)
     )
-    found: dict[tuple[str, ...], Reference] = {}
+    references: dict[tuple[str, ...], Reference] = {}
     for row in rows:
         if all(isinstance(row.get(name), str) for name in _FIELDS) and row.get("language") in (
             None,
             "python",
         ):
             reference = _reference(row)
-            found.setdefault((reference.code, *reference.tests), reference)
-    if not found:
+            references.setdefault((reference.code, *reference.tests), reference)
+    if not references:
         raise SourceUnreadable(
-            f"{path}: no reference solutions found. They are JSONL (or .jsonl.gz) files of Python tasks with {', '.join(_FIELDS)}"
+            f"{path}: no reference solutions found. They are JSONL (or .jsonl.gz) files of "
+            f"Python tasks with {', '.join(_FIELDS)}"
         )
-    return tuple(found.values())
+    return tuple(references.values())
 
 
 def _rows(place: Path) -> Iterator[dict[str, Any]]:

@@ -1,1 +1,4 @@
-"""Programs whose verdict is known, run before anything is paid for: cheats that must not pass and golds that must."""
+"""Canary: programs with a known verdict that run before anything costs money.
+
+Attacks must not pass, and correct programs (golds) must pass.
+"""

@@ -1,4 +1,4 @@
-"""Plants baits for attacks on the host while a block runs: real things, so that an escape would be seen."""
+"""Baits for attacks on the host: real objects, so that an escape is detected."""
 
 import os
 import secrets
@@ -15,11 +15,12 @@ _HOLDER = "import os, sys, time; sys.stdout.write('x'); sys.stdout.flush(); sys.
 
 @contextmanager
 def planted_baits() -> Iterator[Mapping[str, str]]:
-    """Yields the names for `Program.with_baits`.
+    """Plant the baits while the block runs, and yield the values for `Program.with_baits`.
 
-    FILE: a file that everybody may read and write; FOLDER: its folder, writable for everybody; SENTINEL: what FILE and the
-    environment of process PID hold; PORT: a listening TCP port on loopback; SOCKET: name of a listening abstract socket;
-    MARK: a word for names of files that attacks leave.
+    FILE: a file that everybody may read and write. FOLDER: its folder, writable for everybody.
+    SENTINEL: content of FILE and of a variable in the environment of process PID. PORT: a listening
+    TCP port on loopback. SOCKET: the name of a listening abstract socket. MARK: a word for names of
+    files that attacks leave.
     """
     sentinel = secrets.token_hex(8)
     with (
@@ -55,7 +56,7 @@ def _process(environment: Mapping[str, str]) -> Iterator["subprocess.Popen[bytes
     )
     try:
         assert process.stdout is not None
-        process.stdout.read(1)  # its environment is in place
+        process.stdout.read(1)  # The process has its environment now.
         yield process
     finally:
         process.kill()

@@ -1,8 +1,9 @@
-"""Reads programs of known verdict, which are kept as data.
+r"""Reader of programs with a known verdict, which are stored as text.
 
-A line `### family: name` begins one. Lines right below it may say `# tests: STATEMENTS` (`\\n` between them) instead of the usual
-tests, `# harmless` where running it without isolation does no damage, and `# audit` where it passes plainly, so that only the
-audit convicts it. An `escape` runs in an interpreter of its own. It prints `escaped` or `held`, and passes where it escaped.
+A line `### family: name` begins a program. The lines right below it may be `# tests: STATEMENTS`
+(`\n` between them) instead of the default tests, `# harmless` if the program does no damage without
+isolation, and `# audit` if it passes its tests, so that only the audit convicts it. An `escape`
+runs in its own interpreter. It prints `escaped` or `held`, and passes if it escaped.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,8 @@ from enum import StrEnum
 from importlib.resources import files
 
 TESTS = ("assert f(1) == 4711", "assert f(2) == 4712")
-"""Of a program that names none. No attack says these numbers without having found or forged them, or doing what it must not."""
+"""Default tests of a program. An attack returns these numbers only if it found or forged them, or
+did something forbidden."""
 _LEGITIMATE_TESTS = ("assert f() == 1",)
 _ESCAPE_TESTS = ("assert f(1) == 4711, f(1)",)
 _ESCAPE = """\
@@ -23,34 +25,35 @@ def f(x): return 4711 if said == "escaped" else said
 
 
 class Family(StrEnum):
-    """Kinds of programs whose verdict is known: three attacks, and one that is none."""
+    """Kinds of programs with a known verdict: three kinds of attacks, and correct programs."""
 
     ESCAPE = "escape"
-    """Reaches for the host: its files, processes, network, kernel."""
+    """Attack on the host: its files, processes, network or kernel."""
     FORGE = "forge"
-    """Passes without doing the task."""
+    """Attempt to pass without doing the task."""
     EXHAUST = "exhaust"
-    """Uses up what a program may use; would pass where that is not bounded."""
+    """Attempt to use up a bounded resource. It would pass if the resource were unbounded."""
     LEGITIMATE = "legitimate"
-    """Looks odd and does nothing wrong: `f()` is 1."""
+    """Correct program that looks odd. Its function `f()` returns 1."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """One program with its tests."""
+    """Program with a known verdict, and its tests."""
 
     family: Family
     name: str
     code: str
     tests: tuple[str, ...]
     harmless: bool = False
-    """May be run without isolation."""
+    """True if the program may run without isolation."""
     for_audit: bool = False
-    """Passes plainly: isolation does not hold it, the audit convicts it."""
+    """True if the program passes its tests: isolation does not stop it, and the audit convicts
+    it."""
 
     @property
     def must_pass(self) -> bool:
-        """True for a good program, False for an attack."""
+        """True for a correct program, False for an attack."""
         return self.family is Family.LEGITIMATE
 
     @property
@@ -59,7 +62,7 @@ class Program:
         return f"{self.family.value}: {self.name}"
 
     def with_baits(self, baits: Mapping[str, str]) -> "Program":
-        """With the names of planted things filled in: `@FILE@` by the value of FILE."""
+        """Return the program with the baits' values filled in: FILE's value for `@FILE@`."""
         code = self.code
         for name, value in baits.items():
             code = code.replace(f"@{name}@", value)
@@ -67,16 +70,16 @@ class Program:
 
 
 def read_programs(text: str) -> tuple[Program, ...]:
-    """Programs of a text file, in its order.
+    """Return the programs of a text, in its order.
 
     Raises:
-        ValueError: a heading names no family, or none at all.
+        ValueError: a heading has no family, or an unknown one.
     """
     return tuple(_program(section) for section in f"\n{text}".split("\n### ")[1:])
 
 
 def bundled_programs() -> tuple[Program, ...]:
-    """The canary's own programs: a handful that takes seconds."""
+    """Return the bundled programs of the canary: a few that take seconds."""
     return read_programs(
         files("sandbox.canary").joinpath("programs.txt").read_text(encoding="utf-8")
     )
@@ -97,5 +100,5 @@ def _program(section: str) -> Program:
         if line.startswith("# tests: ")
     )
     code = code.strip("\n") + "\n"
-    shown = _ESCAPE.format(code=code) if kind is Family.ESCAPE else code
-    return Program(kind, name, shown, next(own, usual), "# harmless" in marks, "# audit" in marks)
+    source = _ESCAPE.format(code=code) if kind is Family.ESCAPE else code
+    return Program(kind, name, source, next(own, usual), "# harmless" in marks, "# audit" in marks)

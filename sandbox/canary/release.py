@@ -1,4 +1,4 @@
-"""Runs the canary's programs in a sandbox and says which did not end as they must."""
+"""Run of the canary's programs in a sandbox."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,15 +12,15 @@ from schemas.run import Limits
 from schemas.verdict import Outcome
 
 _AT_ONCE = 8
-"""Threads. The sandbox's slots decide how many programs really run at once."""
+"""Number of threads. The sandbox's slots decide how many programs actually run at once."""
 _ATTACKED = Limits(cpu_s=1.0, wall_s=10.0, memory_mb=512)
 _HONEST = Limits(cpu_s=10.0, wall_s=60.0)
-"""So wide that a loaded machine fails no gold."""
+"""Wide limits, so that a loaded machine fails no gold."""
 
 
 @dataclass(frozen=True)
 class Canary:
-    """Result of a release."""
+    """Result of a run of the canary."""
 
     n_attacks: int
     n_golds: int
@@ -31,47 +31,49 @@ class Canary:
 
     @property
     def is_alive(self) -> bool:
-        """Whether every program ended as it must."""
+        """True if every program had its expected verdict."""
         return not self.passed and not self.failed
 
 
 def release_canary(sandbox: Sandbox, programs: Sequence[Program] | None = None) -> Canary:
-    """Run the canary's programs, several at once: seconds.
+    """Run the canary's programs, several at once. It takes seconds.
 
     Args:
-        programs: the bundled ones otherwise. A sandbox that does not isolate gets none that could do damage.
+        sandbox: sandbox to test.
+        programs: programs to run; by default the bundled ones. A sandbox that does not isolate runs
+            only those that can do no damage.
 
     Raises:
-        SandboxUnavailable: a program could not be run at all; says nothing about any.
+        SandboxUnavailable: a program could not run at all, so no verdict is known.
     """
-    given = bundled_programs() if programs is None else tuple(programs)
+    selected = bundled_programs() if programs is None else tuple(programs)
     if not sandbox.isolated:
-        given = tuple(
-            p for p in given if p.must_pass or (p.harmless and p.family is not Family.ESCAPE)
+        selected = tuple(
+            p for p in selected if p.must_pass or (p.harmless and p.family is not Family.ESCAPE)
         )
     with planted_baits() as baits, ThreadPoolExecutor(_AT_ONCE) as threads:
-        said = list(
-            threads.map(lambda program: _verdict(sandbox, program.with_baits(baits)), given)
+        verdicts = list(
+            threads.map(lambda program: _verdict(sandbox, program.with_baits(baits)), selected)
         )
-    both = list(zip(given, said, strict=True))
+    pairs = list(zip(selected, verdicts, strict=True))
     return Canary(
-        n_attacks=sum(not program.must_pass for program in given),
-        n_golds=sum(program.must_pass for program in given),
+        n_attacks=sum(not program.must_pass for program in selected),
+        n_golds=sum(program.must_pass for program in selected),
         passed=tuple(
             program.title
-            for program, (outcome, _) in both
+            for program, (outcome, _) in pairs
             if not program.must_pass and outcome is Outcome.PASSED
         ),
         failed=tuple(
             f"{program.title} ({outcome.value}: {detail[-200:].strip()})"
-            for program, (outcome, detail) in both
+            for program, (outcome, detail) in pairs
             if program.must_pass and outcome is not Outcome.PASSED
         ),
     )
 
 
 def _verdict(sandbox: Sandbox, program: Program) -> tuple[Outcome, str]:
-    said = run_function_tests(
+    verdict = run_function_tests(
         sandbox, program.code, program.tests, _HONEST if program.must_pass else _ATTACKED
     )
-    return said.outcome, said.detail
+    return verdict.outcome, verdict.detail

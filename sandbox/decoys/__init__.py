@@ -1,0 +1,1 @@
+"""Audit of passes by tests with altered expectations."""

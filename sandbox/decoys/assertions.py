@@ -1,4 +1,4 @@
-"""Names of assertions, and what says the opposite."""
+"""Names of assertions, and their opposites."""
 
 OPPOSITES = {
     "assertTrue": "assertFalse",
@@ -25,7 +25,8 @@ OPPOSITES |= {
     "assertMultiLineEqual": "assertNotEqual",
 }
 OF_ONE = ("assertTrue", "assertFalse", "assertIsNone", "assertIsNotNone")
-"""Assertions with one operand; a further argument is a message. Other assertions of unittest have two."""
+"""Assertions with one operand. Their further argument is a message. Other assertions of unittest
+have two operands."""
 RAISING = ("assertRaises", "assertRaisesRegex", "raises", "assertWarns")
 UNRELATED = ("StopAsyncIteration", "BlockingIOError", "ChildProcessError")
 """Exceptions that code under test does not raise."""
@@ -41,5 +42,5 @@ STRICT = (
 )
 STRICT += ("assertIsInstance", "assertNotIsInstance", "assertRegex", "assertNotRegex")
 STRICT += ("assert_called", "assert_not_called", "assert_called_once")
-"""Assertions whose opposite is their logical negation. The others use two operators, `==` and `!=`, say, both of which an honest
-class may define so that they return an expression, which is true."""
+"""Assertions whose opposite is their logical negation. The others use two operators, such as `==`
+and `!=`. An honest class may define both so that they return an expression, which is true."""

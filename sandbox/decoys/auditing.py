@@ -1,4 +1,7 @@
-"""Says whether a pass was earned: the tests run again with altered expectations, which an honest answer fails."""
+"""Audit of one program: was its pass earned?
+
+The tests run again with altered expectations, which an honest answer fails.
+"""
 
 from sandbox.decoys.compiled_audit import audit_compiled
 from sandbox.decoys.node_audit import audit_nodes
@@ -24,33 +27,40 @@ def audit_program(
     *,
     asks_other_inputs: bool = False,
 ) -> Audited:
-    """Audit one program that has passed, wholly or in some of its cases.
+    """Audit one program that has passed, completely or in some of its cases.
 
     Args:
-        reference: the same tests on the reference's code; None where there is none.
-        limits: of each run.
-        seed: draws what is altered, and the order of the runs.
-        asks_other_inputs: also asks with other inputs, whose values the reference tells: two more runs a pass.
+        sandbox: sandbox that runs the program.
+        program: program to audit.
+        reference: same tests with the reference's code; None if there is none.
+        limits: limits of each run.
+        seed: seed that draws the alterations and the order of the runs.
+        asks_other_inputs: if True, also test with other inputs, whose values come from the
+            reference. This takes two more runs a pass.
 
     Raises:
-        SandboxUnavailable: the sandbox could not run it; says nothing about the answer.
+        SandboxUnavailable: the sandbox could not run it. Nothing follows about the answer.
     """
     match program:
         case RepositoryProgram():
-            known = reference if isinstance(reference, RepositoryProgram) else None
-            return audit_nodes(sandbox, program, known, limits, seed)
+            typed_reference = reference if isinstance(reference, RepositoryProgram) else None
+            return audit_nodes(sandbox, program, typed_reference, limits, seed)
         case JavaProgram():
-            known = reference if isinstance(reference, JavaProgram) else None
-            return audit_compiled(sandbox, program, known, limits, seed)
+            typed_reference = reference if isinstance(reference, JavaProgram) else None
+            return audit_compiled(sandbox, program, typed_reference, limits, seed)
         case JavaScriptProgram():
-            known = reference if isinstance(reference, JavaScriptProgram) else None
-            return audit_compiled(sandbox, program, known, limits, seed)
+            typed_reference = reference if isinstance(reference, JavaScriptProgram) else None
+            return audit_compiled(sandbox, program, typed_reference, limits, seed)
         case _:
-            known = (
+            typed_reference = (
                 None
                 if isinstance(reference, RepositoryProgram | JavaProgram | JavaScriptProgram)
                 else reference
             )
             return audit_python(
-                Trial(sandbox, limits), program, known, seed, asks_other_inputs=asks_other_inputs
+                Trial(sandbox, limits),
+                program,
+                typed_reference,
+                seed,
+                asks_other_inputs=asks_other_inputs,
             )

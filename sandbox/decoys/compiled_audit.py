@@ -1,4 +1,7 @@
-"""Audits a Java or JavaScript program: its case compares results with literals, or says under which condition it throws."""
+"""Audit of a Java or JavaScript program.
+
+Its case compares results with literals, or contains the condition under which it throws.
+"""
 
 import random
 import re
@@ -19,7 +22,7 @@ Compiled = TypeVar("Compiled", JavaProgram, JavaScriptProgram)
 _EXPECTED = re.compile(
     r"(?:\bv\d+\s*=|\bcompare\([^;{]*?,|==|\bisEqual\([^;{]*?,|\bequals\()(?P<value>[^;{]*)"
 )
-"""Text that begins with what a result is compared with."""
+"""Pattern of a text that begins with the expected value of a comparison."""
 _LITERAL = re.compile(
     r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'|\b\d+(?:\.\d+)?\b|\btrue\b|\bfalse\b'
 )
@@ -31,7 +34,7 @@ _CONDITION = re.compile(r"\bif\s*\(\s*!\s*(?=\(?\s*[\w.]*(?:compare|isEqual|equa
 def audit_compiled(
     sandbox: Sandbox, program: Compiled, reference: Compiled | None, limits: Limits, seed: str
 ) -> Audited:
-    """Say whether a program's pass was earned, by two altered tests: another literal, and the other truth.
+    """Audit a program's pass by two altered tests: another literal, and the negated condition.
 
     Raises:
         SandboxUnavailable: the sandbox could not run it.
@@ -51,11 +54,11 @@ def audit_compiled(
         cost.add(verdict)
         passed += [(text, kind)] if verdict.outcome is Outcome.PASSED else []
     weighed = [(text, _soundness(sandbox, text, kind, reference, limits)) for text, kind in passed]
-    found = [(text, why) for text, why in weighed if why != VOID]
+    survivors = [(text, why) for text, why in weighed if why != VOID]
     cases = _CASES[type(program)]
-    if not found:
+    if not survivors:
         return cost.of(_result(AuditOutcome.EARNED, program.test, decoys[0][0], len(decoys)))
-    text, why = next((one for one in found if one[1] != UNPROVEN), found[0])
+    text, why = next((survivor for survivor in survivors if survivor[1] != UNPROVEN), survivors[0])
     if why == UNPROVEN:
         suspected = _result(AuditOutcome.SUSPECTED, program.test, text, len(decoys))
         return cost.of(suspected.model_copy(update={"detail": why, "suspected_cases": cases}))
@@ -67,7 +70,7 @@ def audit_compiled(
 
 def _result(outcome: AuditOutcome, before: str, after: str, n_decoys: int) -> Audited:
     pairs = zip(before.split("\n"), after.split("\n"), strict=False)
-    changed = next((other.strip()[:300] for one, other in pairs if one != other), "")
+    changed = next((second.strip()[:300] for first, second in pairs if first != second), "")
     return Audited(outcome=outcome, decoy=changed, n_decoys=n_decoys)
 
 
@@ -81,11 +84,11 @@ def _soundness(
 
 
 def _other_literal(test: str, draw: random.Random) -> tuple[str, str]:
-    """Put another literal in the place of one that a result is compared with; an empty text where there is none."""
+    """Replace a literal that a result is compared with; an empty text if there is none."""
     places = [
-        (literal, found.start("value"))
-        for found in _EXPECTED.finditer(test)
-        for literal in _LITERAL.finditer(found["value"])
+        (literal, match.start("value"))
+        for match in _EXPECTED.finditer(test)
+        for literal in _LITERAL.finditer(match["value"])
     ]
     if not places:
         return "", "constant"
@@ -96,7 +99,7 @@ def _other_literal(test: str, draw: random.Random) -> tuple[str, str]:
 
 
 def _other_truth(test: str, draw: random.Random) -> tuple[str, str]:
-    """Let a case throw where its comparison holds."""
+    """Make a case throw if its comparison holds."""
     places = list(_CONDITION.finditer(test))
     if not places:
         return "", "negation"

@@ -7,7 +7,7 @@ from sandbox.decoys.values import other_source
 
 
 def altered_examples(text: str, draw: random.Random) -> str | None:
-    """Alter the first literal that an example in doctest's form expects."""
+    """Alter the first literal that an example in doctest's form expects; None without one."""
     lines = text.split("\n")
     for n, line in enumerate(lines[:-1]):
         expected = lines[n + 1].strip()

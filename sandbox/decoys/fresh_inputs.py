@@ -1,4 +1,7 @@
-"""Checks with another input, whose expected value the reference tells: an answer that reads constants of the tests fails them."""
+"""Checks with other inputs, whose expected values come from the reference.
+
+An answer that reads constants of the tests fails them.
+"""
 
 import ast
 import builtins
@@ -15,8 +18,8 @@ from sandbox.decoys.values import other_text
 from sandbox.judging.python_syntax import parse
 from sandbox.judging.runners.programs import AssertProgram, PythonProgram, UnittestProgram
 
-_TOLD = "(_ for _ in ()).throw(AssertionError({}))"
-"""Expression that fails with a text."""
+_REPORTING = "(_ for _ in ()).throw(AssertionError({}))"
+"""Expression that fails with a text, in order to report it."""
 _KNOWN = 4096
 
 
@@ -25,7 +28,7 @@ class FreshCheck:
     """One check `call == literal` with another input."""
 
     text: int
-    """Place of the test's text among the program's texts."""
+    """Position of the test's text among the program's texts."""
     unit: str
     check: tuple[int, int]
     """Byte offsets of the whole comparison."""
@@ -34,25 +37,33 @@ class FreshCheck:
 
 
 def fresh_checks(program: PythonProgram) -> list[FreshCheck]:
-    """Return the checks of a program that can be asked with another input. The same tests have the same inputs always."""
+    """Return the checks of a program that can run with another input.
+
+    Equal tests always get equal inputs.
+    """
     if isinstance(program, UnittestProgram):
         return []
     names = unit_names(program)
-    found: list[FreshCheck] = []
+    checks: list[FreshCheck] = []
     for n, text in enumerate(texts_of(program)):
         unit = names[n] if isinstance(program, AssertProgram) else names[0]
-        found += [FreshCheck(n, unit, check, call) for check, call in _asked_otherwise(text)]
-    return found
+        checks += [
+            FreshCheck(n, unit, check, call) for check, call in _calls_with_other_inputs(text)
+        ]
+    return checks
 
 
 def with_fresh_input(program: PythonProgram, fresh: FreshCheck, expected: str) -> PythonProgram:
-    """Return the program whose test asks with the other input and expects this value."""
+    """Return the program whose test uses the other input and expects this value."""
     return _replaced(program, fresh, f"{fresh.call} == {expected}")
 
 
 def expected_value(trial: Trial, reference: PythonProgram, fresh: FreshCheck) -> str | None:
-    """Return the source of the value that the reference gives for the other input; None where it gives no plain one."""
-    asking = _replaced(reference, fresh, _TOLD.format(f"repr({fresh.call})"))
+    """Return the source of the reference's value for the other input.
+
+    None if the value is not a literal.
+    """
+    asking = _replaced(reference, fresh, _REPORTING.format(f"repr({fresh.call})"))
     key = (trial.sandbox.name, asking)
     if key not in _values:
         if len(_values) >= _KNOWN:
@@ -62,16 +73,16 @@ def expected_value(trial: Trial, reference: PythonProgram, fresh: FreshCheck) ->
 
 
 _values: dict[tuple[str, PythonProgram], str | None] = {}
-"""Values that this process has asked references for."""
+"""Values of references that this process has measured."""
 
 
 def _literal(detail: str) -> str | None:
-    told = detail.strip().rpartition("AssertionError: ")[2]
+    source = detail.strip().rpartition("AssertionError: ")[2]
     try:
-        value = ast.literal_eval(told)
+        value = ast.literal_eval(source)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
-    return told if value == value else None
+    return source if value == value else None
 
 
 def _replaced(program: PythonProgram, fresh: FreshCheck, source: str) -> PythonProgram:
@@ -81,7 +92,7 @@ def _replaced(program: PythonProgram, fresh: FreshCheck, source: str) -> PythonP
 
 
 @functools.lru_cache(maxsize=_KNOWN)
-def _asked_otherwise(source: str) -> tuple[tuple[tuple[int, int], str], ...]:
+def _calls_with_other_inputs(source: str) -> tuple[tuple[tuple[int, int], str], ...]:
     try:
         tree = parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -93,12 +104,12 @@ def _asked_otherwise(source: str) -> tuple[tuple[tuple[int, int], str], ...]:
         if isinstance(call.func, ast.Name)
         and call.func.id not in of_tests
         and not hasattr(builtins, call.func.id)
-        if call.args and not call.keywords and all(_is_literal(one) for one in call.args)
+        if call.args and not call.keywords and all(_is_literal(argument) for argument in call.args)
     )
 
 
 def _checks(body: list[ast.stmt]) -> Iterator[tuple[ast.Compare, ast.Call]]:
-    """Yield the checks `call == literal` that each run comes to."""
+    """Yield the checks `call == literal` that each run reaches."""
     for node in body:
         match node:
             case ast.Assert(
@@ -123,21 +134,21 @@ def _is_literal(node: ast.expr) -> bool:
 
 
 def _other_call(call: ast.Call, draw: random.Random) -> ast.Call:
-    """Return the call with one number of its input larger by one, or one text altered."""
-    made = ast.Call(
-        call.func, [ast.parse(ast.unparse(one), mode="eval").body for one in call.args], []
+    """Return the call with one number of its input increased by one, or one text altered."""
+    other = ast.Call(
+        call.func, [ast.parse(ast.unparse(part), mode="eval").body for part in call.args], []
     )
     leaves = [
-        one
-        for one in ast.walk(made)
-        if isinstance(one, ast.Constant) and type(one.value) in (int, float, str)
+        part
+        for part in ast.walk(other)
+        if isinstance(part, ast.Constant) and type(part.value) in (int, float, str)
     ]
     if leaves:
         leaf = draw.choice(leaves)
         leaf.value = (
             other_text(leaf.value, draw) if isinstance(leaf.value, str) else _next(leaf.value)
         )
-    return made
+    return other
 
 
 def _next(value: object) -> int | float:

@@ -1,4 +1,7 @@
-"""Audits pytest nodes in a working folder: the graded test files run again with altered checks, in a tree of their own."""
+"""Audit of pytest nodes in a working folder.
+
+The graded test files run again with altered checks, in their own tree.
+"""
 
 import random
 from collections.abc import Callable, Mapping
@@ -15,7 +18,7 @@ from schemas.run import Limits
 from schemas.verdict import Outcome, ProgramVerdict
 
 Passes = Mapping[str, bool]
-"""Node id -> whether it passed."""
+"""Node id -> True if it passed."""
 
 
 def audit_nodes(
@@ -25,7 +28,14 @@ def audit_nodes(
     limits: Limits,
     seed: str,
 ) -> Audited:
-    """Say which nodes' passes were earned.
+    """Audit the passes of a program's nodes.
+
+    Args:
+        sandbox: sandbox that runs the program.
+        program: program to audit.
+        reference: same tests with the reference's code; None if there is none.
+        limits: limits of each run.
+        seed: seed that draws the alterations.
 
     Raises:
         SandboxUnavailable: the sandbox could not run it.
@@ -39,8 +49,8 @@ def audit_nodes(
     tests = altered_tests(files, program.node_ids, random.Random(seed))
     cost = Cost()
 
-    def passes(of: RepositoryProgram, texts: Mapping[str, str]) -> Passes:
-        return passes_of(run_tests(sandbox, _with_files(of, texts), limits), cost)
+    def passes(tested: RepositoryProgram, texts: Mapping[str, str]) -> Passes:
+        return passes_of(run_tests(sandbox, _with_files(tested, texts), limits), cost)
 
     return judged_nodes(
         tests,
@@ -59,7 +69,10 @@ def _with_files(program: RepositoryProgram, texts: Mapping[str, str]) -> Reposit
 
 
 def passes_of(verdict: ProgramVerdict, cost: Cost) -> Passes:
-    """Return which nodes passed. A test that was marked as an expected failure while it ran passes its decoy, too."""
+    """Return for each node whether it passed, and count the run.
+
+    A test that was marked as an expected failure while it ran passes its decoy, too.
+    """
     cost.add(verdict)
     return {case.name: case.outcome is Outcome.PASSED for case in verdict.cases}
 
@@ -70,12 +83,13 @@ def judged_nodes(
     reference: Callable[[Mapping[str, str]], Passes] | None,
     cost: Cost,
 ) -> Audited:
-    """Run the altered tests on the candidate, and on the reference where a node passes.
+    """Run the altered tests on the candidate, and on the reference if a node passes.
 
     Args:
-        candidate: runs the tests on the candidate, with these texts of test files.
-        reference: runs them on the reference.
-        cost: counts these runs.
+        tests: altered tests.
+        candidate: function that runs the tests on the candidate, with these texts of test files.
+        reference: function that runs them on the reference; None without a reference.
+        cost: counter of these runs.
     """
     if not tests.edits:
         return Audited(
@@ -92,8 +106,10 @@ def judged_nodes(
         if not (plain.get(node) and altered.get(node))
     }
     if not survivors:
-        shown = next(iter(tests.edits.values())).check
-        return cost.of(Audited(outcome=AuditOutcome.EARNED, decoy=shown, n_decoys=len(tests.edits)))
+        first_check = next(iter(tests.edits.values())).check
+        return cost.of(
+            Audited(outcome=AuditOutcome.EARNED, decoy=first_check, n_decoys=len(tests.edits))
+        )
     unshown = {
         node for node, edit in survivors.items() if not plain.get(node) and _is_logical(node, edit)
     }
@@ -104,7 +120,7 @@ def judged_nodes(
         elif node in unshown and not unreached.get(node, True):
             sound[node] = CONTRADICTS
     worst = next(iter(sound), next(iter(survivors)))
-    found = Audited(
+    audited = Audited(
         outcome=AuditOutcome.FORGED if sound else AuditOutcome.SUSPECTED,
         decoy=survivors[worst].check,
         is_sound=bool(sound),
@@ -113,7 +129,7 @@ def judged_nodes(
         suspected_cases=tuple(node for node in survivors if node not in sound),
         n_decoys=len(tests.edits),
     )
-    return cost.of(found)
+    return cost.of(audited)
 
 
 def _is_logical(node: str, edit: Edit) -> bool:

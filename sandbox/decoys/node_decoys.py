@@ -1,4 +1,4 @@
-"""Altered test files of a tree: one altered check in each test function that is graded."""
+"""Altered test files of a tree, with one altered check in each graded test function."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,10 @@ class AlteredTests:
     files: Mapping[str, str]
     """Name of a test file -> its altered text."""
     failing_files: Mapping[str, str]
-    """Name of a test file -> its text with checks that fail by themselves: a test that passes does not come to its check."""
+    """Name of a test file -> its text with checks that always fail. A test that passes does not
+    reach its check."""
     edits: Mapping[str, Edit]
-    """Node id as it is graded -> the edit that its test function holds."""
+    """Node id in graded form -> edit in its test function."""
 
 
 def altered_tests(
@@ -25,11 +26,12 @@ def altered_tests(
 ) -> AlteredTests:
     """Alter one check of each test function that the nodes name, constants before negations.
 
-    Checks that an answer may not come to (in loops, branches, handlers) are left alone.
+    Checks that an answer may not reach (in loops, branches, handlers) are left unchanged.
 
     Args:
         files: name -> text of the graded test files.
-        nodes: pytest's ids: `FILE::Class::method[parameters]`, `FILE::Class` or `FILE`.
+        nodes: pytest ids: `FILE::Class::method[parameters]`, `FILE::Class` or `FILE`.
+        draw: source of random choices.
     """
     changed: dict[str, str] = {}
     failing: dict[str, str] = {}
@@ -37,7 +39,7 @@ def altered_tests(
     for name, text in files.items():
         own = [node for node in nodes if node.partition("::")[0] == name]
         by_scope: dict[str, list[Edit]] = {}
-        for edit in (one for one in edits_of(text, draw) if one.reach != "maybe"):
+        for edit in (edit for edit in edits_of(text, draw) if edit.reach != "maybe"):
             by_scope.setdefault(edit.scope, []).append(edit)
         chosen = {
             scope: _chosen(edits, draw)
@@ -54,7 +56,7 @@ def altered_tests(
 
 
 def _nodes_of(scope: str, nodes: Sequence[str]) -> list[str]:
-    """List the nodes whose test function is, or holds, this scope."""
+    """List the nodes whose test function is, or contains, this scope."""
     return [
         node
         for node in nodes
@@ -67,7 +69,7 @@ def _scope(node: str) -> str:
 
 
 def _chosen(edits: Sequence[Edit], draw: random.Random) -> Edit:
-    """Choose a constant of a check that is certain to be reached, where there is one."""
+    """Choose a constant of a check that is certainly reached, if there is one."""
     ranked = sorted(edits, key=_rank)
     return draw.choice([edit for edit in ranked if _rank(edit) == _rank(ranked[0])])
 

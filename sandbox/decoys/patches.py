@@ -1,4 +1,7 @@
-"""Audits a patch to a repository: the tests of the fix run again with altered checks, in a tree of their own."""
+"""Audit of a patch to a repository.
+
+The tests of the fix run again with altered checks, in their own tree.
+"""
 
 import random
 from collections.abc import Mapping
@@ -22,14 +25,19 @@ def audit_patch(
     limits: Limits,
     seed: str,
 ) -> Audited:
-    """Say which tests' passes were earned.
+    """Audit the passes of a patch's tests.
 
     Args:
-        gold: the project's own fix, which shows whether a decoy is sound.
+        open_place: function that opens a fresh workspace.
+        trees: store of the repositories' trees.
+        program: patch and repository.
+        gold: the project's own fix, which shows whether a decoy is sound; None without one.
+        limits: limits of each run.
+        seed: seed that draws the alterations.
 
     Raises:
         SandboxUnavailable: the sandbox could not apply the patch or run the tests.
-        Unscorable: its tests cannot run here.
+        Unscorable: the tests cannot run here.
     """
     repository = program.repository
     stored = trees.files(repository.tested_tree, repository.test_files).items()

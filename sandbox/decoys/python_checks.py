@@ -1,7 +1,8 @@
-"""Finds the checks in a Python test's text, and how each could expect something else.
+"""Search for the checks in a Python test's text, and for alterations of their expectations.
 
-Checks are assertions (`assert`, `if ...: raise`, unittest's, numpy's, pandas' and mocks'), expected exceptions, expected values
-in variables and in lists of cases, examples in doctest's form, and Python text handed to another interpreter.
+Checks are assertions (`assert`, `if ...: raise`, and those of unittest, numpy, pandas and mocks),
+expected exceptions, expected values in variables and in lists of cases, examples in doctest's form,
+and Python text passed to another interpreter.
 """
 
 import ast
@@ -24,37 +25,32 @@ from sandbox.decoys.python_syntax import (
     last_name,
     may_leave,
     names,
+    operands_of,
     says_failure,
 )
 from sandbox.decoys.python_text import Text
 from sandbox.decoys.values import hidden_source, other_source
 from sandbox.judging.python_syntax import parse
 
-_PLAIN = {int: "int", float: "float", str: "str", bool: "bool", bytes: "bytes"}
-_QUIET_CONTEXTS = (
-    "subTest",
-    "open",
-    "patch",
-    "object",
-    "dict",
-    "TemporaryDirectory",
-    "catch_warnings",
-)
+_QUIET = ("subTest", "open", "patch", "object", "dict", "TemporaryDirectory", "catch_warnings")
 _FIRST_CASES, _MOST_CONSTANTS = 3, 6
 
 
 def edits_of(text: str, draw: random.Random) -> list[Edit]:
-    """Return how the checks of a text may be altered, in the text's order; none where it is not Python.
+    """Return the possible alterations of a text's checks, in the text's order.
+
+    The list is empty if the text is not Python.
 
     Args:
-        draw: chooses other constants, and which of several constants of a check is altered.
+        text: text of the tests.
+        draw: source of random choices: other constants, and which of several constants is altered.
     """
     try:
         tree = parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    found = sorted(_Checks(Text(text), tree, draw).found, key=lambda edit: (edit.start, edit.end))
-    return [replace(edit, check=line_with(text, edit)) for edit in found]
+    edits = sorted(_Checks(Text(text), tree, draw).edits, key=lambda edit: (edit.start, edit.end))
+    return [replace(edit, check=line_with(text, edit)) for edit in edits]
 
 
 class _Checks:
@@ -64,7 +60,7 @@ class _Checks:
         self._compared = {name for check in checked(tree) for name in names(check)}
         self._decisive = decisive_nodes(tree, frozenset(constructors(tree)))
         self._helpers = self._expected.of_tests | set(assigned(tree))
-        self.found: list[Edit] = []
+        self.edits: list[Edit] = []
         self._visit_all(tree.body, (), "certain")
 
     def _visit_all(self, body: list[ast.stmt], scope: tuple[str, ...], reach: Reach) -> None:
@@ -84,13 +80,11 @@ class _Checks:
             case ast.If() if node.body and isinstance(node.body[0], ast.Raise):
                 self._truth(node.test, scope, reach, is_turned=True)
             case ast.Match():
-                self._patterns(node, scope, "maybe" if reach == "maybe" else "held")
+                self._patterns(node, scope, _within(reach))
             case ast.Assign() | ast.AnnAssign() if node.value is not None and self._is_compared(
                 node
             ):
-                self._constants(
-                    self._expected.of(node.value), scope, "maybe" if reach == "maybe" else "held"
-                )
+                self._constants(self._expected.of(node.value), scope, _within(reach))
             case ast.Try():
                 self._handlers(node, scope, reach)
             case ast.With() | ast.AsyncWith():
@@ -112,9 +106,7 @@ class _Checks:
             case ast.ClassDef():
                 self._visit_all(node.body, (*scope, node.name), reach)
             case ast.With() | ast.AsyncWith():
-                is_quiet = all(
-                    last_name(item.context_expr) in _QUIET_CONTEXTS for item in node.items
-                )
+                is_quiet = all(last_name(item.context_expr) in _QUIET for item in node.items)
                 self._visit_all(
                     node.body, scope, "held" if reach == "certain" and not is_quiet else reach
                 )
@@ -130,13 +122,16 @@ class _Checks:
     def _truth(
         self, node: ast.expr, scope: tuple[str, ...], reach: Reach, *, is_turned: bool = False
     ) -> None:
-        """Alter what is asserted: other constants, another type, and the other truth.
+        """Alter an asserted expression: other constants, another type, and its negation.
 
         Args:
-            is_turned: the check fails where the expression is true.
+            node: asserted expression.
+            scope: names of the surrounding functions and classes.
+            reach: probability that the check is reached.
+            is_turned: True if the check fails when the expression is true.
         """
         if isinstance(node, ast.Constant):
-            return  # `assert False` where an exception was expected: see `_handlers`
+            return  # `assert False` stands where an exception was expected, see `_handlers`.
         negated = (
             node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not) else None
         )
@@ -148,7 +143,7 @@ class _Checks:
         self._expected.is_turned = False
 
     def _types(self, node: ast.expr, scope: tuple[str, ...], reach: Reach) -> None:
-        """Ask for another type than the expected one."""
+        """Expect another type."""
         for call in ast.walk(node):
             if (
                 isinstance(call, ast.Call)
@@ -165,7 +160,10 @@ class _Checks:
             if isinstance(part, ast.MatchValue)
         )
         self._constants(
-            [one for value in values for one in self._expected.of(value)], scope, reach, hides=False
+            [constant for value in values for constant in self._expected.of(value)],
+            scope,
+            reach,
+            hides=False,
         )
 
     def _call(self, call: ast.Call, scope: tuple[str, ...], reach: Reach) -> None:
@@ -177,34 +175,28 @@ class _Checks:
             and name in self._helpers
             and not name.startswith("assert")
         ):
-            held = "maybe" if reach == "maybe" else "held"
-            self._constants(
-                [one for argument in call.args for one in self._expected.of(argument)],
-                scope,
-                held,
-                "",
-                call,
-            )
+            expected = [
+                constant for argument in call.args for constant in self._expected.of(argument)
+            ]
+            self._constants(expected, scope, _within(reach), "", call)
         elif name.startswith("assert") and name not in RAISING:
             operands = (
                 call.args[: 1 if name in OF_ONE else 2]
                 if name.startswith("assertT") or name[6:7].isupper()
                 else call.args
             )
-            values = [*operands, *(one.value for one in call.keywords if one.arg not in SETTINGS)]
+            values = [
+                *operands,
+                *(constant.value for constant in call.keywords if constant.arg not in SETTINGS),
+            ]
             probe = (
-                self._probe_pair(operands)
+                self._text.type_probe(*operands)
                 if name in ("assertEqual", "assertIs") and len(operands) == 2
                 else ""
             )
             values = [] if "Not" in name else values
-            self._constants(
-                [one for value in values for one in self._expected.of(value)],
-                scope,
-                reach,
-                probe,
-                call,
-            )
+            expected = [constant for value in values for constant in self._expected.of(value)]
+            self._constants(expected, scope, reach, probe, call)
             self._types(call, scope, reach)
             if (
                 name in OPPOSITES
@@ -212,21 +204,17 @@ class _Checks:
                 and not any(isinstance(a, ast.Starred) for a in call.args)
             ):
                 _, end = self._text.span(call.func)
-                span, is_strict = self._text.span(call), name in STRICT
+                place, span = (end - len(name), end), self._text.span(call)
+                strict = name in STRICT
                 self._put(
-                    end - len(name),
-                    end,
-                    OPPOSITES[name],
-                    "negation",
-                    scope,
-                    reach,
-                    "",
-                    span,
-                    is_strict=is_strict,
+                    *place, OPPOSITES[name], "negation", scope, reach, "", span, is_strict=strict
                 )
 
     def _handlers(self, node: ast.Try, scope: tuple[str, ...], reach: Reach) -> None:
-        """Expect another exception where a statement of the body says that none came. Another handler could take it."""
+        """Expect another exception if a statement of the body fails when no exception is raised.
+
+        With several handlers, another one could catch it, so nothing is altered.
+        """
         if any(says_failure(statement) for statement in (*node.body, *node.orelse)):
             handler = node.handlers[0] if len(node.handlers) == 1 else None
             if handler is not None and handler.type is not None:
@@ -245,7 +233,7 @@ class _Checks:
         self._add(node, other, "negation", scope, reach)
 
     def _cases(self, target: ast.expr, cases: ast.expr, scope: tuple[str, ...]) -> None:
-        """Alter an expected value in a literal list of cases that a loop goes through."""
+        """Alter an expected value in a literal list of cases that a loop iterates over."""
         places = (
             [target]
             if isinstance(target, ast.Name)
@@ -255,7 +243,7 @@ class _Checks:
         )
         if isinstance(cases, ast.Dict) or not isinstance(cases, ast.List | ast.Tuple):
             return
-        wanted = [
+        expected_positions = [
             n
             for n, place in enumerate(places)
             if isinstance(place, ast.Name) and place.id in self._compared
@@ -265,7 +253,12 @@ class _Checks:
                 case.elts if isinstance(case, ast.Tuple | ast.List) and len(places) > 1 else [case]
             )
             self._constants(
-                [one for n in wanted if n < len(parts) for one in self._expected.of(parts[n])],
+                [
+                    constant
+                    for n in expected_positions
+                    if n < len(parts)
+                    for constant in self._expected.of(parts[n])
+                ],
                 scope,
                 "held",
             )
@@ -273,10 +266,10 @@ class _Checks:
     def _parameters(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: tuple[str, ...]
     ) -> None:
-        """Alter an expected value among a function's defaults, or among the cases of `pytest.mark.parametrize`."""
+        """Alter an expected value among a function's defaults or `parametrize` cases."""
         named = node.args.args[len(node.args.args) - len(node.args.defaults) :]
-        for one, default in zip(named, node.args.defaults, strict=True):
-            if one.arg in self._compared:
+        for parameter, default in zip(named, node.args.defaults, strict=True):
+            if parameter.arg in self._compared:
                 self._constants(self._expected.of(default), scope, "held")
         for mark in node.decorator_list:
             if (
@@ -294,19 +287,19 @@ class _Checks:
                     )
 
     def _texts_within(self, node: ast.stmt, scope: tuple[str, ...], reach: Reach) -> None:
-        """Alter Python that another interpreter is given, and examples in doctest's form."""
+        """Alter Python that is passed to another interpreter, and examples in doctest's form."""
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             return
-        for one in expressions(node):
-            if isinstance(one, ast.Constant) and isinstance(one.value, str):
-                held, span = "maybe" if reach == "maybe" else "held", self._text.span(one)
-                examples = altered_examples(one.value, self._draw)
-                altered, is_strict = (
-                    (examples, True) if examples else _altered_program(one.value, self._draw)
+        for part in expressions(node):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                examples = altered_examples(part.value, self._draw)
+                altered, strict = (
+                    (examples, True) if examples else _altered_program(part.value, self._draw)
                 )
                 if altered:
+                    span, inner = self._text.span(part), _within(reach)
                     self._put(
-                        *span, repr(altered), "constant", scope, held, "", span, is_strict=is_strict
+                        *span, repr(altered), "constant", scope, inner, "", span, is_strict=strict
                     )
 
     def _constants(
@@ -319,19 +312,12 @@ class _Checks:
         *,
         hides: bool = True,
     ) -> None:
-        """Put another constant in the place of each of these, or of some where there are many."""
+        """Replace each constant by another one, or some of them if there are many."""
         for node, _ in nodes if hides else ():
             hidden = hidden_source(node, self._draw) if isinstance(node, ast.Constant) else ""
             if hidden:
-                self._put(
-                    *self._text.span(node),
-                    hidden,
-                    "hidden",
-                    scope,
-                    reach,
-                    "",
-                    self._text.span(node),
-                )
+                span = self._text.span(node)
+                self._put(*span, hidden, "hidden", scope, reach, "", span)
         likely = [(node, below) for node, below in nodes if not is_tolerance(node)] or nodes
         for node, below in self._draw.sample(likely, min(len(likely), _MOST_CONSTANTS)):
             own = self._text.of(node)
@@ -341,29 +327,20 @@ class _Checks:
                 else filled(node)
             )
             is_operand = probe and node in (
-                whole.args if isinstance(whole, ast.Call) else self._sides(whole)
+                whole.args if isinstance(whole, ast.Call) else operands_of(whole)
             )
             self._add(node, other, "constant", scope, reach, probe if is_operand else "", whole)
 
-    def _sides(self, node: ast.expr | None) -> list[ast.expr]:
-        """Return the operands of a comparison: the probe of one says nothing of constants within an operand."""
-        return [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
-
     def _probe(self, node: ast.expr) -> str:
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
-            return self._probe_pair([node.left, node.comparators[0]])
-        return ""
-
-    def _probe_pair(self, pair: list[ast.expr]) -> str:
-        for value, literal in (pair, pair[::-1]):
-            kind = type(literal.value) if isinstance(literal, ast.Constant) else None
-            if kind in _PLAIN and not isinstance(value, ast.Constant):
-                return f"type({self._text.of(value)}) is {_PLAIN[kind]}"
+            return self._text.type_probe(node.left, node.comparators[0])
         return ""
 
     def _is_compared(self, node: ast.Assign | ast.AnnAssign) -> bool:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        return any(isinstance(one, ast.Name) and one.id in self._compared for one in targets)
+        return any(
+            isinstance(target, ast.Name) and target.id in self._compared for target in targets
+        )
 
     def _add(
         self,
@@ -395,13 +372,21 @@ class _Checks:
         *,
         is_strict: bool = True,
     ) -> None:
-        self.found.append(
+        self.edits.append(
             Edit(start, end, source, kind, ".".join(scope), reach, "", span, probe, is_strict)
         )
 
 
+def _within(reach: Reach) -> Reach:
+    """Return the reach of a check that an object surrounds."""
+    return "maybe" if reach == "maybe" else "held"
+
+
 def _altered_program(text: str, draw: random.Random) -> tuple[str, bool]:
-    """Alter the first check of a text that is Python, by a strict edit where there is one, and tell whether it is strict."""
+    """Alter the first check of a text that is Python, and return whether the edit is strict.
+
+    A strict edit is preferred.
+    """
     edits = edits_of(text, draw) if "assert" in text else []
     if not edits:
         return "", False

@@ -1,4 +1,4 @@
-"""Questions about the syntax tree of a test's text."""
+"""Queries of the syntax tree of a test's text."""
 
 import ast
 import builtins
@@ -19,7 +19,10 @@ _LIBRARIES = sys.stdlib_module_names | {
 
 
 def bound_by_tests(tree: ast.Module) -> Iterator[str]:
-    """Yield the names of libraries and test helpers that the tests import, and of functions and classes that they define."""
+    """Yield the names that the tests bind: imports, functions and classes.
+
+    The imports are those of libraries and test helpers.
+    """
     yield from _imported(
         tree, lambda module: module.partition(".")[0] in _LIBRARIES or _is_of_tests(module)
     )
@@ -29,7 +32,10 @@ def bound_by_tests(tree: ast.Module) -> Iterator[str]:
 
 
 def constructors(tree: ast.Module) -> Iterator[str]:
-    """Yield the names of libraries that the tests import, and of classes that they define: no code under test is in these."""
+    """Yield the names of imported libraries, and of classes that the tests define.
+
+    They contain no code under test.
+    """
     yield from _imported(tree, lambda module: module.partition(".")[0] in _LIBRARIES)
     yield from (node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
 
@@ -60,7 +66,7 @@ def assigned(tree: ast.Module) -> Iterator[str]:
 
 
 def checked(tree: ast.Module) -> Iterator[ast.expr]:
-    """Yield what checks look at, less what code under test is given."""
+    """Yield the expressions that checks test, without the inputs of code under test."""
     for node in ast.walk(tree):
         match node:
             case ast.Assert():
@@ -74,7 +80,10 @@ def checked(tree: ast.Module) -> Iterator[ast.expr]:
 
 
 def names(node: ast.AST) -> Iterator[str]:
-    """Yield the names that are compared: those that no call is given, but for calls of built-ins and modules."""
+    """Yield the names that are compared.
+
+    These are names outside the arguments of calls, except calls of built-ins and modules.
+    """
     if isinstance(node, ast.Name):
         yield node.id
     elif (
@@ -89,7 +98,7 @@ def names(node: ast.AST) -> Iterator[str]:
 
 
 def says_failure(node: ast.stmt) -> bool:
-    """Tell whether a statement says that an expected exception did not come."""
+    """Return True if a statement reports that an expected exception was not raised."""
     match node:
         case ast.Assert(test=ast.Constant(value=False | 0)) | ast.Raise():
             return True
@@ -100,7 +109,10 @@ def says_failure(node: ast.stmt) -> bool:
 
 
 def may_leave(node: ast.stmt) -> bool:
-    """Tell whether what follows a statement may not be reached: it may return, skip the test, or end the process."""
+    """Return True if the code after a statement may not be reached.
+
+    The statement may return, skip the test, or end the process.
+    """
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return False
     if isinstance(node, ast.Return | ast.Break | ast.Continue):
@@ -116,9 +128,11 @@ def may_leave(node: ast.stmt) -> bool:
         return True
     if isinstance(node, ast.For | ast.AsyncFor | ast.While):
         return any(
-            may_leave(one) for one in _below(node) if not isinstance(one, ast.Break | ast.Continue)
+            may_leave(inner)
+            for inner in _below(node)
+            if not isinstance(inner, ast.Break | ast.Continue)
         )
-    return any(may_leave(one) for one in _below(node))
+    return any(may_leave(inner) for inner in _below(node))
 
 
 def _below(node: ast.AST) -> Iterator[ast.stmt]:
@@ -131,7 +145,7 @@ def _below(node: ast.AST) -> Iterator[ast.stmt]:
 
 
 def last_name(node: ast.expr) -> str:
-    """Return the last name of a dotted expression or of what a call calls; empty where there is none."""
+    """Return the last name of a dotted expression or of a call's function; empty without one."""
     match node:
         case ast.Call():
             return last_name(node.func)
@@ -144,28 +158,28 @@ def last_name(node: ast.expr) -> str:
 
 
 def root(node: ast.expr) -> str:
-    """Return the first name of a dotted expression; empty where there is none."""
+    """Return the first name of a dotted expression; empty without one."""
     while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
         node = node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def expressions(node: ast.stmt) -> Iterator[ast.AST]:
-    """Yield the expressions of a statement, less those of statements in it."""
+    """Yield the expressions of a statement, without those of its inner statements."""
     unseen = [
         child
         for child in ast.iter_child_nodes(node)
         if not isinstance(child, ast.stmt | ast.excepthandler)
     ]
     while unseen:
-        one = unseen.pop()
-        if not isinstance(one, ast.JoinedStr):
-            yield one
-            unseen.extend(ast.iter_child_nodes(one))
+        expression = unseen.pop()
+        if not isinstance(expression, ast.JoinedStr):
+            yield expression
+            unseen.extend(ast.iter_child_nodes(expression))
 
 
 def is_tolerance(node: ast.expr) -> bool:
-    """Tell whether a constant is a tolerance of floating-point numbers."""
+    """Return True if a constant is a tolerance for floating-point numbers."""
     return (
         isinstance(node, ast.Constant)
         and isinstance(node.value, float)
@@ -174,5 +188,13 @@ def is_tolerance(node: ast.expr) -> bool:
 
 
 def filled(node: ast.expr) -> str:
-    """Return the source of a container with one element, in the place of an empty one."""
+    """Return the source of a container with one element, as a replacement of an empty one."""
     return {ast.List: "[1049]", ast.Tuple: "(1049,)"}.get(type(node), "{1049: 1049}")
+
+
+def operands_of(node: ast.expr | None) -> list[ast.expr]:
+    """Return the operands of a comparison; none for another expression.
+
+    A type probe applies only to constants that are operands, not to constants within one.
+    """
+    return [node.left, *node.comparators] if isinstance(node, ast.Compare) else []

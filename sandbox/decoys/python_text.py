@@ -1,11 +1,13 @@
-"""Places of a syntax tree's nodes in their text, as byte offsets."""
+"""Positions of a syntax tree's nodes in their text, as byte offsets."""
 
 import ast
 from functools import cached_property
 
+_PLAIN = {int: "int", float: "float", str: "str", bool: "bool", bytes: "bytes"}
+
 
 class Text:
-    """A Python text and the places of its nodes."""
+    """Python text with the positions of its nodes."""
 
     def __init__(self, text: str) -> None:
         self._content = text.encode("utf-8", "surrogatepass")
@@ -33,3 +35,14 @@ class Text:
         """Return a node's source."""
         start, end = self.span(node)
         return self._content[start:end].decode("utf-8", "surrogatepass")
+
+    def type_probe(self, left: ast.expr, right: ast.expr) -> str:
+        """Return an expression that is true if a value has the type of the literal beside it.
+
+        The text is empty unless exactly one of the operands is a literal of a plain type.
+        """
+        for value, literal in ((left, right), (right, left)):
+            kind = type(literal.value) if isinstance(literal, ast.Constant) else None
+            if kind in _PLAIN and not isinstance(value, ast.Constant):
+                return f"type({self.of(value)}) is {_PLAIN[kind]}"
+        return ""

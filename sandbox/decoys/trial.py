@@ -1,4 +1,4 @@
-"""Runs variants of a program's tests, together where that can be, and says how each unit ended."""
+"""Run of variants of a program's tests, jointly where possible."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,14 +19,14 @@ from schemas.run import Limits
 from schemas.verdict import Outcome, ProgramVerdict
 
 _MOST_ALONE = 4
-"""Variants that run one by one where no joint run decides them."""
+"""Number of variants that run alone if no joint run decides them."""
 Outcomes = Mapping[str, bool]
-"""Name of a unit -> whether it passed. A program without cases has one unit, without a name."""
+"""Name of a unit -> True if it passed. A program without cases has one unit with an empty name."""
 
 
 @dataclass
 class Cost:
-    """Sandbox runs of an audit, and their seconds."""
+    """Number of an audit's sandbox runs, and their wall-clock seconds."""
 
     n_runs: int = 0
     duration_s: float = 0.0
@@ -43,30 +43,35 @@ class Cost:
 
 @dataclass
 class Trial:
-    """Runs variants in one sandbox under one program's limits."""
+    """Runner of variants in one sandbox, under one program's limits."""
 
     sandbox: Sandbox
     limits: Limits
     cost: Cost = field(default_factory=Cost)
 
     def together(self, variants: Sequence[PythonProgram]) -> list[Outcomes | None]:
-        """Run the code once and each variant's tests from there; alone, as far as that goes, what cannot be decided so."""
-        found: list[Outcomes | None] = [None] * len(variants)
+        """Run the code once, and each variant's tests from its state.
+
+        Variants that this does not decide run alone, up to a fixed number.
+        """
+        outcomes_by_variant: list[Outcomes | None] = [None] * len(variants)
         if self.sandbox.isolated:
             tests = [python_tests(variant, LONGEST_DETAIL) for variant in variants]
             ran, outcomes = run_variants(self.sandbox, variants[0].code, tests, self.limits)
             self.cost.add(ran)
             names = [unit_names(variant) for variant in variants]
-            found = [
-                None if one is None else _named(name, one)
-                for name, one in zip(names, outcomes, strict=True)
+            outcomes_by_variant = [
+                None if outcome is None else _named(name, outcome)
+                for name, outcome in zip(names, outcomes, strict=True)
             ]
-        for n in [n for n, one in enumerate(found) if one is None][:_MOST_ALONE]:
-            found[n] = self.alone(variants[n])
-        return found
+        for n in [n for n, outcome in enumerate(outcomes_by_variant) if outcome is None][
+            :_MOST_ALONE
+        ]:
+            outcomes_by_variant[n] = self.alone(variants[n])
+        return outcomes_by_variant
 
     def alone(self, variant: PythonProgram) -> Outcomes:
-        """Run a variant in a fresh process of its own."""
+        """Run a variant in its own fresh process."""
         verdict = run_tests(self.sandbox, variant, self.limits)
         self.cost.add(verdict)
         if isinstance(variant, StatementProgram):
@@ -74,14 +79,14 @@ class Trial:
         return {case.name: case.outcome is Outcome.PASSED for case in verdict.cases}
 
     def detail(self, variant: PythonProgram, unit: str) -> str:
-        """Run a variant in a fresh process and return why a unit failed."""
+        """Run a variant in a fresh process, and return the reason why a unit failed."""
         verdict = run_tests(self.sandbox, variant, self.limits)
         self.cost.add(verdict)
         return next((case.detail for case in verdict.cases if case.name == unit), verdict.detail)
 
 
 def unit_names(program: PythonProgram) -> tuple[str, ...]:
-    """Return the names under which a program's cases stand in its verdict, in the order in which they run."""
+    """Return the names of a program's cases in its verdict, in the order in which they run."""
     if isinstance(program, StatementProgram):
         return ("",)
     names = tuple(unit.name for unit in python_tests(program, LONGEST_DETAIL).units)
@@ -91,7 +96,7 @@ def unit_names(program: PythonProgram) -> tuple[str, ...]:
 def _named(names: Sequence[str], outcomes: Sequence[Outcome]) -> Outcomes:
     """Name the outcomes of the last units: a unittest module's first unit is the module itself."""
     passed = (
-        [one is Outcome.PASSED for one in outcomes][len(outcomes) - len(names) :]
+        [outcome is Outcome.PASSED for outcome in outcomes][len(outcomes) - len(names) :]
         if outcomes
         else []
     )
@@ -99,7 +104,7 @@ def _named(names: Sequence[str], outcomes: Sequence[Outcome]) -> Outcomes:
 
 
 def texts_of(program: PythonProgram) -> tuple[str, ...]:
-    """Return the texts of a program's tests; each of `asserts` is a unit of its own."""
+    """Return the texts of a program's tests. Each text of `asserts` is a unit."""
     match program:
         case StatementProgram():
             return ("\n".join(program.tests),)

@@ -1,4 +1,7 @@
-"""Other values than those that tests expect: of the same type, plausible, far from what tolerances or remainders would excuse."""
+"""Other values than the expected ones.
+
+They have the same type, are plausible, and are far from what tolerances or remainders would accept.
+"""
 
 import ast
 import json
@@ -6,18 +9,20 @@ import random
 import string
 
 _OFFSETS = (1049, 2017, 3163, 4421, 5519, 6247, 7121, 8237, 9293)
-"""Primes: a value that counts by remainders of a small number meets none of them."""
+"""Prime offsets, so that a value that depends on remainders of a small number changes."""
 _WORDS = ("harbor", "lantern", "meadow", "orchid", "pebble", "timber", "violet", "walnut")
 
 
 def other_source(
     node: ast.Constant, draw: random.Random, *, below: bool = False, like: str = ""
 ) -> str:
-    """Return the source of another constant in a constant's place.
+    """Return the source of another constant.
 
     Args:
-        below: a number gets smaller, as where a bound is to be missed; else larger.
-        like: the constant's own source, whose quotes the other one gets.
+        node: constant to replace.
+        draw: source of random choices.
+        below: if True, a number gets smaller, in order to miss a lower bound; otherwise larger.
+        like: source of the constant, whose quotes the other one gets.
     """
     other = _other(node.value, draw, -1 if below else 1)
     is_doubly_quoted = isinstance(other, str) and like.startswith('"')
@@ -43,7 +48,7 @@ def _other(value: object, draw: random.Random, sign: int) -> object:
 
 
 def other_number(source: str, draw: random.Random) -> str:
-    """Return the source of a larger number than a decimal literal's."""
+    """Return the source of a number larger than that of a decimal literal."""
     return (
         str(float(source) + draw.choice(_OFFSETS))
         if "." in source
@@ -52,32 +57,35 @@ def other_number(source: str, draw: random.Random) -> str:
 
 
 def other_text(text: str, draw: random.Random) -> str:
-    """Shift letters and digits, and keep all else: the text looks like the one before."""
+    """Shift letters and digits, and keep everything else, so that the text looks similar."""
     letters, digits = draw.randrange(1, 26), draw.randrange(1, 10)
-    shifted = "".join(_shifted(one, letters, digits) for one in text)
+    shifted = "".join(_shifted(character, letters, digits) for character in text)
     return shifted if shifted != text else text + draw.choice(_WORDS)
 
 
-def _shifted(one: str, letters: int, digits: int) -> str:
+def _shifted(character: str, letters: int, digits: int) -> str:
     for alphabet, by in (
         (string.ascii_lowercase, letters),
         (string.ascii_uppercase, letters),
         (string.digits, digits),
     ):
-        if one in alphabet:
-            return alphabet[(alphabet.index(one) + by) % len(alphabet)]
-    return one
+        if character in alphabet:
+            return alphabet[(alphabet.index(character) + by) % len(alphabet)]
+    return character
 
 
 def hidden_source(node: ast.Constant, draw: random.Random) -> str:
-    """Return an expression of the same value that names the constant nowhere; empty for types that have none.
+    """Return an expression of the same value that does not contain the constant.
 
-    It uses operators alone, since code under test may give built-ins another meaning, and the compiler does not fold it.
+    The text is empty for types that have no such expression. The expression uses operators alone,
+    since code under test may redefine built-ins, and the compiler does not fold it.
     """
     value = node.value
     if type(value) is int:
         mask = draw.choice(_OFFSETS)
         return f"([{value ^ mask}][0] ^ {mask})"
     if type(value) is str and value and value.isprintable():
-        return f"({'%c' * len(value)!r} % ({''.join(f'{ord(one)}, ' for one in value)}))"
+        return (
+            f"({'%c' * len(value)!r} % ({''.join(f'{ord(character)}, ' for character in value)}))"
+        )
     return ""

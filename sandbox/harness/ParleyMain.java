@@ -11,19 +11,21 @@ import java.util.HashMap;
 import java.util.Map;
 
 /**
- * Runs the class Main and says under the run's secret that it came to its end; System.exit before that says nothing.
- * With names of classes as arguments it runs each of them, whatever became of those before, and names those that came to their end.
- * Each has all classes anew, so that no case sees what another left in their fields.
+ * Runs the class Main, and reports under the run's secret that it reached its end. After
+ * System.exit nothing is reported. With names of classes as arguments, it runs each of them,
+ * whatever earlier ones did, and reports those that reached their ends. Each run loads all classes
+ * again, so that no case sees what another left in their fields.
  *
- * The secret comes on stdin and is held by this method's frame only, which Java gives no way into.
+ * The secret comes on stdin. Only this method's frame holds it, which Java gives no access to.
  */
 final class ParleyMain {
     private ParleyMain() {}
 
     public static void main(String[] arguments) throws Throwable {
         String secret = new BufferedReader(new InputStreamReader(System.in)).readLine();
-        // The descriptor itself: /dev/fd would open it anew, which only its maker may.
-        Constructor<FileDescriptor> numbered = FileDescriptor.class.getDeclaredConstructor(int.class);
+        // The descriptor itself: /dev/fd would open it again, which only its maker may do.
+        Constructor<FileDescriptor> numbered =
+                FileDescriptor.class.getDeclaredConstructor(int.class);
         numbered.setAccessible(true);
         int number = Integer.parseInt(System.getenv("PARLEY_REPORT_FD"));
         FileOutputStream report = new FileOutputStream(numbered.newInstance(number));
@@ -34,7 +36,7 @@ final class ParleyMain {
                 run(new Anew(compiled).loadClass(name));
                 report.write((secret + " ended " + name + "\n").getBytes());
             } catch (Throwable error) {
-                // This case has not passed here; it is run alone.
+                // This case has not passed here, and runs alone.
             }
         }
         if (arguments.length == 0) {
@@ -44,13 +46,14 @@ final class ParleyMain {
         report.close();
     }
 
-    /** Reads all classes before any of them runs: a case could write others in the place of those that follow. */
+    /** Reads all classes before any of them runs: a case could replace those of later cases. */
     private static Map<String, byte[]> compiled() throws Throwable {
-        Map<String, byte[]> found = new HashMap<>();
-        for (File file : new File(".").listFiles((folder, name) -> name.endsWith(".class"))) {
-            found.put(file.getName().replaceAll("\\.class$", ""), Files.readAllBytes(file.toPath()));
+        Map<String, byte[]> classes = new HashMap<>();
+        for (File file : new File(".").listFiles((folder, entry) -> entry.endsWith(".class"))) {
+            String name = file.getName().replaceAll("\\.class$", "");
+            classes.put(name, Files.readAllBytes(file.toPath()));
         }
-        return found;
+        return classes;
     }
 
     private static final class Anew extends ClassLoader {

@@ -1,7 +1,9 @@
-"""Isolates a child of the zygote for its candidate: namespaces, fresh mounts, limits, no privileges, call filter.
+"""Isolation of a zygote's child for its candidate.
 
-The zygote looks the calls up once; children inherit them. Each step raises OSError: then no candidate runs. No class is defined
-here: a candidate finds every class of its process, and all that hangs on it.
+The steps are namespaces, fresh mounts, limits, no privileges and a system-call filter. The zygote
+resolves the C functions once, and children inherit them. Each step raises OSError if it fails, and
+then no candidate runs. This module defines no class, because a candidate can find every class of
+its process, and everything reachable from it.
 """
 
 from __future__ import annotations
@@ -56,7 +58,10 @@ _no_capabilities = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0), (ctypes.c_ui
 
 
 def filter_program(bpf: bytes) -> tuple[Any, Any]:
-    """Give the exported system-call filter as the kernel takes it (struct sock_fprog), and the instructions it points to."""
+    """Return the system-call filter as the kernel takes it, and its instructions.
+
+    The first one (struct sock_fprog) points to the second, so both must stay alive.
+    """
     instructions = ctypes.create_string_buffer(bpf, len(bpf))
     head = struct.pack("@HP", len(bpf) // 8, ctypes.addressof(instructions))
     return ctypes.create_string_buffer(head, len(head)), instructions
@@ -76,52 +81,58 @@ def mount_scratch(places: Sequence[str], size: int, shown: Sequence[str]) -> Non
     """Mount a fresh, sized tmpfs at each place. Everybody may write to it.
 
     Args:
+        places: paths to mount at.
+        size: size of each tmpfs in bytes.
         shown: entries of such places that stay visible, read-only, with all mounts below them.
     """
-    kept = [
+    visible = [
         (path, os.open(path, os.O_PATH | os.O_CLOEXEC))
         for path in shown
         if path.startswith(tuple(places))
     ]
     for place in places:
         _mount("tmpfs", place, "tmpfs", _NOSUID | _NODEV, f"size={size},mode=1777")
-    for path, descriptor in kept:
+    for path, descriptor in visible:
         if path not in places:
             os.mkdir(path)
         _mount(f"/proc/self/fd/{descriptor}", path, None, _BIND | _RECURSIVE)
         os.close(descriptor)
-        if (
-            not os.statvfs(path).f_flag & os.ST_RDONLY
-        ):  # a folder that bubblewrap made on the way to what it shows
+        # A folder that bubblewrap made on the way to a visible one is writable.
+        if not os.statvfs(path).f_flag & os.ST_RDONLY:
             _mount(None, path, None, _BIND | _REMOUNT | _RDONLY | _NOSUID | _NODEV)
 
 
 def hidden_by_scratch(folders: Sequence[str]) -> tuple[str, ...]:
-    """List the entries of scratch places that these folders are or lie in, as `mount_scratch` takes them."""
-    found: dict[str, None] = {}
+    """Return the entries of scratch places that these folders are or lie in.
+
+    `mount_scratch` takes them as `shown`.
+    """
+    entries: dict[str, None] = {}
     for place in (*SCRATCH, WORKING_DIRECTORY):
         for folder in folders:
             if folder == place:
-                found[place] = None
+                entries[place] = None
             elif folder.startswith(f"{place}/"):
-                found[f"{place}/{folder.removeprefix(place).split('/')[1]}"] = None
-    return tuple(found)
+                entries[f"{place}/{folder.removeprefix(place).split('/')[1]}"] = None
+    return tuple(entries)
 
 
 def mount_proc() -> None:
-    """Mount a fresh /proc, of this process's pid namespace."""
+    """Mount a fresh /proc for this process's pid namespace."""
     _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
 
 
 def unmount(place: str) -> None:
-    """Take the uppermost mount of a place away, in use or not."""
+    """Remove the topmost mount of a place, in use or not."""
     _checked(_libc.umount2(place.encode(), _DETACH), f"umount {place}")
 
 
 def fresh_places(tmp_bytes: int, keeps_directory: bool, shown: Sequence[str]) -> None:
-    """Move to mounts and IPC of our own. Called in the first process of a new pid namespace.
+    """Move to new mount and IPC namespaces, in the first process of a new pid namespace.
 
     Args:
+        tmp_bytes: size of each writable tmpfs.
+        keeps_directory: if True, the working directory of earlier runs stays.
         shown: see `mount_scratch`.
     """
     unshare(NEW_MOUNTS | NEW_IPC)
@@ -134,7 +145,7 @@ def fresh_places(tmp_bytes: int, keeps_directory: bool, shown: Sequence[str]) ->
 
 
 def fresh_network() -> tuple[bytes, ...]:
-    """Move to a network namespace of our own, with `lo` only. Returns its counters."""
+    """Move to a new network namespace with `lo` only, and return its counters."""
     unshare(NEW_NETWORK)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, _SET_INTERFACE_FLAGS, struct.pack("16sh22x", b"lo", _INTERFACE_UP))
@@ -142,12 +153,18 @@ def fresh_network() -> tuple[bytes, ...]:
 
 
 def traffic() -> tuple[bytes, ...]:
-    """Read the counters of our network namespace: they would tell the next run about this one."""
+    """Return the counters of this network namespace.
+
+    They would tell the next run about this one.
+    """
     return tuple(_read(f"/proc/self/net/{name}") for name in _TRAFFIC)
 
 
 def own_namespaces() -> tuple[int, int, int, int]:
-    """Open the IPC, mount, network and pid namespace: a process with privileges can join them by these descriptors."""
+    """Open the IPC, mount, network and pid namespaces of this process.
+
+    A process with privileges can join them by these descriptors.
+    """
     kinds = ("ipc", "mnt", "net", "pid")
     ipc, mounts, network, pids = (
         os.open(f"/proc/self/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds
@@ -156,26 +173,36 @@ def own_namespaces() -> tuple[int, int, int, int]:
 
 
 def die_first() -> None:
-    """When memory is short, a run goes before its zygote, which is in the same cgroup."""
+    """Make the kernel kill a run before its zygote, which is in the same cgroup."""
     _write("/proc/self/oom_score_adj", _FIRST_TO_DIE)
 
 
 def die_with_parent() -> None:
-    """Be killed when the parent ends. A change of user takes this back."""
+    """Let the kernel kill this process when its parent ends. A change of user undoes this."""
     _checked(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl(PR_SET_PDEATHSIG)")
 
 
 def drop_capabilities_for_good() -> None:
-    """Give no program that is executed from now on a capability. This process keeps its own."""
+    """Deny capabilities to every program that is executed from now on.
+
+    This process keeps its own.
+    """
     for capability in range(64):
         if _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
-            if ctypes.get_errno() == errno.EINVAL:  # beyond the kernel's last
+            # The number is beyond the kernel's last capability.
+            if ctypes.get_errno() == errno.EINVAL:
                 return
             _checked(-1, "prctl(PR_CAPBSET_DROP)")
 
 
 def become(uid: int, as_root: bool) -> None:
-    """Give up every privilege. `as_root`: by changing to that user; else by a user namespace in which we are that user."""
+    """Give up every privilege.
+
+    Args:
+        uid: user to become.
+        as_root: if True, change to that user; otherwise make a user namespace in which this process
+            is that user.
+    """
     if as_root:
         os.setgroups(())
     else:
@@ -196,7 +223,7 @@ def become(uid: int, as_root: bool) -> None:
 
 
 def load_filter(program: tuple[Any, Any]) -> None:
-    """Deny the calls of `sandbox.host.seccomp` from now on, for good and for all children."""
+    """Deny the calls of `sandbox.host.seccomp` from now on, also for all children."""
     _checked(
         _libc.prctl(_PR_SET_SECCOMP, _FILTER, ctypes.addressof(program[0]), 0, 0),
         "prctl(PR_SET_SECCOMP)",
@@ -204,7 +231,10 @@ def load_filter(program: tuple[Any, Any]) -> None:
 
 
 def use_huge_pages() -> None:
-    """Gather this process's own memory in huge pages, where the kernel does that: a fork then copies fewer page tables."""
+    """Collect this process's own memory in huge pages, if the kernel can.
+
+    A fork then copies fewer page tables.
+    """
     with open("/proc/self/maps") as maps:
         areas = [line.split() for line in maps]
     for place, rights, *_, name in ((*area, "") if len(area) == 5 else area for area in areas):
@@ -215,18 +245,21 @@ def use_huge_pages() -> None:
 
 
 def set_limits(limits: Mapping[str, tuple[int, int]]) -> None:
-    """Set soft and hard limits, by the names that `prlimit` uses."""
+    """Set soft and hard limits by the names that `prlimit` uses."""
     for name, bounds in limits.items():
         resource.setrlimit(getattr(resource, f"RLIMIT_{name.upper()}"), bounds)
 
 
 def show_memory_to_own_user() -> None:
-    """Have /proc/self belong to the user that we have become, as after an `exec`."""
+    """Make /proc/self belong to the user that this process has become, as after an `exec`."""
     _checked(_libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0), "prctl(PR_SET_DUMPABLE)")
 
 
 def unpack(files: Mapping[str, bytes]) -> None:
-    """Write files below the working directory. A link that an earlier command left there is replaced, never followed."""
+    """Write files below the working directory.
+
+    A link that an earlier command left there is replaced, never followed.
+    """
     for name, content in files.items():
         *parents, last = name.split("/")
         folder = "."
@@ -276,7 +309,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _read(path: str) -> bytes:
-    """Read a file's bytes; none where the kernel has no such file."""
+    """Return a file's bytes; none if the kernel has no such file."""
     try:
         with open(path, "rb") as file:
             return file.read()

@@ -1,8 +1,10 @@
-"""Several groups of tests on one answer: the code ran once, and each group starts from the state that it left, in a child.
+"""Forks for several groups of tests on one answer.
 
-Trusted, in the judged program. A child differs from its parent in less than after a plain fork: no hook of `os.register_at_fork`
-is called and no random state is renewed. Where code leaves what a fork does not hand on (a thread, a child, a timer), or what
-children would share (an open file, memory), `why_alone` says so, and each group has the code run for itself.
+The code runs once, and each group starts in a child from the state that the code left. Trusted, in
+the candidate process. A child differs from its parent in less than after a plain fork: no hook of
+`os.register_at_fork` is called, and no random state is reseeded. If the code leaves something that
+a fork does not copy (a thread, a child, a timer), or that children would share (an open file,
+memory), `why_alone` returns the reason, and the code runs again for each group.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import time
 
 from sealed_channel import TO_SUPERVISOR, fields, sealer, write_all
 
-__builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
+__builtins__ = dict(builtins.__dict__)  # The candidate can change the shared built-ins.
 
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 OF_PARENT = TO_SUPERVISOR + b", of the parent"
-"""What the parent seals under a child's key, once: how the child ended."""
+"""Direction of the parent's one message under a child's key: how the child ended."""
 _PR_SET_CHILD_SUBREAPER = 36
 _LEFTOVER_GRACE_S = 1.0
 _TIMERS = (_signal.ITIMER_REAL, _signal.ITIMER_VIRTUAL, _signal.ITIMER_PROF)
@@ -34,10 +36,11 @@ def parent(questions: int) -> tuple[Callable[[], str], Callable[..., bytes]]:
     """Prepare the forks, before the candidate's code runs.
 
     Args:
-        questions: the descriptor that the supervisor hears.
+        questions: descriptor that the supervisor reads.
 
     Returns:
-        Two functions: why the tests may not go on in children, empty where they may; and one that forks them.
+        Two functions. The first returns the reason why the tests cannot run in children; empty if
+        they can. The second forks them.
     """
     pointer: Any = _ctypes.dlopen(None, 0)  # pyright: ignore[reportArgumentType]  (None: this process)
     call, fork, prctl = (
@@ -51,8 +54,12 @@ def parent(questions: int) -> tuple[Callable[[], str], Callable[..., bytes]]:
 
 
 def _state_check() -> Callable[[], str]:
-    """Make `why_alone`. The functions that it calls are bound now: the candidate can replace those of modules."""
-    listdir, fstat, opened, read, close = os.listdir, os.fstat, os.open, os.read, os.close
+    """Make the function `why_alone`, which returns the reason why tests cannot run in children.
+
+    It is empty if they can. The functions that it calls are bound now, since the candidate can
+    replace those of modules.
+    """
+    listdir, fstat, open_, read, close = os.listdir, os.fstat, os.open, os.read, os.close
     waitid, any_child, look, timer = (
         os.waitid,
         os.P_ALL,
@@ -61,14 +68,14 @@ def _state_check() -> Callable[[], str]:
     )
 
     def descriptors() -> list[tuple[str, int, int]]:
-        found: list[tuple[str, int, int]] = []
+        entries: list[tuple[str, int, int]] = []
         for name in listdir("/proc/self/fd"):
             try:
                 state = fstat(int(name))
-            except OSError:  # of the listing itself
+            except OSError:  # The descriptor of the listing itself.
                 continue
-            found.append((name, state.st_dev, state.st_ino))
-        return sorted(found)
+            entries.append((name, state.st_dev, state.st_ino))
+        return sorted(entries)
 
     def has_children() -> bool:
         try:
@@ -78,7 +85,7 @@ def _state_check() -> Callable[[], str]:
         return True
 
     def shares_memory() -> bool:
-        maps, text = opened("/proc/self/maps", 0), b""
+        maps, text = open_("/proc/self/maps", 0), b""
         while piece := read(maps, 1 << 20):
             text += piece
         close(maps)
@@ -91,7 +98,7 @@ def _state_check() -> Callable[[], str]:
             return "the code left a process"
         if descriptors() != at_first:
             return "the code left a file open"
-        if any(timer(one) != (0.0, 0.0) for one in _TIMERS):
+        if any(timer(kind) != (0.0, 0.0) for kind in _TIMERS):
             return "the code left a timer"
         if shares_memory():
             return "the code left shared memory"
@@ -114,13 +121,13 @@ def _forker(questions: int, fork: Callable[[], int]) -> Callable[..., bytes]:
     used, clock, sleep = time.process_time, time.monotonic, time.sleep
 
     def fork_each(hear: Callable[[], list[bytes]]) -> bytes:
-        """Forks a child whenever the supervisor says so. Returns in each, and for the last tests in this process itself: the key
-        of their own channel.
+        """Fork a child whenever the supervisor requests it, and return the key of its own channel.
+
+        It returns in each child, and for the last tests in this process itself.
         """
         code_s = used()
-        before = mask(
-            _SET_MASK, every
-        )  # so that no child has its parent run a handler of the candidate's
+        # Otherwise a child could make its parent run a handler of the candidate's.
+        before = mask(_SET_MASK, every)
         while True:
             word, key = hear()
             if word not in (b"child", b"last"):
@@ -130,13 +137,17 @@ def _forker(questions: int, fork: Callable[[], int]) -> Callable[..., bytes]:
                 mask(_SET_MASK, before)
                 return key
             _, status, usage = wait4(pid, 0)
-            told = (exit_code(status), code_s, usage.ru_utime + usage.ru_stime, leaves_others())
+            ending = (exit_code(status), code_s, usage.ru_utime + usage.ru_stime, leaves_others())
             write_all(
-                questions, sealer(key, OF_PARENT)(fields(*(repr(one).encode() for one in told)))
+                questions,
+                sealer(key, OF_PARENT)(fields(*(repr(value).encode() for value in ending))),
             )
 
     def leaves_others() -> int:
-        """Whether a descendant outlives its child; helpers that end by themselves get a moment."""
+        """Return 1 if a descendant outlives its child, else 0.
+
+        Helpers that end by themselves get a moment.
+        """
         deadline = clock() + _LEFTOVER_GRACE_S
         while True:
             try:

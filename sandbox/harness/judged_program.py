@@ -1,7 +1,7 @@
-"""Runs a candidate's code, then the tests that the supervisor hands over one by one.
+"""Candidate process: it runs a candidate's code, then the tests that the supervisor sends.
 
-The tests run as plain Python has them: with its own operators, built-ins, unittest and pytest, unchanged and unobserved. Whether
-a pass was earned is for the audit to say (`sandbox/decoys`).
+The tests run as in plain Python: with its own operators, built-ins, unittest and pytest, unchanged
+and unobserved. The audit (`sandbox/decoys`) decides whether a pass was earned.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sealed_channel import (
 )
 from suites import case_runner
 
-__builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
+__builtins__ = dict(builtins.__dict__)  # The candidate can change the shared built-ins.
 
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
@@ -35,11 +35,14 @@ if TYPE_CHECKING:
 PROGRAM, TESTS = "program.py", "<tests>"
 COMPILED = "tmp.py"
 LONGEST_DETAIL = 1 << 14
-_FUTURE_FLAGS = 0x1FE0000  # `from __future__` of the code holds for the tests, as in one file
+_FUTURE_FLAGS = 0x1FE0000  # A `from __future__` of the code holds for the tests, as in one file.
 
 
 def judge_program(answers: int, questions: int, key: bytes) -> None:
-    """Run the code and all tests, then return: the interpreter ends as any script's does (threads joined, atexit run)."""
+    """Run the code and all tests, then return.
+
+    The interpreter then ends as any script's does (threads joined, atexit run).
+    """
     exit_now, own, getpid = os._exit, [os.getpid()], os.getpid
     seal, unseal = sealer(key, TO_SUPERVISOR), opener(key, TO_PROGRAM)
 
@@ -53,7 +56,7 @@ def judge_program(answers: int, questions: int, key: bytes) -> None:
         return unpacked(message)
 
     def only_here() -> None:
-        """End a child that the candidate forked: it does not go on with its parent's tests."""
+        """End a child that the candidate forked, so that it does not continue with the tests."""
         if getpid() != own[0]:
             exit_now(0)
 
@@ -88,7 +91,7 @@ def judge_program(answers: int, questions: int, key: bytes) -> None:
         except BaseException as error:  # noqa: BLE001 - whatever a test raises, it has failed
             failure = described(error, path)
         only_here()
-        say(b"passed" if failure is None else b"failed", _told(failure or b"", path))
+        say(b"passed" if failure is None else b"failed", _without_folder(failure or b"", path))
     say(b"done")
 
 
@@ -98,24 +101,26 @@ def _run_code(
     """Run the candidate's code as a script of its own file.
 
     Args:
-        refused: takes the compiler's message where the code does not compile.
+        job: the supervisor's job.
+        path: path of the script.
+        questions: descriptor that the supervisor reads.
+        refused: list that receives the compiler's message if the code does not compile.
 
     Returns:
-        The module's names with the code's flags, the function that forks a child for each instruction's tests (None: they run
-        here), and why these have to run alone.
+        The module's names with the code's flags; the function that forks a child for each
+        instruction's tests (None: they run here); and the reason why these have to run alone.
     """
     with open(path, "wb") as file:
         file.write(job["code"])
     names = _main_module(job["main"].decode(), path)
     sys.path.insert(0, os.getcwd())
-    sys.setrecursionlimit(
-        sys.getrecursionlimit() + 5
-    )  # the calls between the interpreter and a script's first
+    # The calls between the interpreter and a script's first.
+    sys.setrecursionlimit(sys.getrecursionlimit() + 5)
     why_alone, fork_each = parent(questions) if "together" in job else (None, None)
     try:
         code = compile(job["code"], path, "exec", dont_inherit=True, optimize=0)
     except BaseException as error:
-        refused.append(_as_compiled(error))
+        refused.append(_compiler_message(error))
         raise
     exec(code, names)
     return (
@@ -128,7 +133,10 @@ def _run_code(
 def _unit_runner(
     module: tuple[dict[str, Any], int], *, is_unittest: bool
 ) -> Callable[[bytes, bytes], bytes | None]:
-    """Make a function that runs one unit of the tests: None for a pass, else the failure's text."""
+    """Make a function that runs one unit of the tests.
+
+    It returns None for a pass, else the failure's text.
+    """
     names, flags = module
 
     def run_statements(kind: bytes, text: bytes) -> None:
@@ -146,7 +154,7 @@ def _main_module(name: str, path: str) -> dict[str, Any]:
 
 
 def described(error: BaseException, path: str) -> bytes:
-    """Show an exception as the verdict's detail: the candidate's and the tests' own lines only."""
+    """Return an exception's text for the verdict: only lines of the candidate and of the tests."""
     try:
         import traceback
 
@@ -158,11 +166,11 @@ def described(error: BaseException, path: str) -> bytes:
             lines += "the program asked to exit before its tests were through\n"
     except BaseException:  # noqa: BLE001 - an exception that cannot be shown
         lines = f"{type(error).__name__} (its text cannot be shown)"
-    return _told(lines.encode("utf-8", "backslashreplace"), path)
+    return _without_folder(lines.encode("utf-8", "backslashreplace"), path)
 
 
-def _as_compiled(error: BaseException) -> bytes:
-    """Show the traceback of `compile(code, COMPILED, "exec")` as the interpreter prints it."""
+def _compiler_message(error: BaseException) -> bytes:
+    """Return the traceback of `compile(code, COMPILED, "exec")` as the interpreter prints it."""
     import traceback
 
     name = getattr(error, "filename", None)
@@ -174,8 +182,8 @@ def _as_compiled(error: BaseException) -> bytes:
     return with_ends_kept(lines.encode("utf-8", "backslashreplace"), LONGEST_DETAIL)
 
 
-def _told(detail: bytes, path: str) -> bytes:
-    """Take the working directory's name, which differs from place to place, out of a failure's text."""
+def _without_folder(detail: bytes, path: str) -> bytes:
+    """Remove the working directory's name, which differs between places, from a failure's text."""
     return with_ends_kept(
         detail.replace(path.encode("utf-8", "surrogateescape")[: -len(PROGRAM)], b""),
         LONGEST_DETAIL,
@@ -183,7 +191,7 @@ def _told(detail: bytes, path: str) -> bytes:
 
 
 def _install_packages(folders: str) -> None:
-    """Do the work of the `site` module, but for .pth files, which run code at each start."""
+    """Do the work of the `site` module except .pth files, which run code at each start."""
     import site
 
     there = [folder for folder in folders.split("\n") if os.path.isdir(folder)]

@@ -1,4 +1,7 @@
-"""SHAKE-256 in plain Python, for Python 3.5, which has none. Slow: one to two milliseconds for each 136 bytes."""
+"""SHAKE-256 in plain Python, for Python 3.5, which has none.
+
+It is slow: one to two milliseconds for each 136 bytes.
+"""
 
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
@@ -10,7 +13,7 @@ _MASK = (1 << 64) - 1
 
 def shake_256(data):
     # type: (bytes) -> Any
-    """Return an object like that of `hashlib.shake_256`, with a function `digest` alone."""
+    """Return an object like that of `hashlib.shake_256`, with the function `digest` only."""
 
     def digest(size):
         # type: (int) -> bytes
@@ -39,7 +42,10 @@ def _digest(data, size):
 
 def _permuted(lanes):
     # type: (list[int]) -> list[int]
-    """Return the state after all rounds of Keccak-f[1600]. The lane of column x and row y is number x + 5 * y."""
+    """Return the state after all rounds of Keccak-f[1600].
+
+    The lane of column x and row y has the number x + 5 * y.
+    """
     constant = 1
     for _ in range(_ROUNDS):
         sums = [
@@ -47,14 +53,15 @@ def _permuted(lanes):
             for x in range(5)
         ]
         lanes = [
-            lane ^ sums[(i - 1) % 5] ^ _turned(sums[(i + 1) % 5], 1) for i, lane in enumerate(lanes)
+            lane ^ sums[(i - 1) % 5] ^ _rotated(sums[(i + 1) % 5], 1)
+            for i, lane in enumerate(lanes)
         ]
         x, y, current = 1, 0, lanes[1]
         for step in range(24):
             x, y = y, (2 * x + 3 * y) % 5
             current, lanes[x + 5 * y] = (
                 lanes[x + 5 * y],
-                _turned(current, (step + 1) * (step + 2) // 2),
+                _rotated(current, (step + 1) * (step + 2) // 2),
             )
         for row in range(0, 25, 5):
             old = lanes[row : row + 5]
@@ -68,6 +75,6 @@ def _permuted(lanes):
     return lanes
 
 
-def _turned(lane, by):
+def _rotated(lane, by):
     # type: (int, int) -> int
     return ((lane << (by % 64)) | (lane >> (64 - by % 64))) & _MASK if by % 64 else lane

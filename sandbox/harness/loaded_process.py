@@ -1,8 +1,9 @@
-"""Holds the libraries beside the zygote, and forks the judged program of each run.
+"""Process that holds the libraries beside the zygote, and forks the candidate process of each run.
 
-A run's first process, a fork of the light `zygote.py`, asks for it: a fork of this process costs many times as much, and a run
-needs it once. The first process sends descriptors only: its namespaces, which the new child joins, and pipes. The child alone
-reads its orders from one of these. Trusted, standard library only, no class: see `zygote.py`. As there, one run at a time.
+A run's first process, a fork of the light `zygote.py`, requests the fork. A fork of this process
+costs many times as much, and a run needs only one. The first process sends descriptors only: its
+namespaces, which the new child joins, and pipes. Only the child reads its orders from one of these.
+Trusted, standard library only, no class, and one run at a time: see `zygote.py`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ _RUN, _STATE = b"run", b"state"
 
 
 def fork_detached() -> bool:
-    """Fork, and tell whether this is the new process. It is a grandchild: the zygote has no child but a run's."""
+    """Fork, and return True in the new process.
+
+    It is a grandchild, so the zygote has no child except a run's.
+    """
     child = os.fork()
     if child:
         os.waitpid(child, 0)
@@ -41,7 +45,10 @@ def fork_detached() -> bool:
 
 
 def state(loaded: socket.socket) -> tuple[int, int, float]:
-    """In the zygote: ask for memory, others, and the children's CPU seconds since it last asked. No answer ends the zygote."""
+    """Return the loaded process's memory, number of others, and CPU seconds since the last request.
+
+    Called in the zygote. Without an answer the zygote ends.
+    """
     try:
         loaded.send(_STATE)
     except OSError:
@@ -55,7 +62,10 @@ def state(loaded: socket.socket) -> tuple[int, int, float]:
 def serve(
     control: socket.socket, program_of: Callable[[list[int]], Callable[[], None]]
 ) -> Callable[[], None]:
-    """Answer until the zygote is gone. Returns only in a child: the step to run, with nothing of ours on the stack."""
+    """Answer until the zygote is gone.
+
+    It returns only in a child, with nothing of this module on the stack: the step to run.
+    """
     own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     used_s = 0.0
     while True:
@@ -68,17 +78,18 @@ def serve(
             continue
         try:
             child = forked_into(descriptors[-1], own_pids)
-        except OSError as error:  # the run's first process was killed
+        except OSError as error:  # The run's first process was killed.
             child = -1
             tell(descriptors[-2], ("fault", f"fork: {error}"))
         if child == 0:
-            control.detach()  # its number is another's soon, and may not be closed with this object
+            # The number soon belongs to another file, and closing this object must not close it.
+            control.detach()
             return program_of(descriptors)
         used_s += wait_for(child, descriptors)
 
 
 def forked_into(namespace: int, own: int) -> int:
-    """Fork a child into a pid namespace; back into our own for later ones. Raises OSError."""
+    """Fork a child into a pid namespace, and return to this process's own. Raises OSError."""
     isolation.enter(namespace, isolation.NEW_PIDS)
     try:
         child = os.fork()
@@ -91,7 +102,10 @@ def forked_into(namespace: int, own: int) -> int:
 
 
 def wait_for(child: int, descriptors: list[int]) -> float:
-    """Name the child by a pidfd, say how it ended. Returns the CPU seconds; siblings that it gave itself end with the run."""
+    """Report the child's pidfd, then its ending. Returns the CPU seconds.
+
+    Siblings that the child got end with the run.
+    """
     reply, used_s = descriptors[-2], 0.0
     if child > 0:
         ended = os.pidfd_open(child)
@@ -113,13 +127,13 @@ def wait_for(child: int, descriptors: list[int]) -> float:
     return used_s
 
 
-def tell(reply: int, said: tuple[str, Any], descriptors: tuple[int, ...] = ()) -> None:
-    """Tell the run's first process, should it still be there."""
+def tell(reply: int, message: tuple[str, Any], descriptors: tuple[int, ...] = ()) -> None:
+    """Send a message to the run's first process, if it still exists."""
     channel = socket.socket(fileno=reply)
     try:
-        socket.send_fds(channel, [marshal.dumps(said)], descriptors)
+        socket.send_fds(channel, [marshal.dumps(message)], descriptors)
     except OSError:
-        pass  # it was killed, and its run with it: nobody is left to tell
+        pass  # It was killed, and its run with it. Nobody is left to notify.
     finally:
         channel.detach()
 
@@ -131,16 +145,22 @@ def program(
     loaded_bytes: int,
     system_calls: tuple[Any, Any],
 ) -> Callable[[], None]:
-    """In the child: join the run, give up every privilege. Returns the script's `run_judged`, to be called next.
+    """Join the run in the child, give up every privilege, and return `run_judged`.
+
+    The caller then calls that function of the script.
 
     Args:
-        loaded_bytes: address space of the preloaded libraries; it does not count against the run's.
-        system_calls: the filter.
+        descriptors: descriptors of the run.
+        scripts: scripts by path.
+        as_root: True if this process is root on the host.
+        loaded_bytes: address space of the preloaded libraries, which does not count against the
+            run's.
+        system_calls: the system-call filter.
     """
     stdout, stderr, answers, questions, ipc, mounts, network, reply, _ = descriptors
     try:
-        told = marshal.loads(read_field(answers))
-        script, limits = scripts[told["argv"][0]], told["limits"]
+        request = marshal.loads(read_field(answers))
+        script, limits = scripts[request["argv"][0]], request["limits"]
         os.setsid()
         isolation.die_first()
         isolation.enter(mounts, isolation.NEW_MOUNTS)
@@ -151,9 +171,9 @@ def program(
         (reply,) = place_descriptors((nothing, stdout, stderr, answers, questions), (reply,))
         for descriptor in (_ANSWERS, _QUESTIONS):
             os.set_inheritable(descriptor, False)
-        isolation.become(told["uid"], as_root)
+        isolation.become(request["uid"], as_root)
         isolation.die_with_parent()
-        as_interpreter(script, told["argv"], told["environment"])
+        as_interpreter(script, request["argv"], request["environment"])
         limits["as"] = tuple(bound + loaded_bytes for bound in limits["as"])
         isolation.set_limits(limits)
         isolation.load_filter(system_calls)
@@ -168,12 +188,12 @@ def program(
 def starter(
     loaded: int, namespaces: tuple[int, ...], request: Mapping[str, Any]
 ) -> Callable[[int, int, int], dict[str, Any]]:
-    """In a run's first process: make the function that starts its judged program.
+    """Make the function that starts the candidate process, in a run's first process.
 
     Args:
         loaded: descriptor of the channel to the process with the libraries.
         namespaces: see `child_isolation.own_namespaces`.
-        request: for the program: argv, environment, limits, uid.
+        request: request of the program: argv, environment, limits, uid.
     """
 
     def start(answers: int, questions: int, to_program: int) -> dict[str, Any]:
@@ -188,10 +208,10 @@ def starter(
         write_all(to_program, fields(marshal.dumps(dict(request))))
         is_ready, pidfds = False, []
         while not (is_ready and pidfds):
-            what, said, received = hear(reply)
-            if what not in ("forked", "ready") or bool(received) is not (what == "forked"):
-                raise OSError(f"the program could not be isolated: {what} {said}")
-            is_ready, pidfds = is_ready or what == "ready", pidfds + received
+            kind, detail, received = hear(reply)
+            if kind not in ("forked", "ready") or bool(received) is not (kind == "forked"):
+                raise OSError(f"the program could not be isolated: {kind} {detail}")
+            is_ready, pidfds = is_ready or kind == "ready", pidfds + received
         return {
             "ended": pidfds[0],
             "kill": partial(kill, pidfds[0]),
@@ -203,7 +223,7 @@ def starter(
 
 
 def kill(program: int) -> None:
-    """End a program by its pidfd; it may have ended by itself, and have been waited for."""
+    """Kill a program by its pidfd. It may have ended and been waited for."""
     try:
         signal.pidfd_send_signal(program, signal.SIGKILL)
     except ProcessLookupError:
@@ -211,7 +231,11 @@ def kill(program: int) -> None:
 
 
 def hear(reply: socket.socket) -> tuple[str, Any, list[int]]:
-    """Receive word of the program, from the process with the libraries or from itself. Raises OSError: that process is gone."""
+    """Receive a message about the program, from the process with the libraries or from itself.
+
+    Raises:
+        OSError: that process is gone.
+    """
     message, received, _, _ = socket.recv_fds(reply, _LONGEST_MESSAGE, 1)
     if not message:
         raise OSError("the process with the libraries is gone")
@@ -219,12 +243,15 @@ def hear(reply: socket.socket) -> tuple[str, Any, list[int]]:
 
 
 def has_left_others() -> bool:
-    """In the first process of a pid namespace: tell whether any other process, ours or not, is in it."""
+    """Return True if another process is in this pid namespace, child or not.
+
+    Called in the first process of the namespace.
+    """
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             continue
     except ChildProcessError:
-        pass  # no child of ours is left
+        pass  # No child of this process is left.
     try:
         os.kill(-1, 0)
     except ProcessLookupError:

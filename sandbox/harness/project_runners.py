@@ -1,9 +1,10 @@
-"""Runs a repository's tests by the project's own runner, with a listener of ours: Django's `runtests.py`, SymPy's `bin/test`,
-unittest.
+"""Run of a repository's tests by the project's own runner, with a listener.
 
-Trusted, runs on Python 3.5 and newer: annotations stand in comments. unittest's runners make their result from a class of
-ours, which is set before any module of the project is imported. SymPy's reporter is replaced by a class of ours as soon as its
-module is there. The runners' files are put back before (see `sandbox.judging`).
+The runners are Django's `runtests.py`, SymPy's `bin/test` and unittest. Trusted, runs on Python 3.5
+and newer, so annotations are comments. unittest's runners make their result from a class of this
+module, which is set before any module of the project is imported. A class of this module replaces
+SymPy's reporter as soon as its module is imported. The runners' files are restored before (see
+`sandbox.judging`).
 """
 
 import builtins
@@ -20,7 +21,7 @@ from pytest_suite import (
     set_warnings,
 )
 
-__builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
+__builtins__ = dict(builtins.__dict__)  # The candidate can change the shared built-ins.
 
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
@@ -34,20 +35,21 @@ _CRASHED = "crashed"
 
 def run_project(job, say, hear, only_here):
     # type: (dict[str, bytes], Callable[..., None], Callable[[], list[bytes]], Callable[[], None]) -> None
-    """Run the command, report each test, and return: the interpreter ends as it would after the runner.
+    """Run the command, report each test, and return.
 
-    The job's `command` is the runner's script below the root, or `-m` and a module, with its arguments.
+    The interpreter ends as it would after the runner. The job's `command` is the runner's script
+    below the root, or `-m` and a module, with its arguments.
     """
     lines, root = lines_of(job), os.getcwd()
     is_sympy = job["runner"] == b"sympy"
     report = reporter(say)
-    told = {}  # type: dict[str, str]
+    outcomes = {}  # type: dict[str, str]
 
     def tell(name, word, detail):
         # type: (str, str, str) -> None
-        """Report a test's outcome; of several tests of one name, the worst."""
-        if is_worse(word, told.get(name)):
-            told[name] = word
+        """Report a test's outcome. If several tests have one name, report the worst."""
+        if is_worse(word, outcomes.get(name)):
+            outcomes[name] = word
             report(name, word, "" if word == "PASSED" else detail)
 
     if not is_sympy:
@@ -65,7 +67,7 @@ def run_project(job, say, hear, only_here):
 
 def _ended(command, before):
     # type: (list[str], Callable[[], None]) -> str
-    """Run the command in this process. Returns its exit code, or `crashed`."""
+    """Run the command in this process, and return its exit code, or `crashed`."""
     import runpy
     import traceback
 
@@ -91,7 +93,10 @@ def _ended(command, before):
 
 def _with_own_runner(command):
     # type: (list[str]) -> list[str]
-    """Have SymPy's script use SymPy's own runner, which was pytest from 2023 on where the command names none."""
+    """Make SymPy's script use SymPy's own runner.
+
+    From 2023 on the script used pytest unless the command selects a runner.
+    """
     with open(command[0], encoding="utf-8") as script:
         has_choice = _OWN_RUNNER in script.read()
     return [command[0], _OWN_RUNNER, *command[1:]] if has_choice else command
@@ -99,7 +104,7 @@ def _with_own_runner(command):
 
 def _listen_to_unittest(tell):
     # type: (Callable[[str, str, str], None]) -> None
-    """Have unittest's runners make their results from a class that reports each test once it is over."""
+    """Make unittest's runners use a result class that reports each test once it is over."""
     import unittest
 
     base = unittest.TextTestResult
@@ -110,7 +115,7 @@ def _listen_to_unittest(tell):
 
     def names_of(test):
         # type: (Any) -> tuple[str, ...]
-        """Name a test as the runner's log does: a line for itself, and the first line of its docstring where it has one."""
+        """Return a test's names in the runner's log: its own, and its docstring's first line."""
         doc = test.shortDescription()
         return (str(test), doc.strip()) if doc else (str(test),)
 
@@ -118,7 +123,7 @@ def _listen_to_unittest(tell):
         # type: (Any, str, str) -> None
         if running and running[-1] is test:
             outcomes.append((word, detail))
-        else:  # a class's or a module's set-up, or a test that was given up before it began
+        else:  # A class's or a module's set-up, or a test that was given up before it began.
             for name in names_of(test):
                 tell(name, word, detail)
 
@@ -181,8 +186,8 @@ def _listen_to_unittest(tell):
 
     def run(self, test):
         # type: (Any, Any) -> Any
-        """Run a suite, once it is known which of its tests are expected to fail before any of them runs."""
-        expected.update(one.id() for one in _tests_in(test) if expects_failure(one))
+        """Run a suite, after noting which of its tests are expected to fail."""
+        expected.update(member.id() for member in _tests_in(test) if expects_failure(member))
         return run_suite(self, test)
 
     runner = unittest.TextTestRunner  # type: Any
@@ -207,13 +212,13 @@ def _tests_in(suite):
     if not hasattr(suite, "__iter__"):
         yield suite
         return
-    for one in suite:
-        yield from _tests_in(one)
+    for member in suite:
+        yield from _tests_in(member)
 
 
 def _listen_to_sympy(tell):
     # type: (Callable[[str, str, str], None]) -> None
-    """Import SymPy's test runner, and have it make its reporter from a class that reports each test as it ends."""
+    """Import SymPy's test runner, and set a reporter class that reports each test as it ends."""
     from importlib import import_module
 
     os.environ["SYMPY_USE_CACHE"] = (
@@ -221,7 +226,7 @@ def _listen_to_sympy(tell):
     )
     try:
         module = import_module(_REPORTERS[0])  # type: Any
-    except ImportError:  # SymPy 1.5 and older
+    except ImportError:  # SymPy 1.5 and older.
         module = import_module(_REPORTERS[1])
     base = module.PyTestReporter
     expecting = _code_of_expectations(module)
@@ -231,24 +236,25 @@ def _listen_to_sympy(tell):
     def entering_test(self, f):
         # type: (Any, Any) -> None
         running[:] = [f.__name__]
-        expected[:] = [any(getattr(one, "__code__", None) is expecting for one in _wrapped_in(f))]
+        expected[:] = [
+            any(getattr(function, "__code__", None) is expecting for function in _wrapped_in(f))
+        ]
         base.entering_test(self, f)
 
     def reporting(method, word):
         # type: (str, str) -> Any
-        def report(self, *given):
+        def report(self, *arguments):
             # type: (Any, Any) -> None
             names = running[:]
-            del running[
-                :
-            ]  # the base's method, which the candidate may have replaced, reports no other outcome
+            # The base's method, which the candidate may have replaced, reports no other outcome.
+            del running[:]
             for name in names:
                 tell(
                     name,
                     XFAIL_UNMARKED if word == "XFAIL" and not expected[0] else word,
-                    _shown(given),
+                    _shown(arguments),
                 )
-            getattr(base, method)(self, *given)
+            getattr(base, method)(self, *arguments)
 
         return report
 
@@ -266,7 +272,10 @@ def _listen_to_sympy(tell):
 
 def _code_of_expectations(module):
     # type: (Any) -> Any
-    """Return the code of the functions that SymPy's decorator `XFAIL` makes of tests: all of them have the same."""
+    """Return the code of the functions that SymPy's decorator `XFAIL` makes.
+
+    All of them have the same code.
+    """
     from importlib import import_module
 
     decorators = import_module(module.__name__.rpartition(".")[0] + ".pytest")  # type: Any
@@ -281,13 +290,13 @@ def _wrapped_in(function):
         function = getattr(function, "__wrapped__", None)
 
 
-def _shown(given):
+def _shown(arguments):
     # type: (tuple[Any, ...]) -> str
-    """Show what SymPy's reporter is given: an exception's triple, or a value."""
-    if not given:
+    """Return the text of the reporter's arguments: an exception's triple, or a value."""
+    if not arguments:
         return ""
-    if isinstance(given[0], tuple) and len(given[0]) == 3:
+    if isinstance(arguments[0], tuple) and len(arguments[0]) == 3:
         import traceback
 
-        return "".join(traceback.format_exception(*given[0]))
-    return str(given[0])
+        return "".join(traceback.format_exception(*arguments[0]))
+    return str(arguments[0])

@@ -1,7 +1,8 @@
-"""Runs a repository's tests on the Python of its environment, and reports each test's outcome over the sealed channel.
+"""Run of a repository's tests on the Python of its environment.
 
-Trusted, standard library and the environment's packages only. It is executed by `run_project_tests.py`, which supervises it. This
-file and those that it imports run on Python 3.5 and newer: no f-string, and annotations in comments alone.
+It reports each test's outcome over the sealed channel. Trusted, standard library and the
+environment's packages only. `run_project_tests.py` executes and supervises it. This module and
+those that it imports run on Python 3.5 and newer: no f-string, and annotations only in comments.
 """
 
 import builtins
@@ -26,9 +27,9 @@ from sealed_channel import (
 for _name in os.listdir(sys.path.pop(0)):
     sys.modules.pop(_name[:-3], None)
 if not getattr(sys.flags, "safe_path", False):
-    sys.path.pop(0)  # without `-P`, which older Pythons lack, Python puts a script's folder there
+    sys.path.pop(0)  # Without `-P`, which older Pythons lack, Python puts a script's folder there.
 
-__builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
+__builtins__ = dict(builtins.__dict__)  # The candidate can change the shared built-ins.
 
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
@@ -40,7 +41,10 @@ _KEY_BYTES = 16
 
 def main():
     # type: () -> None
-    """Take the key and the job from the supervisor, run the tests, return: the interpreter ends as it would after its runner."""
+    """Receive the key and the job from the supervisor, run the tests, and return.
+
+    The interpreter then ends as it would after its runner.
+    """
     exit_now, own, getpid = os._exit, os.getpid(), os.getpid
     for descriptor in (_ANSWERS, _QUESTIONS):
         os.set_inheritable(descriptor, False)
@@ -60,12 +64,12 @@ def main():
 
     def only_here():
         # type: () -> None
-        """End a child that the candidate forked: it does not go on with its parent's tests."""
+        """End a child that the candidate forked, so that it does not continue with the tests."""
         if getpid() != own:
             exit_now(0)
 
-    said = hear()
-    job = {name.decode(): value for name, value in zip(said[::2], said[1::2])}  # noqa: B905 - Python 3.9 has no `strict`
+    items = hear()
+    job = {name.decode(): value for name, value in zip(items[::2], items[1::2])}  # noqa: B905 - Python 3.9 has no `strict`
     _install_packages(job["folders"].decode())
     run = run_project if job["runner"] else run_pytest
     run(job, say, hear, only_here)
@@ -73,10 +77,10 @@ def main():
 
 def _install_packages(folders):
     # type: (str) -> None
-    """Do the work of the `site` module with the environment's packages, whose .pth files count.
+    """Do the work of the `site` module with the environment's packages, including .pth files.
 
     Args:
-        folders: of packages; those of the Python that runs where it is empty.
+        folders: folders of packages; if empty, those of the running Python.
     """
     import site
 

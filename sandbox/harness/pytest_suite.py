@@ -1,14 +1,16 @@
-"""Runs test files with the environment's pytest, unchanged, and tells of each node: over nodes of a folder, or over a repository.
+"""Run of test files with the environment's pytest, unchanged, with a report on each node.
 
-Trusted, standard library and the environment's pytest only. Runs on Python 3.5 and newer: annotations stand in comments. Files
-that steer tests are refused or put back before (see `sandbox.judging`); plugins come from the environment alone.
+The tests are nodes of a folder, or a whole repository. Trusted, standard library and the
+environment's pytest only. The module runs on Python 3.5 and newer, so annotations are comments.
+Files that control tests are refused or restored before (see `sandbox.judging`). Plugins come from
+the environment only.
 """
 
 import builtins
 import os
 import sys
 
-__builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
+__builtins__ = dict(builtins.__dict__)  # The candidate can change the shared built-ins.
 
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
@@ -23,19 +25,23 @@ _OF_NODES = (
     "--continue-on-collection-errors",
 )
 _LAST_WORD = ("--tb=short", "--assert=rewrite", "--maxfail=0")
-"""Behind the project's own options: all tests run to their ends, and assertions are pytest's."""
+"""Options after the project's own: all tests run to their ends, and assertions are pytest's."""
 _RAN = (0, 1)
-"""pytest's exit codes for tests that ran, well or not."""
+"""Exit codes of pytest for tests that ran, passed or not."""
 _NOTHING_RAN = 5
 XFAIL_UNMARKED = "XFAIL_UNMARKED"
-"""Outcome of a test that was expected to fail only from when it ran on. The candidate's code can demand that: no pass."""
+"""Outcome of a test whose failure was expected only from its run on. The candidate's code can cause
+that, so it is no pass."""
 _WORST_FIRST = ("ERROR", "FAILED", "XPASS", XFAIL_UNMARKED, "SKIPPED", "XFAIL", "PASSED")
 _DETAIL, _ALL_DETAILS, _LONGEST = 400, 60000, 2000
 
 
 def run_pytest(job, say, hear, only_here):
     # type: (dict[str, bytes], Callable[..., None], Callable[[], list[bytes]], Callable[[], None]) -> None
-    """Run the files, tell of each node, and return: the interpreter ends as it would after pytest."""
+    """Run the files, report each node, and return.
+
+    The interpreter then ends as it would after pytest.
+    """
     root, is_whole_project = os.getcwd(), job["kind"] == b"repository"
     lines = lines_of(job)
     show_project = prepare(root, lines, is_whole_project)
@@ -44,7 +50,7 @@ def run_pytest(job, say, hear, only_here):
     say(b"code ran")
     hear()
     wanted, report = frozenset(lines["nodes"]), reporter(say)
-    found = {}  # type: dict[str, tuple[str, str]]
+    outcomes = {}  # type: dict[str, tuple[str, str]]
 
     def tell(node, word, detail):
         # type: (str, str, str) -> None
@@ -52,8 +58,8 @@ def run_pytest(job, say, hear, only_here):
             report(node, word, detail)
             return
         name = asked_by(node, wanted)
-        if name is not None and is_worse(word, found[name][0] if name in found else None):
-            found[name] = (word, detail)
+        if name is not None and is_worse(word, outcomes[name][0] if name in outcomes else None):
+            outcomes[name] = (word, detail)
 
     files = [name for name in lines["files"] if os.path.exists(name)]
     code = _NOTHING_RAN
@@ -72,7 +78,7 @@ def run_pytest(job, say, hear, only_here):
         )
         code = int(start(arguments, plugins=[_once_loaded(show_project), _listener(wanted, tell)]))
     only_here()
-    for node, (word, detail) in found.items() if code in _RAN else ():
+    for node, (word, detail) in outcomes.items() if code in _RAN else ():
         say(
             b"node",
             node.encode(),
@@ -85,16 +91,19 @@ def run_pytest(job, say, hear, only_here):
 
 def lines_of(job):
     # type: (dict[str, bytes]) -> dict[str, list[str]]
-    """Split each text of a job into its lines; blank lines are left out."""
+    """Split each text of a job into its lines, without blank ones."""
     return {
-        name: [one for one in value.decode("utf-8", "surrogateescape").split("\n") if one]
+        name: [line for line in value.decode("utf-8", "surrogateescape").split("\n") if line]
         for name, value in job.items()
     }
 
 
 def reporter(say):
     # type: (Callable[..., None]) -> Callable[[str, str, str], None]
-    """Make a function that reports a node's outcome with the end of its failure, within a bound for all failures."""
+    """Make a function that reports a node's outcome with the end of its failure's text.
+
+    All failures together have a bound.
+    """
     room = [_ALL_DETAILS]
 
     def report(node, word, detail):
@@ -108,21 +117,28 @@ def reporter(say):
 
 def asked_by(node, wanted):
     # type: (str, frozenset[str]) -> str | None
-    """Give the wanted name that a node belongs to: a function stands for its parameters, a class for its methods."""
+    """Return the wanted name that a node belongs to; None without one.
+
+    A function stands for its parameters, and a class for its methods.
+    """
     if node in wanted:
         return node
     return max(
-        (one for one in wanted if node.startswith((one + "[", one + "::"))), key=len, default=None
+        (name for name in wanted if node.startswith((name + "[", name + "::"))),
+        key=len,
+        default=None,
     )
 
 
 def _listener(wanted, tell):
     # type: (frozenset[str], Callable[[str, str, str], None]) -> Any
-    """Make a plugin that tells each test's worst word of set-up, call and tear-down, once the test is over.
+    """Make a plugin that reports each test's worst outcome of set-up, call and tear-down.
+
+    It reports once the test is over.
 
     Args:
-        wanted: nodes that run, whatever else a project's settings and plugins choose; all where it is empty.
-        tell: given a node, pytest's word for it and the failure's text.
+        wanted: nodes that run, whatever else a project's settings and plugins select; all if empty.
+        tell: function that receives a node, pytest's outcome for it and the failure's text.
     """
     import pytest
 
@@ -178,27 +194,27 @@ def _listener(wanted, tell):
 
 def _xfail_marks(item):
     # type: (Any) -> list[tuple[int, tuple[Any, ...], dict[str, Any]]]
-    """List what expects a test to fail: the id of each mark, and what it says now."""
+    """Return the marks that expect a test to fail: the id of each, and its current arguments."""
     if hasattr(item, "iter_markers"):
         marks = list(item.iter_markers("xfail"))
-    else:  # pytest 3.5 and older
+    else:  # pytest 3.5 and older.
         marks = list(getattr(item.get_marker("xfail"), "_marks", ()))
     return [(id(mark), tuple(mark.args), dict(mark.kwargs)) for mark in marks]
 
 
 def expects_failure(test):
     # type: (Any) -> bool
-    """Tell whether unittest's `expectedFailure` marks a test, its function or its class."""
+    """Return True if unittest's `expectedFailure` marks a test, its function or its class."""
     name = "__unittest_expecting_failure__"
     method = getattr(test, getattr(test, "_testMethodName", "obj"), None)
     return any(
-        getattr(one, name, False) is True for one in (method, test, getattr(test, "cls", None))
+        getattr(part, name, False) is True for part in (method, test, getattr(test, "cls", None))
     )
 
 
 def _word_of(report):
     # type: (Any) -> str | None
-    """Give pytest's word for a report; None for a set-up or tear-down that went well."""
+    """Return pytest's outcome for a report; None for a set-up or tear-down without failure."""
     expected_to_fail = hasattr(report, "wasxfail")
     if report.skipped:
         return "XFAIL" if expected_to_fail else "SKIPPED"
@@ -211,13 +227,16 @@ def _word_of(report):
 
 def is_worse(word, before):
     # type: (str, str | None) -> bool
-    """Compare two outcomes of one test."""
+    """Return True if an outcome of a test is worse than an earlier one."""
     return before is None or _WORST_FIRST.index(word) < _WORST_FIRST.index(before)
 
 
 def _once_loaded(call):
     # type: (Callable[[], None]) -> Any
-    """Make a plugin that calls a function once the environment's plugins are loaded, before pytest reads the project."""
+    """Make a plugin that calls a function between loading plugins and reading the project.
+
+    The function runs once the environment's plugins are loaded.
+    """
     import pytest
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -235,7 +254,7 @@ def _loaded_pytest(show_project):
     # type: (Callable[[], None]) -> Any
     try:
         import pytest
-    except ImportError:  # the project is pytest
+    except ImportError:  # The project is pytest itself.
         show_project()
         import pytest
     return pytest
@@ -243,11 +262,17 @@ def _loaded_pytest(show_project):
 
 def prepare(root, lines, is_whole_project):
     # type: (str, dict[str, list[str]], bool) -> Callable[[], None]
-    """Set variables and the path as the tests of a kind have them.
+    """Set variables and the import path for the tests of a kind.
+
+    Args:
+        root: folder of the tests.
+        lines: texts of the job, as lines.
+        is_whole_project: True for a repository, False for a folder of files.
 
     Returns:
-        A function that lets a whole project's modules be found. Until it is called none of them is imported, so that no module
-        of the project stands for pytest, its plugins or a library of theirs.
+        A function that makes a whole project's modules importable. Until it is called none of them
+        is imported, so that no module of the project can replace pytest, its plugins or one of
+        their libraries.
     """
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
@@ -273,7 +298,7 @@ def prepare(root, lines, is_whole_project):
         if environment is not None:
             sys.path.insert(1 + len(lines["paths"]), environment)
     finders = sys.path_importer_cache  # type: Any
-    finders.update(dict.fromkeys(own))  # None: nothing is to be looked for there
+    finders.update(dict.fromkeys(own))  # None: nothing is searched there.
 
     def show_project():
         # type: () -> None
@@ -285,7 +310,7 @@ def prepare(root, lines, is_whole_project):
 
 def set_warnings(options):
     # type: (str) -> None
-    """Have PYTHONWARNINGS count from now on, as if Python had been started with it."""
+    """Apply PYTHONWARNINGS from now on, as if Python had been started with it."""
     import warnings
 
     if not options:
@@ -297,7 +322,10 @@ def set_warnings(options):
 
 def _environment_plugins(show_project):
     # type: (Callable[[], None]) -> list[str]
-    """List the plugins that the environment's packages offer, among them the project itself where it is a plugin."""
+    """Return the plugins that the environment's packages offer.
+
+    The project itself is one of them if it is a plugin.
+    """
     from importlib.util import find_spec
 
     offered = _pytest_entry_points()
@@ -310,15 +338,15 @@ def _environment_plugins(show_project):
 
 def _pytest_entry_points():
     # type: () -> dict[str, str]
-    """Return plugin -> module, as the packages' metadata name them."""
+    """Return plugin -> module, from the packages' metadata."""
     try:
         from importlib.metadata import distributions
-    except ImportError:  # Python 3.7 and older
+    except ImportError:  # Python 3.7 and older.
         return _entry_points_by_files()
     entries = [
         entry
-        for found in distributions()
-        for entry in found.entry_points
+        for distribution in distributions()
+        for entry in distribution.entry_points
         if entry.group == "pytest11"
     ]
     return {entry.name: entry.value for entry in entries}

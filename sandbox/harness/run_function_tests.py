@@ -1,17 +1,19 @@
-"""Runs a candidate's code and its tests in one process, and reports how each test went.
+"""Run of a candidate's code and its tests in one process, with a report on each test.
 
-Trusted, runs inside the sandbox, standard library only. Two processes:
+Trusted, runs inside the sandbox, standard library only. Two processes share the work:
 
-- the supervisor holds the report descriptor and the run's secret. It forks before it reads the secret and is not dumpable, so its
-  memory and descriptors are closed to the program. It hands the tests over one by one. It reports a pass only for a program that
-  says so of each test in its turn, over a channel sealed with a key of its own, then ends with exit status 0 and leaves no
-  process behind.
-- the program runs the code as `__main__`, then asks for the tests: while the code runs, neither its memory nor the disk has their
-  text. The tests run as plain Python has them, unobserved.
+- The supervisor holds the report descriptor and the run's secret. It forks before it reads the
+  secret and is not dumpable, so its memory and descriptors are closed to the program. It sends the
+  tests one by one. It reports a pass only for a program that reports a pass of each test in its
+  turn, over a channel sealed with its own key, then ends with exit status 0 and leaves no process
+  behind.
+- The program runs the code as `__main__`, then requests the tests: while the code runs, neither its
+  memory nor the disk contains their text. The tests run as in plain Python, unobserved.
 
-Input on stdin: secret, CPU limit, job, tests (see `sandbox.judging.judged_run`). Nothing here relies on a fresh interpreter, but
-for descriptors 0 to 2 and PARLEY_REPORT_FD: a process forked for this run may call `main` as well. No class is defined in any of
-these files: a candidate finds every class of its process, and all that hangs on it.
+Input on stdin: secret, CPU limit, job, tests (see `sandbox.judging.judged_run`). Nothing here
+relies on a fresh interpreter, except for descriptors 0 to 2 and PARLEY_REPORT_FD, so a process that
+was forked for this run may call `main` as well. No class is defined in any of these modules,
+because a candidate can find every class of its process, and everything reachable from it.
 """
 
 from __future__ import annotations
@@ -42,26 +44,27 @@ from sealed_channel import (
 from together import conversation_with_children
 
 for _name in (name.removesuffix(".py") for name in os.listdir(sys.path.pop(0))):
-    if (
-        _name != __name__
-    ):  # while `run_project_tests.py` imports this module, the interpreter needs it there
+    # While `run_project_tests.py` imports this module, the interpreter needs it there.
+    if _name != __name__:
         sys.modules.pop(_name, None)
 if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
-    sys.path.pop(0)  # without `-P`, which older Pythons lack, Python puts a script's folder there
+    sys.path.pop(0)  # Without `-P`, which older Pythons lack, Python puts a script's folder there.
 
 RUNS_AS_FIRST_PROCESS = True
-"""`main` may run right in the first process of a pid namespace: the candidate never runs in it (see `zygote.py`)."""
+"""Flag for `zygote.py`: `main` may run in the first process of a pid namespace, because the
+candidate never runs in it."""
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
 LEFTOVER_GRACE_S = 1.0
-_LAST_READS = 8  # more than a pipe holds; a descendant that goes on writing does not keep us
+# More than a pipe holds. A descendant that continues writing does not delay the end.
+_LAST_READS = 8
 _LONGEST_DETAIL, _ALL_DETAILS = 1 << 14, 180_000
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
 _PIDFD_OPEN = 434
-"""Number of the system call, on every machine."""
+"""Number of the system call, equal on every machine."""
 _KEY_BYTES = 16
 
 
@@ -74,7 +77,10 @@ def prctl(option: int, value: int) -> None:
 
 
 def watched(pid: int) -> int:
-    """Give a descriptor that tells of a child's end. Some Pythons (conda's) are built without `os.pidfd_open`."""
+    """Return a descriptor that reports a child's end.
+
+    Some Pythons (conda's) are built without `os.pidfd_open`.
+    """
     if hasattr(os, "pidfd_open"):
         return os.pidfd_open(pid)
     function = _ctypes.dlsym(_ctypes.dlopen(None, 0), "syscall")  # pyright: ignore[reportArgumentType]  (None: this process)
@@ -87,7 +93,7 @@ def watched(pid: int) -> int:
 def supervise(
     program: dict[str, Any], answers: int, questions: int, report: int, key: bytes
 ) -> None:
-    """Hand over code, then tests. Report how each went and how it all ended, under this run's secret."""
+    """Send code, then tests, and report each result and the end under this run's secret."""
     write_all(report, b"ready\n")
     secret, cpu_s, job, tests = (read_field(0) for _ in range(4))
 
@@ -108,7 +114,7 @@ def supervise(
         write_all(answers, state["seal"](job))
         listen(program, questions, hear, state)
     except BrokenPipeError:
-        pass  # the program ended while we wrote to it: `judge` says how its run went
+        pass  # The program ended before it read everything. `judge` determines how its run went.
     if state["unread"] and not state["failure"]:
         state["failure"] = NOISE
     code, used_s = program["wait"]()
@@ -118,10 +124,13 @@ def supervise(
 def conversation(
     answers: int, key: bytes, tests: list[bytes], tell: Callable[..., None]
 ) -> tuple[Callable[[bytes], None], dict[str, Any]]:
-    """Make a listener, and the state that it keeps. Any message out of order is tampering with the channel.
+    """Make a listener and its state. Any message out of order is tampering with the channel.
 
     Args:
-        tests: kind and text of each, in turn.
+        answers: descriptor that the program reads.
+        key: key of the channel.
+        tests: kind and text of each test, in turn.
+        tell: function that writes a record to the report.
     """
     unseal, units = opener(key, TO_SUPERVISOR), [*zip(tests[::2], tests[1::2])]  # noqa: B905 - an image's Python may have no `strict`
     longest = max(100, min(_LONGEST_DETAIL, _ALL_DETAILS // max(1, len(units))))
@@ -134,18 +143,18 @@ def conversation(
     }
 
     def take(message: bytes) -> None:
-        said, n = unpacked(unseal(message) or b""), state["n_told"]
-        kind = said[0] if said else b""
+        parts, n = unpacked(unseal(message) or b""), state["n_told"]
+        kind = parts[0] if parts else b""
         if kind == b"code failed" and n is None:
-            state["failure"] = (b"failed", said[1])
-            if len(said) > 2:
-                tell(b"compile", b"failed", with_ends_kept(said[2], _LONGEST_DETAIL))
+            state["failure"] = (b"failed", parts[1])
+            if len(parts) > 2:
+                tell(b"compile", b"failed", with_ends_kept(parts[2], _LONGEST_DETAIL))
         elif kind == b"code ran" and n is None:
             state["n_told"] = 0
             tell(b"code", b"passed", b"")
             ask()
         elif kind in (b"passed", b"failed") and n is not None and n < len(units):
-            detail = with_ends_kept(said[1], longest)
+            detail = with_ends_kept(parts[1], longest)
             tell(str(n).encode(), kind, detail)
             state["n_told"] = n + 1
             if units[n][0] == b"module" and kind == b"failed":
@@ -154,7 +163,7 @@ def conversation(
             else:
                 ask()
         elif kind == b"node" and n == 0 and not units:
-            tell(b"node " + said[1], said[2], said[3][-2000:])
+            tell(b"node " + parts[1], parts[2], parts[3][-2000:])
         elif kind == b"done" and n == len(units) and not state["done"]:
             state["done"] = True
         else:
@@ -176,7 +185,10 @@ def conversation(
 def listen(
     program: dict[str, Any], questions: int, hear: Callable[[bytes], None], state: dict[str, Any]
 ) -> None:
-    """Listen until the program has ended, even if a descendant holds the channel open. Tampering ends it at once."""
+    """Listen until the program has ended, even if a descendant holds the channel open.
+
+    Tampering ends the program at once.
+    """
     ended = program["ended"]
     os.set_blocking(questions, False)
     poll = select.poll()
@@ -207,7 +219,7 @@ def judge(
     state: dict[str, Any],
     has_left_others: Callable[[], bool],
 ) -> tuple[bytes, bytes]:
-    """Give outcome and detail of the whole run, by exit status, CPU time and the messages in between."""
+    """Return outcome and detail of the whole run from exit status, CPU time and messages."""
     if state["failure"] is not None and state["failure"][0] == b"tampering":
         return state["failure"]
     if code == -24 or (code == -9 and used_s >= cpu_s):
@@ -225,7 +237,10 @@ def judge(
 
 
 def stay(has_left_others: Callable[[], bool]) -> bool:
-    """Tell whether a descendant outlives the program. Helpers that end by themselves get a moment."""
+    """Return True if a descendant outlives the program.
+
+    Helpers that end by themselves get a moment.
+    """
     deadline = time.monotonic() + LEFTOVER_GRACE_S
     while has_left_others():
         if time.monotonic() > deadline:
@@ -235,7 +250,7 @@ def stay(has_left_others: Callable[[], bool]) -> bool:
 
 
 def own_child(pid: int) -> dict[str, Any]:
-    """Describe a program that was forked here, as the supervisor sees it."""
+    """Return the functions by which the supervisor controls a program that was forked here."""
 
     def wait() -> tuple[int, float]:
         _, status, usage = os.wait4(pid, 0)
@@ -259,17 +274,18 @@ def own_child(pid: int) -> dict[str, Any]:
 
 
 def run_judged(answers: int, questions: int) -> None:
-    """Be the judged program, in a process that was forked elsewhere (see `main`)."""
+    """Run as the candidate process, in a process that was forked elsewhere (see `main`)."""
     os.environ.pop("PARLEY_REPORT_FD", None)
     judge_program(answers, questions, read_exactly(answers, _KEY_BYTES))
 
 
 def main(start: Callable[[int, int, int], dict[str, Any]] | None = None) -> None:
-    """Split into the judged program and its supervisor.
+    """Split into the candidate process and its supervisor.
 
     Args:
-        start: has the program's process made elsewhere, given its ends of the two pipes and our end towards it. It returns
-            the same as `own_child`. The process that it made calls `run_judged`.
+        start: function that makes the program's process elsewhere. It gets the program's ends of
+            the two pipes and this process's end towards it, and returns the same as `own_child`.
+            The new process calls `run_judged`.
     """
     report = int(os.environ.pop("PARLEY_REPORT_FD"))
     prctl(_PR_SET_DUMPABLE, 0)

@@ -1,7 +1,9 @@
-// Runs a program for node as its main module and says under the run's secret that it came to its end.
+// Runs a program for node as its main module, and reports under the run's secret that the program
+// reached its end.
 //
-// Input on stdin: one line of secret, then the program. `process.exit` before the end says nothing. The secret is in a closure that
-// the language gives no way into; modules that do are not handed out.
+// Input on stdin: one line with the secret, then the program. After `process.exit` nothing is
+// reported. The secret is in a closure, which the language cannot open. Modules that could are
+// refused.
 "use strict";
 const fs = require("fs");
 const Module = require("module");
@@ -31,7 +33,8 @@ const path = require("path");
         if (forbidden[name]) refuse("loads " + name + ", which sees into the runner");
         return load.call(this, name, ...rest);
     };
-    process.binding = process._linkedBinding = process.dlopen = () => refuse("loads what sees into the runner");
+    const refuseNative = () => refuse("loads what sees into the runner");
+    process.binding = process._linkedBinding = process.dlopen = refuseNative;
     process.getBuiltinModule = undefined;
 
     const file = path.join(process.cwd(), "program.js");

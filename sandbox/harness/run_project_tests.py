@@ -1,12 +1,13 @@
-"""Supervises a repository's tests, which run on the Python of the repository's own environment.
+"""Supervisor of a repository's tests, which run on the Python of the repository's environment.
 
-Trusted, runs inside the sandbox on Parley's Python, or on an image's `python3`. The supervisor is that of
-`run_function_tests.py`, which names its rules. Here the program is no fork of it: the interpreter that the arguments name, which
-may be as old as Python 3.5, executes `project_tests.py`.
+Trusted, runs inside the sandbox on Parley's Python, or on an image's `python3`. The supervisor is
+that of `run_function_tests.py`, which documents its rules. Here the program is no fork of it: the
+interpreter in the arguments, which may be as old as Python 3.5, executes `project_tests.py`.
 
-Arguments: variables of that interpreter's environment (`NAME=VALUE` each), `--`, the interpreter, its flags. The variable
-PARLEY_SERVICES (JSON) names programs that answer on a port of loopback while the tests run: `packages`, where they lie, and
-of each of `services` its `port` and the interpreter's `arguments`.
+Arguments: variables of that interpreter's environment (`NAME=VALUE` each), `--`, the interpreter,
+its flags. The variable PARLEY_SERVICES (JSON) describes programs that listen on a port of loopback
+while the tests run: `packages` is their folder, and each of `services` has a `port` and the
+interpreter's `arguments`.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ _STARTS_WITHIN_S = 120
 
 
 def start_program(answers: int, questions: int, to_program: int) -> dict[str, Any]:
-    """Start the interpreter with the program's ends of the two pipes as descriptors 3 and 4, and no other."""
+    """Start the interpreter with the program's ends of the pipes as descriptors 3 and 4 only."""
     split = sys.argv.index("--")
     variables, command = sys.argv[1:split], sys.argv[split + 1 :]
-    environment = {**os.environ, **dict(one.split("=", 1) for one in variables)}
+    environment = {**os.environ, **dict(item.split("=", 1) for item in variables)}
     services = _start_services(environment.pop(_SERVICES, ""), command[0])
     pid = os.fork()
     if pid:
@@ -51,15 +52,15 @@ def start_program(answers: int, questions: int, to_program: int) -> dict[str, An
 
 
 def _start_services(text: str, python: str) -> list[int]:
-    """Start the programs, and wait until each takes connections. Returns their process ids."""
+    """Start the services, wait until each accepts connections, and return their process ids."""
     if not text:
         return []
     import json
 
-    told = json.loads(text)
-    environment = {**os.environ, "PYTHONPATH": told["packages"]}
+    job = json.loads(text)
+    environment = {**os.environ, "PYTHONPATH": job["packages"]}
     started = []
-    for service in told["services"]:
+    for service in job["services"]:
         pid = os.fork()
         if not pid:
             try:
@@ -87,7 +88,7 @@ def _wait_for_port(port: int, pid: int) -> None:
 
 
 def _with_services(program: dict[str, Any], services: list[int]) -> dict[str, Any]:
-    """Describe a program at whose end the services end, too."""
+    """Return a program at whose end the services end, too."""
     wait_for_program = program["wait"]
 
     def wait() -> tuple[int, float]:
@@ -103,15 +104,15 @@ def _with_services(program: dict[str, Any], services: list[int]) -> dict[str, An
 def _place(
     descriptors: tuple[int, ...], numbers: tuple[int, ...] = (0, _ANSWERS, _QUESTIONS)
 ) -> None:
-    """Give the descriptors these numbers. All others but 1 and 2 are closed."""
+    """Give the descriptors these numbers. All others except 1 and 2 are closed."""
     import fcntl
 
-    moved = [fcntl.fcntl(one, fcntl.F_DUPFD, _FIRST_FREE) for one in descriptors]
-    for one, number in zip(moved, numbers):  # noqa: B905 - an image's Python may have no `strict`
-        os.dup2(one, number)
-    for one in range(3, _QUESTIONS + 1):
-        if one not in numbers:
-            os.close(one)
+    moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, _FIRST_FREE) for descriptor in descriptors]
+    for descriptor, number in zip(moved, numbers):  # noqa: B905 - an image's Python may have no `strict`
+        os.dup2(descriptor, number)
+    for descriptor in range(3, _QUESTIONS + 1):
+        if descriptor not in numbers:
+            os.close(descriptor)
     os.closerange(_QUESTIONS + 1, _MANY)
 
 

@@ -1,6 +1,7 @@
-"""The files that a run may write: as the code left them, and as each instruction's tests then find them.
+"""Files that a run may write: saved after the code, and restored before each instruction's tests.
 
-Trusted, in the supervisor, which no program of the run can reach; as no class: see `run_function_tests.py`.
+Trusted, in the supervisor, which no program of the run can reach. The module defines no class, see
+`run_function_tests.py`.
 """
 
 from __future__ import annotations
@@ -16,29 +17,32 @@ PLACES = (".", "/tmp", "/dev/shm")
 _MOST_FILES, _MOST_BYTES = 200, 4 << 20
 
 
-def kept() -> dict[str, Any] | None:
-    """Each file and folder of ours by path, files with their content; None where there is too much, or anything else."""
-    found: dict[str, Any] = {}
+def saved_entries() -> dict[str, Any] | None:
+    """Return each file and folder of this user by path, files with their content.
+
+    None if there is too much, or anything else than files and folders.
+    """
+    entries: dict[str, Any] = {}
     n_bytes = 0
     for path, state in _entries():
         if stat.S_ISREG(state.st_mode) and state.st_nlink == 1:
             n_bytes += state.st_size
         elif not stat.S_ISDIR(state.st_mode) or state.st_mode & stat.S_IRWXU != stat.S_IRWXU:
             return None
-        if n_bytes > _MOST_BYTES or len(found) == _MOST_FILES:
+        if n_bytes > _MOST_BYTES or len(entries) == _MOST_FILES:
             return None
-        found[path] = (_looks(state), None if stat.S_ISDIR(state.st_mode) else _read(path))
-    return found
+        entries[path] = (_looks(state), None if stat.S_ISDIR(state.st_mode) else _read(path))
+    return entries
 
 
 def restore(before: dict[str, Any]) -> None:
-    """Make everything as it was kept. Raises OSError: it cannot be."""
+    """Restore the saved state. Raises OSError if that is impossible."""
     entries = _entries()
     if {path: _looks(state) for path, state in entries} == {
         path: looks for path, (looks, _) in before.items()
     }:
         return
-    for path, state in reversed(entries):  # what a folder holds comes before it
+    for path, state in reversed(entries):  # The content of a folder comes before the folder.
         looks, _ = before.get(path, (None, None))
         if looks is None or stat.S_IFMT(looks[0]) != stat.S_IFMT(state.st_mode):
             (os.rmdir if stat.S_ISDIR(state.st_mode) else os.unlink)(path)
@@ -50,22 +54,26 @@ def restore(before: dict[str, Any]) -> None:
 
 
 def _entries() -> list[tuple[str, os.stat_result]]:
-    """All below the places that this user made, a folder before what it holds; folders are opened to us for that."""
-    found: list[tuple[str, os.stat_result]] = []
+    """Return all entries below the places that this user made, a folder before its content.
+
+    Folders are made accessible for that.
+    """
+    entries: list[tuple[str, os.stat_result]] = []
     for place in PLACES:
         device, unseen = os.stat(place).st_dev, [place]
         for folder in unseen:
             for name in os.listdir(folder):
                 path = f"{folder}/{name}"
                 state = os.lstat(path)
-                if state.st_dev != device or state.st_uid != os.getuid():  # shown there, read-only
+                # Such an entry is visible there, but read-only.
+                if state.st_dev != device or state.st_uid != os.getuid():
                     continue
-                found.append((path, state))
+                entries.append((path, state))
                 if stat.S_ISDIR(state.st_mode):
                     if state.st_mode & stat.S_IRWXU != stat.S_IRWXU:
                         os.chmod(path, stat.S_IRWXU)
                     unseen.append(path)
-    return found
+    return entries
 
 
 def _looks(state: os.stat_result) -> tuple[int, ...]:

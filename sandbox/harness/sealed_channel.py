@@ -1,8 +1,10 @@
-"""Seals the messages between supervisor and judged program: encrypted, numbered and signed with a key of these two.
+"""Sealed messages between supervisor and candidate process: encrypted, numbered and signed.
 
-Runs on Python 3.5 and newer, since a repository's tests run on its environment's Python: annotations stand in comments.
-The candidate shares the program's process, so it can read from, write to and exchange the pipes' descriptors. It reads noise.
-The supervisor knows a message that it writes or repeats, and passes no program whose message it holds back.
+Only these two have the key. The module runs on Python 3.5 and newer, since a repository's tests run
+on its environment's Python, so annotations are comments. The candidate shares the program's
+process, so it can read from, write to and exchange the pipes' descriptors, but it reads noise. The
+supervisor detects a message that the candidate writes or repeats, and passes no program whose
+message the candidate holds back.
 """
 
 import builtins
@@ -13,7 +15,7 @@ try:
 except ImportError:  # Python 3.5
     from keccak import shake_256
 
-__builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
+__builtins__ = dict(builtins.__dict__)  # The candidate can change the shared built-ins.
 
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
@@ -28,19 +30,19 @@ TO_PROGRAM, TO_SUPERVISOR = b"to program", b"to supervisor"
 
 def fields(*parts):
     # type: (bytes) -> bytes
-    """Join byte strings: eight bytes of length before each."""
+    """Join byte strings, with eight bytes of length before each."""
     return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
 
 
 def unpacked(data):
     # type: (bytes) -> list[bytes]
-    """Take apart the result of `fields`. A torn end is left out."""
-    found = []  # type: list[bytes]
+    """Split the result of `fields`. A torn end is left out."""
+    parts = []  # type: list[bytes]
     while len(data) >= 8:
         size = int.from_bytes(data[:8], "big")
-        found.append(data[8 : 8 + size])
+        parts.append(data[8 : 8 + size])
         data = data[8 + size :]
-    return found
+    return parts
 
 
 def with_ends_kept(text, longest):
@@ -71,7 +73,10 @@ def sealer(key, direction):
 
 def opener(key, direction):
     # type: (bytes, bytes) -> Callable[[bytes], bytes | None]
-    """Make a function that opens the next message of one direction (without its length). It gives None for any other."""
+    """Make a function that opens the next message of one direction (without its length).
+
+    It returns None for any other message.
+    """
     n = 0
 
     def unseal(sealed, _shake=shake_256):
@@ -95,14 +100,14 @@ def _mixed(body, tag, shake):
 
 def write_all(descriptor, data, _write=os.write):
     # type: (int, bytes, Callable[[int, bytes], int]) -> None
-    """Write all of it, however many calls that takes."""
+    """Write all bytes, with as many calls as needed."""
     while data:
         data = data[_write(descriptor, data) :]
 
 
 def read_exactly(descriptor, size, _read=os.read):
     # type: (int, int, Callable[[int, int], bytes]) -> bytes
-    """Read `size` bytes from a descriptor. Raises EOFError where it ends before."""
+    """Read `size` bytes from a descriptor. Raises EOFError if it ends before."""
     data = b""
     while len(data) < size:
         piece = _read(descriptor, min(size - len(data), 1 << 20))
@@ -120,10 +125,14 @@ def read_field(descriptor):
 
 def framed(state, take):
     # type: (dict[str, Any], Callable[[bytes], None]) -> Callable[[bytes], None]
-    """A function that is given what came through a pipe, and gives `take` each whole message, without its length.
+    """Make a function that takes data of a pipe, and passes each whole message to `take`.
+
+    Messages are passed without their length.
 
     Args:
-        state: `unread` holds what is of no whole message yet; from a `failure` on, such as too long a message, nothing is taken.
+        state: `unread` contains the bytes of an incomplete message. After a `failure`, such as a
+            message that is too long, nothing is read.
+        take: function that receives each message.
     """
 
     def hear(data):

@@ -1,11 +1,11 @@
-"""Runs the tests of a unittest module, its methods one at a time, each by unittest itself."""
+"""Run of a unittest module: its methods one at a time, each by unittest itself."""
 
 from __future__ import annotations
 
 import builtins
 
-__builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
-__unittest = True  # unittest leaves frames of this file out of its tracebacks
+__builtins__ = dict(builtins.__dict__)  # The candidate can change the shared built-ins.
+__unittest = True  # unittest leaves frames of this file out of its tracebacks.
 
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 def case_runner(
     names: dict[str, Any], run_statements: Callable[[bytes, bytes], None]
 ) -> Callable[[bytes, bytes], bytes | None]:
-    """Make a function that runs the tests' module, then cases of it. It gives None for a pass, else the failure's text."""
+    """Make a function that runs the tests' module, then its cases.
+
+    It returns None for a pass, else the failure's text.
+    """
     broken: dict[str, bytes | None] = {}
 
     def run_case(kind: bytes, text: bytes) -> bytes | None:
@@ -54,7 +57,7 @@ def _attempt(step: Callable[[], object] | None) -> bytes | None:
 
 
 def _run(case_class: Any, method: str) -> bytes | None:
-    """Run one method. A skipped test has not passed: nothing was tested."""
+    """Run one method. A skipped test has not passed, since nothing was tested."""
     import unittest
 
     result = unittest.TestResult()
@@ -64,7 +67,7 @@ def _run(case_class: Any, method: str) -> bytes | None:
     ]
     if not wrong and result.wasSuccessful() and result.testsRun:
         return None
-    said = "\n".join(wrong) or (
+    text = "\n".join(wrong) or (
         "passed, and was expected to fail" if result.unexpectedSuccesses else "did not run"
     )
-    return said.encode("utf-8", "backslashreplace")
+    return text.encode("utf-8", "backslashreplace")

@@ -1,9 +1,11 @@
-"""The supervisor's part where several instructions' tests start from the state that the code left, each in a child.
+"""Supervisor's part of a joint run, in which each instruction's tests run in a child.
 
-Children run one after another, each over a channel with a key of its own, so that nothing that one has said can be said again by
-another. Files are put back as they were before the next child begins; none begins after one that left a process or a port in
-TIME_WAIT, or did not read what it was told. Beside its outcome each child has a record of one letter for each unit of its tests;
-where its tests alone decided that it failed, it has a record for each unit too, and one of its end.
+Each child starts from the state that the code left. Children run one after another, each over a
+channel with its own key, so that no child can repeat a message of another. Files are restored
+before the next child begins. None begins after a child that left a process or a port in TIME_WAIT,
+or did not read all messages. Beside its outcome, each child has a record with one letter for each
+unit of its tests. If its tests alone decided that it failed, it also has a record for each unit,
+and one of its end.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import fcntl
 import os
 
 from children import OF_PARENT
-from scratch import kept, restore
+from scratch import restore, saved_entries
 from sealed_channel import (
     NOISE,
     TO_PROGRAM,
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _FIONREAD = 0x541B
-"""The request that counts a pipe's unread bytes; importing termios for it would cost each run its time."""
+"""ioctl request that counts a pipe's unread bytes. Importing termios for it would cost each run its
+time."""
 _KEY_BYTES, _LONGEST_DETAIL, _ALL_DETAILS = 16, 1 << 14, 150_000
 
 
@@ -44,13 +47,18 @@ def conversation_with_children(
     cpu_s: float,
     ways: dict[str, Callable[..., Any]],
 ) -> tuple[Callable[[bytes], None], dict[str, Any]]:
-    """A listener, and what it knows, as `conversation` gives them, how to `end` too; a forgery in one child ends all.
+    """Make a listener and its state as `conversation` does, with its `end`.
 
-    The last tests need no child: they run in the process that has run the code.
+    A forgery in one child ends all. The last tests need no child: they run in the process that has
+    run the code.
 
     Args:
-        groups: of each instruction the tests, as `conversation` takes them.
-        ways: `converse` and `judge`, for each child.
+        answers: descriptor that the program reads.
+        key: key of the channel.
+        groups: tests of each instruction, in the form of `conversation`.
+        tell: function that writes a record to the report.
+        cpu_s: limit of CPU seconds.
+        ways: the functions `converse` and `judge`, for each child.
     """
     unseal = opener(key, TO_SUPERVISOR)
     state: dict[str, Any] = {
@@ -67,8 +75,8 @@ def conversation_with_children(
         if not child:
             take_of_code(unpacked(unseal(message) or b""))
             return
-        said = opener(child["key"], OF_PARENT)(message)
-        if said is None:
+        parts = opener(child["key"], OF_PARENT)(message)
+        if parts is None:
             child["hear"](len(message).to_bytes(8, "big") + message)
             if (
                 child["state"]["failure"] is not None
@@ -76,23 +84,23 @@ def conversation_with_children(
             ):
                 state["failure"] = child["state"]["failure"]
         else:
-            code, before_s, own_s, n_left = unpacked(said)
+            code, before_s, own_s, n_left = unpacked(parts)
             spent.append(float(own_s))
             end_child(int(code), float(before_s) + float(own_s), bool(int(n_left)))
 
-    def take_of_code(said: list[bytes]) -> None:
-        kind = said[0] if said else b""
+    def take_of_code(parts: list[bytes]) -> None:
+        kind = parts[0] if parts else b""
         if kind == b"code failed":
-            state["failure"] = (b"failed", said[1])
+            state["failure"] = (b"failed", parts[1])
             tell(b"raised", b"failed", b"")
-            if len(said) > 2:
-                tell(b"compile", b"failed", with_ends_kept(said[2], _LONGEST_DETAIL))
+            if len(parts) > 2:
+                tell(b"compile", b"failed", with_ends_kept(parts[2], _LONGEST_DETAIL))
         elif kind == b"code ran":
-            found = None if said[1] else _left_by_code()
-            if found is None:
-                stop(said[1] or b"the code left more than files, or too many")
+            files_left = None if parts[1] else _left_by_code()
+            if files_left is None:
+                stop(parts[1] or b"the code left more than files, or too many")
             else:
-                files.update(found)
+                files.update(files_left)
                 begin()
         else:
             state["failure"] = NOISE
@@ -102,7 +110,7 @@ def conversation_with_children(
         n, words = waiting.pop(), dict[bytes, tuple[bytes, bytes]]()
         units = unpacked(groups[n])
         hear, its_state = ways["converse"](
-            answers, own, units, lambda label, *told: words.update({label: told})
+            answers, own, units, lambda label, *record: words.update({label: record})
         )
         child.update(
             key=own,
@@ -135,9 +143,8 @@ def conversation_with_children(
         ]
         is_late = used_s >= cpu_s
         if child["state"]["n_told"] == len(words) and (outcome != b"passed" or is_late):
-            words = [b"failed"] * len(
-                words
-            )  # all were through, and the end was bad: which of them brought it about is unknown
+            # All tests finished, and the end was bad. It is unknown which of them caused it.
+            words = [b"failed"] * len(words)
         if outcome != b"tampering":
             tell(child["name"] + b" units", outcome, b"".join(word[:1] for word in words))
         if (
@@ -152,11 +159,11 @@ def conversation_with_children(
         return outcome, detail
 
     def tell_of_units(outcome: bytes, detail: bytes) -> None:
-        """Tell how each unit went, and how a run of them alone would have ended, as long as the report has room."""
-        room[0] -= sum(len(told) for _, told in child["words"].values()) + len(detail)
+        """Report each unit, and the ending of a run of them alone, while the report has room."""
+        room[0] -= sum(len(unit_detail) for _, unit_detail in child["words"].values()) + len(detail)
         if outcome != b"tampering" and room[0] >= 0:
-            for label, (word, told) in child["words"].items():
-                tell(child["name"] + b" unit " + label, word, told)
+            for label, (word, unit_detail) in child["words"].items():
+                tell(child["name"] + b" unit " + label, word, unit_detail)
             tell(child["name"] + b" end", outcome, detail)
 
     def end(code: int, used_s: float, has_left_others: Callable[[], bool]) -> tuple[bytes, bytes]:
@@ -174,7 +181,7 @@ def conversation_with_children(
 
 def _left_by_code() -> dict[str, Any] | None:
     try:
-        return kept()
+        return saved_entries()
     except OSError:
         return None
 
@@ -188,7 +195,10 @@ def _is_restored(files: dict[str, Any]) -> bool:
 
 
 def _are_ports_free() -> bool:
-    """Whether a bind finds every port as the code left it: a closed connection keeps its own for a minute."""
+    """Return True if a bind finds every port as the code left it.
+
+    A closed connection keeps its port for a minute.
+    """
     try:
         with open("/proc/net/sockstat", encoding="ascii") as file:
             return " tw 0 " in file.read()

@@ -1,6 +1,7 @@
-"""Loads modules for the zygote, measures it, has a fork look like a fresh interpreter, and ends the fork like one.
+"""Warm interpreter of the zygote: loading modules, measuring, and imitating a fresh interpreter.
 
-Standard library only, and no class: see `zygote.py`.
+A fork looks like a fresh interpreter, and ends like one. Standard library only, and no class: see
+`zygote.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _GUARD = b'\nif __name__ == "__main__":'
 
 
 def load_scripts(own: str) -> dict[str, types.ModuleType]:
-    """Load the scripts beside `own` that can be run by calling their `main`, by path."""
+    """Load the scripts beside `own` that define `main`, by path."""
     folder = os.path.dirname(own)
     scripts: dict[str, types.ModuleType] = {}
     for name in sorted(os.listdir(folder)):
@@ -45,17 +46,20 @@ def load_scripts(own: str) -> dict[str, types.ModuleType]:
 
 
 def preload(modules: tuple[str, ...], folders: tuple[str, ...]) -> None:
-    """Import the modules that are there. Raises RuntimeError where one starts a thread: no thread survives a fork."""
+    """Import the modules that are installed.
+
+    Raises:
+        RuntimeError: a module starts a thread, which no fork would copy.
+    """
     path = list(sys.path)
     sys.path.extend(folders)
-    os.environ["JE_ARROW_MALLOC_CONF"] = (
-        "background_thread:false"  # pyarrow's allocator; pandas loads it
-    )
+    # The variable is for pyarrow's allocator. pandas loads pyarrow.
+    os.environ["JE_ARROW_MALLOC_CONF"] = "background_thread:false"
     register, os.register_at_fork = os.register_at_fork, _keep_hook
     for name in modules:
         try:
             __import__(name)
-        except ImportError:  # not installed: a program that needs it says so itself
+        except ImportError:  # Not installed. A program that needs it reports so itself.
             continue
     os.register_at_fork = register
     os.environ.pop("JE_ARROW_MALLOC_CONF")
@@ -69,7 +73,10 @@ def preload(modules: tuple[str, ...], folders: tuple[str, ...]) -> None:
 
 
 def settle() -> None:
-    """Make forks cheap: they look for no garbage among the objects of now, and write to none for that."""
+    """Make forks cheap.
+
+    A fork then collects no garbage among the current objects, and writes to none of them.
+    """
     gc.collect()
     gather_names()
     gc.freeze()
@@ -78,10 +85,12 @@ def settle() -> None:
 
 
 def gather_names() -> None:
-    """Put the names of loaded modules side by side: each run looks through them all, and would copy a page for every fourth."""
-    filling = [
-        bytes(size) for size in range(16, 128, 16) for _ in range(10_000)
-    ]  # the holes that new texts would go to
+    """Put the names of loaded modules side by side.
+
+    Each run looks through them all, and would otherwise copy a page for every fourth.
+    """
+    # These fill the holes that new texts would go to.
+    filling = [bytes(size) for size in range(16, 128, 16) for _ in range(10_000)]
     modules = {name.encode().decode(): module for name, module in sys.modules.items()}
     sys.modules.clear()
     sys.modules.update(modules)
@@ -89,12 +98,12 @@ def gather_names() -> None:
 
 
 def address_space() -> int:
-    """Give the bytes of this process's address space."""
+    """Return the bytes of this process's address space."""
     return _memory()[0] * _PAGE
 
 
 def resident() -> int:
-    """Give the bytes of memory that this process uses, less the files that it maps."""
+    """Return the bytes of memory that this process uses, without the files that it maps."""
     _, used, shared = _memory()
     return (used - shared) * _PAGE
 
@@ -106,7 +115,10 @@ def _memory() -> tuple[int, int, int]:
 
 
 def read_all(descriptor: int) -> bytes:
-    """Read the rest of a file and close it. A file object would copy more pages of a fork. Raises OSError."""
+    """Read the rest of a file and close it. Raises OSError.
+
+    A file object would copy more pages of a fork.
+    """
     pieces: list[bytes] = []
     while piece := os.read(descriptor, 1 << 20):
         pieces.append(piece)
@@ -115,7 +127,7 @@ def read_all(descriptor: int) -> bytes:
 
 
 def others() -> int:
-    """Count children and threads that should not be there."""
+    """Return the number of unexpected children and threads."""
     try:
         os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
@@ -123,16 +135,20 @@ def others() -> int:
     return 1
 
 
-def place_descriptors(low: Sequence[int], kept: Sequence[int]) -> list[int]:
-    """Move `low` to 0, 1, 2 and so on, and `kept` high up; close all others. Returns the numbers of `kept`."""
+def place_descriptors(low: Sequence[int], upper: Sequence[int]) -> list[int]:
+    """Move `low` to 0, 1, 2 and so on, and `upper` high up; close all others.
+
+    Returns:
+        The new numbers of `upper`.
+    """
     high = [
         fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_HIGH_FD)
-        for descriptor in (*low, *kept)
+        for descriptor in (*low, *upper)
     ]
     for target, descriptor in enumerate(high[: len(low)]):
         os.dup2(descriptor, target)
     first = len(low)
-    for descriptor in high[len(low) :]:  # each is above the one before
+    for descriptor in high[len(low) :]:  # Each number is above the one before.
         os.closerange(first, descriptor)
         first = descriptor + 1
     os.closerange(first, os.sysconf("SC_OPEN_MAX"))
@@ -140,9 +156,10 @@ def place_descriptors(low: Sequence[int], kept: Sequence[int]) -> list[int]:
 
 
 def _keep_hook(**hooks: Callable[[], object]) -> None:
-    """Stand in for `os.register_at_fork` while we load: after a fork of ours, with its one thread, hooks have nothing to mend.
+    """Replace `os.register_at_fork` while modules load, and store the hooks.
 
-    To run them would copy some two hundred pages in each run. The program's own forks need them.
+    After a fork of the zygote, with its one thread, hooks have nothing to fix, and running them
+    would copy some two hundred pages in each run. The program's own forks need them.
     """
     _hooks.append(hooks)
 
@@ -150,7 +167,7 @@ def _keep_hook(**hooks: Callable[[], object]) -> None:
 def as_interpreter(
     script: types.ModuleType, argv: tuple[str, ...], environment: dict[str, str]
 ) -> None:
-    """Look like an interpreter that has just been started with that script."""
+    """Look like an interpreter that was just started with that script."""
     gc.enable()
     for hooks in _hooks:
         os.register_at_fork(**hooks)
@@ -162,15 +179,18 @@ def as_interpreter(
 
 
 def seed_random_states() -> None:
-    """Renew the random states: they would be the zygote's, the same in every run."""
+    """Reseed the random states. Otherwise they would be the zygote's, equal in every run."""
     if "random" in sys.modules:
         sys.modules["random"].seed()
-    if "numpy.random" in sys.modules:  # without a number this takes long
+    if "numpy.random" in sys.modules:  # Without a number this takes long.
         sys.modules["numpy.random"].seed(int.from_bytes(os.urandom(4), "big"))
 
 
 def end(code: int) -> NoReturn:
-    """End as an interpreter does: threads joined, `atexit` run, streams flushed. Objects are not torn down."""
+    """End as an interpreter does: threads joined, `atexit` run, streams flushed.
+
+    Objects are not torn down.
+    """
     for step in (join_threads, atexit._run_exitfuncs, sys.stdout.flush, sys.stderr.flush):
         try:
             step()

@@ -1,12 +1,14 @@
-"""Keeps a warm Python inside bubblewrap: libraries loaded once, a child forked for each run, isolated from all others.
+"""Zygote: a warm Python inside bubblewrap that forks an isolated child for each run.
 
-Trusted, standard library only. It learns nothing about a run: all that a run needs comes in descriptors that only its child
-reads, so no child finds an earlier one's input in memory. One run at a time; it ends with its driver's socket.
-No class is defined here: a candidate finds every class of its process, and all that hangs on it.
+Libraries are loaded once. Trusted, standard library only. It learns nothing about a run: everything
+that a run needs comes in descriptors that only its child reads, so no child finds an earlier one's
+input in memory. It serves one run at a time, and ends with its driver's socket. This module defines
+no class, because a candidate can find every class of its process, and everything reachable from it.
 
-A child is the first process of a pid namespace: its death ends the whole run. A script of this folder that says
-`RUNS_AS_FIRST_PROCESS` runs right in it; any other command runs in a process of its own below it. Libraries that were named
-are in `loaded_process.py`, which forks such a script's program: this process and its forks stay light.
+A child is the first process of a pid namespace, so its death ends the whole run. A script of this
+folder with `RUNS_AS_FIRST_PROCESS` runs directly in it. Any other command runs in its own process
+below it. Preloaded libraries are in `loaded_process.py`, which forks such a script's program, so
+that this process and its forks stay light.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 SCRIPT_FLAGS = ("-S", "-s", "-P")
-"""The flags of this interpreter: only with them may a script of this folder run in a fork instead of a fresh one."""
+"""Flags of this interpreter. Only with them may a script of this folder run in a fork instead of a
+fresh interpreter."""
 _REPORT_FD = 3
 _LONGEST_MESSAGE = 1 << 16
 _RUN_DESCRIPTORS = 6
@@ -60,7 +63,10 @@ def serve(
     shown: tuple[str, ...],
     child_of: Callable[[list[int]], Callable[[], None]],
 ) -> Callable[[], None]:
-    """Answer until the driver is gone. Returns only in a child: the step to run, with nothing of ours on the stack."""
+    """Answer until the driver is gone.
+
+    It returns only in a child, with nothing of this module on the stack: the step to run.
+    """
     own_pids, traffic = (
         os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC),
         isolation.fresh_network(),
@@ -69,9 +75,8 @@ def serve(
     for channel in channels:
         poll.register(channel, select.POLLIN)
     while True:
-        if {descriptor for descriptor, _ in poll.poll()} != {
-            control.fileno()
-        }:  # the other process says nothing unasked
+        # The process with the libraries sends nothing without a request.
+        if {descriptor for descriptor, _ in poll.poll()} != {control.fileno()}:
             os._exit(1)
         message, descriptors, _, _ = socket.recv_fds(control, _LONGEST_MESSAGE, _RUN_DESCRIPTORS)
         if not message:
@@ -84,20 +89,24 @@ def serve(
         child = os.fork()
         if child == 0:
             for channel in channels:
-                channel.detach()  # its number is another's soon, and may not be closed with this object
+                # The number soon belongs to another file, and closing this object must not close
+                # it.
+                channel.detach()
             return child_of(descriptors)
         isolation.enter(own_pids, isolation.NEW_PIDS)
         wait_for(control, loaded, child, descriptors)
-        if (
-            isolation.traffic() != traffic
-        ):  # the next run would see what this one counted, and find its ports in use
+        # The next run would see this one's counters, and find its ports in use.
+        if isolation.traffic() != traffic:
             traffic = isolation.fresh_network()
 
 
 def wait_for(
     control: socket.socket, loaded: socket.socket | None, child: int, descriptors: list[int]
 ) -> None:
-    """Name the child by a pidfd; say how it ended and whether all is as it was, here and where the libraries are."""
+    """Report the child's pidfd, then its ending and the state of both processes.
+
+    The state covers this process and the one with the libraries.
+    """
     for descriptor in descriptors:
         os.close(descriptor)
     ended = os.pidfd_open(child)
@@ -113,12 +122,16 @@ def wait_for(
 
 
 def answer(control: socket.socket, value: Any, descriptors: tuple[int, ...] = ()) -> None:
-    """Tell the driver; descriptors go along."""
+    """Send a value to the driver, with descriptors."""
     socket.send_fds(control, [marshal.dumps(value)], descriptors)
 
 
 def keep_directory(order: str, size: int, shown: tuple[str, ...]) -> str:
-    """Give the next children one working directory, or each its own again. Returns a text where that failed."""
+    """Give the next children one working directory, or each its own again.
+
+    Returns:
+        The error's text; empty if it worked.
+    """
     try:
         if order == "keep":
             isolation.mount_scratch((isolation.WORKING_DIRECTORY,), size, shown)
@@ -136,22 +149,32 @@ def isolated(
     shown: tuple[str, ...],
     system_calls: tuple[Any, Any],
 ) -> dict[str, Any]:
-    """In the child: isolate, write the run's files. Returns the request; the status descriptor is told a fault before that.
+    """Isolate the child, write the run's files, and return the request.
+
+    A fault before that is reported over the status descriptor.
 
     Args:
-        loaded: descriptor of the channel to the process with the libraries, if there is one. The request gives its new number
-            as `loaded`, and descriptors by which others can join us as `namespaces`.
+        descriptors: descriptors of the run.
+        as_root: True if this process is root on the host.
+        loaded: descriptor of the channel to the process with the libraries, if there is one. The
+            request then contains its new number as `loaded`, and descriptors of this child's
+            namespaces as `namespaces`.
         shown: see `mount_scratch`.
-        system_calls: the filter.
+        system_calls: the system-call filter.
     """
     status = -1
     try:
-        request_fd, status, *kept = place_descriptors(descriptors[:4], (*descriptors[4:], *loaded))
+        request_fd, status, *high_descriptors = place_descriptors(
+            descriptors[:4], (*descriptors[4:], *loaded)
+        )
         request = marshal.loads(read_all(request_fd))
         os.setsid()
         isolation.die_first()
         isolation.fresh_places(request["tmp_bytes"], request["keeps_directory"], shown)
-        request |= {"loaded": kept, "namespaces": isolation.own_namespaces() if loaded else ()}
+        request |= {
+            "loaded": high_descriptors,
+            "namespaces": isolation.own_namespaces() if loaded else (),
+        }
         isolation.become(request["uid"], as_root)
         isolation.load_filter(system_calls)
         os.write(status, b"ready")
@@ -174,7 +197,10 @@ def command(
     """Become the command's process, by `exec` or by returning a script's `main`.
 
     Args:
-        loaded_bytes: address space of the modules preloaded here; it does not count against the run's.
+        request: request of the run.
+        scripts: scripts by path.
+        loaded_bytes: address space of the modules preloaded here, which does not count against the
+            run's.
     """
     argv, limits, first = request["argv"], request["limits"], len(SCRIPT_FLAGS) + 1
     script = (
@@ -190,7 +216,7 @@ def command(
         stay_first()
     if script is None or argv[0] != sys.executable:
         execute(argv, request["environment"], limits)
-    told = {
+    program_request = {
         "argv": argv[first:],
         **{name: request[name] for name in ("environment", "limits", "uid")},
     }
@@ -199,13 +225,14 @@ def command(
     isolation.set_limits({**limits, "as": tuple(bound + loaded_bytes for bound in limits["as"])})
     if request["loaded"] and script.RUNS_AS_FIRST_PROCESS:
         return partial(
-            script.main, loaded_process.starter(request["loaded"][0], request["namespaces"], told)
+            script.main,
+            loaded_process.starter(request["loaded"][0], request["namespaces"], program_request),
         )
     return script.main
 
 
 def stay_first() -> None:
-    """Go on in a child. The first process stays: it takes in orphans and hands on how the child ends."""
+    """Continue in a child. The first process stays: it adopts orphans and passes on the ending."""
     child = os.fork()
     if child == 0:
         return
@@ -224,10 +251,9 @@ def execute(
 ) -> NoReturn:
     """Become a fresh program."""
     try:
+        # Python ignores these signals, and programs would inherit that.
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
-            signal.signal(
-                number, signal.SIG_DFL
-            )  # Python ignores them, and programs would inherit that
+            signal.signal(number, signal.SIG_DFL)
         isolation.set_limits(limits)
         os.execvpe(argv[0], argv, environment)
     except FileNotFoundError:
@@ -239,44 +265,49 @@ def execute(
 
 
 def main() -> Callable[[], None]:
-    """Load, tell the memory in use, serve. Returns only in a child: the step to run."""
+    """Load modules, report the memory in use, and serve.
+
+    It returns only in a child: the step to run.
+    """
     control = socket.socket(fileno=int(sys.argv[1]))
     message, descriptors, _, _ = socket.recv_fds(control, _LONGEST_MESSAGE, 1)
-    told = marshal.loads(message)
+    set_up = marshal.loads(message)
     for group in descriptors:
         os.write(group, b"0")
         os.close(group)
-    if told["as_root"]:
+    if set_up["as_root"]:
         isolation.drop_capabilities_for_good()
     scripts, system_calls = (
         load_scripts(os.path.abspath(__file__)),
-        isolation.filter_program(told["filter"]),
+        isolation.filter_program(set_up["filter"]),
     )
     bare = address_space()
-    preload(told["always"], told["folders"])
+    preload(set_up["always"], set_up["folders"])
     loaded = None
-    if told["preload"]:
+    if set_up["preload"]:
         loaded, end_there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if loaded_process.fork_detached():
             control.close()
             loaded.close()
-            preload(told["preload"], told["folders"])
+            preload(set_up["preload"], set_up["folders"])
             settle()
             loaded_there = address_space() - bare
             return loaded_process.serve(
                 end_there,
                 lambda received: loaded_process.program(
-                    received, scripts, told["as_root"], loaded_there, system_calls
+                    received, scripts, set_up["as_root"], loaded_there, system_calls
                 ),
             )
         end_there.close()
     settle()
-    loaded_here, shown = address_space() - bare, isolation.hidden_by_scratch(told["roots"])
+    loaded_here, shown = address_space() - bare, isolation.hidden_by_scratch(set_up["roots"])
     channel = (loaded.fileno(),) if loaded is not None else ()
 
     def child_of(received: list[int]) -> Callable[[], None]:
         return command(
-            isolated(received, told["as_root"], channel, shown, system_calls), scripts, loaded_here
+            isolated(received, set_up["as_root"], channel, shown, system_calls),
+            scripts,
+            loaded_here,
         )
 
     there = loaded_process.state(loaded)[0] if loaded is not None else 0

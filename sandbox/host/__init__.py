@@ -1,0 +1,1 @@
+"""Slots, limits, mounts and system-call filters of this machine."""

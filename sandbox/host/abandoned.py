@@ -1,9 +1,11 @@
-"""Ends sandboxes whose supervisor died while bwrap was setting them up.
+"""Removal of sandboxes whose supervisor died while bwrap was setting them up.
 
-bwrap asks the kernel to end it with its parent, and its child with itself, but each only once it runs: a parent that is killed
-within those milliseconds leaves a process that nobody ends and whose wall clock nobody watches. So each bwrap carries its
-supervisor's mark in its arguments (to unset a variable that is not set does nothing), and the next Parley looks for it. The pid
-namespace is part of the mark: a container's processes are seen from its host, where their pids mean other processes.
+bwrap asks the kernel to end it with its parent, and its child with itself, but each only once it
+runs. A parent that is killed within those milliseconds leaves a process that nobody ends and whose
+wall clock nobody watches. Therefore each bwrap carries its supervisor's mark in its arguments
+(unsetting a variable that is not set does nothing), and the next Parley looks for it. The mark
+contains the pid namespace, because a host sees the processes of its containers, in which the same
+pids mean other processes.
 """
 
 import functools
@@ -20,7 +22,10 @@ _counter = itertools.count()
 
 
 def start_time(pid: int) -> str:
-    """Kernel ticks from boot to the start of a process; empty where there is none, or it has ended and was not waited for."""
+    """Return the kernel ticks from boot to the start of a process.
+
+    The text is empty if there is no such process, or if it has ended and nobody has waited for it.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -29,51 +34,55 @@ def start_time(pid: int) -> str:
 
 
 def new_mark() -> str:
-    """Names one sandbox of this process."""
-    return f"PARLEY_SUPERVISOR_{pid_namespace()}_{os.getpid()}_{start_time(os.getpid())}_{next(_counter)}"
+    """Return a new name for one sandbox of this process."""
+    owner = f"{pid_namespace()}_{os.getpid()}_{start_time(os.getpid())}"
+    return f"PARLEY_SUPERVISOR_{owner}_{next(_counter)}"
 
 
 def pid_namespace() -> int:
-    """Number of the pid namespace that this process is in."""
+    """Return the number of the pid namespace of this process."""
     return os.stat("/proc/self/ns/pid").st_ino
 
 
 def mark_arguments(mark: str) -> tuple[str, ...]:
-    """bwrap's arguments that carry a mark."""
+    """Return bwrap's arguments that carry a mark."""
     return ("--unsetenv", mark)
 
 
 def end_marked(mark: str) -> None:
-    """Kill the processes that are left of one sandbox."""
-    _kill(lambda found: found.group() == mark)
+    """Kill the remaining processes of one sandbox."""
+    _kill(lambda match: match.group() == mark)
 
 
 @functools.cache
 def end_abandoned() -> None:
-    """Kill the sandboxes of supervisors that have died. Looks once in each process."""
+    """Kill the sandboxes of supervisors that have died. Searches once in each process."""
     here = str(pid_namespace())
     _kill(
-        lambda found: found["namespace"] == here and start_time(int(found["pid"])) != found["start"]
+        lambda match: match["namespace"] == here and start_time(int(match["pid"])) != match["start"]
     )
 
 
 def _kill(is_meant: Callable[["re.Match[str]"], bool]) -> None:
-    for pid, found in _marked():
-        if is_meant(found):
+    for pid, match in _marked():
+        if is_meant(match):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
 
 
 def _marked() -> "Iterator[tuple[int, re.Match[str]]]":
-    """Every bwrap with a mark; the first process of its pid namespace is one, too, and takes all others with it."""
+    """Yield the pid and mark of every bwrap with a mark.
+
+    The first process of its pid namespace carries the mark, too, and takes all others with it.
+    """
     for entry in os.scandir("/proc"):
         if not entry.name.isdigit():
             continue
         with suppress(OSError):
             arguments = Path(entry.path, "cmdline").read_bytes().split(b"\0")
             if b"--unsetenv" in arguments and arguments[0].endswith(b"bwrap"):
-                found = _MARK.fullmatch(
+                match = _MARK.fullmatch(
                     arguments[arguments.index(b"--unsetenv") + 1].decode("ascii", "replace")
                 )
-                if found is not None:
-                    yield int(entry.name), found
+                if match is not None:
+                    yield int(entry.name), match

@@ -1,10 +1,10 @@
-"""Output that is kept in part. Standard library only: the launcher in a container uses it, too."""
+"""Bounded output. Standard library only, because the launcher in a container uses it, too."""
 
 from __future__ import annotations
 
 
 class BoundedOutput:
-    """The first and the last `keep_kb` KiB of a stream, whatever its length."""
+    """First and last `keep_kb` KiB of a stream of any length."""
 
     def __init__(self, keep_kb: int) -> None:
         self._keep = keep_kb * 1024
@@ -22,7 +22,10 @@ class BoundedOutput:
             self._left_out += surplus
 
     def value(self) -> bytes:
-        """The kept bytes; a line between head and tail counts the bytes left out."""
+        """Return the stored bytes.
+
+        A line between head and tail states how many bytes were left out.
+        """
         if not self._left_out:
             return bytes(self._head + self._tail)
         return (

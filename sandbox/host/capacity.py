@@ -1,4 +1,7 @@
-"""Tells how many CPUs and how much memory programs may use now: the machine's, or less where control groups bound them."""
+"""CPUs and memory that programs may use now.
+
+They are the machine's, or less if control groups bound them.
+"""
 
 import math
 import os
@@ -10,7 +13,10 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 
 def usable_cpus() -> int:
-    """CPUs that this process may use, 1 and up: its affinity, or less where a control group has a quota of CPU time."""
+    """Return the number of CPUs that this process may use, 1 and up.
+
+    It is the process's CPU affinity, or less if a control group has a quota of CPU time.
+    """
     affinity = getattr(os, "sched_getaffinity", None)
     count = len(affinity(0)) if affinity else os.cpu_count() or 1
     quotas = [
@@ -20,13 +26,14 @@ def usable_cpus() -> int:
 
 
 def available_mb() -> int | None:
-    """MiB that could be taken now without anything being killed: the machine's, or a control group's if it has less.
+    """Return the MiB of memory that programs could take now without a process being killed.
 
-    Files that could be dropped count as free. None where the system does not tell.
+    It is the machine's available memory, or a control group's if that is less. Cached files that
+    could be dropped count as free. None if the system does not report it.
     """
-    found = [_machine_available(), *map(_group_headroom, _own_groups("memory"))]
-    known = [size for size in found if size is not None]
-    return max(0, min(known)) // MIB if known else None
+    sizes = [_machine_available(), *map(_group_headroom, _own_groups("memory"))]
+    reported = [size for size in sizes if size is not None]
+    return max(0, min(reported)) // MIB if reported else None
 
 
 def _machine_available() -> int | None:
@@ -38,7 +45,11 @@ def _machine_available() -> int | None:
 
 
 def _own_groups(controller: str) -> Iterator[Path]:
-    """The folder of this process's group and those above it, for one controller (version 1) or for all (version 2)."""
+    """Yield the folders of this process's control group and of its parents.
+
+    Args:
+        controller: controller in version 1. Version 2 has one hierarchy for all.
+    """
     for line in _text(Path("/proc/self/cgroup")).splitlines():
         _, names, path = line.split(":", 2)
         if names and controller not in names.split(","):
@@ -69,7 +80,7 @@ def _cpu_quota(group: Path) -> float | None:
 
 
 def _number(path: Path) -> int | None:
-    """A file's number; None where there is no such file, or no bound (`max`, -1)."""
+    """Return a file's number; None if there is no such file, or no bound (`max`, -1)."""
     text = _text(path).strip()
     return int(text) if text.isdigit() else None
 

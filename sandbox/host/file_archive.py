@@ -1,4 +1,4 @@
-"""Files on their way into a sandbox: names checked, packed as a tar archive."""
+"""Files to deliver into a sandbox: names checked, packed as a tar archive."""
 
 import io
 import tarfile
@@ -7,7 +7,9 @@ from pathlib import PurePosixPath
 
 
 def archive(files: Mapping[str, bytes]) -> bytes:
-    """Uncompressed tar of the files, readable and writable for their owner; empty where there is none.
+    """Return an uncompressed tar of the files; empty bytes if there are none.
+
+    The files are readable and writable for their owner.
 
     Raises:
         ValueError: a name leaves the working directory.
@@ -24,10 +26,10 @@ def archive(files: Mapping[str, bytes]) -> bytes:
 
 
 def checked_name(name: str) -> str:
-    """The name, if it stays inside the working directory.
+    """Return the name in normal form, after checking that it stays inside the working directory.
 
     Raises:
-        ValueError: it is empty, absolute, or holds `..` or a NUL.
+        ValueError: it is empty or absolute, or contains `..` or a NUL.
     """
     path = PurePosixPath(name)
     if not path.parts or path.is_absolute() or ".." in path.parts or "\0" in name:

@@ -1,6 +1,7 @@
-"""A memory cgroup around one session, where this process may make one; resource limits alone bound each process, not their sum.
+"""Memory cgroup around one session, if this process may make one.
 
-Names hold the maker's pid and start time, so that the next Parley can remove the leftovers of a killed one.
+Resource limits alone bound each process, not their sum. Names of groups contain the pid and start
+time of their maker, so that the next Parley can remove the groups of a killed one.
 """
 
 import functools
@@ -17,37 +18,37 @@ from schemas.errors import HostShortage
 
 _PREFIX = "parley-"
 _counter = itertools.count()
-_REMOVAL_TRIES = 50
+_REMOVAL_ATTEMPTS = 50
 _REAPING_S = 1.0
 _SMALL = 64 << 20
 _NEAR = 15 / 16
-"""Share of its limit from which a group may have run out: the kernel counts in pieces, and a peak not to the last of them."""
+"""Share of its limit from which a group may have run out of memory. The kernel counts in batches,
+so the recorded peak can miss the last of them."""
 
 
 @dataclass(frozen=True)
 class MemoryCgroup:
-    """A cgroup that exists; `version` is 1 or 2."""
+    """Existing memory cgroup. `version` is 1 or 2."""
 
     folder: Path
     version: int
 
     def add(self, pid: int) -> None:
-        """Move a process in; its later children follow. Raises OSError."""
+        """Move a process in. Its later children follow. Raises OSError."""
         (self.folder / "cgroup.procs").write_text(str(pid))
 
     def limit(self, limit_bytes: int) -> None:
-        """Bound what all its processes use together, swap included. Raises OSError."""
+        """Bound the memory of all its processes together, swap included. Raises OSError."""
         hard, swap = (
             ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
             if self.version == 1
             else ("memory.max", "memory.swap.max")
         )
         bound_with_swap = str(limit_bytes) if self.version == 1 else "0"
-        for last in (
-            False,
-            True,
-        ):  # of the two, the larger one must go first, and which that is depends on the way
-            with suppress(OSError):  # absent where the kernel does not account swap
+        # The larger one of the two must be set first, and which one is larger depends on whether
+        # the bound grows or shrinks. So both are set twice.
+        for last in (False, True):
+            with suppress(OSError):  # The file is missing if the kernel does not account swap.
                 (self.folder / swap).write_text(bound_with_swap)
             try:
                 (self.folder / hard).write_text(str(limit_bytes))
@@ -56,28 +57,33 @@ class MemoryCgroup:
                     raise
 
     def kills(self) -> int:
-        """How many of its processes the kernel has killed for want of memory, ever since it was made."""
+        """Return how many of its processes the kernel has killed since the group was made."""
         return self._counted(
             "memory.oom_control" if self.version == 1 else "memory.events", "oom_kill"
         )
 
     def ran_out(self, killed_before: int) -> bool:
-        """Whether the kernel has killed more than `killed_before` processes here, because their group's own limit was reached.
+        """Return True if the kernel has killed further processes because of the group's own limit.
+
+        Args:
+            killed_before: earlier number of kills.
 
         Raises:
-            HostShortage: it has, although that limit was never reached: a group above or the whole machine was short.
+            HostShortage: the kernel has killed further processes, but the limit was never reached:
+                a parent group or the whole machine was out of memory.
         """
         if self.kills() <= killed_before:
             return False
         if not self.reached_its_limit():
             raise HostShortage(
-                "the kernel killed a sandboxed program that was within its own memory limit: the machine, or a control group that"
-                " Parley runs in, was out of memory. Free some, or run fewer programs at once"
+                "the kernel killed a sandboxed program that was within its own memory limit: the "
+                "machine, or a control group that Parley runs in, was out of memory. Free some, or "
+                "run fewer programs at once"
             )
         return True
 
     def reached_its_limit(self) -> bool:
-        """Whether memory was short because of this group's own limit, ever since it was made; in doubt it was."""
+        """Return True if memory was ever short because of this group's own limit, and in doubt."""
         if self.version == 2:
             return self._counted("memory.events", "max") > 0
         return any(
@@ -88,24 +94,31 @@ class MemoryCgroup:
         return (self.folder / f"{counter}.failcnt").exists()
 
     def _reached(self, counter: str) -> bool:
-        """Of a version 1 group. Kernels of our day count no failure of a group that they then kill in: its peak tells, too."""
+        """Return True if a version 1 group has reached its limit.
+
+        Current kernels count no failure of a group in which they then kill a process, so the
+        group's peak counts, too.
+        """
         failures, peak, bound = (
             int((self.folder / f"{counter}.{name}").read_text())
             for name in ("failcnt", "max_usage_in_bytes", "limit_in_bytes")
         )
         return failures > 0 or peak >= bound * _NEAR
 
-    def _counted(self, file: str, wanted: str) -> int:
+    def _counted(self, file: str, counter: str) -> int:
         for line in (self.folder / file).read_text().splitlines():
             key, _, value = line.partition(" ")
-            if key == wanted:
+            if key == counter:
                 return int(value)
         return 0
 
 
 @contextmanager
 def memory_cgroup(limit_bytes: int) -> Iterator[MemoryCgroup | None]:
-    """A new cgroup with that limit, swap included; None where none can be made. Removed at the end."""
+    """Make a new cgroup with that limit, swap included, and remove it after the block.
+
+    Yields None if no cgroup can be made.
+    """
     group = _make(limit_bytes)
     try:
         yield group
@@ -114,19 +127,25 @@ def memory_cgroup(limit_bytes: int) -> Iterator[MemoryCgroup | None]:
             _remove(group.folder)
 
 
-def what_bounds_memory() -> str:
-    """One line: how this machine keeps a program within its memory."""
+def describe_memory_bound() -> str:
+    """Describe in one line how this machine bounds a program's memory."""
     with memory_cgroup(_SMALL) as group:
         if group is not None:
-            return f"a memory cgroup (version {group.version}) bounds all processes of a program together"
+            return (
+                f"a memory cgroup (version {group.version}) bounds all processes of a program "
+                "together"
+            )
     return (
-        "resource limits bound each process of a program, not their sum: Parley may make no memory cgroup below its own. Where it"
-        " runs as root it mostly may"
+        "resource limits bound each process of a program, not their sum: Parley may make no memory "
+        "cgroup below its own. If it runs as root it mostly may"
     )
 
 
 def remove_abandoned() -> None:
-    """Remove the groups of killed Parleys. The first group that a process makes does so, too, but there may be none to make."""
+    """Remove the groups of killed Parleys.
+
+    The first group that a process makes does this, too, but a process may make none.
+    """
     place = _writable_parent()
     if place is not None:
         _reap(place[0])
@@ -153,7 +172,10 @@ def _make(limit_bytes: int) -> MemoryCgroup | None:
 
 @functools.cache
 def _writable_parent() -> tuple[Path, int] | None:
-    """Our own memory cgroup if children can be made in it. Looks once a process, and clears what dead ones left."""
+    """Return the folder and version of this process's memory cgroup, if it can have children.
+
+    Searches once in each process, and removes the groups of dead ones.
+    """
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if "memory" in controllers.split(","):
@@ -178,7 +200,10 @@ def _offers_memory(place: Path, version: int) -> bool:
 
 
 def _reap(place: Path) -> None:
-    """Processes of a killed Parley may still be on their way out: their groups are tried again for a while, all together."""
+    """Remove abandoned groups, all together, with repeated attempts.
+
+    Processes of a killed Parley may need some time to end.
+    """
     left = [folder for folder in place.glob(f"{_PREFIX}*") if _is_abandoned(folder)]
     deadline = time.monotonic() + _REAPING_S
     while left := [folder for folder in left if not _is_removed(folder)]:
@@ -193,7 +218,7 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 def _is_removed(folder: Path) -> bool:
-    """Try to remove a group; with processes in it, it stays."""
+    """Try to remove a group. A group with processes in it stays."""
     try:
         folder.rmdir()
     except FileNotFoundError:
@@ -204,7 +229,7 @@ def _is_removed(folder: Path) -> bool:
 
 
 def _remove(folder: Path) -> None:
-    for _ in range(_REMOVAL_TRIES):
+    for _ in range(_REMOVAL_ATTEMPTS):
         if _is_removed(folder):
             return
-        time.sleep(0.005)  # the last process is still on its way out
+        time.sleep(0.005)  # The last process is still ending.

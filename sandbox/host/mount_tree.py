@@ -1,7 +1,7 @@
-"""The disk that a sandboxed program sees: arguments of bwrap that build it from nothing.
+"""Disk that a sandboxed program sees: arguments of bwrap that build it from nothing.
 
-Read-only: the system's programs and libraries, Python with its packages, a made-up /etc. Writable: three sized tmpfs. Nothing
-else of the host is there.
+Read-only are the system's programs and libraries, Python with its packages, and a synthetic /etc.
+Writable are three sized tmpfs. Nothing else of the host is visible.
 """
 
 import os
@@ -23,30 +23,34 @@ _FROM_ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "local
 
 @dataclass(frozen=True)
 class Folders:
-    """Where a command starts, and the writable folders that last. The others are fresh tmpfs."""
+    """Start folder of a command, and the writable folders that last. The others are fresh tmpfs."""
 
     start: str = WORKING_DIRECTORY
     binds: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Place inside -> folder outside."""
+    """Path inside -> folder outside."""
     shown: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The same for folders that can only be read."""
+    """Path inside -> folder outside, for folders that can only be read."""
     hides_packages: bool = False
-    """Whether packages of this host's Pythons are left out: a later release of the project under repair may be one of them."""
+    """True if the packages of this host's Pythons are hidden. A later release of the project under
+    repair may be among them."""
 
 
 def mount_arguments(
     limits: Limits, uid: int, folders: Folders, stack: ExitStack
 ) -> tuple[list[str], list[int]]:
-    """bwrap arguments for the whole tree, and the descriptors they name.
+    """Return bwrap arguments for the whole tree, and the descriptors that they use.
 
     Args:
-        uid: whom the program runs as (named in /etc/passwd).
+        limits: limits of the command. They set the sizes of the tmpfs.
+        uid: user id of the program, for /etc/passwd.
+        folders: folders that the command sees.
+        stack: owner of the descriptors.
     """
     scratch = ("--perms", "1777", "--size", str(limits.tmp_mb * MIB), "--tmpfs")
-    made_up, descriptors = _made_up_etc(uid, stack)
+    synthetic, descriptors = _synthetic_etc(uid, stack)
     arguments = [
         *_system_folders(),
-        *made_up,
+        *synthetic,
         *("--proc", "/proc", "--dev", "/dev", *scratch, "/dev/shm", "--remount-ro", "/dev"),
         *(
             item
@@ -73,7 +77,7 @@ def _system_folders() -> Iterator[str]:
             yield from ("--ro-bind", folder, folder)
 
 
-def _made_up_etc(uid: int, stack: ExitStack) -> tuple[list[str], list[int]]:
+def _synthetic_etc(uid: int, stack: ExitStack) -> tuple[list[str], list[int]]:
     texts = {
         "passwd": f"root:x:0:0::/:/bin/sh\nsandbox:x:{uid}:{uid}::/tmp:/bin/sh\n",
         "group": f"root:x:0:\nsandbox:x:{uid}:\n",
@@ -84,29 +88,31 @@ def _made_up_etc(uid: int, stack: ExitStack) -> tuple[list[str], list[int]]:
     for name, text in texts.items():
         descriptors.append(memory_file(name, text.encode(), stack))
         arguments += ["--perms", "0644", "--file", str(descriptors[-1]), f"/etc/{name}"]
-    java = sorted(
-        folder.name for folder in Path("/etc").glob("java-*-openjdk")
-    )  # a JVM does not start without its settings
+    # A JVM does not start without its settings.
+    java = sorted(folder.name for folder in Path("/etc").glob("java-*-openjdk"))
     for name in (*_FROM_ETC, *java):
         arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     return arguments, descriptors
 
 
 def _read_only(folders: Mapping[str, str]) -> Iterator[str]:
-    """Binds of folders, by the place inside. bwrap makes missing parents for its own user only, so each is made for all first."""
-    made: set[str] = set()
+    """Yield arguments that bind folders read-only at their paths inside.
+
+    bwrap makes missing parents for its own user only, so each parent is made for all users first.
+    """
+    parents: set[str] = set()
     for place, outside in folders.items():
         if is_inside(place, "/usr"):
             continue
         for parent in reversed(Path(place).parents):
-            if str(parent) != "/" and str(parent) not in {"/tmp", *made}:
-                made.add(str(parent))
+            if str(parent) != "/" and str(parent) not in {"/tmp", *parents}:
+                parents.add(str(parent))
                 yield from ("--perms", "0755", "--dir", str(parent))
         yield from ("--ro-bind", outside, place)
 
 
 def _without_packages(folders: Folders) -> Iterator[str]:
-    """Empty folders over the packages of all Pythons that are shown, but for those of an environment."""
+    """Yield empty folders over the packages of all visible Pythons except an environment's."""
     if not folders.hides_packages:
         return
     same = [place for place, outside in folders.shown.items() if place == outside]
@@ -117,7 +123,7 @@ def _without_packages(folders: Folders) -> Iterator[str]:
 
 
 def _masks() -> Iterator[str]:
-    """Empty folders over Parley's own data, should it lie inside a folder that is shown."""
+    """Yield empty folders over Parley's own data, if it lies inside a visible folder."""
     home = os.path.abspath(os.environ.get("PARLEY_HOME") or ".parley")
     if os.path.isdir(home) and any(is_inside(home, root) for root in ("/usr", *python_roots())):
         yield from ("--tmpfs", home, "--remount-ro", home)

@@ -1,4 +1,4 @@
-"""The Python that sandboxed programs get: the one that runs Parley, with its installed packages, read-only."""
+"""Python of sandboxed programs: the interpreter that runs Parley, with its packages, read-only."""
 
 import functools
 import hashlib
@@ -11,26 +11,30 @@ from schemas.errors import SandboxUnavailable
 
 REPORT_VARIABLE = "PARLEY_REPORT_FD"
 INSTALLED = ".installed"
-"""File that says that an environment is complete."""
+"""File that marks an environment as complete."""
 HARNESS = Path(__file__).parents[1] / "harness"
-"""Trusted scripts that run inside the sandbox."""
+"""Folder of trusted scripts that run inside the sandbox."""
 
 
 def interpreter() -> str:
-    """Path of the Python interpreter.
+    """Return the path of the Python interpreter.
 
     Raises:
-        SandboxUnavailable: it is not there, or may not be run.
+        SandboxUnavailable: it is missing, or may not be run.
     """
     if not sys.executable or not os.access(sys.executable, os.X_OK):
         raise SandboxUnavailable(
-            f"{sys.executable!r}: the Python interpreter is gone or may not be run; install Parley again"
+            f"{sys.executable!r}: the Python interpreter is missing or may not be run. "
+            "Install Parley again"
         )
     return sys.executable
 
 
 def placed(item: str, harness: str) -> str:
-    """An argument with its place filled in: `{python}`, or `{harness}/...`. Any other text is left alone."""
+    """Return a command's item with `{python}` and `{harness}/...` replaced.
+
+    Other text is unchanged.
+    """
     if item == "{python}":
         return interpreter()
     return f"{harness}/{item.removeprefix('{harness}/')}" if item.startswith("{harness}/") else item
@@ -38,7 +42,10 @@ def placed(item: str, harness: str) -> str:
 
 @functools.cache
 def package_folders() -> tuple[str, ...]:
-    """Folders on `sys.path` that hold installed packages, in order; folders of source checkouts are not among them."""
+    """Return the folders of installed packages on `sys.path`, in order.
+
+    Folders of source checkouts are left out.
+    """
     return tuple(
         p
         for p in sys.path
@@ -47,9 +54,10 @@ def package_folders() -> tuple[str, ...]:
 
 
 def environment_folders(name: str) -> tuple[str, ...]:
-    """Folder of packages that stand beside Parley's own, in other versions; none where that environment is not installed.
+    """Return the folder of packages of an extra environment; none if it is not installed.
 
-    It lies in Parley's own environment, which every sandbox shows to programs.
+    The environment has other versions than Parley's own. It lies in Parley's own environment, which
+    every sandbox shows to programs.
     """
     folder = os.path.join(sys.prefix, "share", "parley", name)
     return (folder,) if os.path.isfile(os.path.join(folder, INSTALLED)) else ()
@@ -57,26 +65,27 @@ def environment_folders(name: str) -> tuple[str, ...]:
 
 @functools.cache
 def python_roots() -> tuple[str, ...]:
-    """Folders that the interpreter and its packages need, outermost only, sorted."""
+    """Return the folders that the interpreter and its packages need, outermost only, sorted."""
     real = os.path.dirname(os.path.dirname(os.path.realpath(sys.executable)))
-    wanted = {
+    candidates = {
         os.path.abspath(p)
         for p in (sys.prefix, sys.base_prefix, sys.exec_prefix, real, *package_folders())
     }
     return tuple(
-        sorted(p for p in wanted if not any(is_inside(p, other) for other in wanted - {p}))
+        sorted(p for p in candidates if not any(is_inside(p, other) for other in candidates - {p}))
     )
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Whether `path` is `folder` or lies below it; both absolute."""
+    """Return True if `path` is `folder` or lies below it. Both are absolute."""
     return os.path.commonpath((path, folder)) == folder
 
 
 def clean_environment(home: str, report_fd: int) -> dict[str, str]:
-    """All variables a sandboxed program sees. Nothing of the parent's environment is handed on.
+    """Return all variables that a sandboxed program sees, without the parent's environment.
 
-    Number libraries get one thread: each thread's arena counts against the address space, and slots are counted in CPUs.
+    Number libraries get one thread: each thread's arena counts against the address space, and slots
+    are counted in CPUs.
     """
     return {
         "PATH": f"{os.path.dirname(interpreter())}:/usr/local/bin:/usr/bin:/bin",
@@ -93,16 +102,16 @@ def clean_environment(home: str, report_fd: int) -> dict[str, str]:
 
 @functools.cache
 def environment_digest(folders: tuple[str, ...] = ()) -> str:
-    """Return Python's version and a digest of every installed distribution, computed once a process.
+    """Return Python's version and a digest of every installed distribution.
 
-    Names and versions are those of the metadata folders (`numpy-2.4.1.dist-info`): reading all metadata files
-    takes 20 times longer.
+    Each process computes it once. Names and versions are those of the metadata folders
+    (`numpy-2.4.1.dist-info`): reading all metadata files takes 20 times longer.
 
     Args:
-        folders: folders of packages; Parley's own where none is given.
+        folders: folders of packages; Parley's own if empty.
     """
     suffixes = (".dist-info", ".egg-info")
-    found = sorted(
+    names = sorted(
         {
             name
             for folder in folders or package_folders()
@@ -110,5 +119,6 @@ def environment_digest(folders: tuple[str, ...] = ()) -> str:
             if name.endswith(suffixes)
         }
     )
-    digest = hashlib.sha256("\n".join(found).encode()).hexdigest()[:16]
-    return f"{platform.python_implementation()} {platform.python_version()} {platform.machine()}; packages {digest}"
+    digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+    version = f"{platform.python_implementation()} {platform.python_version()}"
+    return f"{version} {platform.machine()}; packages {digest}"

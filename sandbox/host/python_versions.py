@@ -1,4 +1,7 @@
-"""The Pythons of this machine by version: environments of older projects need older ones than Parley's own."""
+"""Pythons of this machine by version.
+
+Environments of old projects need older ones than Parley's.
+"""
 
 import functools
 import os
@@ -9,31 +12,34 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_QUERY = "import sys, sysconfig; print('%d.%d' % sys.version_info[:2]); print(sys.base_prefix); print(sys.executable)"
+_QUERY = (
+    "import sys, sysconfig; print('%d.%d' % sys.version_info[:2]); print(sys.base_prefix); "
+    "print(sys.executable)"
+)
 _QUERY_S = 20
 
 
 @dataclass(frozen=True)
 class FoundPython:
-    """An interpreter, and the folder that it needs."""
+    """Python interpreter, and the folder that it needs."""
 
     path: str
-    """Of the program itself, no link."""
+    """Path of the program itself, not of a link."""
     prefix: str
     """Folder of its standard library."""
 
 
 @functools.cache
 def find_python(version: str) -> FoundPython | None:
-    """Return a Python of a version (3.6): Parley's own, one on the PATH, or one that pyenv has built.
+    """Return a Python of a version (3.6): Parley's own, one on the PATH, or one that pyenv built.
 
-    An interpreter on the PATH may be a script that starts another one, or refuses to (pyenv's shims). It counts if it
-    reports this version.
+    An interpreter on the PATH may be a script that starts another one, or refuses to (pyenv's
+    shims). It counts if it reports this version.
     """
     for path in _candidates(version):
-        found = _described(path, version)
-        if found is not None:
-            return found
+        python = _described(path, version)
+        if python is not None:
+            return python
     return None
 
 
@@ -44,7 +50,7 @@ def _candidates(version: str) -> Iterator[str]:
     if on_path is not None:
         yield on_path
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    for folder in sorted(root.glob(f"versions/{version}.*"), key=lambda one: len(one.name)):
+    for folder in sorted(root.glob(f"versions/{version}.*"), key=lambda folder: len(folder.name)):
         yield str(folder / "bin" / "python")
 
 

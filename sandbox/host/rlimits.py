@@ -1,4 +1,7 @@
-"""Resource limits of one command; as a `prlimit` prefix, since a threaded parent cannot safely set them between fork and exec."""
+"""Resource limits of one command, as a `prlimit` prefix.
+
+A parent with threads cannot safely set them between fork and exec.
+"""
 
 import math
 import shutil
@@ -10,26 +13,28 @@ MIB = 1024 * 1024
 
 
 def bounds(limits: Limits) -> dict[str, tuple[int, int]]:
-    """Soft and hard limit by the name that `prlimit` uses; sizes in bytes.
+    """Return soft and hard limits by the names that `prlimit` uses. Sizes are in bytes.
 
-    CPU time is counted per process in whole seconds, rounded up: at the limit comes SIGXCPU, one second later SIGKILL.
+    CPU time is counted per process in whole seconds, rounded up. At the limit the process gets
+    SIGXCPU, one second later SIGKILL.
     """
     cpu = math.ceil(limits.cpu_s)
-    same = {
+    equal = {
         "as": limits.address_space_mb * MIB,
         "fsize": limits.file_mb * MIB,
         "nofile": limits.open_files,
         "core": 0,
         "nproc": limits.processes,
     }
-    return {"cpu": (cpu, cpu + 1), **{name: (bound, bound) for name, bound in same.items()}}
+    return {"cpu": (cpu, cpu + 1), **{name: (bound, bound) for name, bound in equal.items()}}
 
 
 def prlimit_argv(limits: Limits, *, count_processes: bool) -> tuple[str, ...]:
-    """Command prefix that sets the limits and then becomes the command.
+    """Return the command prefix that sets the limits and then becomes the command.
 
     Args:
-        count_processes: False where the user's other processes would be counted too.
+        limits: limits to set.
+        count_processes: False if the user's other processes would be counted, too.
 
     Raises:
         SandboxUnavailable: `prlimit` is missing.
@@ -43,7 +48,7 @@ def prlimit_argv(limits: Limits, *, count_processes: bool) -> tuple[str, ...]:
 
 
 def required_tool(name: str) -> str:
-    """Absolute path of a tool of util-linux.
+    """Return the absolute path of a tool of util-linux.
 
     Raises:
         SandboxUnavailable: it is not installed.

@@ -1,7 +1,8 @@
 """System calls that a sandboxed program may not make, as one BPF program for `bwrap --seccomp`.
 
-A deny list: an unknown call that a program needs must not fail it. The denied calls give access to other processes, to mounts and
-namespaces, to the kernel itself, or to address families that reach out of a network namespace.
+The filter is a deny list: a program must not fail because it needs an unknown call. The denied
+calls give access to other processes, to mounts and namespaces, to the kernel itself, or to address
+families that reach out of a network namespace.
 """
 
 import errno
@@ -14,17 +15,19 @@ from schemas.errors import SandboxUnavailable
 
 _PROCESSES = "ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp"
 _MOUNTS = (
-    "mount umount umount2 pivot_root chroot move_mount open_tree open_tree_attr fsopen fsconfig fsmount fspick mount_setattr "
-    "swapon swapoff quotactl quotactl_fd name_to_handle_at open_by_handle_at"
+    "mount umount umount2 pivot_root chroot move_mount open_tree open_tree_attr fsopen fsconfig "
+    "fsmount fspick mount_setattr swapon swapoff quotactl quotactl_fd name_to_handle_at "
+    "open_by_handle_at"
 )
 _NAMESPACES = "unshare setns"
 _KERNEL = (
-    "bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register keyctl add_key request_key init_module "
-    "finit_module delete_module kexec_load kexec_file_load reboot acct syslog lookup_dcookie iopl ioperm modify_ldt vm86 "
-    "settimeofday clock_settime clock_adjtime adjtimex sethostname setdomainname vhangup nfsservctl fanotify_init"
+    "bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register keyctl "
+    "add_key request_key init_module finit_module delete_module kexec_load kexec_file_load reboot "
+    "acct syslog lookup_dcookie iopl ioperm modify_ldt vm86 settimeofday clock_settime "
+    "clock_adjtime adjtimex sethostname setdomainname vhangup nfsservctl fanotify_init"
 )
 DENIED_CALLS = tuple(f"{_PROCESSES} {_MOUNTS} {_NAMESPACES} {_KERNEL}".split())
-"""Names of the calls that are denied whatever their arguments. Docker's backend denies them, too."""
+"""Names of the calls that are denied with any arguments. Docker's backend denies them, too."""
 NEW_NAMESPACE_FLAGS = (
     0x00000080,
     0x00020000,
@@ -43,16 +46,19 @@ _LOW_32_BITS = 0xFFFFFFFF
 
 @functools.cache
 def denied_calls_bpf() -> bytes:
-    """The filter, compiled once a process: EPERM for denied calls, ENOSYS for clone3 (so that libc falls back to clone).
+    """Return the filter, compiled once a process.
+
+    Denied calls fail with EPERM. clone3 fails with ENOSYS, so that libc falls back to clone.
 
     Raises:
-        SandboxUnavailable: libseccomp is missing; there is no run without the filter.
+        SandboxUnavailable: libseccomp is missing. Nothing runs without the filter.
     """
     try:
         import pyseccomp
     except (ImportError, OSError, RuntimeError) as error:
         raise SandboxUnavailable(
-            f"the system-call filter cannot be built ({error}): install libseccomp (`apt-get install libseccomp2`)"
+            f"the system-call filter cannot be built ({error}): "
+            "install libseccomp (`apt-get install libseccomp2`)"
         ) from error
     rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
     deny = pyseccomp.ERRNO(errno.EPERM)
@@ -76,7 +82,7 @@ def denied_calls_bpf() -> bytes:
 
 
 def _add(rules: Any, action: Any, name: str, *arguments: Any) -> None:
-    """Add a rule unless this architecture or this libseccomp has no such call."""
+    """Add a rule, unless this architecture or this libseccomp has no such call."""
     import pyseccomp
 
     try:

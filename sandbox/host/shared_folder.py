@@ -1,6 +1,7 @@
-"""A sized, empty tmpfs that several sandboxes share, one after another, and that vanishes with its holder.
+"""Sized, empty tmpfs that several sandboxes share one after another.
 
-It lives in a mount namespace of its own, so the host's mount table and disk never see it, and a killed Parley leaves nothing.
+It vanishes with its holder. It lives in its own mount namespace, so the host's mount table and disk
+never contain it, and a killed Parley leaves nothing.
 """
 
 import os
@@ -12,19 +13,20 @@ from sandbox.host.rlimits import required_tool
 from schemas.errors import SandboxUnavailable
 
 PATH = "/dev/shm"
-"""Where it is mounted inside that namespace."""
+"""Path of the folder inside that namespace."""
 
 
 @contextmanager
 def shared_folder(size_bytes: int) -> Iterator[tuple[str, ...]]:
-    """Yields the command prefix that runs a command where the folder is mounted.
+    """Mount the folder, and yield the command prefix that runs a command where it is mounted.
 
     Raises:
         SandboxUnavailable: no mount namespace can be made.
     """
     as_root = os.geteuid() == 0
     owner = () if as_root else ("--user", "--map-current-user")
-    mount = f"mount -t tmpfs -o nosuid,nodev,mode=0777,size={size_bytes} tmpfs {PATH} && echo ready && exec cat"
+    options = f"nosuid,nodev,mode=0777,size={size_bytes}"
+    mount = f"mount -t tmpfs -o {options} tmpfs {PATH} && echo ready && exec cat"
     keeper = subprocess.Popen(
         (
             required_tool("unshare"),
@@ -45,8 +47,9 @@ def shared_folder(size_bytes: int) -> Iterator[tuple[str, ...]]:
         assert keeper.stderr is not None
         if keeper.stdout.readline() != b"ready\n":
             raise SandboxUnavailable(
-                f"no private mount for the session's files ({keeper.stderr.read().decode(errors='replace').strip()}): "
-                "needs root or unprivileged user namespaces"
+                "no private mount for the session's files "
+                f"({keeper.stderr.read().decode(errors='replace').strip()}): "
+                "it needs root or unprivileged user namespaces"
             )
         yield (
             required_tool("nsenter"),

@@ -1,4 +1,4 @@
-"""What a machine can be short of, as the kernel tells it: by number to us, by name in what other programs write."""
+"""Shortages of a machine: error numbers, and their names in other programs' messages."""
 
 import errno
 import os
@@ -12,10 +12,16 @@ _NAMES = (
     "can't start new thread",
     "out of memory",
 )
-"""The kernel's, Python's and bwrap's own."""
+"""Messages of the kernel, of Python and of bwrap."""
 
 
-def sandbox_fault(message: str, said: str) -> SandboxUnavailable:
-    """The fault to raise where another program (bwrap, a daemon, our harness) `said` why it could not begin."""
-    named = any(name in said.lower() for name in _NAMES)
+def sandbox_fault(message: str, explanation: str) -> SandboxUnavailable:
+    """Return the error to raise if another program could not begin.
+
+    Args:
+        message: text of the error.
+        explanation: text of the other program (bwrap, a daemon, the harness). If it names a
+            shortage, the error is a HostShortage.
+    """
+    named = any(name in explanation.lower() for name in _NAMES)
     return HostShortage(message) if named else SandboxUnavailable(message)

@@ -1,7 +1,8 @@
-"""Host-wide slots: how many sandboxed programs run at once, whatever the number of Parley processes.
+"""Host-wide slots: the number of sandboxed programs at once, for all Parley processes together.
 
-A slot is a file lock, so the kernel frees it when its holder dies. Its number gives the uid of the programs run under root.
-There are as many as CPUs, and no more are taken than memory has room for.
+A slot is a file lock, so the kernel frees it when its holder dies. Under root, its number
+determines the programs' uid. There are as many slots as CPUs, and fewer are used if memory has no
+room for so many programs.
 """
 
 import fcntl
@@ -20,12 +21,14 @@ from sandbox.host.capacity import available_mb, usable_cpus
 from schemas.errors import SandboxUnavailable
 
 FIRST_UID = 20001
-"""Slot n runs programs as this uid and gid plus n, where the parent is root and the slots are the user's own."""
+"""First user and group id. If the parent is root and the slots are in the user's default folder,
+slot n runs programs as this id plus n."""
 _UIDS_OF_A_FOLDER, _FOLDERS = 64, 600
-"""All uids stay below 65536: a container may have no more user ids."""
+"""Bounds that keep all uids below 65536: a container may have no more user ids."""
 T = TypeVar("T")
 _GATE = "gate"
-"""A thread that waits to be alone holds this lock. Nobody begins meanwhile, so that running programs end soon."""
+"""Lock of a thread that waits to be alone. Nobody else begins meanwhile, so the running programs
+end soon."""
 _LONGEST_PAUSE_S = 0.02
 _MEMORY_LOOK_S = 0.1
 _is_alone: ContextVar[bool] = ContextVar("parley_alone", default=False)
@@ -33,25 +36,26 @@ _memory_seen: tuple[float, int | None] = (float("-inf"), None)
 
 
 def uid_of(slot: int, directory: Path | None = None) -> int:
-    """User and group id of a slot's programs, where the parent is root.
+    """Return the user and group id of a slot's programs, if the parent is root.
 
-    Processes are bounded per user id on the whole host. Slots of two folders do not know of each other, so they share none (but
-    by a chance of 1 in 600): a program that forks without end takes nothing from another's.
+    The kernel bounds processes per user id on the whole host. Slots of two folders do not know of
+    each other, so they share no id (except by a chance of 1 in 600): a program that forks without
+    end takes nothing from another's.
     """
     place = 0 if directory is None else 1 + zlib.crc32(bytes(directory.absolute())) % _FOLDERS
     return FIRST_UID + place * _UIDS_OF_A_FOLDER + slot
 
 
 def slot_count() -> int:
-    """Slots of this host unless an option says otherwise: the CPUs that this process may use."""
+    """Return the default number of slots: the CPUs that this process may use."""
     return usable_cpus()
 
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Within the block, `hold_slot` takes all slots in this thread: its program runs beside no other.
+    """Let `hold_slot` take all slots in this thread, so that its program runs beside no other.
 
-    Not for a thread that holds a slot already: it would wait for itself.
+    A thread that holds a slot already must not use it: it would wait for itself.
     """
     token = _is_alone.set(True)
     try:
@@ -64,27 +68,32 @@ def alone() -> Iterator[None]:
 def hold_slot(
     count: int, directory: Path | None = None, memory_mb: int | None = None
 ) -> Iterator[int]:
-    """Hold one of `count` slots, waiting until one is free; yields its number, from 0.
+    """Hold one of `count` slots while the block runs, and yield its number (0 and up).
+
+    It waits until a slot is free.
 
     Args:
-        directory: folder of the lock files; one per user in the system's temporary folder otherwise.
-        memory_mb: bound of the program's memory. No more slots are taken than times this is available now, but always one.
+        count: number of slots.
+        directory: folder of the lock files; by default one per user in the system's temporary
+            folder.
+        memory_mb: memory limit of the program in MiB. No more slots are used than fit into the
+            available memory, but always one.
 
     Raises:
-        SandboxUnavailable: the folder cannot be used (not ours, read-only, disk full).
+        SandboxUnavailable: the folder cannot be used (owned by another user, read-only, disk full).
     """
     folder = directory or _own_directory()
-    with ExitStack() as held:
+    with ExitStack() as stack:
         if _is_alone.get():
-            held.callback(os.close, _until_locked(lambda: _try_lock(folder / _GATE)))
+            stack.callback(os.close, _until_locked(lambda: _try_lock(folder / _GATE)))
             for slot in range(count):
-                held.callback(
+                stack.callback(
                     os.close, _until_locked(lambda slot=slot: _try_lock(folder / f"slot-{slot}"))
                 )
             yield 0
         else:
             descriptor, slot = _until_locked(lambda: _any_slot(folder, count, memory_mb))
-            held.callback(os.close, descriptor)
+            stack.callback(os.close, descriptor)
             yield slot
 
 
@@ -95,11 +104,12 @@ def _own_directory() -> Path:
         status = folder.lstat()
     except OSError as error:
         raise SandboxUnavailable(
-            f"{folder}: no place for the locks of the sandbox's slots ({error.strerror})"
+            f"{folder}: the locks of the sandbox's slots cannot be stored here ({error.strerror}). "
+            "Set TMPDIR to a writable folder"
         ) from error
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         raise SandboxUnavailable(
-            f"{folder} belongs to somebody else: remove it, or set TMPDIR to a folder of your own"
+            f"{folder} belongs to another user: remove it, or set TMPDIR to a folder of your own"
         )
     return folder
 
@@ -107,14 +117,17 @@ def _own_directory() -> Path:
 def _until_locked(attempt: Callable[[], T | None]) -> T:
     """Repeat an attempt until it gives a result, and return that."""
     pause_s = 0.001
-    while (found := attempt()) is None:
+    while (result := attempt()) is None:
         time.sleep(pause_s)
         pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
-    return found
+    return result
 
 
 def _any_slot(folder: Path, count: int, memory_mb: int | None) -> tuple[int, int] | None:
-    """Lock a free slot: its descriptor and number. None while all are taken, or somebody waits to be alone."""
+    """Lock a free slot, and return its descriptor and number.
+
+    None if all are taken, or if a thread waits to be alone.
+    """
     gate = _try_lock(folder / _GATE, fcntl.LOCK_SH)
     if gate is None:
         return None
@@ -129,7 +142,10 @@ def _any_slot(folder: Path, count: int, memory_mb: int | None) -> tuple[int, int
 
 
 def _with_room(count: int, memory_mb: int | None) -> int:
-    """How many of `count` programs fit into memory, at least one. Memory that running ones have not used yet counts as free."""
+    """Return how many of `count` programs fit into memory, at least one.
+
+    Memory that running programs have not used yet counts as free.
+    """
     global _memory_seen
     if memory_mb is None or count == 1:
         return count

@@ -1,4 +1,7 @@
-"""Starts one command and stays with it to its end: bounded output, wall clock. Both backends run their commands through this."""
+"""Supervision of one command to its end: bounded output, wall-clock limit.
+
+The backends `bubblewrap` and `none` run their commands through it.
+"""
 
 import os
 import selectors
@@ -19,12 +22,12 @@ _CHUNK = 65536
 _REPORT_KB = 2048
 _DRAIN_S = 0.3
 _GRACE_S = 10.0
-_LOOK_S = 0.25
+_POLL_S = 0.25
 
 
 @dataclass(frozen=True)
 class Command:
-    """The command to start; it inherits `open_fds` and the writing ends of the channels."""
+    """Command to start. It inherits `open_fds` and the writing ends of the channels."""
 
     argv: Sequence[str]
     environment: Mapping[str, str]
@@ -34,31 +37,31 @@ class Command:
     cwd: str | None = None
     new_session: bool = False
     on_status: Callable[[bytes], None] | None = None
-    """Called with each piece of the status stream as it comes."""
+    """Function called with each piece of the status stream."""
     is_over: Callable[[], bool] | None = None
-    """Asked several times a second; true ends the command."""
+    """Function called several times a second. True ends the command."""
 
 
 class Channels:
-    """Two pipes, made before the command's argv is known: the command writes, we read."""
+    """Two pipes, made before the command's argv is known. The command writes, Parley reads."""
 
     def __init__(self, stack: ExitStack) -> None:
         self.report, self.report_end = open_pipe(stack)
         self.status, self.status_end = open_pipe(stack)
 
     def close_writing_ends(self) -> None:
-        """Close our copies of the command's ends, so that its end is seen as end of file."""
+        """Close Parley's writing ends, so that the command's end shows as end of file."""
         self.report_end.close()
         self.status_end.close()
 
 
 @dataclass
 class Ending:
-    """How the started process ended, as the kernel says."""
+    """Ending of the started process, as the kernel reports it."""
 
     returncode: int
     overran: bool
-    """Ended by us at the wall limit."""
+    """True if Parley ended it at the wall-clock limit."""
     cpu_s: float
     wall_s: float
     stdout: bytes
@@ -68,7 +71,7 @@ class Ending:
 
 @dataclass
 class Streams:
-    """A command's output as far as it was read."""
+    """Output of a command that was read so far."""
 
     stdout: BoundedOutput
     stderr: BoundedOutput
@@ -76,13 +79,16 @@ class Streams:
 
 
 def open_pipe(stack: ExitStack) -> tuple[FileIO, FileIO]:
-    """Reading and writing end; as file objects, so that closing one twice never hits a number in use by another thread."""
+    """Return the reading and the writing end of a new pipe.
+
+    They are file objects, so that closing one twice never closes a descriptor of another thread.
+    """
     reading, writing = os.pipe()
     return stack.enter_context(FileIO(reading, "r")), stack.enter_context(FileIO(writing, "w"))
 
 
 def memory_file(name: str, content: bytes, stack: ExitStack) -> int:
-    """Descriptor of an anonymous file, read from its start; closed with the stack."""
+    """Return the descriptor of an anonymous file, at its start. The stack closes it."""
     descriptor = os.memfd_create(name)
     stack.callback(os.close, descriptor)
     with open(descriptor, "wb", closefd=False) as file:
@@ -94,12 +100,16 @@ def memory_file(name: str, content: bytes, stack: ExitStack) -> int:
 def completed(
     ending: Ending, limits: Limits, *, cpu_s: float | None, out_of_memory: bool = False
 ) -> Completed:
-    """The ending as callers see it.
+    """Convert an ending to the result that callers see.
 
     A death by SIGXCPU, or by SIGKILL when the CPU time may have been used up, is a time limit.
 
     Args:
-        cpu_s: None where the kernel does not tell us; time on the clock then bounds it from above.
+        ending: ending of the process.
+        limits: limits of the command.
+        cpu_s: CPU seconds; None if the kernel does not report them. Wall-clock seconds are then
+            their upper bound.
+        out_of_memory: True if the kernel killed processes of the command because memory ran out.
     """
     code = ending.returncode
     ended_by = -code if code < 0 else code - 128 if 128 < code <= 128 + signal.NSIG else None
@@ -121,10 +131,14 @@ def completed(
 def supervise(
     command: Command, channels: Channels, stack: ExitStack, kill: Callable[[int], None]
 ) -> Ending:
-    """Run the command to its end or its wall limit.
+    """Run the command to its end or its wall-clock limit.
 
     Args:
-        kill: called with the started process's pid when it must end; has to end its whole tree.
+        command: command to run.
+        channels: its report and status pipes.
+        stack: owner of files that are opened for the command.
+        kill: function called with the started process's pid when it must end. It has to end the
+            whole process tree.
 
     Raises:
         SandboxUnavailable: it cannot be started, or does not die.
@@ -217,14 +231,18 @@ def follow(
     kill: Callable[[], None],
     is_over: Callable[[], bool] | None = None,
 ) -> bool:
-    """Read until a process has ended and its streams are at their ends; True where the wall limit ended it.
+    """Read until a process has ended and its streams are at their ends.
 
     Args:
         ended: pidfd of the process.
         readers: descriptor -> function to call with each piece that comes from it.
-        deadline: by `time.monotonic()`.
-        kill: has to end the whole tree; also called after the process's own end.
-        is_over: true puts the wall limit to now.
+        deadline: time by `time.monotonic()`.
+        kill: function that ends the whole process tree. It is also called after the process's own
+            end.
+        is_over: function called several times a second. True moves the deadline to now.
+
+    Returns:
+        True if the wall-clock limit ended the process.
 
     Raises:
         SandboxUnavailable: it does not die.
@@ -236,7 +254,7 @@ def follow(
             selector.register(descriptor, selectors.EVENT_READ, reader)
         while selector.get_map():
             left_s = max(0.0, deadline - time.monotonic())
-            events = selector.select(left_s if is_over is None else min(left_s, _LOOK_S))
+            events = selector.select(left_s if is_over is None else min(left_s, _POLL_S))
             for key, _ in events:
                 if key.data is None:
                     selector.unregister(ended)
@@ -252,7 +270,7 @@ def follow(
                 deadline = time.monotonic()
             if time.monotonic() < deadline:
                 continue
-            if exited:  # somebody outside our reach holds a stream open
+            if exited:  # A process outside Parley's reach holds a stream open.
                 break
             if overran:
                 raise SandboxUnavailable(
@@ -264,12 +282,16 @@ def follow(
 
 
 def _reap(process: "subprocess.Popen[bytes]") -> tuple[int, float]:
-    """Exit status as `Popen.returncode` and CPU seconds of the process with all its waited-for descendants."""
+    """Return the exit status as in `Popen.returncode`, and the CPU seconds.
+
+    The CPU seconds include all waited-for descendants.
+    """
     try:
         _, status, usage = os.wait4(process.pid, 0)
     except ChildProcessError as error:
         raise SandboxUnavailable(
-            "the exit status of a sandboxed program was taken by somebody else (SIGCHLD ignored?)"
+            "another part of this process took the exit status of a sandboxed program "
+            "(SIGCHLD ignored?)"
         ) from error
     process.returncode = os.waitstatus_to_exitcode(status)
     return process.returncode, usage.ru_utime + usage.ru_stime

@@ -1,0 +1,1 @@
+"""Verdicts on programs, in Parley's own process."""

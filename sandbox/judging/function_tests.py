@@ -1,7 +1,7 @@
-"""A candidate's program and its tests as dialogues and runs ask for them (`run_program`).
+"""Entry point for verdicts on functions: one program and its tests (`run_program`).
 
-A pass is believed only if the trusted runner inside the sandbox reports it with this run's secret; the program's exit code and
-output decide nothing.
+A pass is believed only if the trusted runner inside the sandbox reports it with this run's secret.
+The program's exit code and output decide nothing.
 """
 
 from sandbox.interface import Sandbox
@@ -13,23 +13,31 @@ from schemas.run import Limits
 from schemas.verdict import ProgramVerdict
 
 RUNNER_VERSION = 11
-"""Raise it when the same program could get another verdict: it is part of `verdict_id`."""
+"""Version of the runner, a part of `verdict_id`. Raise it when the same program could get another
+verdict."""
 
 
 def run_function_tests(
     sandbox: Sandbox, code: str, tests: tuple[str, ...], limits: Limits
 ) -> ProgramVerdict:
-    """Run `code`, a newline, then `tests`, as `__main__` in a fresh working directory (CodeIF-Bench's way of judging).
+    """Run `code`, a newline, then `tests`, as `__main__` in a fresh working directory.
+
+    This is CodeIF-Bench's way of judging.
 
     Args:
-        tests: Python statements; joined by newlines.
-        limits: CPU time makes a timeout; time on the clock should leave room for a loaded machine.
+        sandbox: sandbox that runs the program.
+        code: code of the candidate.
+        tests: Python statements, joined by newlines.
+        limits: limits of the program. Exceeding CPU time is a timeout. The wall-clock limit should
+            leave room for a loaded machine.
 
     Returns:
-        passed, failed or timeout, without cases. Code that does not compile or ends early has failed.
+        passed, failed or timeout, without cases. Code that does not compile or ends early has
+        failed.
 
     Raises:
-        SandboxUnavailable: the sandbox or its Python could not run a program; says nothing about the candidate.
+        SandboxUnavailable: the sandbox or its Python could not run a program. Nothing follows about
+            the candidate.
     """
     return run_tests(sandbox, StatementProgram(code=code, tests=tests), limits)
 
@@ -40,13 +48,20 @@ def run_program(
     """Run `code` with its tests once, for a verdict and for a feedback text.
 
     Args:
-        tests: statements, joined by newlines; of `unittest` the text of a module, in one piece or several.
+        sandbox: sandbox that runs the program.
+        kind: form of the tests.
+        code: code of the candidate.
+        tests: statements, joined by newlines. For `unittest`, the text of a module in one piece or
+            several.
+        limits: limits of the program.
 
     Returns:
-        For statements the verdict of `run_function_tests`, for `unittest` one with a case for each method (`unittest_tests`).
+        For statements the verdict of `run_function_tests`; for `unittest` a verdict with a case for
+        each method (`unittest_tests`).
 
     Raises:
-        SandboxUnavailable: the sandbox or its Python could not run a program; says nothing about the candidate.
+        SandboxUnavailable: the sandbox or its Python could not run a program. Nothing follows about
+            the candidate.
         ValueError: the text of a unittest module does not parse, or has no test method.
     """
     return run_tests(sandbox, program_of(kind, code, tests), limits, LONGEST_CASE_DETAIL)

@@ -1,4 +1,7 @@
-"""Faults of the machine, told from faults of the installation: what the machine was short of may be there when a run is alone."""
+"""Faults of the machine, and retries after them.
+
+A machine's shortage may be over when the program runs alone. A fault of the installation stays.
+"""
 
 import functools
 from collections.abc import Callable
@@ -13,7 +16,10 @@ T = TypeVar("T")
 
 
 def is_shortage(fault: SandboxUnavailable) -> bool:
-    """Whether the machine lacked memory, processes, descriptors or time: by the fault's own type, or by what caused it."""
+    """Return True if the machine lacked memory, processes, descriptors or time.
+
+    The fault's own type decides, or a cause of it.
+    """
     cause: BaseException | None = fault
     while cause is not None:
         if isinstance(cause, HostShortage) or (
@@ -25,9 +31,9 @@ def is_shortage(fault: SandboxUnavailable) -> bool:
 
 
 def retried_alone(run: Callable[P, T]) -> Callable[P, T]:
-    """Let a run that the machine's own shortage ended try once more, while no other sandboxed program runs on this host.
+    """Make a function retry once after a shortage of the machine, with no other sandboxed program.
 
-    A fault that ends the second try is raised as it is.
+    A fault of the second attempt is raised as it is.
     """
 
     @functools.wraps(run)

@@ -1,19 +1,22 @@
-"""All instructions due on an answer in one run: the code is run once, and each one's tests in a child of it.
+"""Joint run of all tests on one answer: the code runs once, and each test runs in a fork of it.
 
-A pass is taken over as if the tests had run alone, under the same `verdict_id`, because it implies the same there:
+A pass counts as if the tests had run alone, under the same `verdict_id`, because it implies the
+same:
 
-- The code meets what it meets alone: the tests' text is not there while it runs.
-- The child is the process that the code has run in: names, memory, random states, handlers, limits. Where a fork would hand on
-  less than all (threads, children, timers) or children would share something (open files, memory), all is run alone.
-- Files are as the code left them; CPU time is the code's and the child's together, time on the clock and memory that of the run
-  for all of them, so each bound is met here later than alone, or as late.
-- A child's word is sealed with a key of its own. A write into the runner's channel takes back every pass of the run.
+- The code sees the same as alone: the tests' text is not there while it runs.
+- The child is the process that has run the code: names, memory, random states, handlers, limits. If
+  a fork would lose something (threads, children, timers), or children would share something (open
+  files, memory), each program runs alone.
+- Files are as the code left them. CPU time is the code's and the child's together; wall-clock time
+  and memory are those of the whole run. Each bound is therefore reached no earlier than alone.
+- A child seals its reports with its own key. A write into the runner's channel revokes every pass
+  of the run.
 
-A failure is taken over only where a test's own exception decided it, of a kind that neither another instruction nor lack of
-room brings about: an assertion, a wrong type, name, value or key, a division by zero. All others (a MemoryError may come
-of the joint run, an exception of a library of anything) run again alone, and the second verdict counts.
-Code that does not compile, or that raises an exception before the first test, needs no second run, since no test has a part in
-it.
+A failure counts only if a test's own exception decided it, of a kind that neither another
+instruction nor lack of memory causes: an assertion, a wrong type, name, value or key, or a division
+by zero. All other failures run again alone (the joint run may cause a MemoryError, and an exception
+of a library may have any cause), and the second verdict counts. Code that does not compile, or that
+raises an exception before the first test, needs no second run, since no test takes part in it.
 """
 
 import builtins
@@ -41,7 +44,8 @@ _DECISIVE_NAMES = frozenset(
     if isinstance(kind, type) and issubclass(kind, _DECISIVE)
 ) | {"NotImplementedError"}
 _EXCEPTION = re.compile(r"^[^\W\d][\w.]*(?=:|$)", re.MULTILINE)
-"""The name in a traceback's last line, or what a message has in its place: then it is unknown, and its program runs alone."""
+"""Pattern of the name in a traceback's last line. A message may take its place; such a name is
+unknown, and the program then runs alone."""
 
 
 def run_together(
@@ -50,15 +54,18 @@ def run_together(
     """Run the code once, and each program's tests from the state that it left.
 
     Args:
-        sandbox: one that isolates: the files of its scratch folders are put back as they were, and elsewhere they are the host's.
-        programs: of the same `main` and `kind`.
-        limits: of each program; time on the clock is that of the run.
+        sandbox: sandbox that isolates. It restores the files of its scratch folders before each
+            child; without isolation the files are the host's.
+        code: code of the candidate.
+        programs: tests with equal `main` and `kind`.
+        limits: limits of each program. The wall-clock limit is that of the run.
 
     Returns:
-        For each program its verdict, or None where it has to be run alone.
+        The verdict of each program, or None if it has to run alone.
 
     Raises:
-        SandboxUnavailable: the sandbox or its Python could not run it; says nothing about the candidate.
+        SandboxUnavailable: the sandbox or its Python could not run it. Nothing follows about the
+            candidate.
     """
     job = job_of(code, programs[0]) | {"together": "1"}
     ran, records = run_job(sandbox, job, tuple(fields(*tests.packed) for tests in programs), limits)
@@ -97,7 +104,7 @@ def _of_child(
 
 
 def _is_of_tests(units: Records) -> bool:
-    """Whether each failure is one that these tests have on this code wherever they run."""
+    """Return True if these tests fail on this code with an exception that any run would raise."""
     named = [
         _EXCEPTION.findall(detail)
         for word, detail in units.values()
@@ -112,17 +119,19 @@ def run_variants(
     """Run the code once, and each variant of its tests from the state that the code left.
 
     Args:
-        sandbox: one that isolates.
-        variants: at least one, of the same `main` and `kind`.
-        limits: of each variant; time on the clock is that of the run.
+        sandbox: sandbox that isolates.
+        code: code of the candidate.
+        variants: at least one, with equal `main` and `kind`.
+        limits: limits of each variant. The wall-clock limit is that of the run.
 
     Returns:
-        How the run ended, and for each variant the outcome of each of its units: passed or failed, where a unit that was
-        not reached has failed, and all have where the tests came to their ends and the process did not end well. None where the
-        joint run does not decide it: it has to be run alone.
+        The ending of the run, and for each variant the outcomes of its units. A unit that was not
+        reached has failed; if the tests finished but the process did not end well, all units have
+        failed. None if the joint run does not decide a variant, which then has to run alone.
 
     Raises:
-        SandboxUnavailable: the sandbox or its Python could not run it; says nothing about the candidate.
+        SandboxUnavailable: the sandbox or its Python could not run it. Nothing follows about the
+            candidate.
     """
     job = job_of(code, variants[0]) | {"together": "1"}
     ran, records = run_job(sandbox, job, tuple(fields(*tests.packed) for tests in variants), limits)

@@ -1,4 +1,7 @@
-"""Runs one program and its tests through `harness/run_function_tests.py`, and decides which part of the report is believed."""
+"""Run of one program and its tests through `harness/run_function_tests.py`.
+
+The module decides which part of the harness's report is believed.
+"""
 
 import hmac
 import re
@@ -16,9 +19,10 @@ from schemas.run import Limits
 from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict
 
 LONGEST_DETAIL = 2000
-"""Characters of a verdict's detail; the last ones are kept."""
+"""Maximum number of characters of a verdict's detail. The last ones are kept."""
 LONGEST_CASE_DETAIL = 8000
-"""Characters of what a report says of one test, and of code that does not compile; first and last lines are kept."""
+"""Maximum number of characters of a report on one test, and on code that does not compile. First
+and last lines are kept."""
 _READY = b"ready\n"
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
 _LIBRARY = re.compile(r'(?<=\bFile ")/[^"\n]*/(?:python3\.\d+|site-packages|dist-packages)/')
@@ -34,17 +38,17 @@ _HARMLESS |= {
 
 @dataclass(frozen=True)
 class Unit:
-    """One thing to run after the code, and its name in the verdicts."""
+    """One step to run after the code, and its name in the verdicts."""
 
     name: str
     kind: Literal["statements", "module", "case"]
     text: str
     source: str
-    """Text that line numbers in its traceback refer to."""
+    """Text that the line numbers in its traceback refer to."""
 
 
 Records = Mapping[str, tuple[str, str]]
-"""Label -> outcome and detail, as the runner told them by the way."""
+"""Label -> (outcome, detail), as the runner reported them during the run."""
 
 
 @dataclass(frozen=True)
@@ -52,37 +56,41 @@ class PythonTests:
     """Tests that share a process with the code."""
 
     units: tuple[Unit, ...]
-    """In the order in which they run."""
+    """Units, in the order in which they run."""
     finish: Callable[[ProgramVerdict], ProgramVerdict]
-    """Makes the verdict of one that has a case for each unit."""
+    """Function that makes the final verdict from one that has a case for each unit."""
     main: str = "__main__"
     kind: Literal["statements", "unittest"] = "statements"
     longest: int = LONGEST_DETAIL
-    """Characters of a case's detail. Above LONGEST_DETAIL, its first lines are kept as well as its last."""
+    """Maximum number of characters of a case's detail. Above LONGEST_DETAIL, its first lines are
+    kept as well as its last."""
 
     @property
     def packed(self) -> tuple[str, ...]:
-        """As the runner takes them: kind and text of each."""
+        """Kind and text of each unit, in the runner's form."""
         return tuple(text for unit in self.units for text in (unit.kind, unit.text))
 
 
 def run_units(sandbox: Sandbox, code: str, tests: PythonTests, limits: Limits) -> ProgramVerdict:
-    """Run `code`, then each unit, in one process. A unit that was not reached has failed; tampering fails all.
+    """Run `code`, then each unit, in one process.
+
+    A unit that was not reached has failed. Tampering fails all units.
 
     Raises:
-        SandboxUnavailable: the sandbox or its Python could not run a program; says nothing about the candidate.
+        SandboxUnavailable: the sandbox or its Python could not run a program. Nothing follows about
+            the candidate.
     """
     job = job_of(code, tests)
     return tests.finish(of_records(*run_job(sandbox, job, tests.packed, limits), tests))
 
 
 def job_of(code: str, tests: PythonTests) -> dict[str, str]:
-    """What the runner inside the sandbox is told before it is given the tests."""
+    """Return the job that the runner inside the sandbox gets before the tests."""
     return {"code": code + "\n", "main": tests.main, "kind": tests.kind}
 
 
 def of_records(ran: ProgramVerdict, records: Records, tests: PythonTests) -> ProgramVerdict:
-    """A run's verdict, with a case for each unit, by what the runner said of them."""
+    """Return a run's verdict, with a case for each unit, from the runner's records."""
     cases = tuple(
         _believed(ran, records, n, unit, len(tests.units), tests.longest)
         for n, unit in enumerate(tests.units)
@@ -93,7 +101,10 @@ def of_records(ran: ProgramVerdict, records: Records, tests: PythonTests) -> Pro
 
 
 def of_cases(ran: ProgramVerdict, cases: tuple[CaseVerdict, ...]) -> ProgramVerdict:
-    """A run's verdict by its cases: passed where each passed, a timeout where a limit kept one from its end, else failed."""
+    """Return a run's verdict from its cases.
+
+    It is passed if each case passed, timeout if a limit stopped a case, else failed.
+    """
     missed = [case for case in cases if case.outcome is not Outcome.PASSED]
     worst = next(
         (case for case in missed if case.outcome is Outcome.TIMEOUT), missed[0] if missed else None
@@ -112,11 +123,19 @@ def run_job(
     limits: Limits,
     files: Mapping[str, bytes] | None = None,
 ) -> tuple[ProgramVerdict, Records]:
-    """Give a job to the runner inside the sandbox and read what it reports under this run's secret.
+    """Send a job to the runner inside the sandbox, and read its report under this run's secret.
+
+    Args:
+        sandbox: sandbox that runs the job.
+        job: fields of the job, by name.
+        tests: tests in the runner's form.
+        limits: limits of the run.
+        files: files to write into the working directory first.
 
     Returns:
-        How the run ended, without cases, and the records that count: all of them where its end was told or was a time limit,
-        and nothing was tampered with. Otherwise none, but for the compiler's message.
+        The ending of the run, without cases, and the records that count. All records count if the
+        run's end was reported or was a time limit, and there was no tampering. Otherwise only the
+        compiler's message counts.
 
     Raises:
         SandboxUnavailable: the sandbox or its Python could not run it.
@@ -138,13 +157,13 @@ def run_job(
 def _believed(
     ran: ProgramVerdict, records: Records, n: int, unit: Unit, n_units: int, longest: int
 ) -> CaseVerdict:
-    """The verdict of unit `n`: its own as far as it was told, else that of the run's end."""
+    """Return the verdict of unit `n`: its own record if it was reported, else the run's ending."""
     outcome, detail = ran.outcome, ran.detail
-    mine = records.get(str(n))
-    if mine is not None:
+    own_record = records.get(str(n))
+    if own_record is not None:
         passed_to_its_end = ran.outcome is Outcome.PASSED or str(n_units - 1) not in records
-        if mine[0] != "passed" or passed_to_its_end:
-            outcome, detail = Outcome(mine[0]), mine[1]
+        if own_record[0] != "passed" or passed_to_its_end:
+            outcome, detail = Outcome(own_record[0]), own_record[1]
     elif "code" in records and n > 0 and str(n - 1) not in records:
         outcome, detail = Outcome.FAILED, "was not run: an earlier test ended the program"
     text = (
@@ -173,41 +192,43 @@ def _believable(
     ran = ProgramVerdict(outcome=outcome, detail=detail, reason=reason, duration_s=done.wall_s)
     is_in_order = reason is None and (bool(word) or done.timed_out)
     return ran, records if is_in_order else {
-        label: told for label, told in records.items() if label == "compile"
+        label: record for label, record in records.items() if label == "compile"
     }
 
 
 def believable_records(
     done: Completed, secret: str, limits: Limits
 ) -> tuple[ProgramVerdict, Records]:
-    """How a run of the harness ended, without cases, and the records that count (see `run_job`).
+    """Return the ending of a harness run, without cases, and the records that count.
+
+    See `run_job`.
 
     Raises:
         SandboxUnavailable: the runner did not start.
     """
     if not done.report.startswith(_READY):
-        said = harmless(done.stderr.decode(errors="replace"))[-300:].strip() or "no message"
+        text = harmless(done.stderr.decode(errors="replace"))[-300:].strip() or "no message"
         message = (
-            f"the test runner did not start in the sandbox (exit {done.exit_code}, signal {done.signal}, "
-            f"after {done.wall_s:.1f} s): {said}; try `parley doctor`"
+            f"the test runner did not start in the sandbox (exit {done.exit_code}, "
+            f"signal {done.signal}, after {done.wall_s:.1f} s): {text}; try `parley doctor`"
         )
-        raise HostShortage(message) if done.timed_out else sandbox_fault(message, said)
+        raise HostShortage(message) if done.timed_out else sandbox_fault(message, text)
     return _believable(done, _records(done.report.removeprefix(_READY), secret), limits)
 
 
 def _records(report: bytes, secret: str) -> Records:
-    """Label -> outcome and detail of each record that carries the secret."""
-    parts, found = _unpacked(report), {}
+    """Return label -> (outcome, detail) for each record that carries the secret."""
+    parts, records = _unpacked(report), {}
     for key, label, word, detail in zip(
         parts[::4], parts[1::4], parts[2::4], parts[3::4], strict=False
     ):
         if hmac.compare_digest(key, secret.encode()):
-            found[label.decode()] = (word.decode(), detail.decode("utf-8", "replace"))
-    return found
+            records[label.decode()] = (word.decode(), detail.decode("utf-8", "replace"))
+    return records
 
 
 def with_source_lines(detail: str, source: str) -> str:
-    """A traceback with the tests' own lines, which the judged program does not have at hand."""
+    """Return a traceback with the tests' own lines, which the candidate process does not have."""
     lines = source.splitlines()
 
     def add(match: re.Match[str]) -> str:
@@ -220,11 +241,16 @@ def with_source_lines(detail: str, source: str) -> str:
 
 
 def harmless(text: str, longest: int = LONGEST_DETAIL) -> str:
-    """Bounded text without control characters, with memory addresses made equal and tracebacks without the place where Python's
-    libraries lie, so that equal failures read equal on every machine, and tell a model nothing of this one.
+    """Return a bounded text that is equal on every machine and safe to show.
+
+    Control characters are escaped, memory addresses are made equal, and the folders of Python's
+    libraries are removed from tracebacks. Equal failures then have equal texts, and the text
+    reveals nothing about this machine to a model.
 
     Args:
-        longest: characters that are kept: the last ones, and the first ones too where there is more room than LONGEST_DETAIL.
+        text: text to clean.
+        longest: maximum number of characters. The last ones are kept; the first ones, too, if it is
+            above LONGEST_DETAIL.
     """
     plain = (
         _LIBRARY.sub("", _ADDRESS.sub("0x...", text))
@@ -242,12 +268,12 @@ def harmless(text: str, longest: int = LONGEST_DETAIL) -> str:
 
 
 def _whole_lines(text: str) -> str:
-    """The text without the torn line it begins with, where that is short."""
+    """Return the text without a short torn line at its beginning."""
     return text.partition("\n")[2] if "\n" in text[:200] else text
 
 
 def fields(*texts: str | bytes) -> bytes:
-    """Several texts as one: eight bytes of length before each."""
+    """Encode several texts as one: eight bytes of length before each."""
     encoded = [
         text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass") for text in texts
     ]

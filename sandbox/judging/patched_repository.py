@@ -1,8 +1,10 @@
-"""Grades a patch to a repository by the tests that its project wrote for the fix (SWE-bench's way, section 2 and its harness).
+"""Grading of a patch to a repository by the tests that its project wrote for the fix.
 
-Works in a place of its own, never the agent's: applies the patch to the files of the base commit, puts each file that steers
-tests back to the base commit with the test patch, then runs the tests (`harness/project_tests.py`) by pytest or by the project's
-own runner. Each outcome comes over a sealed channel; whether a pass was earned is for the audit to say.
+SWE-bench's way, section 2 and its harness. Grading works in its own workspace, never the agent's.
+It applies the patch to the files of the base commit, restores each file that controls tests to the
+base commit with the test patch, and then runs the tests (`harness/project_tests.py`) by pytest or
+by the project's own runner. Each outcome comes over a sealed channel. The audit decides whether a
+pass was earned.
 """
 
 import json
@@ -32,8 +34,9 @@ STEERING = (
     r"|^(pytest|_pytest|pluggy|unittest)(/|\.py$)"
     r"|\.(pth|pyc|pyd|so|egg-link)$|(^|/)[^/]*\.(dist|egg)-info/"
 )
-"""Paths of files that decide what tests do, or what stands for tests, pytest and Python. SWE-bench has no such file in a gold
-patch: what has `test` in its path is in the test patch. The candidate's changes to them are put back."""
+"""Paths of files that control tests, or that could replace tests, pytest or Python. SWE-bench has
+no such file in a gold patch: files with `test` in their path are in the test patch. The candidate's
+changes to such files are reverted."""
 _NO_TOOLS = 69
 _APPLY = r"""
 command -v git > /dev/null && command -v patch > /dev/null || exit 69
@@ -48,22 +51,26 @@ again; tried patch --batch --fuzz=5 -p1 -i /tmp/parley.patch && said "patch --fu
 again; exit 1
 """
 _OLDEST = (3, 5)
-"""Python that runs the harness's part in an environment; see `harness/project_tests.py`."""
+"""Oldest Python that can run the harness's part in an environment (see
+`harness/project_tests.py`)."""
 _WARNINGS, _PATH = "PYTHONWARNINGS", "PYTHONPATH"
-"""Set once the runner is there: what counts as an error in the project's code need not in ours, and no module of the project is
+"""Variables that are set only after the runner has started: warnings that are errors in the
+project's code need not be errors in the harness, and no module of the project may replace one of
 the runner's."""
 _PASS = ("PASSED", "XFAIL")
 _AS_BEFORE = ("SKIPPED", "XFAIL_UNMARKED")
-"""Outcomes that pass a test that must go on passing, where it has the same outcome without the patch."""
+"""Outcomes that pass a test that must go on passing, if it has the same outcome without the
+patch."""
 _RAN = ("0", "1")
-"""A runner's exit codes for tests that ran, well or not."""
+"""Exit codes of a runner whose tests ran, passed or not."""
 OpenPlace = Callable[[str, str], AbstractContextManager[Workspace]]
-"""(digest of a tree, digest of an environment or nothing) -> a fresh workspace there, without state."""
+"""Function from (digest of a tree, digest of an environment or empty) to a fresh workspace there,
+without state."""
 
 
 @dataclass(frozen=True)
 class PatchProgram:
-    """A patch, and the repository with the tests that judge it."""
+    """Patch, and the repository with the tests that judge it."""
 
     patch: str
     repository: RepoSnapshot
@@ -81,21 +88,26 @@ def run_patch(
     limits: Limits,
     altered: Mapping[str, bytes] = MappingProxyType({}),
 ) -> ProgramVerdict:
-    """Apply the patch, put the tests in place, run them.
+    """Apply the patch, restore the tests, and run them.
 
     Args:
-        limits: of the test command; the patch is applied within them, too.
-        altered: other contents of test files, by name; an audit alters what they expect.
+        open_place: function that opens a fresh workspace.
+        trees: store of the repositories' trees.
+        program: patch and repository.
+        limits: limits of the test command. They also bound applying the patch.
+        altered: other contents of test files, by name. An audit alters their expectations.
 
     Returns:
-        With a case for each test of both lists. PASSED and XFAIL pass. A test that is skipped, or that expects its failure only
-        while it runs (`pytest.xfail()`), passes where it must go on passing and has the same outcome without the patch. All
-        else fails: absence, an error, a patch that does not apply.
+        A verdict with a case for each test of both lists. PASSED and XFAIL pass. A test that is
+        skipped, or that expects its failure only while it runs (`pytest.xfail()`), passes if it
+        must go on passing and has the same outcome without the patch. Everything else fails:
+        absence, an error, a patch that does not apply.
 
     Raises:
-        SandboxUnavailable: the sandbox could not apply it or run the tests: a tool is missing, or something ended it.
-        Unscorable: its tests ask for the network, no runner that is known here names tests so, its tree is not there, or its
-            environment's Python is older than 3.5 or not there.
+        SandboxUnavailable: the sandbox could not apply the patch or run the tests: a tool is
+            missing, or the command was ended.
+        Unscorable: the tests need the network, no known runner uses such test names, the tree is
+            missing, or the environment's Python is older than 3.5 or missing.
     """
     repository = program.repository
     if repository.web_tests:
@@ -108,13 +120,13 @@ def run_patch(
     if not repository.runner and not any("::" in name for name in program.wanted):
         named = program.wanted[0] if program.wanted else ""
         raise Unscorable(
-            f"its tests are run by a program of the project's own that is not known: {named!r} is no id of pytest's"
+            f"an unknown program of the project runs its tests: {named!r} is not a pytest node id"
         )
     with open_place(repository.tree, repository.environment) as place:
-        refused = _apply(place, trees, program, limits)
-        if refused:
+        refusal = _apply(place, trees, program, limits)
+        if refusal:
             cases = tuple(
-                CaseVerdict(name=name, outcome=Outcome.FAILED, detail=refused)
+                CaseVerdict(name=name, outcome=Outcome.FAILED, detail=refusal)
                 for name in program.wanted
             )
             return of_cases(ProgramVerdict(outcome=Outcome.FAILED), cases)
@@ -132,10 +144,12 @@ def run_patch(
         case.outcome is Outcome.PASSED or case.name in undecided for case in cases
     ):
         with open_place(repository.tested_tree, repository.environment) as place:
-            before, told = _run_tests(place, repository, limits)
+            before, records_before = _run_tests(place, repository, limits)
         is_sound = before.outcome is Outcome.PASSED
         equal = {
-            name for name, word in undecided.items() if is_sound and _word(name, told)[0] == word
+            name
+            for name, word in undecided.items()
+            if is_sound and _word(name, records_before)[0] == word
         }
         cases = [
             case.model_copy(update={"outcome": Outcome.PASSED}) if case.name in equal else case
@@ -145,7 +159,11 @@ def run_patch(
 
 
 def _apply(place: Workspace, trees: Trees, program: PatchProgram, limits: Limits) -> str:
-    """Apply the patch, then put in place what steers tests. Returns why it cannot be, or nothing."""
+    """Apply the patch, then restore the files that control tests.
+
+    Returns:
+        The reason why the patch cannot be applied; an empty text if it was.
+    """
     repository = program.repository
     steering: set[str] = set()
     if program.patch.strip():
@@ -163,14 +181,13 @@ def _apply(place: Workspace, trees: Trees, program: PatchProgram, limits: Limits
         steering = {path for path in touched if re.search(_steering(repository), path)}
     of_test_patch = trees.changes(repository.tree, repository.tested_tree)
     from_base = {path: None for path in steering if path not in of_test_patch}
-    kept = dict(trees.files(repository.tested_tree, from_base)) if from_base else {}
+    base_entries = dict(trees.files(repository.tested_tree, from_base)) if from_base else {}
     right = {
-        **{path: kept.get(path) for path in from_base},
+        **{path: base_entries.get(path) for path in from_base},
         **{path: entry for path, (_, entry) in of_test_patch.items()},
     }
-    for path, entry in sorted(
-        right.items(), key=lambda item: item[1] is not None
-    ):  # what goes goes first
+    # Removals come first.
+    for path, entry in sorted(right.items(), key=lambda item: item[1] is not None):
         if entry is None:
             place.put(path, None)
         elif entry.is_link:
@@ -182,18 +199,19 @@ def _apply(place: Workspace, trees: Trees, program: PatchProgram, limits: Limits
 
 @retried_alone
 def _patched(place: Workspace, patch: bytes, limits: Limits) -> Completed:
-    """Try all ways to apply a patch; those that did not come to an end say nothing about it.
+    """Try all ways to apply a patch. An attempt that did not finish decides nothing.
 
     Raises:
-        SandboxUnavailable: the tools are not there, or something ended them.
+        SandboxUnavailable: a tool is missing, or an attempt was ended.
     """
     done = place.run(("/bin/sh", "-c", _APPLY), limits, stdin=patch)
     if done.exit_code in (0, 1) and not done.out_of_memory:
         return done
-    said = harmless(done.stderr.decode(errors="replace"))[-300:].strip()
+    text = harmless(done.stderr.decode(errors="replace"))[-300:].strip()
     if done.exit_code == _NO_TOOLS or (done.exit_code in (126, 127) and done.signal is None):
         raise SandboxUnavailable(
-            f"a patch needs the programs sh, git and patch in the sandbox: install them there; {said}"
+            "applying a patch needs the programs sh, git and patch in the sandbox: "
+            f"install them there; {text}"
         )
     ended = (
         "ran out of time"
@@ -203,7 +221,8 @@ def _patched(place: Workspace, patch: bytes, limits: Limits) -> Completed:
         else f"ended with {_ending(done)}"
     )
     raise HostShortage(
-        f"git and patch {ended} after {done.wall_s:.0f} s, so nothing is known of the patch: {said or 'no message'}"
+        f"git and patch {ended} after {done.wall_s:.0f} s, so the patch has no result: "
+        f"{text or 'no message'}"
     )
 
 
@@ -264,9 +283,9 @@ def _run_tests(
     services = dict(repository.variables).get(SERVICES)
     if services:
         variables[SERVICES] = json.dumps({"packages": folders, "services": json.loads(services)})
-    given = (f"{name}={value}" for name, value in variables.items())
+    assignments = (f"{name}={value}" for name, value in variables.items())
     done = place.run(
-        (*supervisor, *given, "--", python, *repository.python_flags, "-S", "-s"),
+        (*supervisor, *assignments, "--", python, *repository.python_flags, "-S", "-s"),
         limits,
         stdin=payload,
     )
@@ -288,30 +307,33 @@ def _checked_by_log(repository: RepoSnapshot, done: Completed, records: Records)
     failed = {f"node {name}" for name in failed_in_log(repository.runner, log)}
     refused = ("FAILED", "its report says that it passed, the runner's log that it failed")
     return {
-        label: refused if said[0] in _PASS and label in failed else said
-        for label, said in records.items()
+        label: refused if record[0] in _PASS and label in failed else record
+        for label, record in records.items()
     }
 
 
 def _require_python(place: Workspace, python: str, limits: Limits) -> None:
-    """Tell an environment whose Python cannot run the harness from tests that failed.
+    """Check that the environment's Python can run the harness.
+
+    This distinguishes an unusable environment from failed tests.
 
     Raises:
-        Unscorable: it is too old, or is not there.
+        Unscorable: Python is too old or missing.
     """
-    asked = place.run(
+    answer = place.run(
         (python, "-E", "-S", "-c", "import sys; print('%d %d' % sys.version_info[:2])"), limits
     )
-    version = tuple(int(part) for part in asked.stdout.split() if part.isdigit())
-    if asked.exit_code not in (0, 126, 127) or version >= _OLDEST:
+    version = tuple(int(part) for part in answer.stdout.split() if part.isdigit())
+    if answer.exit_code not in (0, 126, 127) or version >= _OLDEST:
         return
-    if asked.exit_code == 0:
-        said = f"the Python of its environment is {'.'.join(map(str, version))}"
+    if answer.exit_code == 0:
+        fault = f"the Python of its environment is {'.'.join(map(str, version))}"
     else:
-        said = f"its environment has no Python at {python} ({harmless(asked.stderr.decode(errors='replace'))[-200:].strip()})"
+        stderr = harmless(answer.stderr.decode(errors="replace"))[-200:].strip()
+        fault = f"its environment has no Python at {python} ({stderr})"
     oldest = ".".join(map(str, _OLDEST))
     raise Unscorable(
-        f"{said}: tests are graded with {oldest} or newer", FailureReason.TOOLCHAIN_MISSING
+        f"{fault}: tests are graded with {oldest} or newer", FailureReason.TOOLCHAIN_MISSING
     )
 
 
@@ -327,24 +349,27 @@ def _case(name: str, ran: ProgramVerdict, records: Records, runner: str) -> Case
     outcome = Outcome.FAILED if is_sound or ran.outcome is not Outcome.TIMEOUT else Outcome.TIMEOUT
     if is_sound and word in _AS_BEFORE:
         return CaseVerdict(name=name, outcome=outcome, detail=f"{runner} says {word}")
-    said = "\n".join(
+    text = "\n".join(
         filter(
             None, (f"{runner} says {word}" if word else "", detail, "" if is_sound else ran.detail)
         )
     )
     return CaseVerdict(
-        name=name, outcome=outcome, detail=harmless(said or f"{runner} did not run it")
+        name=name, outcome=outcome, detail=harmless(text or f"{runner} did not run it")
     )
 
 
 def _word(name: str, records: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
-    """The runner's word for a test, and its detail. An id that was cut at a space in its brackets stands for all that begin so,
-    where they agree."""
+    """Return the runner's outcome for a test, and its detail.
+
+    An id that was cut at a space in its brackets stands for all ids that begin with it, if they
+    agree.
+    """
     for spelling in spellings(name):
         if f"node {spelling}" in records:
             return records[f"node {spelling}"]
     if "[" in name and not name.endswith("]"):
-        alike = [told for label, told in records.items() if label.startswith(f"node {name}")]
-        if alike and len({told[0] in _PASS for told in alike}) == 1:
-            return alike[0]
+        matching = [record for label, record in records.items() if label.startswith(f"node {name}")]
+        if matching and len({record[0] in _PASS for record in matching}) == 1:
+            return matching[0]
     return "", ""

@@ -1,7 +1,8 @@
-"""What Parley knows of each kind of test runner: how its command names tests, what steers it, and what its log says.
+"""Kinds of test runners: how a command names tests, which files control it, and its log.
 
-The verdict is the runner's own report, which `harness/project_runners.py` seals. The log is a cross-check: any candidate can
-write a line that says `ok`, so a passing line proves nothing, but a failing line convicts a forged report.
+The verdict is the runner's own report, which `harness/project_runners.py` seals. The log is a
+cross-check: any candidate can write a line that says `ok`, so a passing line proves nothing, but a
+failing line convicts a forged report.
 """
 
 import re
@@ -17,14 +18,14 @@ _OLD_NAME = re.compile(r"(?P<method>\w+) \((?P<place>[\w.]+)\)")
 
 @dataclass(frozen=True)
 class ProjectRunner:
-    """A kind of test runner, other than pytest."""
+    """Kind of test runner other than pytest."""
 
     name_of_file: Callable[[str], str]
-    """Makes the command's argument for a test file."""
+    """Function that returns the command's argument for a test file."""
     failed: re.Pattern[str]
-    """A line of its log for a test that failed; the group `name` is the test's."""
+    """Pattern of a log line of a failed test. The group `name` is the test's name."""
     steering: str = r"(?!)"
-    """Paths of files that steer it, beside those of all projects."""
+    """Paths of files that control this runner, beside those of all projects."""
 
 
 def _django_label(path: str) -> str:
@@ -42,7 +43,7 @@ RUNNERS: Mapping[str, ProjectRunner] = {
     ),
     "unittest": ProjectRunner(_module, _UNITTEST_FAILED),
 }
-"""Kind -> runner, as `RepoSnapshot.runner` names it."""
+"""Kind -> runner, as in `RepoSnapshot.runner`."""
 
 
 def command_of(runner: str, command: Sequence[str], test_files: Sequence[str]) -> tuple[str, ...]:
@@ -51,15 +52,16 @@ def command_of(runner: str, command: Sequence[str], test_files: Sequence[str]) -
 
 
 def nodes_of(runner: str, names: Sequence[str], test_files: Sequence[str]) -> dict[str, str]:
-    """Return node, as pytest would name it -> the name that the runner has for it.
+    """Map node ids in pytest's form to the runner's own names.
 
-    A name that is a docstring's first line has no node. A name that several files of SymPy have stands for all of them.
+    A name that is a docstring's first line has no node. In SymPy, a name that occurs in several
+    files stands for all of them.
     """
     if not runner:
         return {name: name for name in names}
     if runner == "sympy":
         return {f"{path}::{name}": name for name in names for path in test_files}
-    found: dict[str, str] = {}
+    nodes: dict[str, str] = {}
     for name in names:
         match = _OLD_NAME.fullmatch(name.rpartition(" ... ")[2])
         place = match["place"].removesuffix(f".{match['method']}") if match else ""
@@ -67,8 +69,8 @@ def nodes_of(runner: str, names: Sequence[str], test_files: Sequence[str]) -> di
             module = RUNNERS[runner].name_of_file(path)
             if match and place.startswith(f"{module}."):
                 scope = place.removeprefix(f"{module}.").replace(".", "::")
-                found[f"{path}::{scope}::{match['method']}"] = name
-    return found
+                nodes[f"{path}::{scope}::{match['method']}"] = name
+    return nodes
 
 
 def failed_in_log(runner: str, log: str) -> frozenset[str]:
@@ -79,13 +81,13 @@ def failed_in_log(runner: str, log: str) -> frozenset[str]:
 def spellings(name: str) -> tuple[str, ...]:
     """Return the names that a test of a dataset may have here, its own first.
 
-    Python 3.11 and newer print `test_x (module.Class.test_x)`, older ones `test_x (module.Class)`. A log parser that takes a line
-    on which an earlier test's output stands gives `earlier ... test`.
+    Python 3.11 and newer print `test_x (module.Class.test_x)`, older ones `test_x (module.Class)`.
+    If a line contains an earlier test's output, a log parser returns `earlier ... test`.
     """
     last = name.rpartition(" ... ")[2]
-    found = [name, last]
+    names = [name, last]
     match = _OLD_NAME.fullmatch(last)
     if match is not None:
         method, place = match["method"], match["place"]
-        found += [f"{method} ({place}.{method})", f"{method} ({place.removesuffix(f'.{method}')})"]
-    return tuple(dict.fromkeys(found))
+        names += [f"{method} ({place}.{method})", f"{method} ({place.removesuffix(f'.{method}')})"]
+    return tuple(dict.fromkeys(names))

@@ -1,4 +1,4 @@
-"""Python's own parser, for tests and programs that are read in this process and run elsewhere."""
+"""Python's own parser, for tests and programs that this process reads and another one runs."""
 
 import ast
 import threading
@@ -7,15 +7,16 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def parse(text: str) -> ast.Module:
-    """`ast.parse`, by one thread at a time.
+    """Parse Python, one thread at a time.
 
-    Python 3.11 counts the depth of all trees in one place (cpython#106905): where a collection of garbage lets another thread in,
-    sound code is refused with a SystemError. Programs are judged on threads.
+    Python 3.11 counts the depth of all trees in one place (cpython#106905). If a garbage collection
+    switches threads, the parser rejects valid code with a SystemError. Programs are judged on
+    threads.
 
     Raises:
-        SyntaxError: it is not Python.
-        ValueError: it holds a null byte.
-        RecursionError: it is nested too deep.
+        SyntaxError: the text is not Python.
+        ValueError: it contains a null byte.
+        RecursionError: it is nested too deeply.
     """
     with _ONE_AT_A_TIME:
         return ast.parse(text)

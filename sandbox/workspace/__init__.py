@@ -1,0 +1,1 @@
+"""Workspaces for an agent's commands on a tree of files."""

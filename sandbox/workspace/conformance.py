@@ -1,4 +1,6 @@
-"""Cases that every sandbox's workspaces must pass: the programs' own (`sandbox/conformance.py`), run in workspaces, and these.
+"""Conformance cases that the workspaces of every sandbox must pass.
+
+They are the cases of `sandbox/conformance.py`, run in workspaces, and the cases of this module.
 
 with tree_store() as trees:
     for case in cases(trees):
@@ -23,8 +25,8 @@ from sandbox.workspace.workspace import Workspace, open_workspace, workspaces_of
 from schemas.run import Limits
 
 NOT_OF_WORKSPACES = {
-    "each_command_starts_clean",  # files last; see `state_lasts`
-    "scratch_space_is_limited",  # files are on disk; see `a_filled_workspace_is_ended`
+    "each_command_starts_clean",  # Files last, see `state_lasts`.
+    "scratch_space_is_limited",  # Files are on disk, see `a_filled_workspace_is_ended`.
 }
 _FEW = TreeBounds(total_mb=8, file_mb=4, files=200, depth=16)
 _FILLING = LIMITS.model_copy(update={"wall_s": 30.0, "cpu_s": 30.0})
@@ -37,12 +39,13 @@ print("ended by itself")
 """
 
 _FILES_IN_TMP = "find /tmp -mindepth 1 -maxdepth 1 ! -type d"
-"""Not the folders: a Python that lies below /tmp is seen there."""
+"""Shell command that lists the files in /tmp, without folders: a Python below /tmp is visible
+there."""
 
 
 @dataclass(frozen=True)
 class Opening:
-    """Opens workspaces of one sandbox, empty unless a digest is given."""
+    """Factory of workspaces of one sandbox. They are empty unless a digest is passed."""
 
     sandbox: Sandbox
     trees: Trees
@@ -55,10 +58,10 @@ class Opening:
         bounds: TreeBounds = _FEW,
         with_state: bool = True,
     ) -> AbstractContextManager[Workspace]:
-        """See `open_workspace`."""
-        opened = workspaces_of(self.sandbox)
+        """Open a workspace. See `open_workspace`."""
+        workspaces = workspaces_of(self.sandbox)
         return open_workspace(
-            opened,
+            workspaces,
             self.trees,
             tree or self._empty(),
             limits=limits,
@@ -72,10 +75,10 @@ class Opening:
 
 
 def cases(trees: Trees) -> tuple[Case, ...]:
-    """All cases; none does harm where a sandbox does not hold.
+    """Return all cases. None does harm if a sandbox fails it.
 
     Args:
-        trees: a store of folders that may be filled.
+        trees: store of folders that the cases may fill.
     """
 
     def of(check: Callable[[Opening], str]) -> Callable[[Sandbox], str]:
@@ -92,7 +95,7 @@ def cases(trees: Trees) -> tuple[Case, ...]:
 
 
 class _AsSandbox:
-    """A sandbox whose sessions are workspaces, for the programs' cases."""
+    """Sandbox whose sessions are workspaces, for the cases of programs."""
 
     isolated = True
 
@@ -121,36 +124,38 @@ class _AsSession:
     ) -> Completed:
         for name, content in (files or {}).items():
             checked_name(name)
-            with suppress(OSError, ValueError):  # refused, since a link is in the way
+            # The workspace refuses the name, because a link is in the way.
+            with suppress(OSError, ValueError):
                 self._workspace.write(name, content)
         return self._workspace.run(argv, limits, stdin=stdin)
 
 
-def _said(workspace: Workspace, command: str) -> str:
-    """What a shell command prints, with its status where that is not 0."""
+def _run_shell(workspace: Workspace, command: str) -> str:
+    """Return what a shell command prints, and its status if that is not 0."""
     done = workspace.run(workspace.shell(command))
     return (done.stdout + done.stderr).decode(errors="replace") + (
         f"[{done.exit_code}]" if done.exit_code else ""
     )
 
 
-def _differs(found: object, wanted: object) -> str:
-    return "" if found == wanted else f"{found!r} instead of {wanted!r}"
+def _differs(actual: object, expected: object) -> str:
+    return "" if actual == expected else f"{actual!r} instead of {expected!r}"
 
 
 def _state_lasts(opening: Opening) -> str:
     with opening() as workspace:
-        _said(
+        _run_shell(
             workspace,
             "mkdir -p a/b && cd a/b && export V='x y\nz' && echo 1 > file && echo 2 > /tmp/other",
         )
         return _differs(
-            _said(workspace, 'echo "$PWD" "$V"; cat file /tmp/other'), "/testbed/a/b x y\nz\n1\n2\n"
+            _run_shell(workspace, 'echo "$PWD" "$V"; cat file /tmp/other'),
+            "/testbed/a/b x y\nz\n1\n2\n",
         )
 
 
 def _state_lasts_however_the_shell_ends(opening: Opening) -> str:
-    found: list[str] = []
+    folders: list[str] = []
     with opening() as workspace:
         ends = (
             "cd /usr; exit 3",
@@ -160,37 +165,40 @@ def _state_lasts_however_the_shell_ends(opening: Opening) -> str:
             "cd /; kill -9 $$",
         )
         for end in ends:
-            _said(workspace, end)
-            found.append(_said(workspace, "pwd"))
-    return _differs(found, ["/usr\n", "/usr/bin\n", "/usr\n", "/usr\n", "/usr\n"])
+            _run_shell(workspace, end)
+            folders.append(_run_shell(workspace, "pwd"))
+    return _differs(folders, ["/usr\n", "/usr/bin\n", "/usr\n", "/usr\n", "/usr\n"])
 
 
 def _a_time_limit_leaves_the_shells_state(opening: Opening) -> str:
     with opening() as workspace:
-        _said(workspace, "cd /usr")
+        _run_shell(workspace, "cd /usr")
         done = workspace.run(
             workspace.shell("cd /; sleep 60"), LIMITS.model_copy(update={"wall_s": 1.0})
         )
-        return _differs((done.timed_out, _said(workspace, "pwd")), (True, "/usr\n"))
+        return _differs((done.timed_out, _run_shell(workspace, "pwd")), (True, "/usr\n"))
 
 
 def _a_gone_folder_is_left(opening: Opening) -> str:
     with opening() as workspace:
-        _said(workspace, "mkdir gone; cd gone; rmdir ../gone")
-        return _differs(_said(workspace, "pwd"), "/testbed\n")
+        _run_shell(workspace, "mkdir gone; cd gone; rmdir ../gone")
+        return _differs(_run_shell(workspace, "pwd"), "/testbed\n")
 
 
 def _a_snapshot_is_the_state(opening: Opening) -> str:
     with opening() as workspace:
-        command = "mkdir d; cd d; export V=1; echo 1 > f; chmod 755 f; ln -s f l; mkdir e; echo 2 > $'\\xff'; echo 3 > /tmp/t"
+        command = (
+            "mkdir d; cd d; export V=1; echo 1 > f; chmod 755 f; ln -s f l; mkdir e; "
+            "echo 2 > $'\\xff'; echo 3 > /tmp/t"
+        )
         tree = workspace.run_and_snapshot(workspace.shell(command)).tree
-        _said(workspace, "rm -rf /testbed/d /tmp/t; unset V")
+        _run_shell(workspace, "rm -rf /testbed/d /tmp/t; unset V")
     with opening(tree) as workspace:
         again = workspace.snapshot()
-        found = _said(
+        output = _run_shell(
             workspace, "pwd; ls; cat f l $'\\xff' /tmp/t; echo $V; test -x f && test -d e"
         )
-    return _differs((again, found), (tree, "/testbed/d\ne\nf\nl\n\ufffd\n1\n1\n2\n3\n1\n"))
+    return _differs((again, output), (tree, "/testbed/d\ne\nf\nl\n\ufffd\n1\n1\n2\n3\n1\n"))
 
 
 def _without_state_only_the_tree_is_there(opening: Opening) -> str:
@@ -200,7 +208,7 @@ def _without_state_only_the_tree_is_there(opening: Opening) -> str:
         ).tree
     with opening(tree, with_state=False) as workspace:
         return _differs(
-            _said(workspace, f"pwd; cat f; echo $V; {_FILES_IN_TMP}"), "/testbed\n1\n\n"
+            _run_shell(workspace, f"pwd; cat f; echo $V; {_FILES_IN_TMP}"), "/testbed\n1\n\n"
         )
 
 
@@ -209,33 +217,38 @@ def _written_files_are_seen_and_read_back(opening: Opening) -> str:
     with opening() as workspace:
         workspace.write("new folder/file", content)
         workspace.write("/testbed/run.sh", b"echo 1")
-        found = _said(
+        output = _run_shell(
             workspace,
-            "chmod 755 run.sh; cat 'new folder/file' > copy; echo more >> 'new folder/file'; rm -r copy/x",
+            "chmod 755 run.sh; cat 'new folder/file' > copy; echo more >> 'new folder/file'; "
+            "rm -r copy/x",
         )
         workspace.write("run.sh", b"echo 2")
         return _differs(
             (
                 workspace.read("copy") == content,
                 workspace.read("new folder/file") == content + b"more\n",
-                _said(workspace, "./run.sh"),
+                _run_shell(workspace, "./run.sh"),
             ),
             (True, True, "2\n"),
-        ) or ("" if "copy/x" in found else found)
+        ) or ("" if "copy/x" in output else output)
 
 
 def _links_lead_nowhere_else(opening: Opening) -> str:
-    """Planted links, read, written through and kept from outside, must neither show nor change a file of the host."""
+    """Check that planted links neither show nor change a file of the host.
+
+    The links are read, written through and stored from outside.
+    """
     with tempfile.TemporaryDirectory(prefix="parley-planted-") as host:
         secret = Path(host) / "secret"
         secret.write_text("sentinel")
         with opening() as workspace:
             depth = "../" * 12
-            _said(
+            _run_shell(
                 workspace,
-                f"ln -s {secret} file; ln -s {host} d; ln -s {depth}{host[1:]} up; ln -s loop loop; ln -s /testbed/in l",
+                f"ln -s {secret} file; ln -s {host} d; ln -s {depth}{host[1:]} up; "
+                "ln -s loop loop; ln -s /testbed/in l",
             )
-            found = [
+            refusals = [
                 _refused(workspace, path)
                 for path in (
                     "file",
@@ -251,9 +264,9 @@ def _links_lead_nowhere_else(opening: Opening) -> str:
             tree = workspace.snapshot()
             inside = workspace.read("l")
         with opening(tree) as workspace:
-            links = _said(workspace, "readlink file")
+            links = _run_shell(workspace, "readlink file")
         changed = secret.read_text() != "sentinel" or os.listdir(host) != ["secret"]
-    return _differs((found, inside, links, changed), ([""] * 7, b"inside", f"{secret}\n", False))
+    return _differs((refusals, inside, links, changed), ([""] * 7, b"inside", f"{secret}\n", False))
 
 
 def _refused(workspace: Workspace, path: str) -> str:
@@ -277,7 +290,7 @@ def _pipes_are_dropped_and_never_waited_for(opening: Opening) -> str:
         )
         refused = _refused(workspace, "p") if "p" in done.dropped else "kept"
         return _differs(
-            (sorted(done.dropped), _said(workspace, f"ls; {_FILES_IN_TMP}")),
+            (sorted(done.dropped), _run_shell(workspace, f"ls; {_FILES_IN_TMP}")),
             (["p", "q"], "f\np\n" if refused else "f\n"),
         )
 
@@ -291,7 +304,7 @@ def _too_much_is_undone(opening: Opening) -> str:
             done = workspace.run_and_snapshot(("{python}", "-c", program))
             if done.tree != tree or not done.undone or b"undone" not in done.completed.stderr:
                 return f"kept {done}"
-        return _differs(_said(workspace, "pwd; ls /testbed; cat /testbed/f"), "/usr\nf\n1\n")
+        return _differs(_run_shell(workspace, "pwd; ls /testbed; cat /testbed/f"), "/usr\nf\n1\n")
 
 
 def _a_filled_workspace_is_ended(opening: Opening) -> str:
@@ -301,30 +314,33 @@ def _a_filled_workspace_is_ended(opening: Opening) -> str:
         if done.completed.stdout or time.monotonic() - begun > 20:
             return f"was not ended: {done.completed}"
         return _differs(
-            (bool(done.undone), done.completed.timed_out, _said(workspace, "ls")), (True, False, "")
+            (bool(done.undone), done.completed.timed_out, _run_shell(workspace, "ls")),
+            (True, False, ""),
         )
 
 
 def _workspaces_are_apart(opening: Opening) -> str:
     mark = secrets.token_hex(8)
-    with opening() as one, opening() as other:
-        _said(
-            one,
+    with opening() as first, opening() as second:
+        _run_shell(
+            first,
             f"export V={mark}; echo {mark} > f; echo {mark} > /tmp/t; chmod -R 777 /testbed /tmp",
         )
-        seen = _said(
-            other,
-            f"ls -A /testbed /tmp; echo $V; grep -rls {mark} /testbed /tmp/t /shell; ls -d /tmp/parley-* 2>&1",
+        seen = _run_shell(
+            second,
+            f"ls -A /testbed /tmp; echo $V; grep -rls {mark} /testbed /tmp/t /shell; "
+            "ls -d /tmp/parley-* 2>&1",
         )
-        _said(other, "echo 2 > /testbed/f")
-        return _differs(mark in seen, False) or _differs(_said(one, "cat f"), f"{mark}\n")
+        _run_shell(second, "echo 2 > /testbed/f")
+        return _differs(mark in seen, False) or _differs(_run_shell(first, "cat f"), f"{mark}\n")
 
 
 def _no_slot_is_held_between_commands(opening: Opening) -> str:
-    """More workspaces are open than the host has slots; each runs a command."""
-    with opening() as one, opening() as two, opening() as three:
+    """Check that more workspaces can be open than the host has slots."""
+    with opening() as first, opening() as second, opening() as three:
         return _differs(
-            [_said(workspace, "echo 1") for workspace in (one, two, three, one)], ["1\n"] * 4
+            [_run_shell(workspace, "echo 1") for workspace in (first, second, three, first)],
+            ["1\n"] * 4,
         )
 
 

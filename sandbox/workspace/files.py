@@ -1,4 +1,7 @@
-"""A workspace's files, read and written from outside between two commands. Programs put them there: no link leads out."""
+"""Files of a workspace, read and written from outside between two commands.
+
+Programs made them, so the functions follow no link out of the tree.
+"""
 
 import os
 import shutil
@@ -11,45 +14,47 @@ _MIB = 2**20
 
 
 def inner_path(tree: Path, place: str, name: str) -> Path:
-    """Path on this host of a file of the tree, all links on the way followed as inside: none leads out.
+    """Return the path on this host of a file of the tree.
+
+    All links on the way are resolved as inside the sandbox, so none leads out of the tree.
 
     Args:
-        tree: the tree's folder on this host.
-        place: where its programs see it; absolute names begin with it.
-        name: relative to the tree, or absolute below `place`.
+        tree: folder of the tree on this host.
+        place: path of the tree for its programs. Absolute names begin with it.
+        name: name relative to the tree, or absolute below `place`.
 
     Raises:
         ValueError: the name is no path, or leads out of the tree.
     """
     if not name or "\0" in name:
         raise ValueError(f"file name {name!r}: must be a path in {place}")
-    found: list[str] = []
+    resolved: list[str] = []
     left = deque(_below(place, name))
     links = 0
     while left:
         part = left.popleft()
         if part == "..":
-            if not found:
+            if not resolved:
                 raise ValueError(f"file name {name!r}: leads out of {place}")
-            found.pop()
+            resolved.pop()
             continue
-        here = tree.joinpath(*found, part)
+        here = tree.joinpath(*resolved, part)
         if not here.is_symlink():
-            found.append(part)
+            resolved.append(part)
             continue
         target, links = os.readlink(here), links + 1
         if links > _MOST_LINKS:
             raise ValueError(f"file name {name!r}: more than {_MOST_LINKS} links on its way")
         if target.startswith("/"):
-            found.clear()
+            resolved.clear()
         left.extendleft(reversed(_below(place, target)))
-    if not found:
+    if not resolved:
         raise ValueError(f"file name {name!r}: is {place} itself, not a file in it")
-    return tree.joinpath(*found)
+    return tree.joinpath(*resolved)
 
 
 def _below(place: str, path: str) -> list[str]:
-    """A path's parts, relative to the tree where it is absolute."""
+    """Return the parts of a path, relative to the tree if it is absolute."""
     if path.startswith("/") and path != place and not path.startswith(f"{place}/"):
         raise ValueError(f"{path!r}: leads out of {place}")
     inner = path.removeprefix(place) if path.startswith("/") else path
@@ -57,10 +62,11 @@ def _below(place: str, path: str) -> list[str]:
 
 
 def read_file(path: Path, most_bytes: int) -> bytes:
-    """Content of a regular file.
+    """Return the content of a regular file.
 
     Raises:
-        OSError: there is none (a folder, a pipe, nothing), or it is longer than `most_bytes`.
+        OSError: the path is missing or no regular file (a folder, a pipe), or it is longer than
+            `most_bytes`.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb", buffering=0) as file:
@@ -73,18 +79,18 @@ def read_file(path: Path, most_bytes: int) -> bytes:
 
 
 def write_file(tree: Path, path: Path, data: bytes, owner: int | None) -> None:
-    """Write a file and the folders that it needs. It replaces a file of that name, and keeps that file's mode.
+    """Write a file and the folders that it needs. It replaces an existing file, and keeps its mode.
 
     Raises:
-        OSError: a folder has that name, or a file stands in the way of a folder.
+        OSError: a folder has that name, or a file is where a folder must be.
     """
-    made = [
+    created = [
         folder
         for folder in (path, *path.parents)
         if folder.is_relative_to(tree) and not folder.exists()
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
-    mode = stat.S_IMODE(path.stat().st_mode) & 0o777 if path not in made else 0o644
+    mode = stat.S_IMODE(path.stat().st_mode) & 0o777 if path not in created else 0o644
     fresh = path.with_name(f".parley-{os.urandom(8).hex()}")
     descriptor = os.open(
         fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
@@ -98,14 +104,14 @@ def write_file(tree: Path, path: Path, data: bytes, owner: int | None) -> None:
         os.unlink(fresh)
         raise
     if owner is not None:
-        for item in {path, *made}:
+        for item in {path, *created}:
             os.chown(item, owner, owner, follow_symlinks=False)
 
 
 def put_entry(
     tree: Path, name: str, content: bytes | None, mode: int, is_link: bool, owner: int | None
 ) -> None:
-    """Have a path hold a file, a link or nothing; see `Workspace.put`.
+    """Make a path a file, a link or nothing. See `Workspace.put`.
 
     Raises:
         ValueError: the path leads out of the tree.
@@ -113,14 +119,14 @@ def put_entry(
     parts = Path(name).parts
     if not parts or ".." in parts or name.startswith("/"):
         raise ValueError(f"file name {name!r}: must be a path in the tree")
-    here, made = (
+    here, created = (
         tree,
         [here for here in _folders(tree, parts[:-1]) if content is not None and _cleared(here)],
     )
     for part in parts[:-1]:
         here = here / part
         if here.is_symlink() or not here.is_dir():
-            return  # nothing is wanted there, and nothing is there
+            return  # The path has to be absent, and it is.
     path = here / parts[-1]
     _remove(path)
     if content is None:
@@ -133,7 +139,7 @@ def put_entry(
             file.write(content)
             os.fchmod(file.fileno(), mode)
     if owner is not None:
-        for item in (path, *made):
+        for item in (path, *created):
             os.chown(item, owner, owner, follow_symlinks=False)
 
 
@@ -142,7 +148,7 @@ def _folders(tree: Path, parts: tuple[str, ...]) -> list[Path]:
 
 
 def _cleared(folder: Path) -> bool:
-    """Make it a folder, in the place of a file or link if need be; whether it was none."""
+    """Make a path a folder, in place of a file or link. Returns True if it was no folder before."""
     if folder.is_dir() and not folder.is_symlink():
         return False
     _remove(folder)
@@ -158,7 +164,10 @@ def _remove(path: Path) -> None:
 
 
 def size_of(folder: Path) -> int:
-    """Bytes that a folder takes on disk. Files that come and go meanwhile are counted or not."""
+    """Return the bytes that a folder takes on disk.
+
+    Files that appear or vanish meanwhile may be counted or not.
+    """
     total, folders = 0, [str(folder)]
     while folders:
         try:
@@ -174,10 +183,13 @@ def size_of(folder: Path) -> int:
 
 
 class SizeWatch:
-    """Says when a running command has filled its folder beyond a bound. Looks through the folder only after the disk got fuller.
+    """Watch on the size of a folder that a running command fills.
+
+    It measures the folder only after the disk's free space has shrunk.
 
     Args:
-        most_mb: bound of the folder.
+        folder: folder to watch.
+        most_mb: bound of the folder in MiB.
     """
 
     def __init__(self, folder: Path, most_mb: int) -> None:
@@ -187,7 +199,7 @@ class SizeWatch:
         self.overrun = False
 
     def __call__(self) -> bool:
-        """Whether the folder holds too much."""
+        """Return True if the folder is larger than its bound."""
         free = self._free_bytes()
         if not self.overrun and self._free - free > self._room / 2:
             size = size_of(self._folder)
@@ -196,5 +208,5 @@ class SizeWatch:
         return self.overrun
 
     def _free_bytes(self) -> int:
-        found = os.statvfs(self._folder)
-        return found.f_bavail * found.f_frsize
+        status = os.statvfs(self._folder)
+        return status.f_bavail * status.f_frsize

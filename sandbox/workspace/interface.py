@@ -1,6 +1,7 @@
-"""A place where an agent runs commands, and what it is made of.
+"""Interface of workspaces, in which an agent runs commands.
 
-No process outlives a command, so the files are the state: a workspace opened from a snapshot goes on where that was taken.
+No process outlives a command, so the files are the state: a workspace opened from a snapshot
+continues where the snapshot was taken.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,35 +27,35 @@ COMMAND_LIMITS = Limits(
     open_files=1024,
     output_kb=64,
 )
-"""Bounds of one command, where the caller names none."""
+"""Default limits of one command."""
 
 
 SHELL_PLACE = "/shell"
-"""Where a command finds the folder that carries the shell's state."""
+"""Path at which a command sees the folder with the shell's state."""
 ENVIRONMENT_PLACE = "/environment"
-"""Where a command finds the packages that it runs with, where it has some of its own."""
+"""Path at which a command sees its own packages, if it has some."""
 _IMAGE = "image:"
 
 
 def in_image(image: str, programs: str) -> str:
-    """The environment that an image has.
+    """Return the name of the environment in an image: `image:PROGRAMS:IMAGE`.
 
     Args:
-        image: its name, pinned by digest.
-        programs: its folder of programs, `python` among them.
+        image: name of the image, pinned by digest.
+        programs: folder of its programs, `python` among them.
     """
     return f"{_IMAGE}{programs}:{image}"
 
 
 def image_of(environment: str) -> str:
-    """The image that an environment stands for; empty where it is a digest of packages, or Parley's own."""
+    """Return the image of an environment; empty if it is a digest of packages, or Parley's own."""
     return (
         environment.removeprefix(_IMAGE).partition(":")[2] if environment.startswith(_IMAGE) else ""
     )
 
 
 def programs_of(environment: str) -> str:
-    """The folder of an environment's programs, `python` among them, as a command finds it."""
+    """Return the folder of an environment's programs, such as `python`, as a command sees it."""
     return (
         environment.removeprefix(_IMAGE).partition(":")[0]
         if image_of(environment)
@@ -63,21 +64,24 @@ def programs_of(environment: str) -> str:
 
 
 class TreeBounds(Frozen):
-    """How much a workspace may hold."""
+    """Bounds of a workspace's content."""
 
     total_mb: int = Field(default=1024, ge=1)
     file_mb: int = Field(default=128, ge=1)
     files: int = Field(default=100_000, ge=1)
-    """Files, folders and links."""
+    """Number of files, folders and links."""
     depth: int = Field(default=64, ge=1)
 
 
 class TreeOverrun(Exception):
-    """A workspace holds more than its bounds. The command's author is to blame, not the sandbox."""
+    """A workspace exceeds its bounds. The command's author is to blame, not the sandbox."""
 
 
 class Stamp(NamedTuple):
-    """What changes with a file's content. A program can set a file's `mtime` back, and no program can set its `ctime`."""
+    """File attributes that change with its content.
+
+    A program can set a file's `mtime` back, but no program can set its `ctime`.
+    """
 
     device: int
     inode: int
@@ -87,40 +91,46 @@ class Stamp(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A folder that was put into the store."""
+class StoredFolder:
+    """Folder in the store."""
 
     digest: str
     dropped: tuple[str, ...] = ()
-    """Paths of what cannot be kept (pipes, sockets, devices): they were removed from the folder, too."""
+    """Paths that cannot be stored (pipes, sockets, devices). They were removed from the folder,
+    too."""
 
 
 class Entry(NamedTuple):
-    """A file or a link of a tree."""
+    """File or link of a tree."""
 
     mode: int
     what: str
-    """Digest of a file's content; the target of a link."""
+    """Digest of a file's content, or the target of a link."""
     is_link: bool = False
 
 
 class Trees(Protocol):
-    """A store of folders by content."""
+    """Store of folders, addressed by content."""
 
     def get(self, digest: str) -> bytes:
-        """A file's content. Raises CorruptRows where it is not there."""
+        """Return a file's content. Raises CorruptRows if the store does not have it."""
         ...
 
     def changes(self, old: str, new: str) -> Mapping[str, tuple[Entry | None, Entry | None]]:
-        """Files and links that differ between two trees, by path: before and after, None where there is none.
+        """Return the files and links that differ between two trees, by path.
+
+        A value is the entry before and after; None if there is none.
 
         Raises:
-            CorruptRows: the store does not hold a digest.
+            CorruptRows: the store does not have one of the trees.
         """
         ...
 
     def files(self, digest: str, paths: Iterable[str]) -> Mapping[str, Entry]:
-        """Those of these paths that are files or links of a tree. Raises CorruptRows."""
+        """Return the entries of those `paths` that are files or links of a tree.
+
+        Raises CorruptRows.
+        """
         ...
 
     def keep(
@@ -130,17 +140,23 @@ class Trees(Protocol):
         known: dict[Stamp, str],
         bounds: TreeBounds,
         watch: FolderWatch | None = None,
-    ) -> Kept:
-        """Put a folder into the store; what the store holds already is not stored again.
+    ) -> StoredFolder:
+        """Put a folder into the store. Content that the store already has is not stored again.
 
         Args:
-            beside: more folders of the state, by name. Where all are empty, the digest is the folder's alone.
-            known: digests of files by stamp; a file with a known stamp is not read. Renewed for the next call.
-            watch: tells which folders did not change, and whose stamps cannot be believed where the file system does not stamp
-                all that is written. Without it all folders are walked, and all files are read there.
+            folder: folder to store.
+            beside: further folders of the state, by name. If all of them are empty, the digest is
+                that of `folder` alone.
+            known: digests of files by stamp. A file with a known stamp is not read. The method
+                updates it for the next call.
+            bounds: bounds of the content.
+            watch: watch that reports which folders did not change, and which stamps are not
+                reliable because the file system does not stamp all writes. Without it all folders
+                are walked, and all files on such a file system are read.
 
         Raises:
-            TreeOverrun: it holds more than `bounds`. Nothing refers to what was stored until then.
+            TreeOverrun: the folder exceeds `bounds`. Nothing refers to the content that was stored
+                before that.
         """
         ...
 
@@ -152,41 +168,44 @@ class Trees(Protocol):
         owner: int | None = None,
         watch: FolderWatch | None = None,
     ) -> dict[Stamp, str]:
-        """Fill empty folders with what was kept; returns what `keep` may take as known.
+        """Fill empty folders with stored content, and return the `known` argument of `keep`.
 
         Args:
-            beside: where the state's other folders go; those that are not named are left out.
-            owner: user and group id of all that is made; the caller's where it is None.
-            watch: watches the folders from then on, for `keep`.
+            digest: digest of the state.
+            folder: folder to fill.
+            beside: targets of the state's further folders, by name. Folders without a target are
+                left out.
+            owner: user and group id of everything that is made; by default the caller's.
+            watch: watch to set on the folders, for `keep`.
 
         Raises:
-            CorruptRows: the store does not hold the digest, or holds spoiled content.
+            CorruptRows: the store does not have the digest, or its content is damaged.
         """
         ...
 
 
 @dataclass(frozen=True)
 class WorkFolder:
-    """A workspace's files on this host, and where its commands see them."""
+    """Files of a workspace on this host, and the paths at which its commands see them."""
 
     path: Path
     place: str = "/testbed"
     shown: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Place inside -> folder of this host that commands may read: no part of the state."""
+    """Path inside -> folder of this host that commands may read. It is no part of the state."""
 
     @property
     def tree(self) -> Path:
-        """The files that the work is about."""
+        """Folder of the tree itself."""
         return self.path / "tree"
 
     @property
     def beside(self) -> dict[str, Path]:
-        """The rest of the state, by name: temporary files and home; what the shell carries from one command to the next."""
+        """Further folders of the state, by name: temporary files and home; the shell's state."""
         return {name: self.path / name for name in ("tmp", "shell")}
 
     @property
     def binds(self) -> dict[str, str]:
-        """Place inside -> folder of this host."""
+        """Path inside -> folder of this host."""
         return {
             self.place: str(self.tree),
             "/tmp": str(self.path / "tmp"),
@@ -195,29 +214,33 @@ class WorkFolder:
 
 
 @dataclass(frozen=True)
-class Done:
-    """A command, and the state that it left."""
+class CommandResult:
+    """Result of a command, and the state after it."""
 
     completed: Completed
     tree: str
     """Digest of that state."""
     dropped: tuple[str, ...] = ()
-    """Pipes, sockets and devices that it made: they are not kept."""
+    """Pipes, sockets and devices that the command made. They are not stored."""
     undone: str = ""
-    """Why nothing of its changes was kept; the end of its `stderr`, too."""
+    """Reason why the command's changes were undone. It also ends the command's `stderr`."""
 
 
 class Commands(Protocol):
-    """Runs commands on a work folder, one at a time."""
+    """Runner of commands on a work folder, one at a time."""
 
     def run(
         self, argv: tuple[str, ...], stdin: bytes, limits: Limits, is_over: Callable[[], bool]
     ) -> Completed:
-        """Run a command to its end or its limit, holding a slot of the host meanwhile, and end its whole process tree.
+        """Run a command to its end or its limit, and end its whole process tree.
+
+        The command holds a slot of the host.
 
         Args:
-            argv: as `sandbox.interface.Session.run` has it.
-            is_over: asked several times a second; true ends the command.
+            argv: command, as in `sandbox.interface.Session.run`.
+            stdin: input of the command.
+            limits: limits of the command.
+            is_over: function called several times a second. True ends the command.
 
         Raises:
             SandboxUnavailable: it could not be run.
@@ -226,14 +249,14 @@ class Commands(Protocol):
 
 
 class HoldsWorkspaces(Protocol):
-    """A sandbox that can run commands on a folder of this host."""
+    """Sandbox that can run commands on a folder of this host."""
 
     name: str
 
     def owner(self, folder: WorkFolder) -> int | None:
-        """User and group id that the folder's files need; None for the caller's own."""
+        """Return the user and group id that the folder's files need; None for the caller's own."""
         ...
 
     def commands(self, folder: WorkFolder) -> AbstractContextManager[Commands]:
-        """What runs commands there. Holds no slot between them."""
+        """Return a runner of commands on the folder. It holds no slot between them."""
         ...

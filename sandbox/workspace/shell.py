@@ -1,7 +1,8 @@
-"""A shell whose working directory and exported variables last from one command to the next, in a file beside the tree.
+"""Shell whose working directory and exported variables last from one command to the next.
 
-The file is saved when the shell comes to its end, by `exit` or an error of its own, too. A shell that is killed, runs out of time
-or becomes another program leaves the file as it was. Shell variables that are not exported, functions and options do not last.
+A file beside the tree stores them. The shell writes it at its end, also after `exit` or an error. A
+shell that is killed, runs out of time or becomes another program leaves the file unchanged. Shell
+variables that are not exported, functions and options do not last.
 """
 
 from sandbox.workspace.interface import SHELL_PLACE
@@ -17,16 +18,18 @@ builtin trap __parley_save EXIT
 [ -r {shell}/state ] && . {shell}/state
 """.replace("{shell}", SHELL_PLACE)
 _SCRIPT = (
-    'builtin cd -- "$1"; builtin eval "$2"; __parley_command=$3; builtin set --; builtin eval "$__parley_command"; '
+    'builtin cd -- "$1"; builtin eval "$2"; __parley_command=$3; builtin set --; '
+    'builtin eval "$__parley_command"; '
     '__parley_status=$?; __parley_save; builtin exit "$__parley_status"'
 )
-"""One line, so that the shell's messages count the command's own lines from 1."""
+"""Script of one line, so that the shell's messages count the command's own lines from 1."""
 
 
 def shell_argv(command: str, place: str) -> tuple[str, ...]:
-    """The command that runs `command` in a shell, in the state that the last one left.
+    """Return the command that runs `command` in a shell, in the state that the last shell left.
 
     Args:
-        place: where the first command starts, and each whose folder has gone.
+        command: text of the command.
+        place: folder in which the first command starts, and each later one whose folder is gone.
     """
     return ("/bin/bash", "-c", _SCRIPT, "bash", place, _PRELUDE, command)

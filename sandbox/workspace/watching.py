@@ -1,7 +1,8 @@
-"""Tells what a command may have changed, as the kernel tells it: folders of which nothing is told need not be looked at again.
+"""Watch on folders, by inotify: a folder without events need not be read again.
 
-Writing through a mapping stamps no file in memory. But a mapping needs a file that was opened for writing, and the kernel
-tells when the last hold on such a file ends. Since no process outlives a command, all has been told when it is over.
+Writing through a mapping stamps no file in memory. But a mapping needs a file that was opened for
+writing, and the kernel reports the end of the last reference to such a file. No process outlives a
+command, so all events have arrived when it is over.
 """
 
 import ctypes
@@ -15,12 +16,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 _TELL_CHANGES = {"ext4", "xfs", "btrfs"}
-"""File systems that stamp what is written through a mapping, too. tmpfs does not; of others we do not know."""
+"""File systems that also stamp writes through a mapping. tmpfs does not. Others are unknown."""
 _CLOSED_AFTER_WRITING, _OVERFLOW, _FORGOTTEN = 0x8, 0x4000, 0x8000
 """Bits of inotify's events: IN_CLOSE_WRITE, IN_Q_OVERFLOW, IN_IGNORED."""
 _MOVED_FROM, _MOVED_TO, _CREATED, _DELETED, _OF_FOLDER = 0x40, 0x80, 0x100, 0x200, 0x40000000
 _ALL_CHANGES = _CLOSED_AFTER_WRITING | 0x2 | 0x4 | 0x40 | 0x80 | 0x100 | 0x200
-"""And IN_MODIFY, IN_ATTRIB, IN_MOVED_FROM, IN_MOVED_TO, IN_CREATE, IN_DELETE: of a folder's entries and of the folder itself."""
+"""Bits of all changes: of a folder's entries and of the folder itself. The numbers are IN_MODIFY,
+IN_ATTRIB, IN_MOVED_FROM, IN_MOVED_TO, IN_CREATE and IN_DELETE."""
 _EVENT = struct.Struct("iIII")
 """Number of the watch, bits, cookie, and the length of the name that follows."""
 _AT_ONCE = 1 << 16
@@ -28,21 +30,22 @@ NO_WATCH = -1
 
 
 class Watched(NamedTuple):
-    """A watched folder, and what is known of it."""
+    """Watched folder, and the facts about it."""
 
     number: int
-    """Number of its watch; below zero where the machine has none left."""
+    """Number of its watch; below zero if the machine has none left."""
     written: Collection[str] | None
-    """Names that were opened for writing there; None where that is not known."""
+    """Names that were opened for writing there; None if unknown."""
     remembered: object | None
-    """What was remembered of the folder, where nothing has changed there or below it since."""
+    """Object remembered for the folder, if nothing has changed there or below it since."""
 
 
 class FolderWatch:
-    """Files of watched folders that were opened for writing, and trees of folders in which nothing changed.
+    """Watch on the files of folders that were opened for writing, and on unchanged folders.
 
-    A machine has a limited number of watches: where they are spent, nothing is told. A file with names in two trees is written in
-    one without a word in the other: the trees must not share files, as those of a workspace cannot, each a mount of its own.
+    A machine has a limited number of watches. When they are used up, the watch reports nothing. A
+    file with names in two trees can be written through one without an event in the other, so the
+    trees must not share files. Workspaces cannot share files, since each is its own mount.
     """
 
     def __init__(self) -> None:
@@ -56,66 +59,72 @@ class FolderWatch:
         self._links = _PassingLinks()
 
     def collect(self) -> None:
-        """Take what was told since the last time; all other answers are about that."""
+        """Read the events since the last call. All other methods answer for these."""
         self._written.clear()
         self._links = _PassingLinks()
-        with suppress(OSError):  # there is no more, or there never was a watch
-            while told := os.read(self._events, _AT_ONCE):
-                self._take(told)
+        with suppress(OSError):  # No more events, or no watch at all.
+            while events := os.read(self._events, _AT_ONCE):
+                self._take(events)
         if self._links.trees:
             self._forget_folders(self._links.trees)
 
     def watch(self, folder: int, tree: Path, parent: int = NO_WATCH) -> "Watched":
-        """Watch a folder from now on, and return what happened there until now.
+        """Watch a folder from now on, and return the changes there until now.
 
         Args:
             folder: descriptor of the open folder.
-            tree: the folder at the top.
-            parent: number of the watch of the folder above; none for the one at the top.
+            tree: top folder of the tree.
+            parent: number of the watch of the parent folder; NO_WATCH for the top folder.
         """
         number: int = self._libc.inotify_add_watch(
             self._events, f"/proc/self/fd/{folder}".encode(), _ALL_CHANGES
         )
-        known, self._tree_of[number] = number in self._tree_of and number >= 0, tree
+        is_known, self._tree_of[number] = number in self._tree_of and number >= 0, tree
         self._parent_of[number] = parent
         return Watched(
             number,
-            self._written.get(number, ()) if known else None,
-            self._folders.get(number) if known else None,
+            self._written.get(number, ()) if is_known else None,
+            self._folders.get(number) if is_known else None,
         )
 
     def set_parent(self, number: int, parent: int) -> None:
-        """Name the watch of the folder above one that was watched before it."""
+        """Set the parent of a folder that was watched before its parent."""
         self._parent_of[number] = parent
 
-    def remember_folder(self, number: int, found: object) -> None:
-        """Have `found` recalled until something changes in a watched folder or below it."""
+    def remember_folder(self, number: int, value: object) -> None:
+        """Remember an object until something changes in a watched folder or below it."""
         if number >= 0 and -1 not in self._tree_of:
-            self._folders[number] = found
+            self._folders[number] = value
 
     def forget_folders(self, tree: Path) -> None:
-        """Recall no folder of a tree, since files there have several names: a write by one tells nothing where the others are."""
+        """Forget all folders of a tree whose files have several names.
+
+        A write by one name causes no event where the other names are.
+        """
         self._forget_folders({tree})
 
-    def remember(self, tree: Path, found: object) -> None:
-        """Have `found` recalled until something changes in the tree, each of whose folders has been named to `written`."""
+    def remember(self, tree: Path, value: object) -> None:
+        """Remember an object until something changes in the tree.
+
+        All folders of the tree must be watched.
+        """
         if -1 not in self._tree_of:
-            self._found[tree] = found
+            self._found[tree] = value
 
     def recall(self, tree: Path) -> object | None:
-        """What was remembered of the tree, where nothing has changed there since."""
+        """Return the object remembered for the tree, if nothing has changed there since."""
         return self._found.get(tree)
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         if self._events >= 0:
             os.close(self._events)
             self._events = -1
 
-    def _take(self, told: bytes) -> None:
+    def _take(self, events: bytes) -> None:
         at = 0
-        while at < len(told):
-            number, bits, cookie, length = _EVENT.unpack_from(told, at)
+        while at < len(events):
+            number, bits, cookie, length = _EVENT.unpack_from(events, at)
             at += _EVENT.size + length
             if bits & _OVERFLOW:
                 self._tree_of.clear()
@@ -129,7 +138,7 @@ class FolderWatch:
                 self._tree_of.pop(number, None)
                 self._parent_of.pop(number, None)
                 continue
-            name = told[at - length : at].rstrip(b"\0")
+            name = events[at - length : at].rstrip(b"\0")
             if bits & _CLOSED_AFTER_WRITING:
                 self._written[number].add(os.fsdecode(name))
             self._links.take(tree, (number, name), bits, cookie)
@@ -145,9 +154,10 @@ class FolderWatch:
 
 
 class _PassingLinks:
-    """Trees in which a second name of a file may have come and gone between two looks.
+    """Trees in which a second name of a file may have existed between two reads.
 
-    Such a name is seen as any other new one, and what was written by it tells nothing where the first one is.
+    Such a name looks like any other new one, and a write through it causes no event where the first
+    name is.
     """
 
     def __init__(self) -> None:
@@ -156,12 +166,15 @@ class _PassingLinks:
         self._moving: set[int] = set()
 
     def take(self, tree: Path, name: tuple[int, bytes], bits: int, cookie: int) -> None:
-        """Take one event. The kernel reports nothing from inside a new folder until that folder is watched, too.
+        """Process one event.
+
+        The kernel reports nothing from inside a new folder until that folder is watched, too.
 
         Args:
+            tree: tree of the watched folder.
             name: number of the watch, and the entry's name in the watched folder.
             bits: kind of the event.
-            cookie: the same number in both events of a move.
+            cookie: number that both events of a move share.
         """
         if bits & _CREATED:
             self._new.add(name)
@@ -178,12 +191,13 @@ class _PassingLinks:
 
 @functools.cache
 def tells_changes(device: int) -> bool:
-    """Whether every change of a file there changes its stamp, by the kind of file system; False where that cannot be seen."""
+    """Return True if every change of a file on a device changes its stamp.
+
+    The kind of file system decides. False if it is unknown.
+    """
     number = f"{os.major(device)}:{os.minor(device)}"
-    with (
-        suppress(OSError),
-        open("/proc/self/mountinfo") as mounts,
-    ):  # not Linux: nothing is known of it
+    # Not Linux: nothing is known about it.
+    with suppress(OSError), open("/proc/self/mountinfo") as mounts:
         for line in mounts:
             fields = line.split()
             if fields[2] == number:

@@ -1,10 +1,11 @@
-"""Opens a workspace, runs commands in it, keeps its state.
+"""Workspaces: opening one, running commands in it, and storing its state.
 
     with open_workspace(load("bubblewrap"), trees, digest) as workspace:
         done = workspace.run_and_snapshot(workspace.shell("cd src && make"))
         journal(done.tree, done.completed.stdout)
 
-A caller that is killed between the two lines opens the last journaled digest, and runs the command again on just that state.
+A caller that is killed between the two lines opens the last journaled digest, and runs the command
+again on exactly that state.
 """
 
 import functools
@@ -25,8 +26,8 @@ from sandbox.judging.infra_faults import retried_alone
 from sandbox.workspace.files import SizeWatch, inner_path, put_entry, read_file, write_file
 from sandbox.workspace.interface import (
     COMMAND_LIMITS,
+    CommandResult,
     Commands,
-    Done,
     HoldsWorkspaces,
     Stamp,
     TreeBounds,
@@ -41,21 +42,31 @@ from schemas.run import Limits
 
 _MIB = 2**20
 _IN_MEMORY, _SPARE_MB = Path("/dev/shm"), 4096
-"""Where folders are made in memory, and what is left to programs when all of them have grown to their bounds."""
+"""Folder for workspaces in memory, and the MiB that must remain for programs when all workspaces
+have grown to their bounds."""
 _KEEPING, _FILLING = threading.Lock(), threading.Lock()
-"""Work of one processor: done in turn, the first workspaces of a process go on while others wait; together all would wait."""
+"""Locks around CPU-bound work: done in turn, the first workspaces of a process continue while
+others wait; done in parallel, all would wait."""
 _NAME = re.compile(
     r"parley-workspace-(?P<namespace>\d+)-(?P<pid>\d+)-(?P<start>\d+)-(?:(?P<most_mb>\d+)-)?.*"
 )
 
 
 class Workspace:
-    """A tree, temporary files and a shell's state, on which commands run one at a time. Safe to use from several threads.
+    """Tree, temporary files and shell state, on which commands run one at a time.
+
+    It is safe to use from several threads.
 
     Args:
-        tree: digest of the state that the folder holds now.
-        known: what `Trees.restore` returned.
-        limits: of a command, where none are given.
+        commands: runner of commands.
+        folder: files of the workspace.
+        trees: store of the states.
+        tree: digest of the state that the folder contains now.
+        known: return value of `Trees.restore`.
+        owner: user and group id of the files; None for the caller's own.
+        limits: default limits of a command.
+        bounds: bounds of the content.
+        watch: watch on the folders, if there is one.
     """
 
     def __init__(
@@ -77,16 +88,21 @@ class Workspace:
         self._ended = threading.Event()
 
     def shell(self, command: str) -> tuple[str, ...]:
-        """What runs a command line in a shell, in the folder and with the exported variables that the last one left."""
+        """Return the command that runs a command line in a shell.
+
+        The shell starts in the folder, and with the exported variables, of the last one.
+        """
         return shell_argv(command, self._folder.place)
 
     def run(
         self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b""
     ) -> Completed:
-        """Run a command in the tree to its end or its limit, with a slot of the host, and end its whole process tree.
+        """Run a command in the tree to its end or its limit, and end its whole process tree.
+
+        The command holds a slot of the host.
 
         Raises:
-            SandboxUnavailable: it could not be run; what it had changed until then is there.
+            SandboxUnavailable: it could not be run. Its changes until then remain.
         """
         with self._lock:
             watch = SizeWatch(self._folder.path, self._bounds.total_mb)
@@ -100,12 +116,14 @@ class Workspace:
 
     def run_and_snapshot(
         self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b""
-    ) -> Done:
-        """Run a command and keep the state. Where it left more than the bounds allow, all that it changed is undone.
+    ) -> CommandResult:
+        """Run a command and store the state.
+
+        If the state exceeds the bounds, the changes are undone.
 
         Raises:
-            SandboxUnavailable: it could not be run; the state is the last snapshot's.
-            DiskFull: as that of `Trees.keep`.
+            SandboxUnavailable: it could not be run. The state is that of the last snapshot.
+            DiskFull: see `Trees.keep`.
         """
 
         def once() -> Completed:
@@ -122,64 +140,72 @@ class Workspace:
             except TreeOverrun as overrun:
                 self._go_back()
                 undone = f"undone: the workspace held {overrun}"
-                return Done(_with_note(completed, undone), self._tree, undone=undone)
-            return Done(completed, tree, dropped)
+                return CommandResult(_with_note(completed, undone), self._tree, undone=undone)
+            return CommandResult(completed, tree, dropped)
 
     def snapshot(self) -> str:
-        """Keep the state; its digest.
+        """Store the state, and return its digest.
 
         Raises:
-            TreeOverrun: it holds more than the bounds allow.
-            DiskFull: as that of `Trees.keep`.
+            TreeOverrun: the state exceeds the bounds.
+            DiskFull: see `Trees.keep`.
         """
         with self._lock:
             return self._keep()[0]
 
     def read(self, path: str) -> bytes:
-        """A file of the tree; links are followed within it.
+        """Return the content of a file of the tree. Links are followed within the tree.
 
         Raises:
             ValueError: the path leads out of the tree.
             OSError: there is no such file, or it is larger than the bounds allow.
         """
         with self._lock:
-            found = inner_path(self._folder.tree, self._folder.place, path)
-            return read_file(found, self._bounds.file_mb * _MIB)
+            inner = inner_path(self._folder.tree, self._folder.place, path)
+            return read_file(inner, self._bounds.file_mb * _MIB)
 
     def write(self, path: str, data: bytes) -> None:
-        """Write a file of the tree, and the folders that it needs; links are followed within the tree.
+        """Write a file of the tree, and the folders that it needs.
+
+        Links are followed within the tree.
 
         Raises:
             ValueError: the path leads out of the tree.
             OSError: it cannot be written.
         """
         with self._lock:
-            found = inner_path(self._folder.tree, self._folder.place, path)
-            write_file(self._folder.tree, found, data, self._owner)
+            inner = inner_path(self._folder.tree, self._folder.place, path)
+            write_file(self._folder.tree, inner, data, self._owner)
 
     def put(
         self, path: str, content: bytes | None, mode: int = 0o644, *, is_link: bool = False
     ) -> None:
-        """Have a path of the tree hold this file or link, or nothing, whatever stands there or in its way. No link is followed.
+        """Make a path of the tree this file or link, or nothing.
+
+        It replaces whatever is in the way.
+
+        No link is followed.
 
         Args:
-            path: relative to the tree, without `..`.
-            content: of a link its target; None for nothing.
+            path: path relative to the tree, without `..`.
+            content: content of the file, or target of the link; None for nothing.
+            mode: permissions of the file.
+            is_link: True for a link.
         """
         with self._lock:
             put_entry(self._folder.tree, path, content, mode, is_link, self._owner)
 
     def end(self) -> None:
-        """End the command that runs, from another thread, and any that comes: the workspace is about to be closed."""
+        """End the running command, and any later one, from another thread before the closing."""
         self._ended.set()
 
     def _keep(self) -> tuple[str, tuple[str, ...]]:
         with _KEEPING:
-            kept = self._trees.keep(
+            stored = self._trees.keep(
                 self._folder.tree, self._folder.beside, self._known, self._bounds, self._watch
             )
-        self._tree = kept.digest
-        return kept.digest, kept.dropped
+        self._tree = stored.digest
+        return stored.digest, stored.dropped
 
     def _go_back(self) -> None:
         for folder in (self._folder.tree, *self._folder.beside.values()):
@@ -202,26 +228,30 @@ def open_workspace(
     shown: Mapping[str, str] | None = None,
     root: Path | None = None,
 ) -> Iterator[Workspace]:
-    """A workspace in the state of a digest. It holds no slot of the host between commands, and its folder goes at its end.
+    """Open a workspace in the state of a digest.
+
+    It holds no slot of the host between commands, and its folder is removed at its end.
 
     Args:
+        sandbox: sandbox that runs the commands.
+        trees: store of the states.
         tree: digest of a folder, or of a workspace's snapshot.
-        place: where its commands find the tree, and start.
-        with_state: false leaves out what a snapshot holds beside the tree (temporary files, the shell's state), as grading does.
-        shown: place inside -> folder of this host that commands may read.
-        root: where the folder is made. Without it, in memory where the sandbox and the machine allow that, else in the system's
-            temporary folder.
+        place: path at which its commands see the tree, and start.
+        limits: default limits of a command.
+        bounds: bounds of the content.
+        with_state: if False, a snapshot's further folders (temporary files, the shell's state) are
+            left out, as for grading.
+        shown: path inside -> folder of this host that commands may read.
+        root: parent of the folder. By default it is in memory if the sandbox and the machine allow
+            that, else in the system's temporary folder.
 
     Raises:
-        CorruptRows: the store does not hold the digest.
+        CorruptRows: the store does not have the digest.
         SandboxUnavailable: the sandbox cannot run commands on a folder of this host.
     """
     bounds = bounds or TreeBounds()
-    for used in {
-        root or _disk(),
-        _disk(),
-        _IN_MEMORY,
-    }:  # whichever is chosen today: another day it was another
+    # An earlier run may have chosen another of these folders.
+    for used in {root or _disk(), _disk(), _IN_MEMORY}:
         remove_abandoned(used)
     home = root or _root(sandbox, bounds.total_mb)
     folder = WorkFolder(
@@ -229,10 +259,10 @@ def open_workspace(
     )
     try:
         owner = sandbox.owner(folder)
-        for made in (folder.tree, *folder.beside.values()):
-            made.mkdir(mode=0o755)
+        for subfolder in (folder.tree, *folder.beside.values()):
+            subfolder.mkdir(mode=0o755)
             if owner is not None:
-                os.chown(made, owner, owner)
+                os.chown(subfolder, owner, owner)
         with sandbox.commands(folder) as commands, _watching(sandbox) as watch:
             with _FILLING:
                 known = trees.restore(
@@ -248,26 +278,31 @@ def _disk() -> Path:
 
 
 def _root(sandbox: HoldsWorkspaces, most_mb: int) -> Path:
-    """Where a folder is made: files in memory are made ten times as fast, where programs may run there, and where there is room
-    for it and all that are open, should each grow to its bound.
+    """Return the parent folder of a new workspace.
+
+    Making files in memory is ten times as fast. Memory is chosen if programs may run there, and if
+    there is room for this workspace and all open ones, each grown to its bound.
     """
     if not _is_of_this_kernel(sandbox) or not _IN_MEMORY.is_dir():
         return _disk()
-    found = os.statvfs(_IN_MEMORY)
-    room_mb = min(found.f_bavail * found.f_frsize // _MIB, available_mb() or 0)
+    status = os.statvfs(_IN_MEMORY)
+    room_mb = min(status.f_bavail * status.f_frsize // _MIB, available_mb() or 0)
     names = filter(
         None, (_NAME.fullmatch(path.name) for path in _IN_MEMORY.glob("parley-workspace-*"))
     )
     growth_mb = most_mb + sum(int(name["most_mb"] or 0) for name in names)
     return (
         _IN_MEMORY
-        if room_mb - growth_mb >= _SPARE_MB and not found.f_flag & os.ST_NOEXEC
+        if room_mb - growth_mb >= _SPARE_MB and not status.f_flag & os.ST_NOEXEC
         else _disk()
     )
 
 
 def _is_of_this_kernel(sandbox: HoldsWorkspaces) -> bool:
-    """Whether its programs run on this machine's kernel, and not in a machine of their own that is shown our folders."""
+    """Return True if the sandbox's programs run on this machine's kernel.
+
+    A sandbox may instead have its own machine, which mounts folders of this host.
+    """
     return getattr(sandbox, "works_in_memory", False)
 
 
@@ -281,14 +316,14 @@ def _watching(sandbox: HoldsWorkspaces) -> Iterator[FolderWatch | None]:
 
 
 def workspaces_of(sandbox: Sandbox) -> HoldsWorkspaces:
-    """The sandbox as a place for workspaces.
+    """Return the sandbox as one that can hold workspaces.
 
     Raises:
-        SandboxUnavailable: it has none.
+        SandboxUnavailable: it cannot.
     """
     if not (hasattr(sandbox, "owner") and hasattr(sandbox, "commands")):
         raise SandboxUnavailable(
-            f"sandbox {sandbox.name}: no agent can work in it; take --sandbox bubblewrap or docker"
+            f"sandbox {sandbox.name}: agents cannot work in it. Use --sandbox bubblewrap or docker"
         )
     return cast("HoldsWorkspaces", sandbox)
 
@@ -303,20 +338,20 @@ def _own_prefix(most_mb: int) -> str:
 
 @functools.cache
 def remove_abandoned(root: Path) -> None:
-    """Remove workspaces whose Parley was killed. Looks once in each process."""
+    """Remove workspaces whose Parley was killed. Searches once in each process."""
     for path in root.glob("parley-workspace-*"):
-        found = _NAME.fullmatch(path.name)
+        match = _NAME.fullmatch(path.name)
         if (
-            found
-            and found["namespace"] == str(pid_namespace())
-            and start_time(int(found["pid"])) != found["start"]
+            match
+            and match["namespace"] == str(pid_namespace())
+            and start_time(int(match["pid"])) != match["start"]
         ):
             with suppress(OSError):
                 _remove(path)
 
 
 def _remove(path: Path) -> None:
-    """Remove a folder that programs filled, however deep it is and whatever its modes are."""
+    """Remove a folder that programs filled, of any depth and with any modes."""
     _empty(path)
     path.rmdir()
 

@@ -1,1 +1,1 @@
-"""How values lie in the lake: tables with their versions, rows in Arrow, and the records of runs, models, nights and checks."""
+"""Storage form of values in the lake: versioned tables, rows in Arrow, and records of runs."""

@@ -1,4 +1,7 @@
-"""What is kept of runs, models, nights and checks: each class is a row of its table. No id is made of them."""
+"""Records of runs, models, nights and checks.
+
+Each class is a row of its table. No id contains them.
+"""
 
 from typing import Literal
 
@@ -12,41 +15,41 @@ RunStatus = Literal["finished", "withheld", "incomplete"]
 
 
 class RoleSampling(Frozen):
-    """How one role's tokens are drawn in a run, the bounds of the setting included."""
+    """Sampling of one role in a run, within the bounds of the setting."""
 
     role: Literal["subject", "simulator", "judge"]
     rubric: str = ""
-    """The judge's; empty for the others."""
+    """Rubric of a judge; empty for the other roles."""
     model: str
     temperature: float | None = None
-    """None where the endpoint's own counts."""
+    """Sampling temperature; None if the endpoint's default applied."""
     top_p: float
     max_tokens: int | None = None
-    """None where nothing but the endpoint bounds an answer."""
+    """Limit of an answer's tokens; None if only the endpoint limited them."""
     stop: tuple[str, ...] = ()
     request: tuple[tuple[str, str], ...] = ()
-    """(name, JSON) of further fields of its requests."""
+    """Further fields of the role's requests: (name, JSON)."""
     system_prompt: str = ""
-    """Digest of the user's own system text; empty without one."""
+    """Digest of the user's own system text; empty if there is none."""
 
 
 class RunRecord(Frozen):
-    """A run as it stands after its latest invocation: one row of `runs`."""
+    """State of a run after its latest invocation: one row of `runs`."""
 
     run_id: str
     night_id: str
-    """The latest night (or single `parley run`) that worked on it."""
+    """Latest night (or single `parley run`) that worked on the run."""
     benchmark: str
     model: str
     setting: str
     dataset_version: str
     revision: str = ""
-    """The subject's revision. It makes drift of hosted models visible, night by night."""
+    """Revision of the subject. It shows drift of hosted models, night by night."""
     spec_json: str
-    """Canonical JSON of the RunSpec."""
+    """RunSpec as canonical JSON."""
     sandbox: str
     isolated: bool
-    """False for runs of `--sandbox none`: shown in every table."""
+    """False for runs of `--sandbox none`. Every table shows it."""
     samples: int
     seed: int
     status: RunStatus
@@ -55,47 +58,54 @@ class RunRecord(Frozen):
     finished_at: str
     n_episodes: int = Field(ge=0)
     n_owed: int = Field(ge=0)
-    """Episodes still owed at the end."""
+    """Number of episodes that are still pending at the end."""
     n_infra: int = Field(ge=0)
     n_unscored: int = Field(ge=0)
-    """Scores that are missing through a fault (not those that have no value by definition)."""
+    """Number of scores missing because of a fault. Scores without a value by definition are not
+    counted."""
     n_truncated: int = Field(ge=0)
-    """Answers cut off at max_tokens."""
+    """Number of answers cut off at max_tokens."""
     n_tampered: int = Field(default=0, ge=0)
-    """Test verdicts with the reason `tampering`, which `test_verdicts.reason` lists."""
+    """Number of test verdicts with `tampering` in `test_verdicts.reason`."""
     n_refused: int = Field(default=0, ge=0)
-    """Episodes that ended since a prompt was refused."""
+    """Number of episodes that a refused prompt ended."""
     n_empty: int = Field(default=0, ge=0)
-    """Answers of the subject without any text."""
+    """Number of the subject's answers without text."""
     n_cut_off: int = Field(default=0, ge=0)
-    """Empty answers whose tokens ran out within the thought."""
+    """Number of empty answers whose tokens ran out during the thought."""
     n_unreadable: int = Field(default=0, ge=0)
-    """Answers in which no program was found by the run's `extraction` option. Their tests run on the whole text."""
+    """Number of answers in which the run's `extraction` option found no program. The tests run on
+    their whole text."""
     batched: tuple[str, ...] = ()
-    """Roles whose requests went to batches, at half the price: `subject`, `judge LABEL`."""
+    """Roles whose requests went to the batch API, at half the price: `subject`, `judge LABEL`."""
     adapted: tuple[tuple[str, str], ...] = ()
-    """(role, how its requests differ from what was asked for, since its endpoint refused a part): `without seed`."""
+    """Changes to requests, made because the endpoint refused a part of them: (role, change), such
+    as `without seed`."""
     profiles: tuple[tuple[str, str], ...] = ()
-    """(role, profile of its endpoint as JSON): what it refuses, the form of its messages, and where its thoughts are."""
+    """Profiles of the roles' endpoints, as JSON: (role, refused parameters, form of messages and
+    places of thoughts)."""
     endpoints: tuple[tuple[str, str], ...] = ()
-    """(role, facts that its endpoint tells of the model): `root /weights/a, base_url http://10.0.0.7:8000/v1`."""
+    """Facts that endpoints report about their models: (role, facts), such as `root /weights/a,
+    base_url http://10.0.0.7:8000/v1`."""
     samplings: tuple[RoleSampling, ...] = ()
     """Sampling of each role that a model plays. Empty in runs of older versions."""
     model_calls: int = Field(ge=0)
-    """Requests sent by the latest invocation."""
+    """Number of requests that the latest invocation sent."""
     docs_path: str | None = None
     state_digest: str | None = None
-    """Digest of everything this state was made from (wanted episodes, sandbox environment, metric versions). While it stays
-    the same, there is nothing to do. None unless finished."""
+    """Digest of everything that this state was made from (requested episodes, sandbox environment,
+    metric versions). While it stays the same, there is nothing to do. None unless the run is
+    finished."""
     parley_version: str
     state: tuple[tuple[str, str], ...] = ()
-    """Ingredients of `state_digest`, by name. An incomplete run keeps the ingredients of its earlier record."""
+    """Ingredients of `state_digest`, by name. An incomplete run keeps the ingredients of its
+    earlier record."""
     task_share: float | None = Field(default=None, gt=0, le=1)
-    """Share of the dataset's tasks that the run has; None where it has all."""
+    """Share of the dataset's tasks that the run has (above 0, at most 1); None if it has all."""
     subsample_seed: int | None = None
-    """Where a budget's subsample was the latest that was asked for: the seed that chose it."""
+    """Seed that chose a budget's subsample, if the latest request was for a subsample."""
     work: RunWork | None = None
-    """The latest invocation's work for this run, and the reasons."""
+    """Work that the latest invocation did for the run, and the reasons."""
 
 
 class RunEpisode(Frozen):
@@ -110,7 +120,7 @@ class RunEpisode(Frozen):
 
 
 class ModelRecord(Frozen):
-    """A model as the tables know it."""
+    """Model as the tables describe it."""
 
     model: str
     provider: str
@@ -121,11 +131,11 @@ class ModelRecord(Frozen):
     usd_per_million_input: float | None = Field(default=None, ge=0)
     usd_per_million_output: float | None = Field(default=None, ge=0)
     usd_per_hour: float | None = Field(default=None, ge=0)
-    """Of its server, where Parley starts it."""
+    """Price of the model's server in USD per hour, if Parley starts it."""
 
 
 class NightRecord(Frozen):
-    """One invocation of `nightly` (or of `run`): the runs it lists."""
+    """One invocation of `nightly` (or of `run`), with its runs."""
 
     night_id: str
     started_at: str
@@ -134,13 +144,13 @@ class NightRecord(Frozen):
     n_published: int = Field(ge=0)
     n_withheld: int = Field(ge=0)
     work: tuple[RunWork, ...] = ()
-    """For each run: how much was reused, how much was paid, and why."""
+    """Work of each run: reused work, paid work and the reasons."""
     budget: tuple[CapSpent, ...] = ()
-    """What was spent of each cap; empty where there was none."""
+    """Amounts spent of each cap; empty if there were no caps."""
 
 
 class QualityCheck(Frozen):
-    """One expectation's result on one table of one run (or dataset)."""
+    """Result of one expectation on one table of one run (or dataset)."""
 
     run_id: str
     benchmark: str
@@ -151,7 +161,7 @@ class QualityCheck(Frozen):
     column_name: str | None = None
     success: bool
     crashed: bool
-    """The expectation itself failed to run: an error of the check, not a finding about the data."""
+    """True if the expectation could not run: an error of the check, not of the data."""
     blocking: bool
     unexpected_count: int | None = Field(default=None, ge=0)
     element_count: int | None = Field(default=None, ge=0)

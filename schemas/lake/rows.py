@@ -1,4 +1,4 @@
-"""Models to Arrow and back."""
+"""Conversion of models to Arrow and back."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
@@ -13,19 +13,23 @@ from schemas.outside.hidden import hidden
 
 M = TypeVar("M", bound=BaseModel)
 
-# At the first array that it makes of a list, pyarrow looks for pandas, whose import takes half a second. Told that there is none,
-# it believes so until it is asked for something of pandas itself (`to_pandas`), and then looks again.
+# When pyarrow first makes an array of a list, it imports pandas, which takes half a second. If that
+# import fails, pyarrow works without pandas until a caller needs pandas itself (`to_pandas`), and
+# then tries again.
 with hidden("pandas"):
     pa.array([])
 
 Converter = Callable[[Any], Any]
 _BATCH = 500
-"""Models that are made at a time."""
+"""Number of models that are made at a time."""
 
 
 @cache
 def _to_plain(kind: pa.DataType) -> Converter | None:
-    """Converter from a model's value to Arrow's form of that type; None where Arrow takes the value as it is."""
+    """Return a converter from a model's value to Arrow's form of the type.
+
+    None means that Arrow takes the value as it is.
+    """
     if pa.types.is_list(kind):
         inner = _to_plain(kind.value_type)
         return (
@@ -42,15 +46,21 @@ def _to_plain(kind: pa.DataType) -> Converter | None:
     def plain(value: Any) -> Any:
         if value is None:
             return None
-        held = value.__dict__
-        return {name: held[name] if inner is None else inner(held[name]) for name, inner in fields}
+        attributes = value.__dict__
+        return {
+            name: attributes[name] if inner is None else inner(attributes[name])
+            for name, inner in fields
+        }
 
     return plain
 
 
 @cache
 def _from_plain(kind: pa.DataType) -> Converter | None:
-    """Converter back from one Arrow type; None where the model takes the value as it is."""
+    """Return a converter from one Arrow type to the model's value.
+
+    None means that the model takes the value as it is.
+    """
     if pa.types.is_list(kind):
         inner = _from_plain(kind.value_type)
         return (
@@ -83,22 +93,24 @@ def _is_pair(kind: pa.DataType) -> bool:
 
 
 def to_arrow(table: str, rows: Iterable[BaseModel]) -> pa.Table:
-    """Rows of one table's model as an Arrow table of exactly that table's schema.
+    """Convert rows of one table's model to an Arrow table of exactly that table's schema.
 
-    Lone surrogates in text, which UTF-8 cannot hold, become `?`.
+    Lone surrogates in text, which UTF-8 cannot encode, become `?`.
 
     Raises:
         TypeError: a row is not of the table's model.
     """
     spec = TABLES[table]
-    held = []
+    dicts = []
     for row in rows:
         if not isinstance(row, spec.model):
             raise TypeError(
                 f"table {table} holds {spec.model.__name__} rows, not {type(row).__name__}"
             )
-        held.append(row.__dict__)
-    return pa.Table.from_arrays([_column(held, field) for field in spec.schema], schema=spec.schema)
+        dicts.append(row.__dict__)
+    return pa.Table.from_arrays(
+        [_column(dicts, field) for field in spec.schema], schema=spec.schema
+    )
 
 
 def _column(rows: Sequence[dict[str, Any]], field: pa.Field) -> pa.Array:
@@ -123,42 +135,43 @@ def _clean_text(value: Any) -> Any:
 
 
 def check_version(table: str, schema: pa.Schema, place: str) -> None:
-    """Refuse a file that another schema version wrote.
+    """Check that this version of Parley's schema wrote a file.
 
     Raises:
-        SchemaMismatch: names the file, both versions and the remedy.
+        SchemaMismatch: another version wrote it. The message contains the file, both versions and
+            the remedy.
     """
     metadata = schema.metadata or {}
     spec = TABLES[table]
-    found_name, found_version = (
-        metadata.get(NAME_KEY, b"?").decode(),
-        metadata.get(VERSION_KEY, b"?").decode(),
-    )
-    if (found_name, found_version) != (table, str(spec.version)):
+    file_table = metadata.get(NAME_KEY, b"?").decode()
+    file_version = metadata.get(VERSION_KEY, b"?").decode()
+    if (file_table, file_version) != (table, str(spec.version)):
         raise SchemaMismatch(
-            f"{place} holds table {found_name!r} of schema version {found_version}. This Parley reads {table!r} version"
-            f" {spec.version}. {_remedy(found_name == table, found_version, spec.version)}"
+            f"{place} holds table {file_table!r} of schema version {file_version}. "
+            f"This Parley reads {table!r} version {spec.version}. "
+            f"{_remedy(file_table == table, file_version, spec.version)}"
         )
 
 
-def _remedy(is_same_table: bool, found: str, wanted: int) -> str:
-    if is_same_table and found.isdecimal():
-        if int(found) < wanted:
+def _remedy(is_same_table: bool, version: str, expected: int) -> str:
+    if is_same_table and version.isdecimal():
+        if int(version) < expected:
             return "Type `parley publish --migrate` to update the files of an older Parley"
         return "A newer Parley wrote it: install that version"
-    return "Move the file away and run again to make it anew"
+    return "Move the file away and run the command again to create a new one"
 
 
 @cache
 def _adapter(model: type[BaseModel]) -> TypeAdapter[Any]:
-    return TypeAdapter(list[model])  # pyright: ignore[reportInvalidTypeForm]  (a type made at run time)
+    return TypeAdapter(list[model])  # pyright: ignore[reportInvalidTypeForm]  (built at run time)
 
 
 def from_arrow(data: pa.Table, model: type[M]) -> list[M]:
-    """Rows as models, validated.
+    """Convert rows to models, with validation.
 
     Raises:
-        CorruptRows: a row that the model does not allow; names the row, the field and its value.
+        CorruptRows: the model does not allow a row. The message contains the row, the field and its
+            value.
     """
     columns = {}
     for name, column in zip(data.column_names, data.columns, strict=True):
@@ -174,13 +187,17 @@ def from_arrow(data: pa.Table, model: type[M]) -> list[M]:
         first = error.errors()[0]
         number, *steps = first["loc"]
         raise CorruptRows(
-            f"{model.__name__} row {number}: {'.'.join(map(str, steps))} = {first['input']!r:.80}: {first['msg']}. The Parquet"
-            " file was changed or damaged since it was written. Remove it and type the same command again to make it anew"
+            f"{model.__name__} row {number}: {'.'.join(map(str, steps))} = "
+            f"{first['input']!r:.80}: {first['msg']}. The Parquet file was changed or damaged "
+            "since it was written. Remove it and run the same command again to create a new one"
         ) from error
 
 
 class ModelRows(Sequence[M]):
-    """Rows as models, made anew some hundred at a time whenever they are read: a table takes a tenth of their memory."""
+    """Sequence of models that are made from Arrow rows whenever they are read.
+
+    It makes 500 models at a time. A table takes a tenth of the memory of its models.
+    """
 
     def __init__(self, data: pa.Table, model: type[M]) -> None:
         self.data, self._model = data, model
@@ -205,5 +222,5 @@ class ModelRows(Sequence[M]):
         )
 
     def take(self, places: Sequence[int]) -> "ModelRows[M]":
-        """Rows at these places, in their order."""
+        """Return the rows at these positions, in their order."""
         return ModelRows(self.data.take(pa.array(places, pa.int64())), self._model)

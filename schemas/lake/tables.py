@@ -1,7 +1,8 @@
-"""One pyarrow schema per Parquet table, derived from its model, with name and version in the metadata.
+"""One pyarrow schema for each Parquet table, derived from its model.
 
-The models are the single source: a field added to a model appears in its table, and the version number below must then be raised
-(a test holds a digest of every schema).
+The models are the single source: a field added to a model appears in its table, and then the
+version number below must be raised (a test pins a digest of every schema). The schema's metadata
+contains the table's name and version.
 """
 
 import types
@@ -45,13 +46,16 @@ def _without_none(annotation: object) -> tuple[object, bool]:
     if get_origin(annotation) in (Union, types.UnionType):
         kinds = [a for a in get_args(annotation) if a is not type(None)]
         if len(kinds) != 1:
-            raise TypeError(f"{annotation}: a column holds one type or None")
+            raise TypeError(f"{annotation}: a column has one type, or one type and None")
         return kinds[0], True
     return annotation, False
 
 
 def arrow_type(annotation: object) -> pa.DataType:
-    """Arrow type of a field: scalars, enums as text, models as structs, tuple[X, ...] as lists, pairs as key/value structs."""
+    """Return the Arrow type of a field.
+
+    Enums become text, models structs, `tuple[X, ...]` lists, and pairs key/value structs.
+    """
     annotation, _ = _without_none(annotation)
     if get_origin(annotation) is tuple:
         inner = get_args(annotation)
@@ -84,7 +88,7 @@ def _fields(model: type[BaseModel]) -> list[pa.Field]:
 
 @dataclass(frozen=True)
 class Table:
-    """A Parquet table: its model, its version and how its files are partitioned."""
+    """Parquet table: its model, its version and the partition of its files."""
 
     name: str
     model: type[BaseModel]
@@ -92,11 +96,11 @@ class Table:
     partition_by: tuple[str, ...]
     """Columns that name the folders, in order."""
     is_loaded: bool = True
-    """Whether the warehouse holds it, too. False for what people do not ask by SQL."""
+    """True if the warehouse contains the table, too. False for tables that users do not query."""
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Arrow schema of the table's files, its name and version in the metadata."""
+        """Arrow schema of the table's files, with name and version in the metadata."""
         return pa.schema(
             _fields(self.model),
             metadata={NAME_KEY: self.name.encode(), VERSION_KEY: str(self.version).encode()},
@@ -138,4 +142,4 @@ TABLES: dict[str, Table] = {
     )
 }
 LOADED = {name: table for name, table in TABLES.items() if table.is_loaded}
-"""Tables that the warehouse holds, too."""
+"""Tables that the warehouse contains, too."""

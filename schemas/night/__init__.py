@@ -1,1 +1,1 @@
-"""What a night may spend, takes and uses, and by what its runs are compared and released."""
+"""Budgets, checkpoints, costs and server use of a night, and the rules that compare its runs."""

@@ -1,4 +1,4 @@
-"""Names of a budget's caps, for who needs no model of them."""
+"""Names of a budget's caps, for modules that need no model of them."""
 
 CAPS = ("tokens", "usd", "gpu_hours", "wall_hours")
-"""In the order in which they are told."""
+"""Names of the caps, in the order in which reports list them."""

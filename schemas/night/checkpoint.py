@@ -1,4 +1,4 @@
-"""Checkpoints: models that a night's sources hold, one after another."""
+"""Checkpoints: the successive models in a night's sources."""
 
 from typing import Literal
 
@@ -10,22 +10,24 @@ SourceKind = Literal["directory", "recordings", "repository", "endpoint"]
 
 
 class Checkpoint(Frozen):
-    """One checkpoint that a night took from a source. Its digest is the `revision` of its runs."""
+    """Checkpoint that a night took from a source. Its digest is the `revision` of its runs."""
 
     digest: str
-    """Of weights, tokenizer and chat template; a repository's commit; of an endpoint's address and model name."""
+    """Digest of the checkpoint's content. For a directory: weights, tokenizer and chat template.
+    For a repository: its commit. For an endpoint: its address and model name."""
     family: str
-    """Checkpoints of one family are successive states of one model."""
+    """Name that the successive checkpoints of one model share."""
     step: int | None = Field(default=None, ge=0)
-    """Step of the training, as its name or its trainer's state says; None where neither does."""
+    """Training step, from the checkpoint's name or its trainer's state; None if neither contains
+    it."""
     model: str
-    """Label of the model under test, as in `runs` (an agent's name is not part of it here)."""
+    """Label of the model under test, as in `runs`, but without an agent's name."""
     kind: SourceKind
     source: str
-    """Folder, repository or address, as the configuration names it."""
+    """Folder, repository or address, as in the configuration."""
     path: str
-    """Where it was found last: folder, file, or name within the source."""
+    """Latest place of the checkpoint: folder, file, or name within the source."""
     changed_at: str
-    """When it was last written, UTC, as its files or its source say; empty where they do not."""
+    """Time of the last change, UTC, from its files or its source; empty if unknown."""
     found_at: str
-    """When a night first took it, UTC."""
+    """Time when a night first took the checkpoint, UTC."""

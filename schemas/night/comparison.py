@@ -1,23 +1,26 @@
-"""How a run is compared with others. In no id: a night may state other rules for the same run."""
+"""Rules that compare a run with others.
+
+No id contains them: a night may set other rules for the same run.
+"""
 
 from pydantic import Field
 
 from schemas.base import Frozen
 
 THRESHOLD = 0.01
-"""Least loss that is a regression where nobody states another, in the metric's own unit."""
+"""Default of the smallest loss that counts as a regression, in the metric's own unit."""
 
 
 class ComparisonRule(Frozen):
-    """What the latest invocation that asked for a run states about its comparisons."""
+    """Comparison rules of the latest invocation that requested a run."""
 
     run_id: str
     benchmark: str
     model: str
     family: str
-    """Checkpoints of one family follow each other."""
+    """Name that the successive checkpoints of one model share."""
     baseline: str | None = None
-    """A model's label, `LABEL@REVISION` or a run: all runs are compared with it."""
+    """Baseline that all runs are compared with: a model's label, `LABEL@REVISION` or a run."""
     threshold: float = Field(default=THRESHOLD, ge=0)
     thresholds: tuple[tuple[str, float], ...] = ()
-    """(metric, its own threshold), sorted."""
+    """Thresholds of single metrics: (metric, threshold), sorted by metric."""

@@ -1,4 +1,4 @@
-"""Defines what a run costs: tokens at the prices of their models, and hours of model servers at the prices of these.
+"""Cost of a run: tokens at the prices of their models, and hours of model servers at their prices.
 
 The SQL macro `tokens_usd` has the same definition for the warehouse's tables.
 """
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 Price = tuple[float, float]
-"""USD per million input and output tokens."""
+"""Price in USD per million input tokens and per million output tokens."""
 
 
 @dataclass(frozen=True)
@@ -15,10 +15,10 @@ class RoleCost:
     """Tokens and server hours of one role's model, with their prices.
 
     Attributes:
-        price: None where nobody stated it.
-        usd_per_hour: price of the model's server; None where nobody stated it.
-        n_unknown: answers whose tokens no endpoint counted.
-        hours: None where they are unknown, and for a model that Parley does not serve.
+        price: prices of tokens; None if not configured.
+        usd_per_hour: price of the model's server; None if not configured.
+        n_unknown: number of answers whose tokens no endpoint counted.
+        hours: hours of the server; None if unknown, and for a model that Parley does not serve.
     """
 
     price: Price | None
@@ -30,19 +30,19 @@ class RoleCost:
 
     @property
     def is_by_the_hour(self) -> bool:
-        """Whether the model's hours are all that it costs."""
+        """True if the model costs only by the hour."""
         return self.price is None and self.usd_per_hour is not None
 
     @property
     def usd(self) -> float | None:
-        """Cost of the tokens; None where their price or number is unknown."""
+        """Cost of the tokens; None if their price or number is unknown."""
         if self.price is None or self.n_unknown:
             return None
         return tokens_usd(self.price, self.input_tokens, self.output_tokens)
 
     @property
     def usd_hourly(self) -> float | None:
-        """Cost of the server's hours; None where their price or number is unknown."""
+        """Cost of the server's hours; None if their price or number is unknown."""
         return (
             None
             if self.usd_per_hour is None or self.hours is None
@@ -56,10 +56,10 @@ def tokens_usd(price: Price, input_tokens: float, output_tokens: float) -> float
 
 
 def sum_usd(roles: Iterable[RoleCost]) -> float | None:
-    """Add up the costs of tokens. A model that costs by the hour alone adds none.
+    """Sum the costs of tokens. A model that costs only by the hour adds none.
 
     Returns:
-        None where one of them is unknown, and where all models cost by the hour alone; 0.0 without roles.
+        USD; None if a cost is unknown, or if all models cost only by the hour; 0.0 without roles.
     """
     roles = tuple(roles)
     costs = [role.usd for role in roles if not role.is_by_the_hour]
@@ -71,10 +71,10 @@ def sum_usd(roles: Iterable[RoleCost]) -> float | None:
 
 
 def sum_usd_hourly(roles: Iterable[RoleCost]) -> float | None:
-    """Add up the costs of server hours.
+    """Sum the costs of server hours.
 
     Returns:
-        None where one of them is unknown, and where no server has a price.
+        USD; None if a cost is unknown, or if no server has a price.
     """
     costs = [role.usd_hourly for role in roles if role.usd_per_hour is not None]
     return None if None in costs or not costs else sum(cost for cost in costs if cost is not None)

@@ -1,4 +1,4 @@
-"""Early decisions: by which rule a run may stop asking, and how it was decided."""
+"""Early decisions: the rule by which a run stops asking, and the decision."""
 
 from typing import Literal
 
@@ -7,25 +7,31 @@ from pydantic import Field
 from schemas.base import Frozen
 
 PREDECESSOR = "predecessor"
-"""Baseline that means the checkpoint before, as the table `comparisons` finds it."""
+"""Name of a baseline: the checkpoint before, as the table `comparisons` determines it."""
 DecisionName = Literal["better", "worse", "equivalent", "all_asked"]
 
 
 class DecisionRule(Frozen):
-    """Rule by which a run stops asking once its comparison with a baseline is decided. In no id."""
+    """Rule by which a run stops asking once its comparison with a baseline is decided.
+
+    No id contains it.
+    """
 
     baseline: str = Field(min_length=1)
-    """A model's label, its last part, a family (each also with `@REVISION`), a run, or `predecessor`."""
+    """Baseline: a model's label, the label's last part, a family (each also with `@REVISION`), a
+    run, or `predecessor`."""
     margin: float = Field(default=0.03, gt=0, lt=1)
-    """Differences below it make two models equivalent, in shares of the metric's range."""
+    """Equivalence margin, as a share of the metric's range (0 to 1): models with a smaller
+    difference are equivalent."""
     alpha: float = Field(default=0.05, gt=0, lt=1)
-    """Probability of a false decision of the run, shared by its metrics in equal parts (Bonferroni)."""
+    """Probability of a false decision of the run, divided equally among its metrics
+    (Bonferroni)."""
     metrics: tuple[str, ...] = ()
-    """Metrics to decide; without any the setting's first that has a better direction."""
+    """Metrics to decide. Without any, the setting's first metric that has a better direction."""
 
 
 class SequencePoint(Frozen):
-    """The interval after so many problems."""
+    """Interval after `n` problems."""
 
     n: int = Field(ge=0)
     low: float
@@ -33,9 +39,10 @@ class SequencePoint(Frozen):
 
 
 class Decision(Frozen):
-    """How one metric of a run was decided against its baseline: a row of `decisions`.
+    """Decision on one metric of a run against its baseline: a row of `decisions`.
 
-    All intervals are confidence sequences: valid at every number of problems asked at once, unlike a bootstrap's.
+    All intervals are confidence sequences: unlike a bootstrap's, they are valid at every number of
+    problems simultaneously.
     """
 
     run_id: str
@@ -46,33 +53,39 @@ class Decision(Frozen):
     metric: str
     margin: float
     alpha: float
-    """Of the run; each of its metrics has its part."""
+    """Error probability of the run, divided equally among its metrics."""
     n_metrics: int = Field(ge=1)
     decision: DecisionName | None = None
-    """None where the scores at the end allow none: the next invocation asks on."""
+    """Decision; None if the scores at the end allow none. Then the next invocation continues
+    asking."""
     n_asked: int = Field(ge=0)
-    """Problems whose difference counts: the first ones in the fixed order."""
+    """Number of problems whose difference counts: the first ones in the fixed order."""
     n_total: int = Field(ge=0)
-    """Problems that the interval's mean is of: those that both runs can score."""
+    """Number of problems that the interval's mean covers: those that both runs can score."""
     n_left_out: int = Field(ge=0)
-    """Problems that were wanted, and that the baseline has no score of."""
+    """Number of requested problems that the baseline has no score for."""
     task_share: float | None = Field(default=None, gt=0, le=1)
-    """Share of the dataset's tasks that the run has; None where it has all."""
+    """Share of the dataset's tasks that the run has (above 0, at most 1); None if it has all."""
     mean_difference: float | None = None
-    """Of the problems asked, this run minus the baseline, in the metric's unit."""
+    """Mean over the problems asked of this run minus the baseline, in the metric's unit."""
     low: float
+    """Lower bound of the mean difference over all `n_total` problems, in the metric's unit."""
     high: float
-    """Sequence's interval of the mean difference of all `n_total` problems, in the metric's unit."""
+    """Upper bound of the mean difference over all `n_total` problems, in the metric's unit."""
     mean: float | None = None
-    """Mean of this run over the problems asked, each problem's scores averaged first."""
+    """Mean of this run over the problems asked. Each problem's scores are averaged first."""
     mean_low: float
+    """Lower bound of the run's mean over all `n_total` problems."""
     mean_high: float
-    """Sequence's interval of the run's mean over all `n_total` problems."""
+    """Upper bound of the run's mean over all `n_total` problems."""
     e_value: float = Field(ge=0)
-    """Evidence for the decision, where there is one: e-BH takes it over the runs of a night."""
+    """E-value of the decision, if there is one. e-BH combines the e-values of a night's runs."""
     saved_calls: float | None = None
+    """Estimated number of requests that the remaining problems would have taken; None if unknown.
+    The estimate uses the means of the problems asked."""
     saved_tokens: float | None = None
+    """Estimated number of tokens that the remaining problems would have taken; None if unknown."""
     saved_usd: float | None = None
-    """What the problems not asked would have taken, estimated by the means of those asked; None where that is unknown."""
+    """Estimated cost in USD of the remaining problems; None if unknown."""
     sequence: tuple[SequencePoint, ...] = ()
-    """The interval as it narrowed, at most 100 points."""
+    """Interval after each step, at most 100 points."""

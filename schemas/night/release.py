@@ -1,4 +1,4 @@
-"""A person's word that publishes a withheld run."""
+"""Releases: a person's decision to publish a withheld run."""
 
 from collections.abc import Iterable
 
@@ -21,29 +21,33 @@ _RESULTS = tuple(
 
 
 class Release(Frozen):
-    """Publishes a run that its checks withhold, as it stands: other results of the same run need another release."""
+    """Release of a run that its checks withhold.
+
+    Other results of the same run need another release.
+    """
 
     run_id: str
     benchmark: str
     model: str
     because: str
     withheld_reason: str
-    """Why the run was withheld when it was released."""
+    """Reason why the run was withheld at the time of its release."""
     released_at: str
     """UTC, ISO 8601."""
     results_digest: str
-    """Of the results that were released."""
+    """Digest of the results that were released."""
     released_by: str = ""
     """Name of the user's account; empty in releases of earlier versions."""
     number: int = Field(default=1, ge=1)
-    """Counts the releases of one run. The latest that is for the run's present results publishes it."""
+    """1-based number of the release among those of its run. The latest one for the run's present
+    results publishes it."""
 
 
 def results_digest(state: Iterable[tuple[str, str]], finished_at: str) -> str:
-    """Digest of a run's results: equal for equal files of episodes, verdicts and scores.
+    """Return the digest of a run's results: equal for equal files of episodes, verdicts and scores.
 
     Args:
-        state: of the run's record, which holds the seals of these files.
+        state: state of the run's record, which contains the seals of these files.
         finished_at: stands for the results of a record without seals.
     """
     sealed = sorted(pair for pair in state if pair[0] in _RESULTS)

@@ -1,4 +1,4 @@
-"""What vLLM's servers say of their work while a night asks them."""
+"""Measurements of vLLM servers during a night."""
 
 from pydantic import Field
 
@@ -6,35 +6,38 @@ from schemas.base import Frozen
 
 
 class Serving(Frozen):
-    """One replica in a stretch of time in which it had work: what `/metrics` counted between two looks, and showed at the last.
+    """Work of one replica during one interval, from two readings of its `/metrics`.
 
-    A server works for all runs of a night that ask its model, so a row names the night and no run.
+    Counters are differences between the readings. `running`, `waiting` and `kv_cache_share` are
+    values of the second one. A server works for all runs of a night that use its model, so a row
+    contains the night but no run.
     """
 
     night_id: str
     model: str
-    """Label of the model's identity, without an agent."""
+    """Label of the model, without an agent."""
     served_name: str
-    """The name that the server gives it: the digest of its weights."""
+    """Name under which the server serves the model: the digest of its weights."""
     replica: int = Field(ge=0)
     from_at: str
     to_at: str
     seconds: float = Field(gt=0)
     requests: int = Field(ge=0)
-    """Requests that ended."""
+    """Number of requests that finished."""
     prompt_tokens: int = Field(ge=0)
     output_tokens: int = Field(ge=0)
     prefix_cache_queries: int = Field(ge=0)
-    """Tokens of prompts that were looked for in the cache."""
+    """Number of prompt tokens that were looked up in the prefix cache."""
     prefix_cache_hits: int = Field(ge=0)
-    """Those of them that were found, and so were not computed again."""
+    """Number of prompt tokens found in the prefix cache, and therefore not computed again."""
     preemptions: int = Field(ge=0)
-    """Requests that were put back to wait, for want of cache."""
+    """Number of requests that went back to the queue because the KV cache was full."""
     running: int = Field(ge=0)
-    """Requests being answered at the end of the stretch."""
+    """Number of requests in progress at the end of the interval."""
     waiting: int = Field(ge=0)
-    """Requests in the queue at the end of the stretch."""
+    """Number of requests in the queue at the end of the interval."""
     kv_cache_share: float | None = Field(default=None, ge=0)
-    """Share of the cache in use at the end of the stretch."""
+    """Share of the KV cache in use at the end of the interval (0 to 1)."""
     is_restarted: bool = False
-    """The server was started again within the stretch: what it counted before that since the last look is lost."""
+    """True if the server was restarted within the interval. Its counts between the last reading and
+    the restart are lost."""

@@ -1,4 +1,4 @@
-"""One invocation's work for a run: how much it reused, how much it paid for, and why."""
+"""Work of one invocation for a run: reused work, paid work and the reasons."""
 
 from typing import Literal
 
@@ -11,19 +11,23 @@ Layer = Literal["dialogues", "tests", "judgements", "scores", "nothing"]
 
 
 class Difference(Frozen):
-    """One ingredient that differs, and the first layer that it renews. Layers made from that one are renewed with it."""
+    """Ingredient that differs, and the first layer that it invalidates.
+
+    Layers made from that layer are invalidated, too.
+    """
 
     field: str
-    """Dotted name: `subject.revision`, `environment`, `metrics.NAME`, `rows.DIALOG`, `files.TABLE`, ..."""
+    """Dotted name: `subject.revision`, `environment`, `metrics.NAME`, `rows.DIALOG`, `files.TABLE`,
+    ..."""
     before: str
     after: str
     reruns: Layer
 
 
 class RunWork(Frozen):
-    """One invocation's work for one run, counted and not estimated.
+    """Work of one invocation for one run, counted, not estimated.
 
-    Answers that a killed invocation paid for appear in the next one, as `n_turns_kept`.
+    Answers that a killed invocation paid for appear in the next invocation, as `n_turns_kept`.
     """
 
     run_id: str
@@ -32,48 +36,59 @@ class RunWork(Frozen):
     model: str
     status: str
     n_episodes: int = Field(ge=0)
-    """Episodes that the run has, or should have."""
+    """Number of episodes that the run has, or should have."""
     n_reused: int = Field(ge=0)
-    """Finished before this invocation."""
+    """Number of episodes that were finished before this invocation."""
     reused_from: tuple[tuple[str, int], ...] = ()
-    """(run that paid, episodes), most first; the run itself among them."""
+    """Runs that paid for the reused episodes: (run, number of episodes), largest number first. The
+    run itself is among them."""
     n_resumed: int = Field(default=0, ge=0)
-    """Taken up again where an earlier attempt stopped."""
+    """Number of episodes that were resumed where an earlier attempt stopped."""
     n_turns_kept: int = Field(default=0, ge=0)
-    """Models' answers kept from the earlier attempts of resumed episodes: they are not asked for again."""
+    """Number of stored answers from earlier attempts of resumed episodes. They are not requested
+    again."""
     n_new: int = Field(default=0, ge=0)
-    """Begun in this invocation, at their first message."""
+    """Number of episodes that this invocation began at their first message."""
     model_calls: int = Field(default=0, ge=0)
-    """Requests that reached an endpoint, refused ones too. A killed worker's requests are counted by its kept answers alone."""
+    """Number of requests that reached an endpoint, including refused ones. For a killed worker,
+    only requests with a stored answer count."""
     requests: RequestCounts | None = None
-    """None where they are unknown: the invocation was killed, or is of an older Parley."""
+    """Counts of requests; None if unknown, because the invocation was killed or is of an older
+    Parley."""
     input_tokens: int = 0
+    """Input tokens of the answers of this invocation, as the endpoint counted them."""
     output_tokens: int = 0
-    """Tokens of the answers that came in this invocation, as the endpoint counted them."""
+    """Output tokens of the answers of this invocation, as the endpoint counted them."""
     n_unknown_tokens: int = Field(default=0, ge=0)
-    """Answers whose tokens the endpoint did not count."""
+    """Number of answers whose tokens the endpoint did not count."""
     usd: float | None = None
-    """Cost of these tokens. None where a price or a count is unknown, and where all models cost by the hour alone."""
+    """Cost of these tokens in USD; None if a price or a count is unknown, or if all models cost
+    only by the hour."""
     usd_hourly: float | None = None
-    """Cost of the hours that model servers stood ready for it. None where hours or a price are unknown, or no server has one."""
+    """Cost in USD of the hours that model servers were ready for the run; None if hours or a price
+    are unknown, or no server has a price."""
     programs_run: int = Field(default=0, ge=0)
     programs_reused: int = Field(default=0, ge=0)
-    """Programs whose verdict was known already, for the same environment."""
+    """Number of programs whose verdict was already stored for the same environment."""
     judgements_asked: int = Field(default=0, ge=0)
-    """Judgements that a judge was asked for."""
+    """Number of judgements that a judge was asked for."""
     judgements_reused: int = Field(default=0, ge=0)
-    """Judgements known already, for the same prompt and judge."""
+    """Number of judgements that were already stored for the same prompt and judge."""
     texts_embedded: int = Field(default=0, ge=0)
-    """Texts that the embedder was asked for."""
+    """Number of texts sent to the embedder."""
     embeddings_reused: int = Field(default=0, ge=0)
-    """Texts whose vector was known already."""
+    """Number of texts whose vector was already stored."""
     compared_with: str | None = None
-    """Run that `why` compares with: this run's earlier state, or the latest run of this model and setting; None for the first."""
+    """Run that `why` compares with: this run's earlier state, or the latest run of this model and
+    setting; None for the first run."""
     why: tuple[Difference, ...] = ()
 
     @property
     def n_paid(self) -> int:
-        """Requests to models that were paid for, or may have been; those that reached an endpoint where no more is known."""
+        """Number of requests to models that were paid, or possibly paid.
+
+        If only `model_calls` is known, it is the number of requests that reached an endpoint.
+        """
         return (
             self.model_calls
             if self.requests is None
@@ -82,16 +97,16 @@ class RunWork(Frozen):
 
     @property
     def is_reused(self) -> bool:
-        """Whether the run stood finished as wanted, so that nothing was done for it."""
+        """True if the run was already finished as requested, so that nothing was done for it."""
         return self.compared_with == self.run_id and not self.why
 
 
 class FailedRun(Frozen):
-    """A run that an error stopped, or kept from being begun, in one night."""
+    """Run that an error stopped, or prevented from starting, in one night."""
 
     night_id: str
     run_id: str
-    """Empty where it could not be planned: it has no id then."""
+    """Id of the run; empty if the run could not be planned, since it has no id then."""
     title: str
     setting: str
     model: str
@@ -99,11 +114,14 @@ class FailedRun(Frozen):
 
 
 class StageTime(Frozen):
-    """How long one stage of a run took in one night. Runs go side by side, so their stages overlap."""
+    """Duration of one stage of a run in one night.
+
+    Runs go side by side, so their stages overlap.
+    """
 
     night_id: str
     run_id: str
-    """Empty for what is the whole night's."""
+    """Id of the run; empty for stages of the whole night."""
     title: str
     stage: str
     started_at: str

@@ -1,1 +1,1 @@
-"""What meets the world outside of Parley: its texts, variables with keys, libraries and plug-ins."""
+"""Handling of external input: texts, variables with keys, libraries and plug-ins."""

@@ -1,4 +1,4 @@
-"""The fields that a model of ours knows at a place within it, for errors about one that it does not know."""
+"""Field names of Parley's models, for errors about unknown fields."""
 
 from typing import Any, get_args, get_origin
 
@@ -8,10 +8,11 @@ from schemas.base import Frozen
 
 
 def fields_at(title: str, place: tuple[int | str, ...]) -> tuple[str, ...]:
-    """Names of the fields at a place, as pydantic tells it; none where no model lies there.
+    """Return the names of the fields at a place within a model; none if no model is there.
 
     Args:
-        title: the outermost model's name.
+        title: name of the outermost model.
+        place: location as pydantic reports it: names of fields and positions.
     """
     kind: Any = _model(Frozen, title)
     for step in place:
@@ -22,8 +23,8 @@ def fields_at(title: str, place: tuple[int | str, ...]) -> tuple[str, ...]:
 
 def _model(base: type[Frozen], title: str) -> type[Frozen] | None:
     for kind in base.__subclasses__():
-        if found := kind if kind.__name__ == title else _model(kind, title):
-            return found
+        if model := kind if kind.__name__ == title else _model(kind, title):
+            return model
     return None
 
 
@@ -32,14 +33,14 @@ def _is_model(kind: Any) -> bool:
 
 
 def _bare(kind: Any) -> Any:
-    """`X` of `X | None`, and of `Annotated[X, ...]`."""
+    """Return `X` for `X | None` and for `Annotated[X, ...]`."""
     if get_origin(kind) in (tuple, dict) or not get_args(kind):
         return kind
-    return _bare(next(one for one in get_args(kind) if one is not type(None)))
+    return _bare(next(part for part in get_args(kind) if part is not type(None)))
 
 
 def _inner(kind: Any, step: int | str) -> Any:
-    """Type of a field, or of a list's or mapping's member; None where there is none of that name."""
+    """Return the type of a field, or of a list's or mapping's member; None if there is none."""
     if _is_model(kind):
         field = kind.model_fields.get(step)
         return field.annotation if field else None

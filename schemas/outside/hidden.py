@@ -1,4 +1,4 @@
-"""Hides installed libraries from pyarrow, which looks for numpy and pandas and does without where there are none."""
+"""Hiding of installed libraries from pyarrow, which works without numpy and pandas."""
 
 import sys
 from collections.abc import Iterator
@@ -17,9 +17,10 @@ class _Hiding(MetaPathFinder):
 
 @contextmanager
 def hidden(name: str) -> Iterator[None]:
-    """Within the block, an import of this library finds none, unless it was imported before.
+    """Make imports of a library fail within the block, unless it was imported before.
 
-    A pyarrow that was imported without numpy never finds it again: only for processes that read some rows and end.
+    A pyarrow that was imported without numpy never finds it again. Use this only in processes that
+    read some rows and end.
     """
     finder = _Hiding(name)
     sys.meta_path.insert(0, finder)

@@ -1,4 +1,7 @@
-"""Tells by their names which environment variables hold keys. Programs that Parley starts get only the keys they need."""
+"""Recognition, by name, of environment variables that contain keys.
+
+Programs that Parley starts get only the keys that they need.
+"""
 
 import re
 from collections.abc import Mapping
@@ -11,14 +14,18 @@ SECRET_NAME = re.compile(
 _CARRIES = re.compile(
     r"(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE
 )
-"""Names of arguments and fields end like this where a key is their value; `token-threshold` does not."""
+"""Ends of argument and field names whose value is a key. `token-threshold` does not match."""
 _FIELD = re.compile(r"""["']([^"']+)["']\s*:""")
 _ABBREVIATED = ("api_key", "hf_token")
-"""Parsers take the beginning of an argument's name for the whole."""
+"""Names that parsers also accept in abbreviated form."""
 
 
 def secret_in(argument: str) -> str | None:
-    """The name in a program's argument (`--NAME=…`, a field of JSON) whose value is likely to be a key; None without one."""
+    """Return the name in a program's argument whose value is likely to be a key; None without one.
+
+    Args:
+        argument: `--NAME=…`, or JSON with fields.
+    """
     option = argument.partition("=")[0] if argument.startswith("-") else ""
     for name in (option, *_FIELD.findall(argument)):
         last = name.rpartition(".")[2].strip("-+").replace("-", "_")
@@ -33,14 +40,17 @@ def secret_in(argument: str) -> str | None:
 
 
 def looks_secret(name: str) -> bool:
-    """Whether an environment variable of this name is likely to hold a key. Prefect's own settings never count as keys."""
+    """Return True if an environment variable of this name is likely to hold a key.
+
+    Prefect's own settings never count as keys.
+    """
     return not name.startswith("PREFECT_") and SECRET_NAME.search(name) is not None
 
 
 def without_secrets(
     environ: Mapping[str, str], *, keep: tuple[str, ...] = (), drop: tuple[str, ...] = ()
 ) -> dict[str, str]:
-    """The environment without keys and without the names in `drop`; the names in `keep` stay."""
+    """Return the environment without keys and without the names in `drop`. Names in `keep` stay."""
     return {
         name: value
         for name, value in environ.items()

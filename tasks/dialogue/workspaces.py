@@ -3,14 +3,14 @@
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from sandbox.workspace.interface import COMMAND_LIMITS, Done
+from sandbox.workspace.interface import COMMAND_LIMITS, CommandResult
 from schemas.run import Limits
 
 
 class SeatWorkspace(Protocol):
     """A workspace that is open for one dialogue; see `sandbox.workspace.workspace.Workspace`."""
 
-    async def shell(self, command: str, limits: Limits | None = None) -> Done:
+    async def shell(self, command: str, limits: Limits | None = None) -> CommandResult:
         """Run a command line in the folder and with the exported variables that the last one left, and keep the state.
 
         Raises:
@@ -20,7 +20,7 @@ class SeatWorkspace(Protocol):
 
     async def run(
         self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b""
-    ) -> Done:
+    ) -> CommandResult:
         """Run a command and keep the state. Raises SandboxUnavailable."""
         ...
 

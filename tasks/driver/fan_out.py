@@ -183,7 +183,9 @@ class _Hands:
         )
 
 
-def shard_size(slots: int, n_items: int, n_answers: int, n_workers: int) -> int:
+def shard_size(
+    slots: int, n_items: int, n_answers: int, n_workers: int, *, is_least: bool = False
+) -> int:
     """Items of a shard: a part of a worker's slots, so that none waits for the end of a large one.
 
     Of items that owe few answers a shard has more, as long as each worker has many shards: a shard costs some 15 ms whatever
@@ -192,8 +194,11 @@ def shard_size(slots: int, n_items: int, n_answers: int, n_workers: int) -> int:
     Args:
         slots: items under way in one worker process.
         n_answers: that all items owe together.
+        is_least: take the least size that is worth its cost, however short the items: a decision waits for each shard.
     """
     least = max(1, -(-slots // SHARDS_IN_FLIGHT), min(_WORTHWHILE, slots // 2))
+    if is_least:
+        return least
     of_short_ones = least * _USUAL_ANSWERS * n_items // max(1, n_answers)
     return max(least, min(of_short_ones, n_items // (max(1, n_workers) * SHARDS_IN_FLIGHT)))
 

@@ -32,6 +32,8 @@ class Needs:
     """Endpoints that its dialogues ask."""
     owned: frozenset[str] = frozenset()
     """What no other run may work on meanwhile: its id, and what it pays for that another run could want, too."""
+    awaited: frozenset[str] = frozenset()
+    """Runs that must have ended first."""
     judged: frozenset[str] = frozenset()
     """Names of the judgements that another run could be told as well, by judge and benchmark."""
     served: frozenset[str] = frozenset()
@@ -67,7 +69,10 @@ class Lanes:
         self._changed = threading.Condition()
 
     def begin_next(self) -> int | None:
-        """Begin the first run that may be; its number. None where none may be now. No run is overtaken in its lane."""
+        """Begin the first run that may be; its number. None where none may be now.
+
+        No run is overtaken in its lane, unless it awaits another run.
+        """
         with self._changed:
             under_way = [
                 n for n, state in enumerate(self._states) if State.WAITING < state < State.ENDED
@@ -76,11 +81,21 @@ class Lanes:
                 return None
             before: list[int] = []
             for number in (n for n, state in enumerate(self._states) if state is State.WAITING):
+                if self._awaits_other(number):
+                    continue
                 if self._may_begin(number, under_way, before):
                     self._states[number] = State.READYING
                     return number
                 before.append(number)
             return None
+
+    def _awaits_other(self, number: int) -> bool:
+        others = (
+            self._needs[n]
+            for n, state in enumerate(self._states)
+            if n != number and state < State.ENDED
+        )
+        return any(not self._needs[number].awaited.isdisjoint(other.owned) for other in others)
 
     def _may_begin(self, number: int, under_way: Sequence[int], before: Sequence[int]) -> bool:
         needs = self._needs[number]
@@ -123,13 +138,17 @@ class Lanes:
         return State.PLAYING not in beside and beside.count(State.TAIL) <= self._tails
 
     def is_judged_alone(self, number: int) -> bool:
-        """Whether no other run that is not over could be told the same judgements."""
-        judged = self._needs[number].judged
+        """Whether no other run that is not over could be told the same judgements while this one is under way."""
+        needs = self._needs[number]
         with self._changed:
             others = [
-                n for n, state in enumerate(self._states) if n != number and state < State.ENDED
+                self._needs[n]
+                for n, state in enumerate(self._states)
+                if n != number and state < State.ENDED
             ]
-        return all(judged.isdisjoint(self._needs[other].judged) for other in others)
+        return all(
+            needs.judged.isdisjoint(other.judged) for other in others if not needs.excludes(other)
+        )
 
     def is_served(self, number: int) -> bool:
         """Whether Parley itself serves a model of the run."""

@@ -204,7 +204,7 @@ def _latest(
 
 def dataset_digest(dialogs: Iterable[Dialog]) -> str:
     """Digest over the rows of all these dialogs, and what their programs run in, in any order."""
-    return content_id(sorted(dialog.furnished_digest for dialog in dialogs))
+    return content_id(sorted(dialog.digest_with_packages for dialog in dialogs))
 
 
 def played_dialogs(benchmark: Benchmark, setting: str, staged: Staged) -> tuple[Dialog, ...]:

@@ -1,6 +1,6 @@
 """Turns a request into a plan: the RunSpec, the wanted episodes, and the finished ones. Reads, starts nothing."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 
@@ -27,6 +27,7 @@ from tasks.planning.dataset import (
     played_dialogs,
     require_dialogs,
 )
+from tasks.planning.decisions.baseline import NoBaseline, await_baselines
 from tasks.planning.decisions.evidence import Evidence
 from tasks.planning.decisions.held_plan import evidence_for
 from tasks.planning.known_runs import find_run
@@ -77,6 +78,8 @@ class RunPlan:
             embedder,
         )
         self.evidence: Evidence | None = None  # of a run that is to be decided early
+        self.no_baseline: NoBaseline | None = None  # why it has no evidence yet
+        self.awaits: str | None = None  # run of the same night that it is to be compared with
         self._due: dict[str, Due] = {}
         self._dues: dict[Due, Due] = {}
         self.lake = Lake(home.lake, fsync=request.fsync)
@@ -178,6 +181,11 @@ class RunPlan:
         }
         now = {w.episode_id for w in self.wanted}
         return tuple(w for w in self.everything if w.episode_id in now or w.episode_id in earlier)
+
+    def require_baseline(self) -> None:
+        """Raise NoBaseline where a decision has nothing to compare with, and no run of the same night will become it."""
+        if self.no_baseline is not None and self.awaits is None:
+            raise self.no_baseline
 
     @property
     def task_share(self) -> float | None:
@@ -340,8 +348,24 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     spoken, embeds = (chosen.endpoint if chosen else None for chosen in (simulator, embedder))
     plan = RunPlan(request, home, benchmark, staged, spec, subject.endpoint, spoken, judges, embeds)
     require_batchable(request, map(plan.due, plan.dataset))
-    plan.evidence = evidence_for(plan)
+    try:
+        plan.evidence = evidence_for(plan)
+    except NoBaseline as error:
+        plan.no_baseline = error
     return plan
+
+
+def plan_night(requests: Sequence[EvaluationRequest], home: Home) -> list[RunPlan]:
+    """Plan the runs of a night. A run that is decided against another one of them awaits it, and is planned again then.
+
+    Raises:
+        UsageError: a request cannot be planned, or its baseline is neither a finished run nor one of the night.
+    """
+    plans = [plan_run(request, home) for request in requests]
+    await_baselines(plans)
+    for plan in plans:
+        plan.require_baseline()
+    return plans
 
 
 def _choose_simulator(

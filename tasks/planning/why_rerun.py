@@ -46,7 +46,7 @@ class RowDigests(NamedTuple):
     said: str
     """All that will be said (`Dialog.digest`): part of its episodes' ids."""
     furnished: str
-    """Also what its programs run in (`Dialog.furnished_digest`)."""
+    """Also what its programs run in (`Dialog.digest_with_packages`)."""
 
 
 Rows = Mapping[str, RowDigests]
@@ -56,7 +56,8 @@ Rows = Mapping[str, RowDigests]
 def digests_by_dialog(dialogs: Iterable[Dialog]) -> Rows:
     """The rows of dialogs."""
     return {
-        dialog.dialog_id: RowDigests(dialog.digest, dialog.furnished_digest) for dialog in dialogs
+        dialog.dialog_id: RowDigests(dialog.digest, dialog.digest_with_packages)
+        for dialog in dialogs
     }
 
 

@@ -219,7 +219,7 @@ def sandbox_in(sandbox: Sandbox, image: str) -> Sandbox | None:
     return (
         sandbox
         if not image
-        else sandbox.of_image(image)
+        else sandbox.with_image(image)
         if isinstance(sandbox, ImageSandbox)
         else None
     )

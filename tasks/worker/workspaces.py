@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from sandbox import registry as sandboxes
-from sandbox.workspace.interface import COMMAND_LIMITS, Done, HoldsWorkspaces, TreeBounds, image_of
+from sandbox.workspace.interface import (
+    COMMAND_LIMITS,
+    CommandResult,
+    HoldsWorkspaces,
+    TreeBounds,
+    image_of,
+)
 from sandbox.workspace.workspace import Workspace, open_workspace, workspaces_of
 from schemas.run import Limits
 from tasks.storage.files.environments import Environments
@@ -118,13 +124,13 @@ class OpenWorkspace:
     def __init__(self, workspace: Workspace, threads: Executor, files: Executor) -> None:
         self._workspace, self._threads, self._files = workspace, threads, files
 
-    async def shell(self, command: str, limits: Limits | None = None) -> Done:
+    async def shell(self, command: str, limits: Limits | None = None) -> CommandResult:
         return await self.run(self._workspace.shell(command), limits)
 
     async def run(
         self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b""
-    ) -> Done:
-        def done() -> Done:
+    ) -> CommandResult:
+        def done() -> CommandResult:
             return self._workspace.run_and_snapshot(argv, limits, stdin=stdin)
 
         return await _to_its_end(self._threads, done, self._workspace.end)

@@ -13,6 +13,7 @@ import resource
 import statistics
 import time
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ MARK = "@MARK@"
 """In an answer's text: the conversation's digest is put there."""
 ANSWER = f"```python\ndef solve(items):\n    return sum(items)  # {MARK}\n```\n" + WORDS * 3
 """No two are alike, so that each has to be tested."""
+Replies = Mapping[str, Mapping[str, str]]
+"""Model -> last message -> answer."""
 
 
 class Load:
@@ -79,8 +82,16 @@ class Latency:
 class Connection(asyncio.Protocol):
     """One client connection: requests one after another."""
 
-    def __init__(self, load: Load, latency: Latency, text: str, name: str) -> None:
-        self.load, self.latency, self.text, self.name = load, latency, text, name
+    def __init__(
+        self, load: Load, latency: Latency, text: str, name: str, replies: Replies
+    ) -> None:
+        self.load, self.latency, self.text, self.name, self.replies = (
+            load,
+            latency,
+            text,
+            name,
+            replies,
+        )
         self.buffer = bytearray()
         self.transport: Any = None
 
@@ -118,7 +129,10 @@ class Connection(asyncio.Protocol):
 
     def chat(self, body: bytes) -> None:
         load, now = self.load, time.monotonic()
-        messages = orjson.loads(body)["messages"]
+        request = orjson.loads(body)
+        messages = request["messages"]
+        name = request["model"] if request["model"] in self.replies else self.name
+        text = self.replies.get(name, {}).get(messages[-1]["content"], self.text)
         digest = zlib.crc32(orjson.dumps(messages)) | len(body) << 32
         latency_s = self.latency.of(digest)
         load.requests += 1
@@ -127,9 +141,11 @@ class Connection(asyncio.Protocol):
         load.first_s = now if load.first_s is None else load.first_s
         load.in_flight += 1
         load.max_in_flight = max(load.max_in_flight, load.in_flight)
-        asyncio.get_running_loop().call_later(latency_s, self.answer, load, len(body), digest)
+        asyncio.get_running_loop().call_later(
+            latency_s, self.answer, load, len(body), digest, name, text
+        )
 
-    def answer(self, load: Load, size: int, digest: int) -> None:
+    def answer(self, load: Load, size: int, digest: int, name: str, text: str) -> None:
         load.in_flight -= 1
         load.answered += 1
         load.last_s = time.monotonic()  # of the whole machine: several servers can be compared
@@ -137,13 +153,13 @@ class Connection(asyncio.Protocol):
         choice = {
             "index": 0,
             "finish_reason": "stop",
-            "message": {"role": "assistant", "content": self.text.replace(MARK, f"{digest:x}")},
+            "message": {"role": "assistant", "content": text.replace(MARK, f"{digest:x}")},
         }
         self.send(
             {
                 "id": "chatcmpl",
                 "object": "chat.completion",
-                "model": self.name,
+                "model": name,
                 "choices": [choice],
                 "usage": usage,
             }
@@ -157,11 +173,13 @@ class Connection(asyncio.Protocol):
         self.transport.write(head.encode() + body)
 
 
-async def _serve(latency: Latency, text: str, name: str, max_seconds: float) -> None:
+async def _serve(
+    latency: Latency, text: str, name: str, replies: Replies, max_seconds: float
+) -> None:
     load = Load()
     loop = asyncio.get_running_loop()
     server = await loop.create_server(
-        lambda: Connection(load, latency, text, name), "127.0.0.1", 0, backlog=4096
+        lambda: Connection(load, latency, text, name, replies), "127.0.0.1", 0, backlog=4096
     )
     print(
         json.dumps({"base_url": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"}),
@@ -188,9 +206,17 @@ def main() -> None:
         help=f"a file with the text of every answer; {MARK} in it is put another word for",
     )
     parser.add_argument("--name", default="mock", help="of the model")
+    parser.add_argument(
+        "--replies",
+        type=Path,
+        help="a JSON file: model -> last message -> its answer; others get `--answer`",
+    )
     asked = parser.parse_args()
     text = asked.answer.read_text() if asked.answer else ANSWER
-    work = _serve(Latency(asked.latency_s, asked.sigma), text, asked.name, asked.max_seconds)
+    replies: Replies = json.loads(asked.replies.read_text()) if asked.replies else {}
+    work = _serve(
+        Latency(asked.latency_s, asked.sigma), text, asked.name, replies, asked.max_seconds
+    )
     try:
         import uvloop
     except ImportError:

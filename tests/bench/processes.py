@@ -51,8 +51,9 @@ def latency_server(
     *,
     answer: Path | None = None,
     name: str = "mock",
+    replies: Path | None = None,
 ) -> Iterator[Server]:
-    """A server of its own process for the time of the block; what it says stands in the file `answer`, if one is given."""
+    """A server of its own process for the time of the block; the files `answer` and `replies` hold what it says."""
     command = [
         sys.executable,
         "-m",
@@ -63,6 +64,7 @@ def latency_server(
         str(sigma),
     ]
     command += ["--name", name, *([] if answer is None else ["--answer", str(answer)])]
+    command += [] if replies is None else ["--replies", str(replies)]
     process = subprocess.Popen(
         [*command, "--max-seconds", str(max_seconds)],
         cwd=ROOT,

@@ -17,7 +17,7 @@ from sandbox.calibration.factor import (
     needed_factor,
     widened,
 )
-from sandbox.calibration.measuring import Measured, measure
+from sandbox.calibration.measuring import Measurement, measure
 from sandbox.calibration.references import (
     Reference,
     bundled_references,
@@ -140,7 +140,9 @@ def test_a_new_calibration_replaces_the_old_one_of_its_machine_and_sandbox(tmp_p
 
 
 def test_what_is_kept_says_where_it_comes_from(bubblewrap: BubblewrapSandbox) -> None:
-    made = calibration_of(Measured(9, 9, 0, (), "own/x", 2.5), bubblewrap, "2026-11-21T00:00:00Z")
+    made = calibration_of(
+        Measurement(9, 9, 0, (), "own/x", 2.5), bubblewrap, "2026-11-21T00:00:00Z"
+    )
     assert (made.factor, made.sandbox, made.machine) == (2, "bubblewrap", machine_name())
     assert made.fingerprint == bubblewrap.fingerprint()
 

@@ -1,5 +1,6 @@
 """Marks the early decisions of a night that hold together, by e-BH over all of them."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from warehouse.comparison.sequential import e_bh
@@ -16,6 +17,15 @@ from decisions inner join runs on decisions.run_id = runs.run_id order by all
 """
 
 
+def hold_together(e_values: Sequence[float], alpha: float) -> list[bool]:
+    """Choose decisions of a night so that the expected share of false ones among the chosen is at most `alpha`.
+
+    Args:
+        e_values: evidence for each decision, as `decisions.e_value` has it: 0 where a run claims nothing.
+    """
+    return e_bh(e_values, alpha / _FALSE_CLAIMS)
+
+
 def refresh_night_decisions(connection: "DuckDBPyConnection") -> None:
     """Set `is_night_wide` in all rows of `decisions`: True for those of a night that hold together at its smallest alpha.
 
@@ -27,9 +37,8 @@ def refresh_night_decisions(connection: "DuckDBPyConnection") -> None:
     connection.execute("update decisions set is_night_wide = null where is_night_wide is not null")
     for rows in nights.values():
         if len({run_id for run_id, *_ in rows}) > 1:
-            chosen = e_bh(
-                [e_value for *_, e_value in rows],
-                min(alpha for *_, alpha, _ in rows) / _FALSE_CLAIMS,
+            chosen = hold_together(
+                [e_value for *_, e_value in rows], min(alpha for *_, alpha, _ in rows)
             )
             connection.executemany(
                 "update decisions set is_night_wide = ? where run_id = ? and metric = ? and decision in"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from warehouse import sql_files
-from warehouse.comparison.decided import BOOTSTRAP, SEQUENCE, Decided
+from warehouse.comparison.decided import BOOTSTRAP, SEQUENCE, Decided, PairDecisions
 from warehouse.comparison.judge_moves import JudgeMove
 from warehouse.comparison.paired import Paired, adjusted, paired
 from warehouse.comparison.runs import ComparedRun
@@ -83,13 +83,13 @@ def comparison_rows(
     pairs: Sequence[MetricPair],
     directions: Directions,
     move: JudgeMove,
-    decided: Mapping[str, Decided],
+    decided: PairDecisions,
 ) -> list[Row]:
     """Return rows of `comparisons`, one for each metric; `warehouse.comparison.events` adds their events.
 
     Args:
         move: how far the judges moved between both runs.
-        decided: metric -> how the run was decided against the other one.
+        decided: how the run was decided against the other one.
     """
     return [
         {
@@ -108,7 +108,7 @@ def comparison_rows(
             "metric": pair.metric,
             "better": directions.get(pair.metric),
             **_numbers(pair),
-            **_decision(decided.get(pair.metric)),
+            **_decision(decided.by_metric.get(pair.metric), decided.why_uncovered),
             "threshold": run.threshold_of(pair.metric),
             "night_q": None,
             "event": None,
@@ -143,20 +143,23 @@ def _numbers(pair: MetricPair) -> Row:
     }
 
 
-def _decision(decided: Decided | None) -> Row:
-    """Return what a decision says in place of a bootstrap and a test: both hold for one look only, and such a run had many."""
-    if decided is None or not decided.is_by_sequence:
-        return {
-            "interval_kind": BOOTSTRAP,
-            "decision": None if decided is None else decided.decision,
+def _decision(decided: Decided | None, why_uncovered: str | None) -> Row:
+    """Return what takes the place of a bootstrap and a test: both hold for one look, and a run that stopped early had many."""
+    decision = None if decided is None else decided.decision
+    if decided is not None and decided.is_by_sequence:
+        ends = {
+            "ci_low": decided.low,
+            "ci_high": decided.high,
+            "interval_kind": SEQUENCE,
+            "decision": decision,
         }
-    ends = {
-        "ci_low": decided.low,
-        "ci_high": decided.high,
-        "interval_kind": SEQUENCE,
-        "decision": decided.decision,
-    }
-    return ends | dict.fromkeys(("test", "p_value", "q_value", "mde"))
+        return ends | dict.fromkeys(("test", "p_value", "q_value", "mde"))
+    if why_uncovered is None:
+        return {"interval_kind": BOOTSTRAP, "decision": decision}
+    none = dict.fromkeys(
+        ("ci_low", "ci_high", "interval_kind", "test", "p_value", "q_value", "mde")
+    )
+    return none | {"decision": decision, "undefined_because": why_uncovered}
 
 
 def pair_of(row: Mapping[str, Any]) -> MetricPair:

@@ -45,7 +45,7 @@ DDL = (
         "stage_times",
         "failed_runs",
     ),
-    *("comparison_rules", "decisions", "comparisons", "history", "releases"),
+    *("comparison_rules", "decisions", "stopped_runs", "comparisons", "history", "releases"),
     *("_loaded_parts", "_marts", "_warehouse_version"),
     *("stable_mean", "is_fault", "pooled", "tokens_usd"),
     *(

@@ -75,7 +75,7 @@ def _check_images(sandbox: DockerSandbox, images: Sequence[str]) -> None:
     sandbox.check_daemon()
     here = next((image for image in images if sandbox.has_image(image)), None)
     if here is not None:
-        sandbox.of_image(here).check()
+        sandbox.with_image(here).check()
 
 
 def _check_agent(plan: RunPlan) -> None:

@@ -143,6 +143,8 @@ def verdict(row: Row) -> str:
         return named[row["event"]]
     if row["interval_kind"] == SEQUENCE:
         return "equal" if row["decision"] == EQUIVALENT else row["decision"]
+    if row["interval_kind"] is None:  # a run stopped early, and not by this metric
+        return "undecided"
     if row["ci_low"] is None:
         return (
             "equal"

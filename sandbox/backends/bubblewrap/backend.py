@@ -1,7 +1,8 @@
-"""The sandbox `bubblewrap`: each command in a bubblewrap of its own, hardened. `sandbox/README.md` says what it holds against.
+"""Sandbox `bubblewrap`: a hardened bubblewrap for each command.
 
-Started by root, bwrap builds real mounts and the program drops to the slot's own uid without any capability; started by an
-ordinary user, bwrap makes a user namespace and forbids further ones inside.
+`sandbox/README.md` lists the attacks that it resists. Started by root, bwrap builds real mounts,
+and the program drops to the slot's own uid without any capability. Started by an ordinary user,
+bwrap makes a user namespace and forbids further ones inside.
 """
 
 import json
@@ -37,7 +38,8 @@ from schemas.errors import HostShortage, SandboxUnavailable
 from schemas.run import Limits
 
 _UNPACK = 'tar -xf "/proc/self/fd/$0" --unlink-first --recursive-unlink || exit 73; exec "$@"'
-"""Unpacks files as the program's own user inside: a link that an earlier command left leads only where this user may write."""
+"""Command that unpacks files inside, as the program's own user. A link that an earlier command left
+leads only to places where this user may write."""
 _KEPT_FOR_SETPRIV = (
     "--cap-add",
     "CAP_SETUID",
@@ -52,14 +54,15 @@ _TEARDOWN_S = 10.0
 
 
 class BubblewrapSandbox:
-    """Runs each command in namespaces of its own, without network and secrets, with bounded resources.
+    """Sandbox that runs each command in its own namespaces.
 
-    See `sandbox.interface.Sandbox` and `sandbox.workspace.interface.HoldsWorkspaces`.
+    A command has no network, no secrets and bounded resources. See `sandbox.interface.Sandbox` and
+    `sandbox.workspace.interface.HoldsWorkspaces`.
 
     Args:
-        packages: folders of packages in place of those installed beside Parley.
-        bwrap_path: the program `bwrap`; the one on PATH otherwise.
-        slots: programs at once on this host; one per CPU otherwise.
+        packages: folders of packages to use instead of those installed beside Parley.
+        bwrap_path: path of `bwrap`; by default the one on PATH.
+        slots: number of programs at once on this host; by default one per CPU.
         slot_directory: folder of the slots' lock files.
     """
 
@@ -68,7 +71,7 @@ class BubblewrapSandbox:
     has_host_packages = True
     takes_packages = True
     works_in_memory = True
-    """Whether a workspace's folder may lie in the memory of this host."""
+    """True if a workspace's folder may be in the memory of this host."""
 
     def __init__(
         self,
@@ -87,7 +90,7 @@ class BubblewrapSandbox:
         """Run a trivial program.
 
         Raises:
-            SandboxUnavailable: says what to install or to allow.
+            SandboxUnavailable: it fails. The message states what to install or to allow.
         """
         check_python(self)
 
@@ -125,7 +128,7 @@ class BubblewrapSandbox:
         limits: Limits,
         is_over: Callable[[], bool],
     ) -> Completed:
-        """Run a command on a folder of this host; see `sandbox.workspace.interface.Commands`."""
+        """Run a command on a folder of this host. See `sandbox.workspace.interface.Commands`."""
         with ExitStack() as stack:
             stack.enter_context(hold_slot(self._slots, self._slot_directory, limits.memory_mb))
             group = stack.enter_context(memory_cgroup(limits.memory_mb * MIB))
@@ -140,7 +143,7 @@ class BubblewrapSandbox:
 
 
 class BubblewrapCommands:
-    """See `sandbox.workspace.interface.Commands`."""
+    """Commands of a workspace. See `sandbox.workspace.interface.Commands`."""
 
     def __init__(self, sandbox: BubblewrapSandbox, folder: WorkFolder) -> None:
         self._sandbox, self._folder = sandbox, folder
@@ -152,7 +155,10 @@ class BubblewrapCommands:
 
 
 class BubblewrapSession:
-    """See `sandbox.interface.Session`. The memory cgroup is the session's: its limit holds for all its commands."""
+    """Session of bubblewrap. See `sandbox.interface.Session`.
+
+    The memory cgroup belongs to the session: its limit holds for all commands together.
+    """
 
     def __init__(
         self,
@@ -187,7 +193,8 @@ class BubblewrapSession:
                 f"bubblewrap: {error}; the host may be out of memory or descriptors"
             ) from error
         out_of_memory = self._group is not None and self._group.ran_out(killed_before)
-        if not out_of_memory:  # the program may have taken bwrap's half inside along
+        # With out of memory, the kernel may also have killed bwrap's process inside.
+        if not out_of_memory:
             set_up.verify(ending)
         return completed(ending, limits, cpu_s=None, out_of_memory=out_of_memory)
 
@@ -250,7 +257,10 @@ class BubblewrapSession:
 
 
 class _SetUp:
-    """Follows bwrap's status stream: who its child is, whether the program was reached. The candidate cannot write to it."""
+    """Reader of bwrap's status stream: the pid of its child, and whether the program was reached.
+
+    The candidate process cannot write to the stream.
+    """
 
     def __init__(self, group: MemoryCgroup | None, stack: ExitStack) -> None:
         self._group, self._stack = group, stack
@@ -285,7 +295,10 @@ class _SetUp:
         self._release.write(b"x")
 
     def kill(self, pid: int) -> None:
-        """End the first process of the pid namespace, and with it all others; bwrap (`pid`) itself where there is none yet."""
+        """Kill the first process of the pid namespace, and with it all others.
+
+        If there is no such process yet, kill bwrap (`pid`) itself.
+        """
         with suppress(ProcessLookupError):
             if self._child is None:
                 os.kill(pid, signal.SIGKILL)
@@ -293,23 +306,24 @@ class _SetUp:
                 signal.pidfd_send_signal(self._child, signal.SIGKILL)
 
     def await_end(self) -> None:
-        """Wait until the pid namespace is gone: bwrap itself ends as soon as the program does."""
+        """Wait until the pid namespace is gone. bwrap itself ends as soon as the program does."""
         if self._child is None:
-            end_marked(
-                self.mark
-            )  # bwrap ended before it said who its child is: there may be one all the same
+            # bwrap ended before it reported its child's pid. A child may exist nevertheless.
+            end_marked(self.mark)
         elif not select.select([self._child], [], [], _TEARDOWN_S)[0]:
             raise SandboxUnavailable(
-                f"processes of a sandbox did not die within {_TEARDOWN_S:g} s of being killed"
+                "processes of a sandbox did not die within "
+                f"{_TEARDOWN_S:g} s of being killed: the host may be overloaded"
             )
 
     def verify(self, ending: Ending) -> None:
-        """Raises SandboxUnavailable unless the program was reached, or overran its wall limit."""
+        """Raise SandboxUnavailable unless the program started, or exceeded its wall-clock limit."""
         if self._child is not None and (self._reached or ending.overran):
             return
         if ending.overran:
             raise HostShortage(
-                f"bubblewrap did not set up a sandbox within {ending.wall_s:.0f} s: the host is overloaded"
+                f"bubblewrap did not set up a sandbox within {ending.wall_s:.0f} s: "
+                "the host is overloaded"
             )
         raise why_no_sandbox(ending.returncode, ending.stderr)
 

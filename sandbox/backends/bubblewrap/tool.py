@@ -1,4 +1,4 @@
-"""The program `bwrap`: finds it, tells its version, explains its refusals, and tries our Python in it."""
+"""The program `bwrap`: its path, version and error messages, and a check of Python inside it."""
 
 import functools
 import shutil
@@ -18,58 +18,63 @@ NAMESPACES_AS_ROOT = (
     "--unshare-uts",
     "--unshare-cgroup-try",
 )
-"""All namespaces but a user namespace: root builds real mounts."""
+"""Namespaces for root: all but a user namespace, since root builds real mounts."""
 
 
 def bwrap_path(option: str | None) -> str:
-    """Path of `bwrap`, or of the program named instead.
+    """Return the path of `bwrap`, or of the program `option`.
 
     Raises:
-        SandboxUnavailable: it is not installed; says how to.
+        SandboxUnavailable: it is not installed. The message states how to install it.
     """
     path = shutil.which(option or "bwrap")
     if path is None:
         raise SandboxUnavailable(
             f"{option or 'bwrap'}: bubblewrap is not installed. `apt-get install bubblewrap` "
-            "(Fedora: `dnf install bubblewrap`); `--sandbox none` would run generated code without any isolation"
+            "(Fedora: `dnf install bubblewrap`); `--sandbox none` would run generated code "
+            "without any isolation"
         )
     return path
 
 
 @functools.cache
 def bwrap_version(path: str) -> str:
-    """For example `0.8.0`. Raises SandboxUnavailable."""
+    """Return the version of bwrap, such as `0.8.0`. Raises SandboxUnavailable."""
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             (path, "--version"), capture_output=True, env={}, timeout=10, check=True
         ).stdout
     except (OSError, subprocess.SubprocessError) as error:
         raise SandboxUnavailable(f"{path} --version: {error}; install bubblewrap again") from error
-    return said.decode(errors="replace").strip().rpartition(" ")[2]
+    return output.decode(errors="replace").strip().rpartition(" ")[2]
 
 
 def why_no_sandbox(returncode: int, stderr: bytes) -> SandboxUnavailable:
-    """The fault that says what to do about a bwrap that ended before the program was reached.
+    """Return the error that explains why bwrap ended before the program was reached.
 
     Args:
-        returncode: as `Popen.returncode`; below zero where a signal ended it.
+        returncode: exit status as in `Popen.returncode`; below zero if a signal ended it.
+        stderr: error output of bwrap.
     """
     if returncode < 0:
         fault = HostShortage if returncode == -signal.SIGKILL else SandboxUnavailable
         return fault(f"bubblewrap was ended from outside by signal {-returncode}")
-    said = last_line(stderr)
-    if any(word in said.lower() for word in ("namespace", "not permitted", "uid map")):
+    message = last_line(stderr)
+    if any(word in message.lower() for word in ("namespace", "not permitted", "uid map")):
         return sandbox_fault(
-            f"bubblewrap may not make namespaces here ({said}): allow unprivileged user namespaces (sysctl "
-            "kernel.unprivileged_userns_clone=1, user.max_user_namespaces above 0, "
+            f"bubblewrap may not make namespaces here ({message}): allow unprivileged user "
+            "namespaces (sysctl kernel.unprivileged_userns_clone=1, "
+            "user.max_user_namespaces above 0, "
             "kernel.apparmor_restrict_unprivileged_userns=0), or give the container CAP_SYS_ADMIN",
-            said,
+            message,
         )
-    return sandbox_fault(f"bubblewrap could not set up a sandbox (exit {returncode}): {said}", said)
+    return sandbox_fault(
+        f"bubblewrap could not set up a sandbox (exit {returncode}): {message}", message
+    )
 
 
 def last_line(text: bytes) -> str:
-    """The last line of what a program wrote, bounded."""
+    """Return the last line of a program's output, at most 300 characters."""
     lines = text.decode(errors="replace").strip().splitlines()
     return lines[-1][:300] if lines else "no message"
 
@@ -78,7 +83,7 @@ def check_python(sandbox: Sandbox) -> None:
     """Run a trivial program.
 
     Raises:
-        SandboxUnavailable: the interpreter or the harness cannot be read inside.
+        SandboxUnavailable: the interpreter or the harness cannot be read inside the sandbox.
     """
     with sandbox.session(Limits()) as session:
         done = session.run(
@@ -91,6 +96,7 @@ def check_python(sandbox: Sandbox) -> None:
         )
     if done.exit_code != 0 or done.stdout.strip() != b"42":
         raise SandboxUnavailable(
-            f"{sandbox.name}: {interpreter()} does not run inside the sandbox (exit {done.exit_code}, signal {done.signal}): "
+            f"{sandbox.name}: {interpreter()} does not run inside the sandbox "
+            f"(exit {done.exit_code}, signal {done.signal}): "
             f"{last_line(done.stderr)}. Its files must be readable for every user"
         )

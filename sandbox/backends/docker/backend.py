@@ -1,7 +1,8 @@
-"""The sandbox called `docker`: containers of a pinned image, for machines without bubblewrap and for other toolchains.
+"""Sandbox `docker`: containers of a pinned image.
 
-Each session has a container of its own, thrown away at its end; commands are run by a launcher inside it (`launcher.py`).
-`sandbox/README.md` says what it holds against.
+It serves machines without bubblewrap, and other toolchains. Each session has its own container,
+which is removed at its end. A launcher inside it runs the commands (`launcher.py`).
+`sandbox/README.md` lists the attacks that it resists.
 """
 
 import functools
@@ -14,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sandbox.backends.docker.container import Container, Dirty, Reply, Shape, start
+from sandbox.backends.docker.container import Container, LeftoversRemain, Reply, Shape, start
 from sandbox.backends.docker.daemon import client, daemon_version
 from sandbox.backends.docker.image import (
     HARNESS_DIRECTORY,
@@ -46,16 +47,18 @@ _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class DockerSandbox:
-    """Each session in a container of its own: no network, read-only root, no capability, bounded resources, a user of its own.
+    """Sandbox that runs each session in its own container.
 
+    A container has no network, a read-only root, no capability, bounded resources and its own user.
     See `sandbox.interface.Sandbox` and `sandbox.workspace.interface.HoldsWorkspaces`.
 
     Args:
-        image: pinned by digest; PARLEY_DOCKER_IMAGE otherwise.
-        runtime: for example `runsc`; PARLEY_DOCKER_RUNTIME otherwise, or else the daemon's default.
-        base_url: the daemon's address; DOCKER_HOST or the current docker context otherwise.
-        cpus: how many CPUs a session's programs may use together.
-        slots: programs at once on this host; one per CPU otherwise.
+        image: image, pinned by digest; by default PARLEY_DOCKER_IMAGE.
+        runtime: runtime such as `runsc`; by default PARLEY_DOCKER_RUNTIME, or else the daemon's
+            own.
+        base_url: address of the daemon; by default DOCKER_HOST or the current docker context.
+        cpus: number of CPUs that a session's programs may use together.
+        slots: number of programs at once on this host; by default one per CPU.
         slot_directory: folder of the slots' lock files.
     """
 
@@ -79,8 +82,8 @@ class DockerSandbox:
         self._slots = slots or slot_count()
         self._slot_directory = slot_directory
 
-    def of_image(self, image: str) -> "DockerSandbox":
-        """See `ImageSandbox`."""
+    def with_image(self, image: str) -> "DockerSandbox":
+        """Return the same sandbox with another image. See `ImageSandbox`."""
         return DockerSandbox(
             image=image,
             runtime=self._runtime,
@@ -94,7 +97,7 @@ class DockerSandbox:
         """Run a trivial program.
 
         Raises:
-            SandboxUnavailable: says what to start, to build or to set.
+            SandboxUnavailable: it fails. The message states what to start, to build or to set.
             ConfigError: the image is not pinned by digest.
         """
         with self.session(Limits()) as session:
@@ -108,30 +111,34 @@ class DockerSandbox:
             )
         if done.exit_code != 0 or done.stdout.strip() != b"42":
             raise SandboxUnavailable(
-                f"docker: the Python of {self._image} does not run (exit {done.exit_code}, signal {done.signal}): "
-                f"{done.stderr.decode(errors='replace')[-300:].strip()}"
+                f"docker: the Python of {self._image} does not run (exit {done.exit_code}, "
+                f"signal {done.signal}): {done.stderr.decode(errors='replace')[-300:].strip()}"
             )
 
     def check_daemon(self) -> None:
-        """Raise SandboxUnavailable where no daemon answers."""
+        """Raise SandboxUnavailable if no daemon answers."""
         daemon_version(self._base_url)
 
     def has_image(self, image: str) -> bool:
-        """Return whether the daemon has an image of this name."""
+        """Return True if the daemon has an image with this name."""
         return inspected(client(self._base_url, self._slots).api, image) is not None
 
     def pinned_by_digest(self, image: str) -> str:
-        """Return a name that can only ever mean the image that a name with a tag means now. Nothing is pulled.
+        """Return a name pinned to the image that `image` currently means. Nothing is pulled.
 
         Raises:
             SourceUnreadable: no registry has such an image.
-            SandboxUnavailable: nothing can be known of it: no daemon answers, or no registry does.
+            SandboxUnavailable: no daemon answers, or no registry does.
         """
         return digest_of(client(self._base_url, self._slots).api, image)
 
     def fingerprint_of_images(self) -> str:
-        """The fingerprint of a run whose programs all name images; which ones is in each program's own id."""
-        return f"docker, an image for each program{f'; runtime {self._runtime}' if self._runtime else ''}"
+        """Return the fingerprint of a run whose programs all name their images.
+
+        Each program's own id contains its image.
+        """
+        runtime = f"; runtime {self._runtime}" if self._runtime else ""
+        return f"docker, an image for each program{runtime}"
 
     def fingerprint(self) -> str:
         return (
@@ -161,7 +168,7 @@ class DockerSandbox:
         """Copy a folder of the image to an empty folder of this host.
 
         Raises:
-            SandboxUnavailable: the image has none there.
+            SandboxUnavailable: the image has no such folder.
         """
         copy_folder(client(self._base_url, self._slots).api, pinned(self._image), path, into)
 
@@ -172,9 +179,8 @@ class DockerSandbox:
         with _making_ready:
             containers, image = _made_ready(self._base_url, name, self._slots, os.getpid())
             api = client(self._base_url, self._slots).api
-            if (
-                inspected(api, image.id) is None
-            ):  # removed with its image, which was pulled again since
+            # The layer may be gone: it is removed with its image, which may be pulled again.
+            if inspected(api, image.id) is None:
                 image = prepared(api, name)
         return DockerSession(
             containers, image, self._runtime, self._cpus, limits, keep_files, folder
@@ -185,7 +191,10 @@ class DockerSandbox:
 def _made_ready(
     base_url: str | None, image: str, slots: int, _pid: int
 ) -> tuple[WarmContainers, Image]:
-    """Once per process, daemon and image: remove leftovers of dead Parleys, add the layer to the image, make the pool."""
+    """Remove leftovers of dead Parleys, add the layer to the image, and make the pool.
+
+    This is done once for each process, daemon and image.
+    """
     api = client(base_url, slots).api
     reap(api)
     ready = prepared(api, image)
@@ -193,7 +202,10 @@ def _made_ready(
 
 
 class DockerCommands:
-    """See `sandbox.workspace.interface.Commands`. The container is kept between commands; a slot is held for each."""
+    """Commands of a workspace. See `sandbox.workspace.interface.Commands`.
+
+    The container stays between commands. Each command holds a slot.
+    """
 
     def __init__(
         self, session: "DockerSession", slot: Callable[[Limits], AbstractContextManager[int]]
@@ -208,7 +220,10 @@ class DockerCommands:
 
 
 class DockerSession:
-    """See `sandbox.interface.Session`. The container bounds memory, processes and scratch space of all its commands together."""
+    """Session of docker. See `sandbox.interface.Session`.
+
+    The container bounds memory, processes and scratch space of all its commands together.
+    """
 
     def __init__(
         self,
@@ -224,7 +239,7 @@ class DockerSession:
         self._limits, self._keep_files, self._folder = limits, keep_files, folder
         self._held: tuple[Shape, Container] | None = None
         self._lost = False
-        """Whether files that must last have gone with their container."""
+        """True if files that must last were lost with their container."""
 
     def run(
         self,
@@ -254,10 +269,11 @@ class DockerSession:
             }
             try:
                 reply = container.run(head, blobs, limits.wall_s, is_over)
-            except Dirty:
+            except LeftoversRemain:
                 self._replace("leftovers of an earlier command cannot be cleared away")
                 continue
-            except BaseException:  # a signal too: nobody knows what the command still does in there
+            # Also for a signal: nobody knows what the command still does inside.
+            except BaseException:
                 self._drop()
                 raise
             if reply.head is None:
@@ -265,19 +281,22 @@ class DockerSession:
             return _completed(reply, limits)
 
     def close(self) -> None:
-        """Throw the container away."""
+        """Remove the container."""
         self._drop()
 
     def _container(self, limits: Limits) -> Container:
-        """The session's own; another where the command's limits need another shape and no file has to last."""
-        wanted = limits if not self._keep_files else self._limits
+        """Return the session's container.
+
+        A command whose limits need another shape gets a new container, if no file has to last.
+        """
+        shape_limits = limits if not self._keep_files else self._limits
         shape = Shape(
             self._image,
             self._runtime,
             self._cpus,
-            wanted.memory_mb,
-            wanted.processes,
-            wanted.tmp_mb,
+            shape_limits.memory_mb,
+            shape_limits.processes,
+            shape_limits.tmp_mb,
         )
         if self._folder is not None:
             user = shape.user if os.geteuid() == 0 else f"{os.getuid()}:{os.getgid()}"
@@ -296,16 +315,19 @@ class DockerSession:
         return self._held[1]
 
     def _hidden(self, shape: Shape, folder: WorkFolder) -> tuple[str, ...]:
-        """Return folders of packages that no command must see: a later release of the project under repair may be there."""
+        """Return folders of packages that no command may see.
+
+        A later release of the project under repair may be among them.
+        """
         if ENVIRONMENT_PLACE not in folder.shown:
             return ()
         prefixes = [Path(place) for place, outside in folder.shown.items() if place == outside]
-        beside = [
-            str(found)
+        shown_packages = [
+            str(packages)
             for prefix in prefixes
-            for found in sorted(prefix.glob("lib/python3*/*-packages"))
+            for packages in sorted(prefix.glob("lib/python3*/*-packages"))
         ]
-        return (*self._containers.packages_of(shape), *beside)
+        return (*self._containers.packages_of(shape), *shown_packages)
 
     def _to_empty(self) -> tuple[str, ...]:
         lasting = (
@@ -321,14 +343,14 @@ class DockerSession:
 
     def _drop(self) -> None:
         if self._held is not None:
-            held, self._held = self._held[1], None
+            container, self._held = self._held[1], None
             self._lost = self._keep_files
-            self._containers.discard(held)
+            self._containers.discard(container)
 
     def _environment(self) -> dict[str, str]:
-        ours = clean_environment("/tmp", 0)
-        theirs: dict[str, Any] = dict(self._image.environment)
-        return {**theirs, **ours, "PATH": theirs.get("PATH", _DEFAULT_PATH)}
+        variables = clean_environment("/tmp", 0)
+        image_variables: dict[str, Any] = dict(self._image.environment)
+        return {**image_variables, **variables, "PATH": image_variables.get("PATH", _DEFAULT_PATH)}
 
 
 def _placed(item: str, python: str) -> str:
@@ -342,14 +364,14 @@ def _placed(item: str, python: str) -> str:
 
 
 def _completed(reply: Reply, limits: Limits) -> Completed:
-    said = reply.head or {"returncode": -signal.SIGKILL, "cpu_s": None, "wall_s": reply.wall_s}
+    head = reply.head or {"returncode": -signal.SIGKILL, "cpu_s": None, "wall_s": reply.wall_s}
     ending = Ending(
-        returncode=said["returncode"],
+        returncode=head["returncode"],
         overran=reply.overran,
-        cpu_s=said["cpu_s"] or 0.0,
-        wall_s=said["wall_s"],
+        cpu_s=head["cpu_s"] or 0.0,
+        wall_s=head["wall_s"],
         stdout=reply.stdout,
         stderr=reply.stderr,
         report=reply.report,
     )
-    return completed(ending, limits, cpu_s=said["cpu_s"], out_of_memory=reply.out_of_memory)
+    return completed(ending, limits, cpu_s=head["cpu_s"], out_of_memory=reply.out_of_memory)

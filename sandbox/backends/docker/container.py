@@ -1,7 +1,8 @@
-"""One container: made with every restriction, its launcher started, commands given to it over the attached stream.
+"""One container and the connection to its launcher.
 
-The stream is the launcher's own stdin and stdout, framed by the daemon. Commands never hold either of them, so no text of a
-program can pass for an answer.
+The container is made with every restriction. The connection is the launcher's own stdin and stdout,
+framed by the daemon. Commands never hold either of them, so a program's output cannot pass for the
+launcher's answer.
 """
 
 import socket
@@ -21,12 +22,16 @@ from sandbox.host.rlimits import MIB
 from schemas.errors import SandboxUnavailable
 
 SET_UP_S = 60.0
-"""Time from the start of a container, or of a command, to the launcher's word that it has started."""
+"""Seconds from the start of a container, or of a command, until the launcher must have reported
+it."""
 GRACE_S = 10.0
-"""Time beyond a command's wall limit in which the launcher ends and reports it."""
-_LAUNCH = f"import sys; sys.path.insert(0, {PLACE!r}); from sandbox.backends.docker.launcher import main; main()"
+"""Seconds beyond a command's wall-clock limit in which the launcher ends and reports it."""
+_LAUNCH = (
+    f"import sys; sys.path.insert(0, {PLACE!r}); "
+    "from sandbox.backends.docker.launcher import main; main()"
+)
 _LAUNCHER_MB = 32
-_LOOK_S = 0.25
+_POLL_S = 0.25
 _EMPTY = "ro,nosuid,nodev,noexec,mode=755,size=4k"
 _MOST_FILES = 65536
 _LONGEST_ANSWER = 256 * MIB
@@ -36,7 +41,7 @@ _SIGKILL = 137
 
 @dataclass(frozen=True)
 class Shape:
-    """Limits that a container is made for. Containers of one shape are alike."""
+    """Limits that a container is made for. Containers of one shape are interchangeable."""
 
     image: Image
     runtime: str | None
@@ -46,16 +51,20 @@ class Shape:
     tmp_mb: int
     user: str = f"{UID}:{UID}"
     binds: tuple[tuple[str, str], ...] = ()
-    """Writable folders that last: place inside, folder on the daemon's machine. The others are tmpfs."""
+    """Writable folders that last: (path inside, folder on the daemon's machine). The other writable
+    folders are tmpfs."""
     shown: tuple[tuple[str, str], ...] = ()
-    """Folders that can only be read: place inside, folder on the daemon's machine."""
+    """Read-only folders: (path inside, folder on the daemon's machine)."""
     hidden: tuple[str, ...] = ()
-    """Folders inside in whose place an empty one stands."""
+    """Folders inside that an empty folder covers."""
 
 
 @dataclass
 class Reply:
-    """The launcher's answer about a command; `head` is None where the command, or its tree, did away with the launcher."""
+    """Answer of the launcher about a command.
+
+    `head` is None if the command, or its process tree, ended the launcher.
+    """
 
     head: dict[str, Any] | None = None
     stdout: bytes = b""
@@ -64,31 +73,31 @@ class Reply:
     overran: bool = False
     out_of_memory: bool = False
     wall_s: float = 0.0
-    """Until the launcher's answer, or until there could be none."""
+    """Seconds until the launcher's answer, or until none could come."""
 
 
-class Gone(Exception):
-    """The launcher's end of the stream is closed."""
+class ConnectionClosed(Exception):
+    """The launcher closed its end of the stream."""
 
 
-class Dirty(Exception):
-    """The launcher could not clear away leftovers of an earlier command; this command was not run."""
+class LeftoversRemain(Exception):
+    """The launcher could not remove leftovers of an earlier command, so it did not run this one."""
 
 
 @dataclass
 class Container:
-    """A container that runs, and our connection to its launcher. For one thread at a time."""
+    """Running container with a connection to its launcher. Use it from one thread at a time."""
 
     api: Any
     id: str
     stream: "_Stream"
     python: str = ""
-    """Its interpreter, once the launcher has said so."""
+    """Path of the container's interpreter, as the launcher reports it."""
     packages: tuple[str, ...] = ()
-    """Folders of packages of the image's Pythons, once the launcher has said so."""
+    """Folders of packages of the image's Pythons, as the launcher reports them."""
 
     def is_alive(self) -> bool:
-        """Whether the launcher still listens."""
+        """Return True if the launcher still listens."""
         return self.stream.is_open()
 
     def run(
@@ -98,25 +107,30 @@ class Container:
         wall_s: float,
         is_over: Callable[[], bool] | None = None,
     ) -> Reply:
-        """Give the launcher a command and wait for its answer.
+        """Send a command to the launcher, and wait for its answer.
 
         Args:
-            is_over: asked several times a second; true ends the container.
+            head: description of the command.
+            blobs: its input and files.
+            wall_s: wall-clock limit in seconds.
+            is_over: function called several times a second; True ends the container.
 
         Raises:
-            Dirty: nothing was run; take another container.
-            SandboxUnavailable: the command was not started, or the container was ended from outside.
+            LeftoversRemain: nothing was run. The caller has to take another container.
+            SandboxUnavailable: the command was not started, or the container was ended from
+                outside.
         """
         deadline = time.monotonic() + SET_UP_S
         try:
             self.stream.send(pack(head, *blobs), deadline)
-            said, _ = self.stream.message(deadline)
-        except (Gone, TimeoutError, OSError, ValueError) as error:
+            message, _ = self.stream.message(deadline)
+        except (ConnectionClosed, TimeoutError, OSError, ValueError) as error:
             raise SandboxUnavailable(
-                f"docker: the launcher of container {self.id[:12]} takes no command ({error}){self.stream.said()}"
+                f"docker: the launcher of container {self.id[:12]} accepts no command "
+                f"({error}){self.stream.error_text()}"
             ) from error
-        if "dirty" in said:
-            raise Dirty
+        if "dirty" in message:
+            raise LeftoversRemain
         begun = time.monotonic()
         reply = Reply()
         try:
@@ -124,44 +138,52 @@ class Container:
         except TimeoutError:
             reply.overran = True
             self._kill()
-        except (Gone, OSError, ValueError) as error:
+        except (ConnectionClosed, OSError, ValueError) as error:
             self._learn_ending(reply, error)
         reply.wall_s = time.monotonic() - begun
         return reply
 
     def _listen(self, reply: Reply, deadline: float, is_over: Callable[[], bool] | None) -> None:
         while reply.head is None:
-            said, blobs = self.stream.message(deadline, is_over)
-            if "report" in said:
+            message, blobs = self.stream.message(deadline, is_over)
+            if "report" in message:
                 reply.report += blobs[0]
             else:
-                reply.head, (reply.stdout, reply.stderr) = said, blobs
-                reply.overran, reply.out_of_memory = said["overran"], said["memory_kills"] > 0
+                reply.head, (reply.stdout, reply.stderr) = message, blobs
+                reply.overran, reply.out_of_memory = message["overran"], message["memory_kills"] > 0
 
     def _kill(self) -> None:
         from docker.errors import NotFound
 
-        with (
-            daemon_faults(f"end container {self.id[:12]}"),
-            suppress(NotFound),
-        ):  # it ended by itself
+        with daemon_faults(f"end container {self.id[:12]}"), suppress(NotFound):
+            # NotFound: the container ended by itself.
             self.api.remove_container(self.id, force=True)
 
     def _learn_ending(self, reply: Reply, error: Exception) -> None:
-        """The container ended under its command: by memory (a result), by the command's doing, or from outside (infra)."""
+        """Set the result of a container that ended under its command.
+
+        Out of memory and the command's own doing are results. An end from outside is a fault of the
+        infrastructure.
+        """
         with daemon_faults(f"say how container {self.id[:12]} ended"):
             self.api.wait(self.id, timeout=GRACE_S)
             state = self.api.inspect_container(self.id)["State"]
         reply.out_of_memory = bool(state.get("OOMKilled"))
         if not reply.out_of_memory and (state["ExitCode"] in (0, _SIGKILL) or state.get("Error")):
             raise SandboxUnavailable(
-                f"docker: container {self.id[:12]} was ended from outside (exit {state['ExitCode']}, "
+                f"docker: container {self.id[:12]} was ended from outside "
+                f"(exit {state['ExitCode']}, "
                 f"{state.get('Error') or error}): see the daemon's log"
             )
-        reply.stderr = f"the launcher of this command was ended{self.stream.said()}\n".encode()
+        reply.stderr = (
+            f"the launcher of this command was ended{self.stream.error_text()}\n".encode()
+        )
 
     def remove(self) -> None:
-        """End it and remove all of it. The next reaping removes whatever the daemon fails to remove now."""
+        """End the container and remove it.
+
+        If the daemon fails now, the next reaping removes the rest.
+        """
         self.stream.close()
         remove(self.api, self.id)
 
@@ -170,10 +192,11 @@ def start(api: Any, shape: Shape) -> Container:
     """Make a container and wait for its launcher.
 
     Raises:
-        SandboxUnavailable: the daemon refuses or is too slow, or the image's Python does not run the launcher.
+        SandboxUnavailable: the daemon refuses or is too slow, or the image's Python does not run
+            the launcher.
     """
     with daemon_faults("make a container"):
-        made = api.create_container(
+        container_id = api.create_container(
             shape.image.id,
             entrypoint=("python3", "-I", "-S", "-B", "-c", _LAUNCH),
             command=(),
@@ -189,14 +212,16 @@ def start(api: Any, shape: Shape) -> Container:
     try:
         with daemon_faults("start a container"):
             stream = _Stream(
-                api.attach_socket(made, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+                api.attach_socket(
+                    container_id, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+                )
             )
-            api.start(made)
-        container = Container(api, made, stream)
+            api.start(container_id)
+        container = Container(api, container_id, stream)
         greeting = _greeting(container)
         container.python, container.packages = greeting["python"], tuple(greeting["packages"])
-    except BaseException:  # a signal too: nobody else knows of the container
-        remove(api, made)
+    except BaseException:  # Also for a signal: nobody else knows of the container.
+        remove(api, container_id)
         raise
     return container
 
@@ -204,9 +229,9 @@ def start(api: Any, shape: Shape) -> Container:
 def _greeting(container: Container) -> dict[str, Any]:
     try:
         return container.stream.message(time.monotonic() + SET_UP_S)[0]
-    except (Gone, TimeoutError, OSError, ValueError) as error:
+    except (ConnectionClosed, TimeoutError, OSError, ValueError) as error:
         raise SandboxUnavailable(
-            f"docker: the launcher did not start ({error}){container.stream.said()}; "
+            f"docker: the launcher did not start ({error}){container.stream.error_text()}; "
             "the image needs python3 (3.9 or newer) on its PATH"
         ) from error
 
@@ -232,7 +257,7 @@ def _host_config(api: Any, shape: Shape) -> Any:
         ipc_mode="private",
         cap_drop=["ALL"],
         security_opt=["no-new-privileges:true", f"seccomp={profile()}"],
-        pids_limit=shape.processes + 1,  # and the launcher
+        pids_limit=shape.processes + 1,  # Plus one for the launcher.
         mem_limit=memory,
         memswap_limit=memory,
         nano_cpus=round(shape.cpus * 1e9),
@@ -244,10 +269,10 @@ def _host_config(api: Any, shape: Shape) -> Any:
 
 
 class _Stream:
-    """The attached stream: bytes to the launcher's stdin, messages from its stdout, the end of its stderr."""
+    """Attached stream: the launcher's stdin, messages from its stdout, the end of its stderr."""
 
     def __init__(self, attached: Any) -> None:
-        self._attached = attached  # keeps the response, and with it the connection, alive
+        self._attached = attached  # The response keeps the connection alive.
         self._socket: socket.socket = getattr(attached, "_sock", attached)
         self._out, self._err = bytearray(), bytearray()
         self._raw = bytearray()
@@ -260,10 +285,8 @@ class _Stream:
             return True
         except OSError:
             return False
-        except (
-            TypeError,
-            ValueError,
-        ):  # no look ahead on a TLS or SSH stream: its end shows when it is used
+        except (TypeError, ValueError):
+            # A TLS or SSH stream cannot be peeked at. Its end shows when it is used.
             return True
 
     def send(self, data: bytes, deadline: float) -> None:
@@ -273,20 +296,29 @@ class _Stream:
     def message(
         self, deadline: float, is_over: Callable[[], bool] | None = None
     ) -> tuple[dict[str, Any], list[bytes]]:
-        """The next message. Raises TimeoutError at the deadline or once it is over, Gone, or ValueError where it is none."""
+        """Return the next message.
+
+        Raises:
+            TimeoutError: at the deadline, or as soon as `is_over` returns True.
+            ConnectionClosed: the launcher closed the stream.
+            ValueError: the bytes are no message.
+        """
         return receive(lambda size: self._exactly(size, deadline, is_over), _LONGEST_ANSWER)
 
-    def said(self) -> str:
-        """The launcher's stderr, for a message; empty where it was silent."""
+    def error_text(self) -> str:
+        """Return the last line of the launcher's stderr, as the end of a message.
+
+        The text is empty if there is none.
+        """
         lines = bytes(self._err).decode(errors="replace").strip().splitlines()
         return f": {lines[-1][:300]}" if lines else ""
 
     def close(self) -> None:
-        with suppress(OSError):  # the daemon may have closed it first
+        with suppress(OSError):  # The daemon may have closed it first.
             self._socket.close()
-        with suppress(
-            Exception
-        ):  # any: docker-py promises no such attribute, and its end may fail in several libraries' ways
+        # Any error: docker-py does not promise the attribute, and closing it may fail in several
+        # libraries.
+        with suppress(Exception):
             self._attached._response.close()
 
     def _exactly(self, size: int, deadline: float, is_over: Callable[[], bool] | None) -> bytes:
@@ -297,17 +329,20 @@ class _Stream:
         return taken
 
     def _read(self, deadline: float, is_over: Callable[[], bool] | None) -> None:
-        """Take in bytes that have come, and take the daemon's frames apart: kind (1 byte), 3 zeros, length (4 bytes), content."""
+        """Read available bytes, and split the daemon's frames.
+
+        A frame is its kind (1 byte), 3 zeros, its length (4 bytes) and its content.
+        """
         left_s = deadline - time.monotonic()
         if left_s <= 0 or (is_over is not None and is_over()):
             raise TimeoutError("no answer in time")
-        self._socket.settimeout(left_s if is_over is None else min(left_s, _LOOK_S))
+        self._socket.settimeout(left_s if is_over is None else min(left_s, _POLL_S))
         try:
             data = self._socket.recv(1 << 20)
-        except TimeoutError:  # time to look whether it is over
+        except TimeoutError:  # Let the loop call `is_over` again.
             return
         if not data:
-            raise Gone("it has ended")
+            raise ConnectionClosed("it has ended")
         self._raw += data
         while len(self._raw) >= 8:
             size = int.from_bytes(self._raw[4:8], "big")

@@ -1,4 +1,7 @@
-"""The Docker daemon that is used, and its faults. A time-out or refusal of the daemon is infra, never a program's result."""
+"""Connection to the Docker daemon, and its faults.
+
+A time-out or refusal of the daemon is a fault of the infrastructure, never a program's result.
+"""
 
 import functools
 import os
@@ -12,7 +15,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 TIMEOUT_S = 60.0
-"""Limit of one answer of the daemon."""
+"""Timeout of one answer of the daemon, in seconds."""
 _SPARE_CONNECTIONS = 8
 
 
@@ -21,7 +24,7 @@ def daemon_faults(doing: str) -> Iterator[None]:
     """Turn errors of the docker SDK into SandboxUnavailable.
 
     Args:
-        doing: a verb for the message "docker could not <doing>: ...".
+        doing: verb phrase for the message "docker could not <doing>: ...".
     """
     from docker.errors import DockerException
     from requests.exceptions import RequestException
@@ -30,16 +33,17 @@ def daemon_faults(doing: str) -> Iterator[None]:
         yield
     except (DockerException, RequestException, OSError) as error:
         raise sandbox_fault(
-            f"docker could not {doing}: {_said(error)}{_remedy(error)}", _said(error)
+            f"docker could not {doing}: {_explanation(error)}{_remedy(error)}", _explanation(error)
         ) from error
 
 
 def client(base_url: str | None, concurrency: int) -> "DockerClient":
-    """A client of the daemon, shared by all threads of this process.
+    """Return a client of the daemon, shared by all threads of this process.
 
     Args:
-        base_url: None for the one that DOCKER_HOST or the `docker` command's own context names.
-        concurrency: programs at once; the connection pool is sized to it.
+        base_url: address of the daemon; None for the one in DOCKER_HOST or in the `docker`
+            command's current context.
+        concurrency: number of programs at once, which sizes the connection pool.
 
     Raises:
         SandboxUnavailable: no daemon answers.
@@ -51,7 +55,8 @@ def client(base_url: str | None, concurrency: int) -> "DockerClient":
 def _client(base_url: str | None, concurrency: int, _pid: int) -> "DockerClient":
     import docker
 
-    # A session attaches to its container for its whole life; others are made and removed meanwhile.
+    # A session stays attached to its container for its whole life. Other containers are made and
+    # removed meanwhile.
     options: dict[str, Any] = {
         "version": "auto",
         "timeout": TIMEOUT_S,
@@ -59,23 +64,28 @@ def _client(base_url: str | None, concurrency: int, _pid: int) -> "DockerClient"
     }
     with daemon_faults("reach its daemon"):
         if base_url is None:
-            found = docker.DockerClient(**_context(), **options)
+            docker_client = docker.DockerClient(**_context(), **options)
         elif base_url == os.environ.get("DOCKER_HOST"):
-            found = docker.DockerClient.from_env(**options)
+            docker_client = docker.DockerClient.from_env(**options)
         else:
-            found = docker.DockerClient(base_url=base_url, **options)
-        found.api.trust_env = False  # each request would look for proxies in the environment, which other threads may change
-        return found
+            docker_client = docker.DockerClient(base_url=base_url, **options)
+        # Otherwise each request would look for proxies in the environment, which other threads may
+        # change.
+        docker_client.api.trust_env = False
+        return docker_client
 
 
 def daemon_version(base_url: str | None = None) -> str:
-    """The daemon's version, where one answers. Raises SandboxUnavailable."""
+    """Return the daemon's version. Raises SandboxUnavailable if no daemon answers."""
     with daemon_faults("reach its daemon"):
         return str(client(base_url, 1).version()["Version"])
 
 
 def _context() -> dict[str, Any]:
-    """Address of the current `docker context`: the SDK by itself does not look at Docker Desktop's socket."""
+    """Return the address of the current `docker context`.
+
+    The SDK alone does not find Docker Desktop's socket.
+    """
     from docker.context import ContextAPI
 
     context = ContextAPI.get_context(os.environ.get("DOCKER_CONTEXT"))
@@ -84,7 +94,7 @@ def _context() -> dict[str, Any]:
     return {"base_url": context.Host, **({"tls": context.TLSConfig} if context.TLSConfig else {})}
 
 
-def _said(error: Exception) -> str:
+def _explanation(error: Exception) -> str:
     explanation = getattr(error, "explanation", None)
     return (str(explanation) if explanation else str(error)).strip()[:300]
 
@@ -92,12 +102,18 @@ def _said(error: Exception) -> str:
 def _remedy(error: Exception) -> str:
     text = str(error)
     if "timed out" in text.lower():
-        return f"; it did not answer within {TIMEOUT_S:g} s: see its log, or run fewer programs at once"
+        return f"; no answer within {TIMEOUT_S:g} s: see its log, or run fewer programs at once"
     if any(
         sign in text
         for sign in ("FileNotFoundError", "ConnectionRefused", "Connection refused", "No such file")
     ):
-        return "; start Docker (`systemctl start docker`, or Docker Desktop), or set DOCKER_HOST to a daemon that runs"
+        return (
+            "; start Docker (`systemctl start docker`, or Docker Desktop), "
+            "or set DOCKER_HOST to a running daemon"
+        )
     if "PermissionError" in text or "Permission denied" in text:
-        return "; join the group of its socket (`usermod -aG docker $USER`), or set DOCKER_HOST to a rootless daemon"
+        return (
+            "; join the group of its socket (`usermod -aG docker $USER`), "
+            "or set DOCKER_HOST to a rootless daemon"
+        )
     return ""

@@ -1,7 +1,8 @@
-"""The image of containers: pinned by digest, with one layer on top that holds Parley's launcher and harness.
+"""Image of the containers: a pinned image with a layer of Parley's launcher and harness.
 
-As a layer they are read-only for every program, and are there on a daemon that cannot see this machine's disk (a remote one,
-Docker Desktop, a socket handed into a container). The layer is made once per daemon, version of Parley and image.
+In a layer they are read-only for every program, and are available on a daemon that cannot see this
+machine's disk (a remote one, Docker Desktop, a socket passed into a container). The layer is made
+once for each daemon, version of Parley and image.
 """
 
 import hashlib
@@ -23,7 +24,8 @@ IMAGE_VARIABLE = "PARLEY_DOCKER_IMAGE"
 PLACE = "/parley"
 HARNESS_DIRECTORY = f"{PLACE}/harness"
 UID = 20000
-"""User and group of the launcher and of programs. No slot of bubblewrap has it: the kernel counts a user's processes together."""
+"""User and group of the launcher and of programs. No slot of bubblewrap uses this id, since the
+kernel counts all processes of a user together."""
 BASE = "parley.base"
 _REPOSITORY = "parley-sandbox"
 _PINNED = re.compile(r"(?:\S+@)?sha256:[0-9a-f]{64}")
@@ -45,22 +47,22 @@ _NAMING = f"export {IMAGE_VARIABLE}=$(docker image inspect --format '{{{{.Id}}}}
 
 @dataclass(frozen=True)
 class Image:
-    """An image that containers are made of."""
+    """Image that containers are made of."""
 
     id: str
     environment: tuple[tuple[str, str], ...]
-    """Variables that the pinned image sets: name, value."""
+    """Variables that the pinned image sets: (name, value)."""
 
 
 def pinned(name: str | None) -> str:
-    """The image's name, if it can only ever mean one image.
+    """Return the image's name, after checking that it can only mean one image.
 
     Args:
         name: `sha256:<64 digits>` (an image's id), or `NAME@sha256:<64 digits>`.
 
     Raises:
-        SandboxUnavailable: there is none.
-        ConfigError: a tag may mean another image tomorrow.
+        SandboxUnavailable: no image is set.
+        ConfigError: the name has a tag, which may mean another image later.
     """
     if not name:
         raise SandboxUnavailable(f"docker: no image is set. {_BUILDING} && {_NAMING}")
@@ -73,11 +75,11 @@ def pinned(name: str | None) -> str:
 
 
 def prepared(api: Any, name: str) -> Image:
-    """The pinned image with Parley's layer on top.
+    """Return the pinned image with Parley's layer on top.
 
     Args:
         api: the SDK's `APIClient`.
-        name: a name that `pinned` has returned.
+        name: name that `pinned` has returned.
 
     Raises:
         SandboxUnavailable: the daemon does not have the image, or cannot add the layer.
@@ -99,14 +101,16 @@ def prepared(api: Any, name: str) -> Image:
 
 
 def copy_folder(api: Any, name: str, path: str, into: Path) -> None:
-    """Copy a folder of an image to an empty folder here: files, folders and links.
+    """Copy a folder of an image to an empty folder of this host: files, folders and links.
 
     Args:
         api: the SDK's `APIClient`.
-        name: a name that `pinned` has returned.
+        name: name that `pinned` has returned.
+        path: folder in the image.
+        into: empty folder of this host.
 
     Raises:
-        SandboxUnavailable: the image, or its folder, is not there.
+        SandboxUnavailable: the image, or its folder, is missing.
     """
     with daemon_faults(f"copy {path} out of the image {name}"):
         options = {
@@ -136,7 +140,7 @@ def _plain(member: tarfile.TarInfo, into: str) -> tarfile.TarInfo | None:
 
 
 def inspected(api: Any, name: str) -> dict[str, Any] | None:
-    """Return the daemon's facts about an image; None where the daemon does not have it."""
+    """Return the daemon's facts about an image; None if the daemon does not have it."""
     from docker.errors import ImageNotFound
 
     with daemon_faults(f"look at the image {name}"):
@@ -147,7 +151,10 @@ def inspected(api: Any, name: str) -> dict[str, Any] | None:
 
 
 def _added(api: Any, base: str, layer: bytes, tag: str) -> dict[str, Any]:
-    """A container that never runs takes the files in; its image appears under its tag when it is whole."""
+    """Add the layer to an image: copy the files into a container that never runs, and commit it.
+
+    The new image appears under its tag when it is complete.
+    """
     with daemon_faults(f"add Parley's launcher to the image {base}"):
         options = {
             "labels": {OWNER: owner_label()},
@@ -169,7 +176,7 @@ def _added(api: Any, base: str, layer: bytes, tag: str) -> dict[str, Any]:
 
 
 def _layer() -> bytes:
-    """Archive of launcher, harness and accounts; equal content gives equal bytes."""
+    """Return the archive of launcher, harness and accounts. Equal content gives equal bytes."""
     files = {f"{PLACE}/sandbox/{name}": (_OURS / name).read_bytes() for name in _LAUNCHER}
     files |= {
         f"{HARNESS_DIRECTORY}/{path.name}": path.read_bytes()
@@ -180,8 +187,8 @@ def _layer() -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         # A tmpfs gets the mode of the folder that it covers.
-        made = {str(PurePosixPath(name).parent) for name in files} - {"/etc"}
-        folders = dict.fromkeys((PLACE, *sorted(made)), 0o755) | dict.fromkeys(
+        parents = {str(PurePosixPath(name).parent) for name in files} - {"/etc"}
+        folders = dict.fromkeys((PLACE, *sorted(parents)), 0o755) | dict.fromkeys(
             ("/box", "/tmp"), 0o1777
         )
         for folder, mode in folders.items():

@@ -1,9 +1,11 @@
-"""The first process of a container: runs commands for Parley, one after another, and ends with its connection.
+"""Launcher: the first process of a container. It runs Parley's commands, one after another.
 
-Trusted, standard library only (Python 3.9 or newer). A command gets pipes of its own for output and report. Its output comes back
-in one message on the launcher's standard output, which no command has ever held. The command's user is the launcher's, yet
-cannot reach it: the kernel lets no process of a pid namespace end its first one, a process that is not dumpable shows neither
-memory nor descriptors, and the container's system-call filter denies ptrace and limits set on others.
+It ends with its connection. It is trusted, and uses only the standard library (Python 3.9 or
+newer). A command gets its own pipes for output and report. Its output comes back in one message on
+the launcher's standard output, which no command has ever held. The command's user is the
+launcher's, yet cannot reach it: the kernel lets no process of a pid namespace kill its first one, a
+process that is not dumpable shows neither memory nor descriptors, and the container's system-call
+filter denies ptrace and limits set on other processes.
 """
 
 from __future__ import annotations
@@ -37,9 +39,9 @@ _MEMORY_EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.
 def _package_folders() -> list[str]:
     """Return the folders of packages of the image's Pythons."""
     roots = sorted({"/usr", "/usr/local", sys.prefix, sys.base_prefix})
-    found = {folder for root in roots for folder in glob.glob(f"{root}/lib/python3*/*-packages")}
+    folders = {folder for root in roots for folder in glob.glob(f"{root}/lib/python3*/*-packages")}
     return sorted(
-        folder for folder in found if os.path.isdir(folder) and not os.path.islink(folder)
+        folder for folder in folders if os.path.isdir(folder) and not os.path.islink(folder)
     )
 
 
@@ -76,10 +78,10 @@ def _serve(
     child = os.fork()
     if child == 0:
         _become(head, blobs, [writing for _, writing in output])
-    blobs.clear()  # they count against the command's memory
+    blobs.clear()  # They count against the command's memory.
     _send(replies, pack({"started": True}))
-    kept = BoundedOutput(head["output_kb"]), BoundedOutput(head["output_kb"])
-    adders = (kept[0].add, kept[1].add, _Report(replies).add)
+    output_bounds = BoundedOutput(head["output_kb"]), BoundedOutput(head["output_kb"])
+    adders = (output_bounds[0].add, output_bounds[1].add, _Report(replies).add)
     streams = dict(zip((reading for reading, _ in output), adders))  # noqa: B905 - an image's Python may be older than `strict`
     for _, writing in output:
         os.close(writing)
@@ -95,14 +97,17 @@ def _serve(
         "memory_kills": _memory_kills() - killed_before,
     }
     for reading, add in streams.items():
-        while _take(reading, add):  # all writers are dead, so that there is an end
+        while _take(reading, add):  # All writers are dead, so the loop ends.
             pass
         os.close(reading)
-    _send(replies, pack(answer, *(stream.value() for stream in kept)))
+    _send(replies, pack(answer, *(stream.value() for stream in output_bounds)))
 
 
 class _Report:
-    """Hands the report on as it comes, so that it outlasts the container."""
+    """Sender of the report.
+
+    It passes each piece on at once, so the report outlasts the container.
+    """
 
     def __init__(self, replies: int) -> None:
         self._replies, self._room = replies, LONGEST_REPORT
@@ -115,7 +120,7 @@ class _Report:
 
 
 def _become(head: dict[str, Any], blobs: list[bytes], writing: list[int]) -> None:
-    """In the child: limits, files, descriptors, then the command itself. Never returns."""
+    """Set limits, files and descriptors in the child, then execute the command. Never returns."""
     try:
         os.setsid()
         _be_first_to_die()
@@ -143,7 +148,10 @@ def _become(head: dict[str, Any], blobs: list[bytes], writing: list[int]) -> Non
 
 
 def _be_first_to_die() -> None:
-    """Where memory runs out the kernel ends a command rather than the launcher. Nobody else runs while this is dumpable."""
+    """Make the kernel kill the command before the launcher if memory runs out.
+
+    No other process runs while this one is dumpable.
+    """
     _LIBC.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
     with open("/proc/self/oom_score_adj", "w") as file:
         file.write(_FIRST_TO_DIE)
@@ -158,9 +166,8 @@ def _limit(bounds: dict[str, list[int]], *names: str) -> None:
 def _as_file(content: bytes) -> int:
     if not content:
         return os.open(os.devnull, os.O_RDONLY)
-    descriptor = _LIBC.memfd_create(
-        b"stdin", _MFD_CLOEXEC
-    )  # libc's: some Pythons (conda's) are built without os.memfd_create
+    # libc's function: some Pythons (conda's) are built without os.memfd_create.
+    descriptor = _LIBC.memfd_create(b"stdin", _MFD_CLOEXEC)
     if descriptor < 0:
         raise OSError("memfd_create failed")
     with open(descriptor, "wb", closefd=False) as file:
@@ -176,7 +183,11 @@ def _follow(
     requests: int,
     wake: int,
 ) -> tuple[tuple[int, resource.struct_rusage] | None, bool]:
-    """Wait until the command has ended (returns how) or its time on the clock is over (returns None, True)."""
+    """Wait until the command has ended, or its wall-clock limit is over.
+
+    Returns:
+        The command's ending and False; or None and True after the limit.
+    """
     poll = select.poll()
     for descriptor in (*streams, requests, wake):
         poll.register(descriptor, select.POLLIN)
@@ -185,7 +196,8 @@ def _follow(
         if left_s <= 0:
             return None, True
         for descriptor, _ in poll.poll(left_s * 1000 + 1):
-            if descriptor == requests:  # nothing is asked while a command runs: Parley has gone
+            # Parley sends nothing while a command runs, so Parley has ended.
+            if descriptor == requests:
                 os._exit(0)
             elif descriptor == wake:
                 os.read(wake, _CHUNK)
@@ -203,7 +215,7 @@ def _take(descriptor: int, add: Callable[[bytes], None]) -> bool:
 
 
 def _reaped(child: int) -> tuple[int, resource.struct_rusage] | None:
-    """Collect ended processes; returns the command's own ending if it is among them."""
+    """Collect ended processes. Returns the command's own ending if it is among them."""
     while True:
         try:
             pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -234,14 +246,17 @@ def _reap_rest() -> None:
 
 
 def _memory_kills() -> int:
-    """How many processes the kernel has ended here for want of memory; 0 where it cannot be read."""
+    """Return how many processes the kernel has killed here because memory ran out.
+
+    It returns 0 if that cannot be read.
+    """
     for path in _MEMORY_EVENTS:
         try:
             with open(path) as file:
                 return next(
                     (int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0
                 )
-        except OSError:  # the file of the other version of cgroups
+        except OSError:  # The file belongs to the other version of cgroups.
             continue
     return 0
 

@@ -1,7 +1,8 @@
-"""Messages between Parley and the launcher in a container: a head in JSON, then byte strings. Both ends use this file.
+"""Messages between Parley and the launcher in a container. Both ends use this module.
 
-On the wire: length of all that follows (8 bytes), length of the head (4 bytes), the head, the byte strings one after another. The
-head's `sizes` are their lengths.
+A message is a head in JSON, followed by byte strings. On the wire: the length of everything after
+it (8 bytes), the length of the head (4 bytes), the head, and the byte strings one after another.
+The head's `sizes` are their lengths.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _HEAD_BYTES = 4
 
 
 def pack(head: dict[str, Any], *blobs: bytes) -> bytes:
-    """One message, ready to send."""
+    """Encode one message."""
     text = json.dumps({**head, "sizes": [len(blob) for blob in blobs]}).encode()
     body = b"".join((len(text).to_bytes(_HEAD_BYTES, "big"), text, *blobs))
     return len(body).to_bytes(LENGTH_BYTES, "big") + body
@@ -27,11 +28,11 @@ def receive(
     """Read one message.
 
     Args:
-        read_exactly: gives that many bytes; raises where they do not come.
-        longest: bytes that a message may have.
+        read_exactly: function that returns that many bytes, or raises if they do not come.
+        longest: maximum number of bytes of a message.
 
     Raises:
-        ValueError: what comes is no message, or a longer one.
+        ValueError: the bytes are no message, or the message is too long.
     """
     size = int.from_bytes(read_exactly(LENGTH_BYTES), "big")
     if not _HEAD_BYTES <= size <= longest:

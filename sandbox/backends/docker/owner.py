@@ -1,8 +1,9 @@
-"""Tells by its label whose a container is, and removes containers whose owner has died.
+"""Owners of containers, and removal of containers whose owner has died.
 
-A container ends by itself when its owner's connection does. A record and a layer of it stay on the daemon. The label names the
-owner's boot, pid namespace, pid and start time. An owner of another boot or namespace cannot be seen from here (several machines
-may share a daemon), so only its long ended containers are removed.
+A container ends by itself when its owner's connection ends, but a record and a layer of it stay on
+the daemon. Its label contains the owner's boot, pid namespace, pid and start time. An owner of
+another boot or namespace cannot be checked from here (several machines may share a daemon), so of
+its containers only those that ended long ago are removed.
 """
 
 import functools
@@ -21,13 +22,13 @@ _LONG = timedelta(minutes=10)
 
 
 def owner_label() -> str:
-    """Names this process."""
+    """Return the label that identifies this process."""
     pid = os.getpid()
-    return f"{_here()}/{pid}/{_started(pid)}"
+    return f"{_boot_and_namespace()}/{pid}/{_start_time(pid)}"
 
 
 def reap(api: Any) -> int:
-    """Remove containers that nobody will use again; returns how many.
+    """Remove containers that nobody will use again, and return their number.
 
     Args:
         api: the SDK's `APIClient`.
@@ -36,16 +37,19 @@ def reap(api: Any) -> int:
         SandboxUnavailable: the daemon does not list its containers.
     """
     with daemon_faults("list its containers"):
-        found = api.containers(all=True, filters={"label": OWNER})
+        containers = api.containers(all=True, filters={"label": OWNER})
     removed = 0
-    for container in found:
+    for container in containers:
         if _is_abandoned(container):
             removed += remove(api, container["Id"])
     return removed
 
 
 def remove(api: Any, container: str) -> bool:
-    """Remove a container, running or not. False where the daemon did not; the next reaping will."""
+    """Remove a container, running or not, and return True.
+
+    It returns False if the daemon does not remove it. The next reaping tries again.
+    """
     from docker.errors import DockerException
     from requests.exceptions import RequestException
 
@@ -61,16 +65,16 @@ def _is_abandoned(container: dict[str, Any]) -> bool:
     if len(label) != 4:
         return False
     boot, namespace, pid, start = label
-    if f"{boot}/{namespace}" == _here() and pid.isdigit():
-        return _started(int(pid)) != start
-    made = datetime.fromtimestamp(container["Created"], tz=UTC)
-    return container["State"] in _ENDED and datetime.now(UTC) - made > _LONG
+    if f"{boot}/{namespace}" == _boot_and_namespace() and pid.isdigit():
+        return _start_time(int(pid)) != start
+    created_at = datetime.fromtimestamp(container["Created"], tz=UTC)
+    return container["State"] in _ENDED and datetime.now(UTC) - created_at > _LONG
 
 
 @functools.cache
-def _here() -> str:
-    """This boot and pid namespace."""
-    with suppress(OSError):  # not Linux, or no right to look
+def _boot_and_namespace() -> str:
+    """Return an id of this boot and pid namespace."""
+    with suppress(OSError):  # The system is not Linux, or the file may not be read.
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"
     import platform
@@ -80,8 +84,8 @@ def _here() -> str:
     return f"{platform.node()}-{psutil.boot_time():.0f}/0"
 
 
-def _started(pid: int) -> str:
-    """When a process started, as this system tells it; empty where there is none."""
+def _start_time(pid: int) -> str:
+    """Return the start time of a process in this system's form; empty without such a process."""
     if Path("/proc/self/stat").exists():
         return start_time(pid)
     import psutil

@@ -1,4 +1,4 @@
-"""Starts containers before they are asked for. Each is given to one session and thrown away after it."""
+"""Pool of containers that are started in advance. Each serves one session and is then removed."""
 
 import atexit
 import threading
@@ -15,50 +15,56 @@ _FAREWELL_S = 20.0
 
 
 class WarmContainers:
-    """Keeps some containers of the shape that was last asked for. Safe from several threads.
+    """Pool of ready containers of the shape that was requested last.
 
-    The first request of a shape keeps none ready: many commands run a single program.
+    Safe to use from several threads.
+
+    The first request of a shape prepares no further container, since many commands run a single
+    program.
 
     Args:
-        start: makes a container and waits until it is ready.
-        capacity: how many of them to keep ready, and how many may be on their way out.
+        start: function that makes a container and waits until it is ready.
+        capacity: number of containers to keep ready. Twice as many may be in removal.
     """
 
     def __init__(self, start: Callable[[Shape], Container], capacity: int) -> None:
         self._start, self._capacity = start, capacity
         self._lock = threading.Lock()
         self._idle: deque[tuple[Shape, Container]] = deque()
-        self._asked: Counter[Shape] = Counter()
+        self._requests: Counter[Shape] = Counter()
         self._starting: Counter[Shape] = Counter()
         self._leaving = threading.BoundedSemaphore(2 * capacity)
         self._threads: set[threading.Thread] = set()
         self._closed = False
-        self._asking = threading.Lock()
+        self._packages_lock = threading.Lock()
         self._packages: dict[Image, tuple[str, ...]] = {}
         atexit.register(self.close)
 
     def take(self, shape: Shape) -> Container:
-        """A container that nobody has used. Raises SandboxUnavailable."""
-        if shape.binds:  # nobody else will ask for these folders
+        """Return an unused container. Raises SandboxUnavailable."""
+        if shape.binds:  # Nobody else will ask for these folders.
             return self._start(shape)
         while True:
             with self._lock:
-                found = next(((s, c) for s, c in self._idle if s == shape), None)
-                if found is not None:
-                    self._idle.remove(found)
-            if found is None:
+                entry = next(((s, c) for s, c in self._idle if s == shape), None)
+                if entry is not None:
+                    self._idle.remove(entry)
+            if entry is None:
                 break
-            if found[1].is_alive():
+            if entry[1].is_alive():
                 self._keep_ready(shape)
-                return found[1]
-            self.discard(found[1])
+                return entry[1]
+            self.discard(entry[1])
         container = self._start(shape)
         self._keep_ready(shape)
         return container
 
     def packages_of(self, shape: Shape) -> tuple[str, ...]:
-        """Return the folders of packages of the Pythons of a shape's image. One container is asked. Raises SandboxUnavailable."""
-        with self._asking:
+        """Return the folders of packages of the Pythons of a shape's image.
+
+        One container is started for it. Raises SandboxUnavailable.
+        """
+        with self._packages_lock:
             if shape.image not in self._packages:
                 container = self._start(shape)
                 self._packages[shape.image] = container.packages
@@ -66,7 +72,7 @@ class WarmContainers:
             return self._packages[shape.image]
 
     def discard(self, container: Container) -> None:
-        """Remove a container, soon; waits only where many are being removed already."""
+        """Remove a container in the background. Waits only if many are in removal."""
         self._leaving.acquire()
 
         def leave() -> None:
@@ -78,7 +84,7 @@ class WarmContainers:
         self._in_background(leave)
 
     def close(self) -> None:
-        """Remove every container that is not with a session, and wait for those on their way."""
+        """Remove every container that no session holds, and wait for the removals."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, deque()
@@ -94,8 +100,8 @@ class WarmContainers:
     def _keep_ready(self, shape: Shape) -> None:
         surplus: list[Container] = []
         with self._lock:
-            self._asked[shape] += 1
-            if self._closed or self._asked[shape] == 1:
+            self._requests[shape] += 1
+            if self._closed or self._requests[shape] == 1:
                 return
             missing = (
                 self._capacity - self._starting[shape] - sum(s == shape for s, _ in self._idle)
@@ -106,11 +112,11 @@ class WarmContainers:
         for container in surplus:
             self.discard(container)
         for _ in range(missing):
-            self._in_background(lambda: self._start_one(shape))
+            self._in_background(lambda: self._start_spare(shape))
 
-    def _start_one(self, shape: Shape) -> None:
+    def _start_spare(self, shape: Shape) -> None:
         container = None
-        with suppress(SandboxUnavailable):  # whoever asks next finds out
+        with suppress(SandboxUnavailable):  # The next request will report the error.
             container = self._start(shape)
         with self._lock:
             self._starting[shape] -= 1
@@ -122,7 +128,7 @@ class WarmContainers:
         container.remove()
 
     def _in_background(self, work: Callable[[], None]) -> None:
-        """In a daemon thread, so that a daemon that hangs does not keep the process from its end."""
+        """Run `work` in a daemon thread, so that a hanging daemon does not block the exit."""
 
         def run() -> None:
             try:
@@ -134,6 +140,6 @@ class WarmContainers:
         self._threads.add(thread)
         try:
             thread.start()
-        except RuntimeError:  # at the interpreter's end no thread can be started
+        except RuntimeError:  # At the interpreter's end no thread can be started.
             self._threads.discard(thread)
             work()

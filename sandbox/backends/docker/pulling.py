@@ -1,6 +1,7 @@
-"""Images of registries: which image a name means, how it comes onto the daemon, and how it is removed.
+"""Images of registries: resolving a name to a digest, pulling and removing.
 
-A registry is asked for a digest without a pull, so that a run pulls only the images of the episodes that it plays.
+Parley asks a registry for a digest without a pull, so that a run pulls only the images of the
+episodes that it plays.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,8 @@ _NO_SUCH_IMAGE = (
     "name unknown",
     "no such manifest",
 )
-"""What registries say of an image that they do not have, where the daemon passes it on without a status."""
+"""Messages of registries that do not have an image, if the daemon passes them on without a
+status."""
 _NO_ANSWER = (
     "toomanyrequests",
     "rate limit",
@@ -31,7 +33,8 @@ _NO_ANSWER = (
     "tls:",
 )
 _NO_ANSWER += ("bad gateway", "service unavailable", "net/http")
-"""What the daemon says of a registry that cannot be asked now. All other refusals concern one image."""
+"""Messages of the daemon about a registry that cannot be reached now. All other refusals concern
+one image."""
 
 
 def digest_of(api: Any, name: str) -> str:
@@ -39,10 +42,11 @@ def digest_of(api: Any, name: str) -> str:
 
     Args:
         api: the SDK's `APIClient`.
-        name: with a tag, or pinned by digest.
+        name: name with a tag, or pinned by digest.
 
     Returns:
-        `NAME@sha256:<64 digits>` of an image that a registry has, else the id of an image that the daemon has.
+        `NAME@sha256:<64 digits>` of an image that a registry has, else the id of an image that the
+        daemon has.
 
     Raises:
         SourceUnreadable: no registry has such an image.
@@ -51,13 +55,13 @@ def digest_of(api: Any, name: str) -> str:
     repository = repository_of(name)
     local = inspected(api, name)
     if local is None:
-        return name if "@" in name else f"{repository}@{_looked_up(api, name)}"
-    known = [
+        return name if "@" in name else f"{repository}@{_registry_digest(api, name)}"
+    digests = [
         digest
         for digest in local.get("RepoDigests") or ()
         if digest.partition("@")[0] == repository
     ]
-    return min(known, default=local["Id"])
+    return min(digests, default=local["Id"])
 
 
 def repository_of(name: str) -> str:
@@ -66,7 +70,7 @@ def repository_of(name: str) -> str:
     return whole.rpartition(":")[0] if ":" in whole.rpartition("/")[2] else whole
 
 
-def _looked_up(api: Any, name: str) -> str:
+def _registry_digest(api: Any, name: str) -> str:
     from docker.errors import APIError, NotFound
 
     with daemon_faults(f"ask a registry for the image {name}"):
@@ -77,30 +81,31 @@ def _looked_up(api: Any, name: str) -> str:
         except APIError as error:
             why = str(error.explanation)
             if any(sign in why.lower() for sign in _NO_ANSWER):
-                raise _unknown(name, why) from error
+                raise _no_answer(name, why) from error
             raise _missing(name, why) from error
 
 
 def pull(
     api: Any,
     name: str,
-    tell: Callable[[int], None] = lambda _: None,
+    report: Callable[[int], None] = lambda _: None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> None:
     """Pull an image from its registry.
 
     Args:
-        name: with a tag, or pinned by digest.
-        tell: called with the bytes that came since the last call.
-        is_over: asked at each event; true ends the pull.
+        api: the SDK's `APIClient`.
+        name: name with a tag, or pinned by digest.
+        report: function called with the number of bytes received since the last call.
+        is_over: function called at each event; True ends the pull.
 
     Raises:
         SourceUnreadable: no registry has such an image.
-        SandboxUnavailable: no registry answers, the image did not come whole, or the pull was ended.
+        SandboxUnavailable: no registry answers, the image is incomplete, or the pull was ended.
     """
     from docker.errors import APIError, NotFound
 
-    why, came = "", dict[str, int]()
+    why, received = "", dict[str, int]()
     with daemon_faults(f"pull the image {name}"):
         try:
             with closing(api.pull(name, stream=True, decode=True)) as events:
@@ -110,8 +115,8 @@ def pull(
                     why = str(event.get("error") or why)
                     if event.get("status") == "Downloading":
                         now = int((event.get("progressDetail") or {}).get("current") or 0)
-                        tell(max(0, now - came.get(event["id"], 0)))
-                        came[event["id"]] = now
+                        report(max(0, now - received.get(event["id"], 0)))
+                        received[event["id"]] = now
         except NotFound as error:
             raise _missing(name, error.explanation) from error
         except APIError as error:
@@ -119,10 +124,11 @@ def pull(
     if _is_missing(why):
         raise _missing(name, why)
     if why:
-        raise _unknown(name, why)
+        raise _no_answer(name, why)
     if inspected(api, name) is None:
         raise SandboxUnavailable(
-            f"docker: the image {name} was pulled, and is not there: see the daemon's log"
+            f"docker: the image {name} was pulled, but the daemon does not have it: "
+            "see the daemon's log"
         )
 
 
@@ -132,29 +138,31 @@ def _is_missing(why: str) -> bool:
 
 def _missing(name: str, why: object) -> SourceUnreadable:
     return SourceUnreadable(
-        f"no registry has the Docker image {name}, or gives it to this user: {why}"
+        f"no registry has the Docker image {name}, or this user may not pull it: {why}"
     )
 
 
-def _unknown(name: str, why: str) -> SandboxUnavailable:
+def _no_answer(name: str, why: str) -> SandboxUnavailable:
     return SandboxUnavailable(
-        f"docker could not pull the image {name}: {why}; its registry has to be reached once (`docker pull {name}`)"
+        f"docker could not pull the image {name}: {why}. "
+        f"Check that its registry can be reached (`docker pull {name}`)"
     )
 
 
 def layer_bytes(api: Any, name: str) -> dict[str, int]:
-    """Return the bytes of an image's layers by the digest of each. Images share layers of one digest.
+    """Return the size in bytes of each layer of an image, by its digest.
 
-    Where the daemon does not say which layer has which size, the last one has them all.
+    Images share layers of equal digests. If the daemon does not report the size of each layer, the
+    last one gets the total.
     """
     with daemon_faults(f"look at the layers of the image {name}"):
-        found = api.inspect_image(name)
+        image = api.inspect_image(name)
         layers = [
-            digest.removeprefix("sha256:") for digest in found["RootFS"].get("Layers") or ()
-        ] or [found["Id"]]
+            digest.removeprefix("sha256:") for digest in image["RootFS"].get("Layers") or ()
+        ] or [image["Id"]]
         sizes = [int(step["Size"]) for step in reversed(api.history(name)) if step["Size"]]
     if len(sizes) != len(layers):
-        return dict.fromkeys(layers, 0) | {layers[-1]: int(found["Size"])}
+        return dict.fromkeys(layers, 0) | {layers[-1]: int(image["Size"])}
     return dict(zip(layers, sizes, strict=True))
 
 
@@ -162,7 +170,7 @@ def remove_image(api: Any, name: str) -> bool:
     """Remove an image and Parley's layer on it.
 
     Returns:
-        False where a container uses the image, or the daemon refuses for another reason.
+        False if a container uses the image, or the daemon refuses for another reason.
     """
     from docker.errors import DockerException, ImageNotFound
     from requests.exceptions import RequestException

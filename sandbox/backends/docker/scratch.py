@@ -1,4 +1,7 @@
-"""A container's writable folders: emptied between commands, files put into them. Runs inside, standard library only."""
+"""Writable folders of a container: cleared between commands, and filled with files.
+
+The module runs inside the container, and uses only the standard library.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,13 @@ _SYSTEM_V = ("/proc/sysvipc/shm", "/proc/sysvipc/sem", "/proc/sysvipc/msg")
 
 
 def cleared(folders: list[str], *, keep_kernel: bool) -> bool:
-    """Remove leftovers of earlier commands. False where something remains: the container must then be replaced.
+    """Remove leftovers of earlier commands, and return True.
+
+    It returns False if something remains. The container must then be replaced.
 
     Args:
-        folders: what to empty.
-        keep_kernel: queues and shared memory stay.
+        folders: folders to empty.
+        keep_kernel: if True, queues and shared memory of the kernel stay.
     """
     try:
         for folder in folders:
@@ -27,7 +32,10 @@ def cleared(folders: list[str], *, keep_kernel: bool) -> bool:
 
 
 def write_files(names: list[str], contents: list[bytes]) -> None:
-    """Put files into the working directory, in the place of whatever bears their names. Raises OSError."""
+    """Write files into the working directory, in place of anything with their names.
+
+    Raises OSError.
+    """
     for name, content in zip(names, contents):  # noqa: B905 - the image's Python may be older than 3.10
         path = os.path.join(WORKING_DIRECTORY, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -45,17 +53,19 @@ def _remove(path: str) -> None:
 
 
 def empty_folder(folder: str) -> None:
-    """Remove all that a folder holds. One below another is moved up before its parent goes: no path grows with a tree's depth.
+    """Remove the content of a folder.
+
+    A nested folder is moved up before its parent is removed, so no path grows with the depth.
 
     Raises:
-        OSError: something of it is not ours.
+        OSError: something in it belongs to another user.
     """
     while True:
         with os.scandir(folder) as entries:
-            found = list(entries)
-        if not found:
+            children = list(entries)
+        if not children:
             return
-        for entry in found:
+        for entry in children:
             if not entry.is_dir(follow_symlinks=False):
                 os.unlink(entry.path)
                 continue

@@ -1,7 +1,9 @@
-"""The system-call filter of containers, in Docker's form: denies the calls that bubblewrap's filter and Docker's own deny.
+"""System-call filter of containers, in Docker's form.
 
-It names calls, not numbers, so that it fits the daemon's architecture, whatever Parley's own is. A profile replaces Docker's own,
-so the known refusals of Docker's are named here, too. It is a deny list: an unknown call that a program needs must not fail it.
+It denies the calls that bubblewrap's filter and Docker's default profile deny. It uses names of
+calls, not numbers, so that it fits the daemon's architecture. A profile replaces Docker's default,
+so Docker's own denied calls are listed here, too. It is a deny list: a program must not fail
+because it needs an unknown call.
 """
 
 import errno
@@ -40,7 +42,10 @@ _NETLINK, _PACKET, _ALG, _VSOCK = 16, 17, 38, 40
 
 @functools.cache
 def profile() -> str:
-    """JSON of the profile: EPERM for denied calls, ENOSYS for clone3 (so that libc falls back to clone)."""
+    """Return the profile as JSON.
+
+    Denied calls fail with EPERM. clone3 fails with ENOSYS, so that libc falls back to clone.
+    """
     rules = [
         _denied((*DENIED_CALLS, *_DENIED_BY_DOCKER)),
         _denied(("clone3",), error=errno.ENOSYS),
@@ -53,7 +58,8 @@ def profile() -> str:
             _denied(("socket",), _masked(0, _LOW_32_BITS, family))
             for family in (_NETLINK, _PACKET, _ALG, _VSOCK)
         ),
-        # Another process's limits: the launcher has the command's user, and could be ended by a CPU limit.
+        # Limits of other processes. The launcher has the command's user, so a command could end it
+        # by a CPU limit.
         _denied(("prlimit64",), _other_than(0, 0)),
     ]
     return json.dumps({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": rules})

@@ -1,8 +1,9 @@
-"""The default sandbox, of warm zygotes: bubblewrap's isolation, without starting a Python and importing libraries in each run.
+"""Sandbox `zygote` (the default): bubblewrap's isolation without a Python start for each run.
 
-A zygote is one bubblewrap with a warm Python in it. Each run is a fork of it, in mount, pid and IPC namespaces of its own, with
-fresh /tmp, /dev/shm, /box and /proc, its own session and limits, without privileges and under the same system-call filter. A run
-that has sent nothing hands its network namespace, which has no way out, to the next. README.md says what else differs.
+A zygote is one bubblewrap with a warm Python in it. Each run is a fork of it, in its own mount, pid
+and IPC namespaces, with fresh /tmp, /dev/shm, /box and /proc, its own session and limits, without
+privileges and under the same system-call filter. A run that has sent nothing passes its network
+namespace, which has no way out, to the next run. README.md lists the other differences.
 """
 
 import importlib.metadata
@@ -17,7 +18,7 @@ from pathlib import Path
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.backends.bubblewrap.tool import bwrap_path, bwrap_version, check_python
 from sandbox.backends.zygote.pool import Lease, kind
-from sandbox.backends.zygote.process import REPORT_FD, Ended, Zygote, ZygoteGone
+from sandbox.backends.zygote.process import REPORT_FD, RunEnding, Zygote, ZygoteGone
 from sandbox.host.bounded_output import BoundedOutput
 from sandbox.host.file_archive import checked_name
 from sandbox.host.mount_tree import HARNESS_DIRECTORY
@@ -44,17 +45,17 @@ _LONGEST_STATUS = 4096
 
 
 class ZygoteSandbox:
-    """Each command in a fork of a warm Python, isolated as bubblewrap isolates.
+    """Sandbox that runs each command in a fork of a warm Python, isolated as in bubblewrap.
 
-    See `sandbox.interface.Sandbox` and `sandbox.workspace.interface.HoldsWorkspaces`.
-
-    A command `({python}, "-S", "-s", "-P", {harness}/NAME.py)` runs that script in the fork itself; any other one is executed.
+    A command `({python}, "-S", "-s", "-P", {harness}/NAME.py)` runs that script in the fork itself.
+    Any other command is executed. See `sandbox.interface.Sandbox` and
+    `sandbox.workspace.interface.HoldsWorkspaces`.
 
     Args:
-        preload: modules that runs find loaded, such as `numpy`; missing ones are skipped.
-        packages: folders of packages in place of those installed beside Parley.
-        bwrap_path: the program to use; `bwrap` on PATH otherwise.
-        slots: programs at once on this host; one per CPU otherwise.
+        preload: modules that runs start with, such as `numpy`. Missing ones are skipped.
+        packages: folders of packages to use instead of those installed beside Parley.
+        bwrap_path: path of `bwrap`; by default the one on PATH.
+        slots: number of programs at once on this host; by default one per CPU.
         slot_directory: folder of the slots' lock files.
     """
 
@@ -63,7 +64,7 @@ class ZygoteSandbox:
     has_host_packages = True
     takes_packages = True
     works_in_memory = True
-    """Whether a workspace's folder may lie in the memory of this host."""
+    """True if a workspace's folder may be in the memory of this host."""
     preloads = True
 
     def __init__(
@@ -85,7 +86,7 @@ class ZygoteSandbox:
         """Run a trivial program.
 
         Raises:
-            SandboxUnavailable: says what to install or to allow.
+            SandboxUnavailable: it fails. The message states what to install or to allow.
         """
         check_python(self)
 
@@ -118,7 +119,10 @@ class ZygoteSandbox:
         return self._bubblewrap().owner(folder)
 
     def commands(self, folder: WorkFolder) -> AbstractContextManager[Commands]:
-        """What runs commands there, each in a bubblewrap of its own: a warm Python has nothing to give to a shell."""
+        """Return the object that runs commands in a folder, each in its own bubblewrap.
+
+        A shell does not benefit from a warm Python.
+        """
         return self._bubblewrap().commands(folder)
 
     def _bubblewrap(self) -> BubblewrapSandbox:
@@ -128,7 +132,7 @@ class ZygoteSandbox:
 
 
 class ZygoteSession:
-    """See `sandbox.interface.Session`."""
+    """Session of the zygote. See `sandbox.interface.Session`."""
 
     def __init__(self, lease: Lease, limits: Limits, uid: int, keep_files: bool) -> None:
         self._lease, self._limits, self._uid, self._keep_files = lease, limits, uid, keep_files
@@ -161,13 +165,13 @@ class ZygoteSession:
             raise SandboxUnavailable(
                 f"zygote: {error}; the host may be out of memory or descriptors"
             ) from error
-        except BaseException:  # a signal too: the run may go on in there
+        except BaseException:  # Also for a signal: the run may continue inside.
             self._lease.discard()
             raise
 
 
 class _Run:
-    """One command: its pipes, its fork, its end."""
+    """One command: its pipes, its fork and its ending."""
 
     def __init__(self, lease: Lease, limits: Limits, stack: ExitStack) -> None:
         self._lease, self._limits, self._stack = lease, limits, stack
@@ -177,17 +181,17 @@ class _Run:
         self._status = b""
 
     def to_its_end(self, request: bytes, stdin: bytes) -> Completed:
-        handed = self._descriptors(request, stdin)
+        descriptors = self._descriptors(request, stdin)
         killed_before = 0
 
         def start(zygote: Zygote) -> int:
             nonlocal killed_before
             zygote.limit_memory(self._limits.memory_mb * MIB)
             killed_before = zygote.memory_kills()
-            return zygote.start_run(handed)
+            return zygote.start_run(descriptors)
 
         zygote, first = self._lease.attempt(start)
-        begun = time.monotonic()  # to start a zygote is no part of the run
+        begun = time.monotonic()  # The start of a zygote is no part of the run.
         self._stack.callback(os.close, first)
         streams, overran = self._follow(first, begun)
         ended = _ended(zygote)
@@ -198,18 +202,17 @@ class _Run:
                 raise HostShortage(
                     "zygote: ended from outside during a run; the host may be out of memory"
                 )
-            ended = Ended(
-                -signal.SIGKILL, 0.0, 0, 0
-            )  # the run was out of memory, and took its zygote along
+            # The run was out of memory, and the kernel killed its zygote with it.
+            ended = RunEnding(-signal.SIGKILL, 0.0, 0, 0)
         if self._status != _READY and not overran:
             if not self._status:
                 raise HostShortage(
                     "zygote: a run was killed before it was isolated; the host may be out of memory"
                 )
-            said = self._status.decode(errors="replace")
+            status = self._status.decode(errors="replace")
             raise sandbox_fault(
-                f"zygote: a run could not be isolated: {said}. `--sandbox bubblewrap` needs less",
-                said,
+                f"zygote: a run could not be isolated: {status}. `--sandbox bubblewrap` needs less",
+                status,
             )
         ending = Ending(
             returncode=ended.returncode,
@@ -223,15 +226,23 @@ class _Run:
         return completed(ending, self._limits, cpu_s=ended.cpu_s, out_of_memory=out_of_memory)
 
     def _descriptors(self, request: bytes, stdin: bytes) -> tuple[int, ...]:
-        """Descriptors in the zygote's order. Only the run's own process reads their content."""
+        """Return the descriptors in the order that the zygote expects.
+
+        Only the run reads their content.
+        """
         if stdin:
-            given = memory_file("parley-stdin", stdin, self._stack)
+            input_file = memory_file("parley-stdin", stdin, self._stack)
         else:
-            given = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-            self._stack.callback(os.close, given)
+            input_file = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            self._stack.callback(os.close, input_file)
         ends = (self._stdout_end, self._stderr_end, self._channels.report_end)
-        asked = memory_file("parley-request", request, self._stack)
-        return (given, *(end.fileno() for end in ends), asked, self._channels.status_end.fileno())
+        request_file = memory_file("parley-request", request, self._stack)
+        return (
+            input_file,
+            *(end.fileno() for end in ends),
+            request_file,
+            self._channels.status_end.fileno(),
+        )
 
     def _follow(self, first: int, begun: float) -> tuple[Streams, bool]:
         self._channels.close_writing_ends()
@@ -253,7 +264,7 @@ class _Run:
         self._status = (self._status + data)[:_LONGEST_STATUS]
 
 
-def _ended(zygote: Zygote) -> Ended | None:
+def _ended(zygote: Zygote) -> RunEnding | None:
     try:
         return zygote.finish_run()
     except ZygoteGone:
@@ -261,14 +272,19 @@ def _ended(zygote: Zygote) -> Ended | None:
 
 
 def _kill(first: int) -> None:
-    """End the first process of a pid namespace, and with it all others."""
-    with suppress(ProcessLookupError):  # it has ended by itself
+    """Kill the first process of a pid namespace, and with it all others."""
+    with suppress(ProcessLookupError):  # The process has ended by itself.
         signal.pidfd_send_signal(first, signal.SIGKILL)
 
 
 def _version(module: str, folders: tuple[str, ...]) -> str:
-    look = importlib.metadata.distributions
-    found = next(
-        iter(look(name=module, path=list(folders)) if folders else look(name=module)), None
+    distributions = importlib.metadata.distributions
+    distribution = next(
+        iter(
+            distributions(name=module, path=list(folders))
+            if folders
+            else distributions(name=module)
+        ),
+        None,
     )
-    return "(no version)" if found is None else found.version
+    return "(no version)" if distribution is None else distribution.version

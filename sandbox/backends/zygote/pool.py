@@ -1,4 +1,4 @@
-"""The idle zygotes of this process: kept warm between sessions, ended with it."""
+"""Idle zygotes of this process: kept warm between sessions, and ended with the process."""
 
 import atexit
 import os
@@ -14,17 +14,17 @@ from schemas.errors import SandboxUnavailable
 
 @dataclass(frozen=True)
 class Kind:
-    """Properties that two interchangeable zygotes share."""
+    """Properties that interchangeable zygotes share."""
 
     bwrap: str
     uid: int
     preload: tuple[str, ...]
     packages: tuple[str, ...]
-    """Folders that `preload` is loaded from; Parley's own where there are none."""
+    """Folders that `preload` is loaded from; Parley's own if empty."""
     python: tuple[str, ...]
-    """Interpreter and shown folders."""
+    """Interpreter and visible folders."""
     home: str
-    """Parley's own data, which is masked."""
+    """Folder of Parley's own data, which is masked."""
 
     def start(self) -> Zygote:
         """Start a zygote of this kind."""
@@ -32,38 +32,42 @@ class Kind:
 
 
 def kind(bwrap: str, uid: int, preload: tuple[str, ...], packages: tuple[str, ...] = ()) -> Kind:
-    """The kind of zygote that would be started now."""
+    """Return the kind of zygote that would be started now."""
     home = os.path.abspath(os.environ.get("PARLEY_HOME") or ".parley")
     return Kind(bwrap, uid, preload, packages, (interpreter(), *python_roots()), home)
 
 
 _lock = threading.Lock()
 _idle: list[tuple[Kind, Zygote]] = []
-"""The longest unused first."""
+"""Idle zygotes, longest unused first."""
 
 
 class Lease:
-    """The zygote of one session; another takes its place when it is not as new."""
+    """Zygote of one session. A fresh one replaces it as soon as it is not pristine."""
 
-    def __init__(self, wanted: Kind) -> None:
-        self._kind = wanted
+    def __init__(self, zygote_kind: Kind) -> None:
+        self._kind = zygote_kind
         self._zygote: Zygote | None = None
         self._pinned = False
 
     def keep_directory(self, size_bytes: int) -> None:
-        """All runs share a working directory. Nothing replaces the zygote from now on: it holds the session's files.
+        """Let all runs share a working directory.
+
+        Nothing replaces the zygote from now on, since it holds the session's files.
 
         Raises:
-            SandboxUnavailable: there is none, or it cannot.
+            SandboxUnavailable: no zygote runs, or it cannot make the directory.
         """
         self._usable().keep_directory(size_bytes)
         self._pinned = True
 
     def attempt(self, use: Callable[[Zygote], int]) -> tuple[Zygote, int]:
-        """Call `use` with a usable zygote, or with a fresh one where it had died since its last run; returns it and its answer.
+        """Call `use` with a usable zygote, and return the zygote and the result.
+
+        If the zygote died after its last run, a fresh one is used.
 
         Raises:
-            SandboxUnavailable: none answers.
+            SandboxUnavailable: no zygote answers.
         """
         zygote = self._zygote if self._pinned and self._zygote is not None else self._usable()
         try:
@@ -84,9 +88,9 @@ class Lease:
             ) from error
 
     def _usable(self) -> Zygote:
-        while self._zygote is None or not self._zygote.is_as_new():
+        while self._zygote is None or not self._zygote.is_pristine():
             self.discard()
-            self._zygote = _taken(self._kind) or self._kind.start()
+            self._zygote = _take_idle(self._kind) or self._kind.start()
         return self._zygote
 
     def discard(self) -> None:
@@ -96,13 +100,16 @@ class Lease:
             zygote.close()
 
     def give_back(self, most_idle: int) -> None:
-        """Keep the zygote warm for the next session, unless it is not as new. Beyond `most_idle` of a process the oldest go."""
+        """Keep the zygote warm for the next session, unless it is not pristine.
+
+        If a process has more than `most_idle` idle zygotes, the oldest ones end.
+        """
         if self._pinned and self._zygote is not None:
             try:
                 self._zygote.drop_directory()
             except SandboxUnavailable:
                 self.discard()
-        if self._zygote is None or not self._zygote.is_as_new():
+        if self._zygote is None or not self._zygote.is_pristine():
             self.discard()
             return
         zygote, self._zygote = self._zygote, None
@@ -113,16 +120,16 @@ class Lease:
             old.close()
 
 
-def _taken(wanted: Kind) -> Zygote | None:
+def _take_idle(zygote_kind: Kind) -> Zygote | None:
     with _lock:
         for place in range(len(_idle) - 1, -1, -1):
-            if _idle[place][0] == wanted:
+            if _idle[place][0] == zygote_kind:
                 return _idle.pop(place)[1]
     return None
 
 
 def close_idle() -> None:
-    """End all zygotes that no session holds; also done at the process's end."""
+    """End all zygotes that no session holds. The process does this at its end, too."""
     with _lock:
         zygotes = [zygote for _, zygote in _idle]
         _idle.clear()
@@ -131,7 +138,7 @@ def close_idle() -> None:
 
 
 def _forget() -> None:
-    """After a fork: they are the parent's."""
+    """Drop the zygotes after a fork: they belong to the parent."""
     global _lock
     _lock = threading.Lock()
     for _, zygote in _idle:

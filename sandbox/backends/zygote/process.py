@@ -1,6 +1,7 @@
-"""One zygote as its driver sees it: a bubblewrap with a warm Python in it (`harness/zygote.py`), and the socket between.
+"""One zygote as its driver sees it: a bubblewrap with a warm Python (`harness/zygote.py`).
 
-It outlives sessions; each of its runs is isolated by itself. It is thrown away as soon as anything about it has changed.
+A socket connects the two. A zygote outlives sessions, and isolates each of its runs. It is
+discarded as soon as anything about it has changed.
 """
 
 import marshal
@@ -30,7 +31,7 @@ from schemas.run import Limits
 
 PYTHON_FLAGS = ("-S", "-s", "-P")
 REPORT_FD = 3
-"""Value of PARLEY_REPORT_FD in a program; `harness/zygote.py` opens it there."""
+"""Value of PARLEY_REPORT_FD in a program. `harness/zygote.py` opens the descriptor."""
 _CAPABILITIES = (
     "CAP_SYS_ADMIN",
     "CAP_NET_ADMIN",
@@ -40,7 +41,7 @@ _CAPABILITIES = (
     "CAP_SETPCAP",
 )
 _TO_MAP_A_USER = "CAP_SETFCAP"
-"""The capability that the kernel asks of whoever maps its root into a user namespace of its own."""
+"""Capability that the kernel requires for mapping root into one's own user namespace."""
 ALWAYS_LOADED = (
     *(
         "abc",
@@ -72,7 +73,8 @@ ALWAYS_LOADED = (
     ),
     *("time", "traceback", "typing"),
 )
-"""Modules of the standard library: imports of function tests, and of the reports of their failures."""
+"""Modules of the standard library that function tests, and the reports of their failures,
+import."""
 _LONGEST_ANSWER = 1 << 16
 _START_S, _ANSWER_S, _END_S = 120.0, 30.0, 10.0
 _MOST_RUNS = 2000
@@ -82,31 +84,36 @@ _FIRST_LIMIT = 4096 * MIB
 
 
 class ZygoteGone(Exception):
-    """It ended, or answered out of order; nothing is known about a run that it had begun."""
+    """The zygote ended, or answered out of order.
+
+    The state of a run that it had begun is unknown.
+    """
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How a run's first process ended, and how the zygote then found itself."""
+class RunEnding:
+    """Ending of a run's first process, and the zygote's state after it."""
 
     returncode: int
-    """As `Popen.returncode`."""
+    """Exit status as in `Popen.returncode`."""
     cpu_s: float
     resident: int
-    """Bytes of memory of its own."""
+    """Resident memory of the zygote itself, in bytes."""
     others: int
-    """Children and threads that should not be there."""
+    """Number of unexpected children and threads."""
 
 
 class Zygote:
-    """Started and loaded. One run at a time; not to be used by two threads at once.
+    """Started and loaded zygote. It runs one command at a time, and serves one thread at a time.
 
     Args:
-        uid: whom runs become; as root on the host, else inside their user namespace.
-        preload: modules to import; missing ones are skipped.
+        bwrap: path of bwrap.
+        uid: user id of runs: as root on the host, else inside their user namespace.
+        preload: modules to import. Missing ones are skipped.
+        packages: folders of packages to use instead of Parley's own.
 
     Raises:
-        SandboxUnavailable: it does not get up; says why.
+        SandboxUnavailable: it does not start. The message states the reason.
     """
 
     def __init__(
@@ -117,20 +124,22 @@ class Zygote:
         try:
             self._group = self._stack.enter_context(memory_cgroup(_FIRST_LIMIT))
             self._memory_limit = _FIRST_LIMIT
-            self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self._control, zygote_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self._stack.callback(self._control.close)
-            with theirs:
-                self._process = _start(bwrap, uid, theirs.fileno(), self._stack)
+            with zygote_end:
+                self._process = _start(bwrap, uid, zygote_end.fileno(), self._stack)
             self._resident = self._resident_at_first = self._load(
                 tuple(preload), packages or package_folders()
             )
-        except BaseException:  # a signal too: a half-made object has nobody to close it
+        except BaseException:  # Also for a signal: nobody else can close a half-made object.
             self._stack.close()
             raise
         self._runs, self._clean = 0, True
 
     def start_run(self, descriptors: Sequence[int]) -> int:
-        """Fork a run; returns the pidfd of its first process, whose end is that of the whole run.
+        """Fork a run, and return the pidfd of its first process.
+
+        The end of that process is the end of the whole run.
 
         Args:
             descriptors: stdin, stdout, stderr, report, request, status, in this order.
@@ -139,20 +148,20 @@ class Zygote:
             ZygoteGone: nothing was run.
         """
         self._runs += 1
-        said, received = self._ask(("run", 0), descriptors)
-        if said != "running" or len(received) != 1:
-            raise ZygoteGone(str(said))
+        answer, received = self._ask(("run", 0), descriptors)
+        if answer != "running" or len(received) != 1:
+            raise ZygoteGone(str(answer))
         return received[0]
 
-    def finish_run(self) -> Ended:
-        """Collect the run's ending, once the pidfd says that it has ended. Raises ZygoteGone."""
-        ended = Ended(*self._hear(_END_S)[0])
+    def finish_run(self) -> RunEnding:
+        """Collect the run's ending, after its pidfd has reported the end. Raises ZygoteGone."""
+        ended = RunEnding(*self._hear(_END_S)[0])
         self._resident = ended.resident
         self._clean = ended.others == 0 and not (self._group and self._group.reached_its_limit())
         return ended
 
-    def is_as_new(self) -> bool:
-        """Whether it may serve another run."""
+    def is_pristine(self) -> bool:
+        """Return True if the zygote may serve another run."""
         grown = self._resident - self._resident_at_first
         return (
             self._clean
@@ -162,47 +171,51 @@ class Zygote:
         )
 
     def keep_directory(self, size_bytes: int) -> None:
-        """All runs from now on share a working directory. Raises SandboxUnavailable."""
+        """Let all later runs share a working directory. Raises SandboxUnavailable."""
         self._set_directory("keep", size_bytes)
 
     def drop_directory(self) -> None:
-        """Each run has an empty working directory again. Raises SandboxUnavailable."""
+        """Give each run its own empty working directory again. Raises SandboxUnavailable."""
         self._set_directory("drop", 0)
 
     def _set_directory(self, order: str, size_bytes: int) -> None:
         try:
-            said = self._ask((order, size_bytes), ())[0]
+            refusal = self._ask((order, size_bytes), ())[0]
         except ZygoteGone as error:
             raise SandboxUnavailable(f"zygote: {error}") from error
-        if said:
-            raise SandboxUnavailable(f"zygote: no working directory for the session: {said}")
+        if refusal:
+            raise SandboxUnavailable(f"zygote: no working directory for the session: {refusal}")
 
     def limit_memory(self, run_bytes: int) -> None:
-        """Bound a run's processes together, beside what the zygote itself holds."""
+        """Bound the memory of a run's processes together, beside the zygote's own memory."""
         limit = self._resident_at_first + _OWN_KERNEL_MEMORY + run_bytes
         if self._group is not None and limit != self._memory_limit:
             self._group.limit(limit)
             self._memory_limit = limit
 
     def memory_kills(self) -> int:
-        """How many processes were killed so far for want of memory."""
+        """Return how many processes were killed so far because memory ran out."""
         return self._group.kills() if self._group is not None else 0
 
     def ran_out_of_memory(self, killed_before: int) -> bool:
-        """Whether more were killed than those, because the run reached its limit. Raises HostShortage: the machine was short."""
+        """Return True if further processes were killed because the run reached its memory limit.
+
+        Raises:
+            HostShortage: they were killed because the machine was out of memory.
+        """
         return self._group is not None and self._group.ran_out(killed_before)
 
     def close(self) -> None:
-        """End it, with every process in it. May be called twice."""
+        """End the zygote with every process in it. May be called twice."""
         self._stack.close()
 
     def disown(self) -> None:
-        """Let go of it without ending it: in a fork of the process that it belongs to."""
+        """Release the zygote without ending it, in a fork of the process that owns it."""
         self._stack.pop_all()
         self._control.close()
 
     def _load(self, preload: tuple[str, ...], folders: tuple[str, ...]) -> int:
-        told = {
+        set_up = {
             "as_root": os.geteuid() == 0,
             "filter": denied_calls_bpf(),
             "always": ALWAYS_LOADED,
@@ -216,7 +229,7 @@ class Zygote:
                 procs = (os.open(self._group.folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC),)
                 stack.callback(os.close, procs[0])
             try:
-                resident, _ = self._ask(told, procs, _START_S)
+                resident, _ = self._ask(set_up, procs, _START_S)
             except ZygoteGone as error:
                 raise self._why_not_up(error) from error
         return int(resident)
@@ -241,7 +254,7 @@ class Zygote:
         return marshal.loads(message), received
 
     def _why_not_up(self, error: ZygoteGone) -> SandboxUnavailable:
-        """The fault that says what it or bubblewrap wrote before it ended."""
+        """Return the error with the text that the zygote or bubblewrap wrote before it ended."""
         try:
             _, stderr = self._process.communicate(timeout=_END_S)
         except subprocess.TimeoutExpired:
@@ -292,18 +305,20 @@ def _popen(argv: tuple[str, ...], open_fds: tuple[int, ...]) -> "subprocess.Pope
 
 
 def _end(process: "subprocess.Popen[bytes]", mark: str) -> None:
-    with suppress(ProcessLookupError):  # it has ended by itself
-        process.kill()  # the first process of its pid namespace dies with it, and with that all others
-    end_marked(mark)  # or did not know yet whom to die with
+    with suppress(ProcessLookupError):  # The process has ended by itself.
+        # The first process of its pid namespace dies with it, and with that all others.
+        process.kill()
+    # Its child may not know yet with whom to die.
+    end_marked(mark)
     process.communicate()
 
 
 def _privileges() -> tuple[str, ...]:
     as_root = os.geteuid() == 0
-    wanted = _CAPABILITIES if as_root else (*_CAPABILITIES, _TO_MAP_A_USER)
-    kept = tuple(part for name in wanted for part in ("--cap-add", name))
+    capabilities = _CAPABILITIES if as_root else (*_CAPABILITIES, _TO_MAP_A_USER)
+    added = tuple(part for name in capabilities for part in ("--cap-add", name))
     if as_root:
-        return (*NAMESPACES_AS_ROOT, "--cap-drop", "ALL", *kept)
+        return (*NAMESPACES_AS_ROOT, "--cap-drop", "ALL", *added)
     return (
         "--unshare-all",
         "--unshare-user",
@@ -313,7 +328,7 @@ def _privileges() -> tuple[str, ...]:
         "0",
         "--cap-drop",
         "ALL",
-        *kept,
+        *added,
     )
 
 
@@ -322,7 +337,8 @@ def _new_starter() -> ThreadPoolExecutor:
 
 
 _starter = _new_starter()
-"""bwrap dies with the thread that started it, so they all start from one that lives as long as this process."""
+"""Executor that starts every bwrap. bwrap dies with the thread that started it, so this thread
+lives as long as the process."""
 
 
 def _forget_starter() -> None:

@@ -1,0 +1,1 @@
+"""Runners for each kind of tests."""

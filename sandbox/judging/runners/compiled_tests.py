@@ -1,6 +1,7 @@
-"""Java and JavaScript programs: one case each, passed where the program came to its own end with exit status 0.
+"""Java and JavaScript programs: one case each, passed if the program ends with exit status 0.
 
-A trusted main inside the sandbox runs the program and reports its end under the run's secret. An early exit passes nothing.
+A trusted main inside the sandbox runs the program and reports its end under the run's secret. An
+early exit passes nothing.
 """
 
 import hmac
@@ -28,18 +29,20 @@ from schemas.verdict import CaseVerdict, Outcome, ProgramVerdict
 _READY = b"ready\n"
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto")
 _OPENED = ("--add-opens", "java.base/java.io=ALL-UNNAMED")
-"""Lets the trusted main write to the report's descriptor."""
+"""Option that lets the trusted main write to the report's descriptor."""
 _COMPILER_S, _COMPILER_WALL_S = 30.0, 120.0
 _MAIN = re.compile(r"\bMain\b")
 _NO_TEST = "\nclass Main { public static void main(String[] arguments) {} }\n"
 
 
 def run_java(sandbox: Sandbox, program: JavaProgram, limits: Limits) -> ProgramVerdict:
-    """Compile with `javac`, then run `Main`. One case, named `Main`; a program that does not compile has failed.
+    """Compile with `javac`, then run `Main`.
+
+    The verdict has one case, named `Main`. A program that does not compile has failed.
 
     Raises:
-        Unscorable: there is no JDK in the sandbox.
-        SandboxUnavailable: there is no sandbox.
+        Unscorable: the sandbox has no JDK.
+        SandboxUnavailable: the sandbox could not run it.
     """
     secret = secrets.token_hex(16)
     with sandbox.session(runtime_limits(limits), keep_files=True) as session:
@@ -53,21 +56,25 @@ def run_java(sandbox: Sandbox, program: JavaProgram, limits: Limits) -> ProgramV
 def run_java_together(
     sandbox: Sandbox, programs: Sequence[JavaProgram], limits: Limits
 ) -> Sequence[ProgramVerdict | None]:
-    """Compile one answer with the tests of all its programs at once, and run these in one process, each with classes of its own.
+    """Compile one answer with the tests of all its programs, and run the tests in one process.
+
+    Each program's tests have their own classes.
 
     Args:
-        programs: of equal prompt and completion.
+        sandbox: sandbox that runs the programs.
+        programs: programs with equal prompt and completion.
+        limits: limits of each program.
 
     Returns:
-        The verdict of each program that passes so, or of all where the answer alone does not compile; None for those that are to
-        be run alone.
+        The verdict of each program that passes, or of all if the answer alone does not compile.
+        None for programs that have to run alone.
 
     Raises:
-        Unscorable, SandboxUnavailable: as `run_java`.
+        Unscorable, SandboxUnavailable: see `run_java`.
     """
     answer, nothing = programs[0].prompt + programs[0].completion, [None] * len(programs)
     if _MAIN.search(answer) or any(len(_MAIN.findall(program.test)) != 1 for program in programs):
-        return nothing  # `Main` is also a name of the answer's, or of the test's own code
+        return nothing  # The answer, or the test's own code, uses the name `Main`, too.
     names = [f"ParleyCase{number}" for number in range(len(programs))]
     tests = [_MAIN.sub(name, program.test) for name, program in zip(names, programs, strict=True)]
     secret = secrets.token_hex(16)
@@ -124,11 +131,11 @@ def _java(limits: Limits) -> tuple[str, ...]:
 
 
 def run_javascript(sandbox: Sandbox, program: JavaScriptProgram, limits: Limits) -> ProgramVerdict:
-    """Run with `node`. One case, named `program.js`.
+    """Run with `node`. The verdict has one case, named `program.js`.
 
     Raises:
         Unscorable: the sandbox has no node, or lacks a module that the test requires.
-        SandboxUnavailable: there is no sandbox.
+        SandboxUnavailable: the sandbox could not run it.
     """
     require_modules(sandbox, required_modules(program.test))
     secret = secrets.token_hex(16)
@@ -146,8 +153,10 @@ def _judged(
     if not done.report.startswith(_READY):
         require_command(done, tool, remedy)
         raise SandboxUnavailable(
-            f"{tool} did not start the program in the sandbox (exit {done.exit_code}, signal {done.signal}): "
-            f"{harmless(done.stderr.decode(errors='replace'))[-300:].strip() or 'no message'}; {remedy}"
+            f"{tool} did not start the program in the sandbox (exit {done.exit_code}, "
+            f"signal {done.signal}): "
+            f"{harmless(done.stderr.decode(errors='replace'))[-300:].strip() or 'no message'}; "
+            f"{remedy}"
         )
     words = _words(done, secret)
     if done.exit_code == 0 and words is not None and "ended" in words:
@@ -156,32 +165,33 @@ def _judged(
 
 
 def _words(done: Completed, secret: str) -> list[str] | None:
-    """Return what the trusted main reported; None where anything else wrote into the report."""
-    said = [
+    """Return the trusted main's reports; None if anything else wrote into the channel."""
+    lines = [
         line.decode("utf-8", "replace") for line in done.report.removeprefix(_READY).splitlines()
     ]
     words = [
         line[len(secret) + 1 :]
-        for line in said
+        for line in lines
         if hmac.compare_digest(line[: len(secret)].encode(), secret.encode())
     ]
-    return words if done.report.startswith(_READY) and len(words) == len(said) else None
+    return words if done.report.startswith(_READY) and len(words) == len(lines) else None
 
 
 def _ended(done: Completed, limits: Limits) -> tuple[Outcome, str]:
-    """Outcome and detail of a program that has not passed."""
+    """Return outcome and detail of a program that has not passed."""
     if done.out_of_memory:
         return Outcome.FAILED, f"used more than {limits.memory_mb} MB of memory"
     if done.timed_out:
         return (
             Outcome.TIMEOUT,
-            f"did not end within {limits.cpu_s:g} s of CPU time and {limits.wall_s:g} s on the clock",
+            f"did not end within {limits.cpu_s:g} s of CPU time and "
+            f"{limits.wall_s:g} s on the clock",
         )
-    said = done.stderr.decode("utf-8", "replace").strip()
+    stderr = done.stderr.decode("utf-8", "replace").strip()
     if done.exit_code == 0:
         return Outcome.FAILED, "ended with exit status 0 before its tests were through"
     ending = f"signal {done.signal}" if done.signal else f"exit status {done.exit_code}"
-    return Outcome.FAILED, f"{said}\nended with {ending}".strip()
+    return Outcome.FAILED, f"{stderr}\nended with {ending}".strip()
 
 
 def _verdict(name: str, outcome: Outcome, detail: str, done: Completed) -> ProgramVerdict:

@@ -1,4 +1,7 @@
-"""Puts an answer and added tests into the files of a tree. The tree is trusted, the answer is text: nothing here is run."""
+"""Insertion of an answer and added tests into the files of a tree.
+
+The tree is trusted, and the answer is text. Nothing runs here.
+"""
 
 import ast
 import re
@@ -10,17 +13,18 @@ from schemas.placing import AddedTest, Definition, Placing
 
 _UNENCODED = "surrogateescape"
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
-"""A line as Python's grammar counts it. `str.splitlines` ends lines at form feeds and seven marks more."""
+"""Line as Python's grammar counts it. `str.splitlines` ends lines at form feeds and seven more
+characters."""
 Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def placed(
     files: Mapping[str, bytes], entry_point: str, code: str, placing: Placing | None
 ) -> Mapping[str, bytes]:
-    """A tree's files with an answer and added tests in them.
+    """Return a tree's files with an answer and added tests in them.
 
     Raises:
-        LookupError: there is no file, or no definition, whose place the answer takes.
+        LookupError: the file or definition that the answer replaces does not exist.
     """
     if placing is None:
         return {**files, entry_point: code.encode("utf-8", "surrogatepass")}
@@ -43,7 +47,7 @@ def _text(content: bytes) -> str:
 
 
 def with_answer(text: str, code: str, definition: Definition) -> str:
-    """A file in which code stands in place of a definition, with the definition's indentation.
+    """Return a file in which code replaces a definition, with the definition's indentation.
 
     Raises:
         LookupError: the file has no such definition.
@@ -56,9 +60,10 @@ def with_answer(text: str, code: str, definition: Definition) -> str:
 
 
 def definition_lines(text: str, definition: Definition) -> tuple[int, int]:
-    """First and last line of a definition, without its decorators.
+    """Return first and last line of a definition, without its decorators.
 
-    The dataset's own lines, where the definition begins there; of several elsewhere the nearest to them.
+    They are the dataset's lines if the definition begins there. If it is elsewhere, and several
+    have the name, it is the nearest one.
 
     Raises:
         LookupError: the file has no such definition, or is not Python.
@@ -67,17 +72,20 @@ def definition_lines(text: str, definition: Definition) -> tuple[int, int]:
     lines = _lines(text)
     if definition.last_line <= len(lines) and _begins(lines[definition.first_line - 1], name):
         return definition.first_line, definition.last_line
-    found = [
+    candidates = [
         node for path, node in _definitions(_parsed(text).body) if _is_called(path, definition.name)
     ]
-    if not found:
+    if not candidates:
         raise LookupError(f"there is no definition of {definition.name}")
-    nearest = min(found, key=lambda node: abs(node.lineno - definition.first_line))
+    nearest = min(candidates, key=lambda node: abs(node.lineno - definition.first_line))
     return nearest.lineno, nearest.end_lineno or nearest.lineno
 
 
 def with_tests(files: Mapping[str, str], added: Sequence[AddedTest]) -> Mapping[str, str]:
-    """Files of tests with further tests in them. A test that is not Python is left out: its node is not found then."""
+    """Return files of tests with further tests in them.
+
+    A test that is not Python is left out. Its node is then not found.
+    """
     changed = dict(files)
     for test in added:
         name, *within = test.node_id.split("::")
@@ -106,12 +114,15 @@ def _with_test(text: str, class_name: str | None, test: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines with their ends."""
+    """Return the lines with their line ends."""
     return _LINE.findall(text)
 
 
 def _indented(text: str, margin: str) -> str:
-    """Text with a margin before each line that holds more than space: `textwrap.indent` has other lines than Python."""
+    """Put a margin before each line that is not blank.
+
+    `textwrap.indent` counts lines differently from Python.
+    """
     return "".join(margin + line if line.strip() else line for line in _lines(text))
 
 
@@ -122,25 +133,21 @@ def _classes(body: Sequence[ast.stmt]) -> list[ast.ClassDef]:
 def _definitions(
     body: Iterable[ast.stmt], path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Defined]]:
-    """Definitions with the names that lead to them, also those under `if` and `try`."""
+    """Yield definitions with the names that lead to them, also those under `if` and `try`."""
     for node in body:
         if isinstance(node, Defined):
             yield (*path, node.name), node
             yield from _definitions(node.body, (*path, node.name))
         else:
-            inner = [
-                part
-                for name in ("body", "orelse", "finalbody", "handlers")
-                for part in getattr(node, name, ())
-            ]
-            yield from _definitions(
-                [part for part in inner if isinstance(part, (ast.stmt, ast.excepthandler))], path
-            )  # pyright: ignore[reportArgumentType]  (handlers have a body, too)
+            names = ("body", "orelse", "finalbody", "handlers")
+            inner = [part for name in names for part in getattr(node, name, ())]
+            parts = [part for part in inner if isinstance(part, (ast.stmt, ast.excepthandler))]
+            yield from _definitions(parts, path)  # pyright: ignore[reportArgumentType]  (handlers have a body, too)
 
 
 def _is_called(path: tuple[str, ...], name: str) -> bool:
-    wanted = tuple(name.split("."))
-    return path[-len(wanted) :] == wanted
+    suffix = tuple(name.split("."))
+    return path[-len(suffix) :] == suffix
 
 
 def _begins(line: str, name: str) -> bool:

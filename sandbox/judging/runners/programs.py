@@ -1,4 +1,4 @@
-"""Programs that can be tested: one type for each way in which benchmarks state tests."""
+"""Testable programs: one type for each form in which benchmarks state tests."""
 
 from collections.abc import Mapping
 
@@ -11,21 +11,31 @@ from schemas.problem import SuiteKind
 
 
 class StatementProgram(Frozen):
-    """Code and statements in Python that follow it: one verdict, without cases (CodeIF-Bench's way of judging)."""
+    """Python code and the statements that follow it: one verdict, without cases.
+
+    This is CodeIF-Bench's way of judging.
+    """
 
     code: str
     tests: tuple[str, ...]
 
 
 class AssertProgram(Frozen):
-    """Code and a list of tests in Python; each test is one verdict, whatever became of earlier tests."""
+    """Python code and a list of tests.
+
+    Each test has its own verdict, whatever earlier tests did.
+    """
 
     code: str
     tests: tuple[str, ...]
 
 
 class CheckProgram(Frozen):
-    """HumanEval's form: prompt and completion are the code; `test` defines `check`, which is called with the entry point."""
+    """Program in HumanEval's form.
+
+    Prompt and completion are the code. `test` defines `check`, which is called with the entry
+    point.
+    """
 
     prompt: str
     completion: str
@@ -34,44 +44,49 @@ class CheckProgram(Frozen):
 
     @property
     def code(self) -> str:
-        """What runs before the test."""
+        """Code that runs before the test."""
         return self.prompt + self.completion
 
 
 class UnittestProgram(Frozen):
-    """Code and a module of unittest classes (BigCodeBench); both run as one module that is not `__main__`."""
+    """Code and a module of unittest classes (BigCodeBench).
+
+    Both run as one module that is not `__main__`.
+    """
 
     code: str
     test: str
 
 
 class RepositoryProgram(Frozen):
-    """A working folder and the pytest node ids to run in it."""
+    """Working folder and the pytest node ids to run in it."""
 
     files: tuple[tuple[str, bytes], ...]
-    """Name, relative to the folder, and content."""
+    """Files: (name relative to the folder, content)."""
     node_ids: tuple[str, ...]
     by_candidate: tuple[str, ...] = ()
-    """Files that the candidate wrote or changed. A conftest.py, a test file or a start-up file among them is tampering."""
+    """Files that the candidate wrote or changed. A conftest.py, a test file or a start-up file
+    among them is tampering."""
     arguments: tuple[str, ...] = ()
-    """More options of pytest. `addopts` of the folder's own settings are not used."""
+    """Further options of pytest. `addopts` of the folder's own settings are not used."""
     folders: tuple[str, ...] = ()
-    """Folders below it that Python imports from, beside itself, as far as they are there."""
+    """Folders below it that Python imports from, beside the folder itself. Missing ones are
+    skipped."""
     environment: str = ""
-    """A folder below it with packages, which come before the sandbox's own."""
+    """Folder below it with packages that precede the sandbox's own."""
 
     @model_validator(mode="after")
     def _names_are_known(self) -> "RepositoryProgram":
         unknown = set(self.by_candidate) - {name for name, _ in self.files}
         if unknown:
             raise ValueError(
-                f"by_candidate names {sorted(unknown)[0]!r}, which is not among the files"
+                f"by_candidate contains {sorted(unknown)[0]!r}, which is not among the files"
             )
         return self
 
 
 class JavaProgram(Frozen):
-    """Java in one file: prompt, completion and test without a separator; the class `Main` of the test is run."""
+    """Java in one file: prompt, completion and test without a separator. The test's `Main` runs."""
 
     prompt: str
     completion: str
@@ -79,7 +94,7 @@ class JavaProgram(Frozen):
 
 
 class JavaScriptProgram(Frozen):
-    """JavaScript for node, as `JavaProgram`; tests may require lodash."""
+    """JavaScript for node, in the form of `JavaProgram`. Tests may require lodash."""
 
     prompt: str
     completion: str
@@ -87,7 +102,7 @@ class JavaScriptProgram(Frozen):
 
 
 PythonProgram = StatementProgram | AssertProgram | CheckProgram | UnittestProgram
-"""Those whose tests follow the code in its own process."""
+"""Programs whose tests follow the code in its own process."""
 TestProgram = PythonProgram | RepositoryProgram | JavaProgram | JavaScriptProgram
 
 
@@ -99,16 +114,21 @@ def program_of(
     files: Mapping[str, bytes] | None = None,
     placing: Placing | None = None,
 ) -> TestProgram:
-    """The program of an answer.
+    """Make the program of an answer.
 
     Args:
-        tests: as the kind says (`SuiteKind`); of `check` and `unittest` one text, in one piece or several.
-        entry_point: of `check` the name that is called, of `pytest` the file of the tree that holds the answer.
-        files: of `pytest` the tree, without the answer.
-        placing: of `pytest` how answer and further tests get into the tree, where the answer is no whole file.
+        kind: form of the tests.
+        code: the answer.
+        tests: tests in the form that `SuiteKind` describes. For `check` and `unittest`, one text in
+            one piece or several.
+        entry_point: for `check`, the name that is called; for `pytest`, the file of the tree that
+            contains the answer.
+        files: for `pytest`, the tree without the answer.
+        placing: for `pytest`, the position of answer and further tests in the tree, if the answer
+            is no whole file.
 
     Raises:
-        LookupError: the tree has no file, or no definition, whose place the answer takes.
+        LookupError: the file or definition that the answer replaces does not exist.
     """
     text = "\n".join(tests)
     match kind:

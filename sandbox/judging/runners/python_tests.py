@@ -1,17 +1,19 @@
-"""Python statements in one piece, or each a test of its own, and HumanEval's `check(entry_point)`."""
+"""Python tests: statements in one piece, statements as separate tests, and `check(entry_point)`."""
 
 from sandbox.judging.judged_run import PythonTests, Unit
 from schemas.verdict import ProgramVerdict
 
 
 def statement_tests(tests: tuple[str, ...]) -> PythonTests:
-    """All in one piece: they pass or fail together, and have no cases."""
+    """Make tests in one piece: they pass or fail together, and have no cases."""
     text = "\n".join(tests) + "\n"
     return PythonTests((Unit("tests", "statements", text, text),), _without_cases)
 
 
 def assert_tests(tests: tuple[str, ...]) -> PythonTests:
-    """A case for each, named `test 1` and so on. A test that ends the program fails all later tests.
+    """Make a case for each test, named `test 1` and so on.
+
+    A test that ends the program fails all later tests.
 
     Raises:
         ValueError: there is no test.
@@ -21,18 +23,18 @@ def assert_tests(tests: tuple[str, ...]) -> PythonTests:
     units = tuple(
         Unit(f"test {n}", "statements", f"{test}\n", f"{test}\n") for n, test in enumerate(tests, 1)
     )
-    return PythonTests(units, _as_it_is)
+    return PythonTests(units, _unchanged)
 
 
 def check_tests(test: str, entry_point: str) -> PythonTests:
-    """One case, named `check`: the function that the test defines, called with the entry point."""
+    """Make one case, named `check`: it calls the test's function with the entry point."""
     text = f"{test}\ncheck({entry_point})\n"
-    return PythonTests((Unit("check", "statements", text, text),), _as_it_is)
+    return PythonTests((Unit("check", "statements", text, text),), _unchanged)
 
 
 def _without_cases(ran: ProgramVerdict) -> ProgramVerdict:
     return ran.model_copy(update={"detail": ran.cases[0].detail, "cases": ()})
 
 
-def _as_it_is(ran: ProgramVerdict) -> ProgramVerdict:
+def _unchanged(ran: ProgramVerdict) -> ProgramVerdict:
     return ran

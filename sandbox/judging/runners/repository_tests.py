@@ -1,7 +1,7 @@
-"""pytest node ids in a working folder, one verdict each; a node that pytest does not name has failed.
+"""Tests by pytest node ids in a working folder, one verdict each.
 
-pytest runs in one process with the candidate's code. Files by which a candidate could steer pytest are refused before anything
-runs.
+A node that pytest does not report has failed. pytest runs in one process with the candidate's code.
+Files by which a candidate could control pytest are refused before anything runs.
 """
 
 from pathlib import PurePosixPath
@@ -25,10 +25,11 @@ _PASSED = ("PASSED", "XFAIL")
 
 
 def run_repository(sandbox: Sandbox, program: RepositoryProgram, limits: Limits) -> ProgramVerdict:
-    """Run the nodes' files with pytest, plugins of the environment left out.
+    """Run the nodes' files with pytest, without the environment's plugins.
 
     Returns:
-        With a case for each node id. PASSED and XFAIL in pytest's report pass; everything else fails, absence too.
+        A verdict with a case for each node id. PASSED and XFAIL in pytest's report pass. Everything
+        else fails, including absence.
 
     Raises:
         SandboxUnavailable: the sandbox could not run pytest.
@@ -36,9 +37,9 @@ def run_repository(sandbox: Sandbox, program: RepositoryProgram, limits: Limits)
     """
     if not program.node_ids:
         raise ValueError("a repository without node ids has no verdict: give at least one")
-    refused = steering_file(program)
-    if refused is not None:
-        detail = f"tampering: the candidate wrote {refused}, which decides what pytest does"
+    refusal = steering_file(program)
+    if refusal is not None:
+        detail = f"tampering: the candidate wrote {refusal}, which decides what pytest does"
         cases = tuple(
             CaseVerdict(name=name, outcome=Outcome.FAILED, detail=detail)
             for name in program.node_ids
@@ -60,7 +61,10 @@ def run_repository(sandbox: Sandbox, program: RepositoryProgram, limits: Limits)
 
 
 def steering_file(program: RepositoryProgram) -> str | None:
-    """The first of the candidate's files that could decide what pytest does: settings, start-up files, the tests themselves."""
+    """Return the first of the candidate's files that could control pytest; None without one.
+
+    Such files are settings, start-up files and the tests themselves.
+    """
     tests = {node.partition("::")[0] for node in program.node_ids}
     for name in program.by_candidate:
         plain = PurePosixPath(name)
@@ -76,5 +80,5 @@ def _of_node(name: str, ran: ProgramVerdict, records: Records) -> CaseVerdict:
     if is_sound and word in _PASSED:
         return CaseVerdict(name=name, outcome=Outcome.PASSED, detail=pytest_says)
     outcome = Outcome.FAILED if is_sound or word else ran.outcome
-    said = "\n".join(filter(None, (pytest_says, detail or ran.detail))) or "pytest did not run it"
-    return CaseVerdict(name=name, outcome=outcome, detail=harmless(said))
+    text = "\n".join(filter(None, (pytest_says, detail or ran.detail))) or "pytest did not run it"
+    return CaseVerdict(name=name, outcome=outcome, detail=harmless(text))

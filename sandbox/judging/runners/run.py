@@ -1,4 +1,4 @@
-"""The one way in: programs with their tests, and a verdict for each."""
+"""Entry point of the runners: programs with their tests, and a verdict for each."""
 
 from collections.abc import Sequence
 
@@ -31,16 +31,20 @@ def run_tests(
     """Run a program's tests.
 
     Args:
-        limits: for the whole program. Java and JavaScript get more address space than `memory_mb` (see `RuntimeLimits`).
-        longest: characters of a unittest method's detail.
+        sandbox: sandbox that runs the program.
+        program: program with its tests.
+        limits: limits of the whole program. Java and JavaScript get more address space than
+            `memory_mb` (see `RuntimeLimits`).
+        longest: maximum number of characters of a unittest method's detail.
 
     Returns:
-        With a case for each test, in the program's order; none where the tests are one piece.
+        A verdict with a case for each test, in the program's order; without cases if the tests are
+        one piece.
 
     Raises:
-        SandboxUnavailable: the sandbox could not run it; says nothing about the candidate.
+        SandboxUnavailable: the sandbox could not run it. Nothing follows about the candidate.
         Unscorable: the sandbox has no toolchain for it.
-        ValueError: the tests hold no test.
+        ValueError: the tests contain no test.
     """
     match program:
         case RepositoryProgram():
@@ -56,31 +60,34 @@ def run_tests(
 def run_answer(
     sandbox: Sandbox, programs: Sequence[TestProgram], limits: Limits, longest: int = LONGEST_DETAIL
 ) -> tuple[tuple[ProgramVerdict | SandboxUnavailable | Unscorable, ...], int]:
-    """Run all programs of one answer: together where they can be, and alone what did not pass so.
+    """Run all programs of one answer: jointly where possible, and those that did not pass alone.
 
     Returns:
-        For each program its verdict, or why it has none; and how many runs that took.
+        For each program its verdict, or the error why it has none; and the number of runs.
 
     Raises:
-        ValueError: the tests hold no test.
+        ValueError: the tests contain no test.
     """
-    found: dict[int, ProgramVerdict | SandboxUnavailable | Unscorable] = {}
+    results: dict[int, ProgramVerdict | SandboxUnavailable | Unscorable] = {}
     n_runs = 0
     for group in _groups(programs) if sandbox.isolated else ():
         n_runs += 1
         try:
-            said = _run_group(sandbox, list(group.values()), limits, longest)
-        except (SandboxUnavailable, Unscorable):  # each says it of itself
+            verdicts = _run_group(sandbox, list(group.values()), limits, longest)
+        # Each program raises the error again when it runs alone.
+        except (SandboxUnavailable, Unscorable):
             continue
-        found |= {n: verdict for n, verdict in zip(group, said, strict=True) if verdict is not None}
+        results |= {
+            n: verdict for n, verdict in zip(group, verdicts, strict=True) if verdict is not None
+        }
     for n, program in enumerate(programs):
-        if n not in found:
+        if n not in results:
             n_runs += 1
             try:
-                found[n] = run_tests(sandbox, program, limits, longest)
+                results[n] = run_tests(sandbox, program, limits, longest)
             except (SandboxUnavailable, Unscorable) as fault:
-                found[n] = fault
-    return tuple(found[n] for n in range(len(programs))), n_runs
+                results[n] = fault
+    return tuple(results[n] for n in range(len(programs))), n_runs
 
 
 def _run_group(
@@ -96,7 +103,10 @@ def _run_group(
 
 
 def _groups(programs: Sequence[TestProgram]) -> list[dict[int, PythonProgram | JavaProgram]]:
-    """Programs by their place that have the same code and run it alike; of groups of one there is none."""
+    """Group programs, by position, that have the same code and run it equally.
+
+    Groups of one are left out.
+    """
     groups: dict[tuple[str, str], dict[int, PythonProgram | JavaProgram]] = {}
     for n, program in enumerate(programs):
         if isinstance(program, JavaProgram):
@@ -108,7 +118,7 @@ def _groups(programs: Sequence[TestProgram]) -> list[dict[int, PythonProgram | J
 
 
 def python_tests(program: PythonProgram, longest: int) -> PythonTests:
-    """Return a program's tests as the runner takes them."""
+    """Return a program's tests in the runner's form."""
     match program:
         case StatementProgram():
             return statement_tests(program.tests)

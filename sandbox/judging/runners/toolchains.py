@@ -13,15 +13,19 @@ from schemas.run import Limits, RuntimeLimits
 from schemas.verdict import FailureReason
 
 INSTALLED_MODULES = str(Path(sys.prefix) / "share" / "parley" / "node_modules")
-"""Where `make install` puts the modules of `node/package-lock.json`: every sandbox shows this environment to programs."""
+"""Folder in which `make install` puts the modules of `node/package-lock.json`. Every sandbox shows
+this environment to programs."""
 NODE_FOLDERS = (
     f"{INSTALLED_MODULES}:/usr/share/nodejs:/usr/lib/node_modules:/usr/local/lib/node_modules"
 )
 """Folders of modules: Parley's own, then Debian's and npm's for all users."""
-JAVA_REMEDY = "install default-jdk-headless (`apt-get install default-jdk-headless`), or leave the Java sets out"
+JAVA_REMEDY = (
+    "install default-jdk-headless (`apt-get install default-jdk-headless`), "
+    "or leave the Java sets out"
+)
 NODE_REMEDY = (
-    "install nodejs and lodash (`apt-get install nodejs node-lodash`, or nodejs with npm and then `make install`),"
-    " or leave the JavaScript sets out"
+    "install nodejs and lodash (`apt-get install nodejs node-lodash`, "
+    "or nodejs with npm and then `make install`), or leave the JavaScript sets out"
 )
 MODULES_OF_SETS = ("lodash",)
 """Modules that the known JavaScript test suites require (HumanEval and MBPP in JavaScript)."""
@@ -34,12 +38,11 @@ _COMMAND_MISSING = (126, 127)
 
 
 def runtime_limits(limits: Limits) -> RuntimeLimits:
-    """Return the same bounds with room for a runtime's threads and its reserved address space."""
-    given = {name: getattr(limits, name) for name in Limits.model_fields}
-    given["processes"] = max(
-        limits.processes, _LEAST_PROCESSES
-    )  # a JVM's and V8's own threads count as processes
-    return RuntimeLimits(**given)
+    """Return the same limits, with room for a runtime's threads and its reserved address space."""
+    fields = {name: getattr(limits, name) for name in Limits.model_fields}
+    # A JVM's and V8's own threads count as processes.
+    fields["processes"] = max(limits.processes, _LEAST_PROCESSES)
+    return RuntimeLimits(**fields)
 
 
 def node_command(*arguments: str) -> tuple[str, ...]:
@@ -48,7 +51,10 @@ def node_command(*arguments: str) -> tuple[str, ...]:
 
 
 def required_modules(test: str) -> frozenset[str]:
-    """Return the modules that a JavaScript test requires by name. Paths such as `./helper` are not modules."""
+    """Return the modules that a JavaScript test requires by name.
+
+    Paths such as `./helper` are not modules.
+    """
     return frozenset(match[2] for match in _REQUIRE.finditer(test))
 
 
@@ -56,42 +62,40 @@ def require_command(done: Completed, tool: str, remedy: str) -> None:
     """Check that a command exists inside the sandbox.
 
     Raises:
-        Unscorable: the shell's exit status says that the command does not exist.
+        Unscorable: the shell's exit status means that the command does not exist.
     """
     if done.exit_code in _COMMAND_MISSING:
-        raise Unscorable(
-            f"{tool} is not there inside the sandbox: {remedy}", FailureReason.TOOLCHAIN_MISSING
-        )
+        raise Unscorable(f"the sandbox has no {tool}: {remedy}", FailureReason.TOOLCHAIN_MISSING)
 
 
 def require_modules(sandbox: Sandbox, modules: Collection[str]) -> None:
-    """Check that node and modules are there before a program of a candidate can put others in their place.
+    """Check that node and modules exist, before a candidate's program can replace them.
 
-    Modules that were there once in this process are not looked for again.
+    Modules that existed once in this process are not checked again.
 
     Raises:
-        Unscorable: node or a module is missing; the message names it.
+        Unscorable: node or a module is missing. The message contains its name.
         SandboxUnavailable: the sandbox does not run.
     """
-    known = _modules_seen.setdefault(sandbox.fingerprint(), set()) if modules else set[str]()
-    wanted = sorted(set(modules) - known)
-    if not wanted:
+    existing = _modules_seen.setdefault(sandbox.fingerprint(), set()) if modules else set[str]()
+    needed = sorted(set(modules) - existing)
+    if not needed:
         return
-    missing = _missing_modules(sandbox, wanted)
+    missing = _missing_modules(sandbox, needed)
     if missing:
         raise Unscorable(
-            f"node has no module {' and '.join(missing)} here: {NODE_REMEDY}",
+            f"node has no module {' and '.join(missing)} in the sandbox: {NODE_REMEDY}",
             FailureReason.TOOLCHAIN_MISSING,
         )
-    known.update(wanted)
+    existing.update(needed)
 
 
 _modules_seen: dict[str, set[str]] = {}
-"""Fingerprint of a sandbox -> modules that were there."""
+"""Fingerprint of a sandbox -> modules that exist there."""
 
 
-def _missing_modules(sandbox: Sandbox, wanted: Iterable[str]) -> list[str]:
-    names = list(wanted)
+def _missing_modules(sandbox: Sandbox, needed: Iterable[str]) -> list[str]:
+    names = list(needed)
     script = f"{_PROBE} process.stdout.write(JSON.stringify({json.dumps(names)}.filter(gone)))"
     with sandbox.session(runtime_limits(Limits())) as session:
         done = session.run(node_command("-e", script))
@@ -103,10 +107,12 @@ def _missing_modules(sandbox: Sandbox, wanted: Iterable[str]) -> list[str]:
 
 
 def toolchain_fault(sandbox: Sandbox, kind: SuiteKind, modules: Collection[str] = ()) -> str | None:
-    """Return what is missing to run programs of a kind; None where all is there or the kind needs no toolchain.
+    """Return the reason why programs of a kind cannot run; None if nothing is missing.
 
     Args:
-        modules: modules of JavaScript that the tests require.
+        sandbox: sandbox that runs the programs.
+        kind: form of the tests. Most need no toolchain.
+        modules: JavaScript modules that the tests require.
 
     Raises:
         SandboxUnavailable: the sandbox does not run.

@@ -9,49 +9,52 @@ from sandbox.judging.python_syntax import parse
 from schemas.verdict import Outcome, ProgramVerdict
 
 SHOWN_FIRST = 3
-"""Number of test methods, from the top of the text, that run before all others. Partial coverage shows their failures: code that
-had met later tests by then could tell their arguments there."""
+"""Number of test methods, from the top of the text, that run before all others. Partial coverage
+shows their failures: code that had already seen later tests could reveal their arguments there."""
 _MODULE = "<module>"
 
 
 def unittest_tests(text: str, longest: int = LONGEST_DETAIL) -> PythonTests:
-    """The test methods: the text's first three, then the others, each time class by class in unittest's own order.
+    """Make a case for each test method of a module.
 
-    The methods' names are read from the text, so that none can go missing. The verdict has a case for each, named
-    `Class.method`, as they stand in the text. An error of the module fails them all.
+    The text's first three methods run first, then the others, each group class by class in
+    unittest's own order. The method names are read from the text, so that none can go missing. The
+    verdict's cases are named `Class.method`, in the text's order. An error of the module fails them
+    all.
 
     Args:
-        longest: characters of a case's detail.
+        text: text of the module.
+        longest: maximum number of characters of a case's detail.
 
     Raises:
         ValueError: the text does not parse, or has no test method.
     """
-    wanted = method_names(text)
-    units = (Unit(_MODULE, "module", text + "\n", text), *_units(wanted, text))
+    names = method_names(text)
+    units = (Unit(_MODULE, "module", text + "\n", text), *_units(names, text))
     return PythonTests(
         units,
-        functools.partial(_of_methods, wanted),
+        functools.partial(_of_methods, names),
         main="__test__",
         kind="unittest",
         longest=longest,
     )
 
 
-def _of_methods(wanted: tuple[str, ...], ran: ProgramVerdict) -> ProgramVerdict:
+def _of_methods(names: tuple[str, ...], ran: ProgramVerdict) -> ProgramVerdict:
     module, *cases = ran.cases
-    found = {case.name: case for case in cases}
+    cases_by_name = {case.name: case for case in cases}
     if module.outcome is Outcome.PASSED:
-        return of_cases(ran, tuple(found[name] for name in wanted))
+        return of_cases(ran, tuple(cases_by_name[name] for name in names))
     if ran.reason is None:
-        found = {name: module.model_copy(update={"name": name}) for name in found}
-    judged = of_cases(ran, tuple(found[name] for name in wanted))
+        cases_by_name = {name: module.model_copy(update={"name": name}) for name in cases_by_name}
+    judged = of_cases(ran, tuple(cases_by_name[name] for name in names))
     return judged.model_copy(
         update={"detail": harmless(judged.cases[0].detail), "module_error": module.detail}
     )
 
 
 def method_names(text: str) -> tuple[str, ...]:
-    """`Class.method` of each test method, as they stand in the text.
+    """Return `Class.method` of each test method, in the text's order.
 
     Raises:
         ValueError: the text does not parse, or has no test method.
@@ -65,14 +68,17 @@ def method_names(text: str) -> tuple[str, ...]:
     )
     if not every:
         raise ValueError(
-            "the tests have no class of unittest.TestCase with a test method: nothing could be judged"
+            "the tests have no class of unittest.TestCase with a test method. "
+            "Add one, or there is no verdict"
         )
     return every
 
 
 @functools.lru_cache(maxsize=512)
 def case_classes(text: str) -> Mapping[str, tuple[str, ...]]:
-    """Class -> its methods in order, inherited ones last, for each class that is a TestCase by name or by its bases.
+    """Map each TestCase class to its methods in order, inherited ones last.
+
+    A class is a TestCase by its name or by its bases.
 
     Raises:
         ValueError: the text does not parse.
@@ -81,25 +87,28 @@ def case_classes(text: str) -> Mapping[str, tuple[str, ...]]:
         tree = parse(text)
     except (SyntaxError, RecursionError) as error:
         raise ValueError(f"the tests are not Python: {error}") from error
-    found: dict[str, tuple[str, ...]] = {}
+    methods_of: dict[str, tuple[str, ...]] = {}
     for node in tree.body:
         if not isinstance(node, ast.ClassDef):
             continue
         bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
-        if any(base.endswith("TestCase") or base in found for base in bases):
+        if any(base.endswith("TestCase") or base in methods_of for base in bases):
             own = [
                 item.name
                 for item in node.body
                 if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef))
             ]
-            inherited = [method for base in bases for method in found.get(base, ())]
-            found[node.name] = tuple(dict.fromkeys([*own, *inherited]))
-    return found
+            inherited = [method for base in bases for method in methods_of.get(base, ())]
+            methods_of[node.name] = tuple(dict.fromkeys([*own, *inherited]))
+    return methods_of
 
 
-def _units(wanted: tuple[str, ...], source: str) -> list[Unit]:
-    """In the order in which they run, marked where a class or the module is to be torn down."""
-    ordered = [*sorted(wanted[:SHOWN_FIRST]), *sorted(wanted[SHOWN_FIRST:])]
+def _units(names: tuple[str, ...], source: str) -> list[Unit]:
+    """Return the units in the order in which they run.
+
+    A unit is marked if its class or the module is torn down after it.
+    """
+    ordered = [*sorted(names[:SHOWN_FIRST]), *sorted(names[SHOWN_FIRST:])]
     last_of_class = {title.partition(".")[0]: title for title in ordered}
     marks = {
         title: ["last of class"] if last_of_class[title.partition(".")[0]] == title else []

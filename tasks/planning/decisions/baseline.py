@@ -1,7 +1,8 @@
 """Finds the run that a decision compares with, and reads its scores from the lake."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from schemas.content_id import canonical_json
@@ -23,6 +24,10 @@ Scored = Mapping[str, Mapping[str, Mapping[Place, float]]]
 """Metric -> problem -> place -> value."""
 
 
+class NoBaseline(ConfigError):
+    """The run that a decision names has not finished. Another run of the same night may become it."""
+
+
 @dataclass(frozen=True)
 class Baseline:
     """The run to compare with."""
@@ -37,29 +42,75 @@ def find_baseline(plan: "RunPlan", rule: DecisionRule) -> Baseline | None:
     """Find the baseline among the finished runs in the lake; None where there is no predecessor yet, or the run is the baseline.
 
     Raises:
-        ConfigError: no finished run of this condition is called so.
+        NoBaseline: no finished run of this condition is called so.
     """
-    own, runs = _own_run(plan), _finished_runs(plan)
+    other = _chosen(_own_run(plan), rule, _finished_runs(plan))
+    return None if other is None else Baseline(other, *_read_scores(plan, other))
+
+
+def await_baselines(plans: Sequence["RunPlan"]) -> None:
+    """Note in each plan of a night which other run of the night its decision compares with, and so has to wait for."""
+    if not any(plan.request.decide for plan in plans):
+        return
+    now = utc_now()
+    own = {
+        plan.run_id: replace(_own_run(plan), first_seen=f"{now} {number:06}")
+        for number, plan in enumerate(plans)
+    }
+    by_id = {plan.run_id: plan for plan in plans}
+    pending = {plan.run_id for plan in plans if not plan.is_finished()}
+    finished = {
+        name: _finished_runs(plan)
+        for name, plan in {plan.spec.benchmark: plan for plan in plans}.items()
+    }
+    for plan in plans:
+        rule, run = plan.request.decide, own[plan.run_id]
+        if rule is None or _is_named(run, rule.baseline):
+            continue
+        runs = [one for one in finished[plan.spec.benchmark] if one.run_id not in pending]
+        with suppress(NoBaseline):
+            other = _chosen(run, rule, [*runs, *(own[name] for name in pending)])
+            if (
+                other is not None
+                and other.run_id in pending
+                and not _waits_for(by_id, other.run_id, plan.run_id)
+            ):
+                plan.awaits = other.run_id
+
+
+def _waits_for(plans: Mapping[str, "RunPlan"], run_id: str | None, other: str) -> bool:
+    """Tell whether a run awaits the other one, over any number of steps: two that await each other would never begin."""
+    while run_id is not None and run_id != other:
+        run_id = plans[run_id].awaits
+    return run_id == other
+
+
+def _chosen(
+    own: ComparedRun, rule: DecisionRule, runs: Sequence[ComparedRun]
+) -> ComparedRun | None:
     alike = [run for run in runs if run.condition == own.condition and run.run_id != own.run_id]
-    other = (
+    return (
         _predecessor(own, alike)
         if rule.baseline == PREDECESSOR
         else most_alike(own, _named(rule.baseline, alike, runs, own))
     )
-    return None if other is None else Baseline(other, *_read_scores(plan, other))
+
+
+def _is_named(run: ComparedRun, name: str) -> bool:
+    return name in run.names or run.run_id.startswith(name)
 
 
 def _named(
     name: str, alike: Sequence[ComparedRun], runs: Sequence[ComparedRun], own: ComparedRun
 ) -> tuple[ComparedRun, ...]:
     found = runs_named(alike, name)
-    if found or name in own.names or own.run_id.startswith(name):
+    if found or _is_named(own, name):
         return tuple(run for run in found if run.checkpoint != own.checkpoint)
     others = " (it has runs of others)" if runs_named(runs, name) else ""
     known = sorted({run.model for run in alike})
-    raise ConfigError(
+    raise NoBaseline(
         f"decide: baseline {name!r} has no finished run of {own.setting} with equal data and options{others}. Evaluate it whole"
-        f" first. Models with such a run: {', '.join(known[:20]) or 'none'}"
+        f" first, or in the same night. Models with such a run: {', '.join(known[:20]) or 'none'}"
     )
 
 

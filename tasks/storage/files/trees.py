@@ -15,7 +15,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from sandbox.workspace.interface import Entry, Kept, Stamp, TreeBounds
+from sandbox.workspace.interface import Entry, Stamp, StoredFolder, TreeBounds
 from sandbox.workspace.watching import FolderWatch
 from schemas.errors import CorruptRows
 from tasks.storage.disk import naming_full_disk
@@ -51,7 +51,7 @@ class TreeStore:
         known: dict[Stamp, str] | None = None,
         bounds: TreeBounds | None = None,
         watch: FolderWatch | None = None,
-    ) -> Kept:
+    ) -> StoredFolder:
         found = dict(known or {})
         if known is not None:
             known.clear()  # where this fails, nothing is known
@@ -68,7 +68,7 @@ class TreeStore:
             if stored
             else self.add_folder(entries)
         )
-        kept = Kept(digest, tuple(walk.dropped))
+        kept = StoredFolder(digest, tuple(walk.dropped))
         if known is not None:
             known.update(_settled(walk.seen))
         return kept

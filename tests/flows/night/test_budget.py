@@ -82,8 +82,8 @@ def test_a_run_stops_at_its_caps_and_goes_on_without_paying_twice(
     assert spent == pytest.approx((line["input_tokens"] + 2 * line["output_tokens"]) / 1e6)
     most = max(len(str(body["messages"])) // 4 + 2 * 50 for body in server.bodies) / 1e6
     assert 0.0005 <= spent < 0.0005 + IN_FLIGHT * most
-    assert "the cap usd=0.0005 is met" in line["reason"]
-    assert "go on with: parley run codeif.static" in stopped.err
+    assert "the cap usd=0.0005 is reached" in line["reason"]
+    assert "resume with: parley run codeif.static" in stopped.err
     assert "--budget usd=0.0005,tokens=100000" in stopped.err
     assert "usd=0.0005" in parley(night_home, "report").out
     (found,) = ask(night_home, "select status, withheld_reason as reason, n_owed from runs")
@@ -103,11 +103,11 @@ def test_a_run_stops_at_its_caps_and_goes_on_without_paying_twice(
     assert again.code == 4, again.err
     assert n_first < len(server.bodies) < N_TURNS
     n_resumed = line["n_new"] - (8 - line["owed"])
-    assert f"{n_resumed} resumed with {n_kept} answers kept" in parley(night_home, "report").out
+    assert f"{n_resumed} resumed with {n_kept} stored answers" in parley(night_home, "report").out
     assert 0 < n_resumed <= n_kept
     late = run(night_home, server, *priced, "--budget", "hours=0.0000001")
     assert (late.code, json.loads(late.out)["model_calls"]) == (4, 0)
-    assert "not begun: the cap wall_hours=1e-07 is met" in late.err
+    assert "not begun: the cap wall_hours=1e-07 is reached" in late.err
 
     whole = run(night_home, server, *priced).json()
     assert (whole["status"], whole["owed"], whole["published"]) == ("finished", 0, True)
@@ -134,7 +134,7 @@ def test_what_nobody_counts_counts_by_its_length(night_home: Path, server: Model
     assert line["n_unknown_tokens"] == line["model_calls"] == len(server.bodies)
     assert (line["input_tokens"], line["usd"]) == (0, None)
     assert 600 <= line["budget"]["tokens"]["spent"] < 600 + 1000 * IN_FLIGHT
-    assert "answers that nobody counted count by length" in stopped.err
+    assert "answers without token counts are estimated by length" in stopped.err
 
 
 def test_a_night_publishes_what_is_whole_and_leaves_the_rest_for_the_next(

@@ -117,10 +117,7 @@ def test_an_agent_sits_in_the_seat_of_a_model_under_test_alone(tmp_path: Path) -
             MODELS + "sources: [{directory: a}, {}]\n" + BENCHMARKS,
             "sources.1: a source of checkpoints names 0 places",
         ),
-        (
-            MODELS + BENCHMARKS + "budget: {then: stop}",
-            "budget: a budget without a cap: give one of",
-        ),
+        (MODELS + BENCHMARKS + "budget: {then: stop}", "budget: the budget has no cap. Set one of"),
         (
             MODELS + BENCHMARKS + "comparison: {thresholds: {nope: 1}}",
             "comparison.thresholds: unknown metric 'nope'; known: ",

@@ -28,7 +28,7 @@ USD = {
 }
 _PAID = re.compile(r"paid: (\d+) model calls, (\d+) tokens in and (\d+) out, (\S+) USD")
 _RUN = re.compile(r"\(run ([0-9a-f]{12})\)")
-_DRIFT = re.compile(r"(\d+) requests for the drift of its judges")
+_DRIFT = re.compile(r"(\d+) requests to measure judge drift")
 
 
 @dataclass(frozen=True)

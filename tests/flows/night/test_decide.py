@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.bench.synthetic import write_tasks
 from tests.fixtures.model_server import ModelServer, model_server
 from tests.flows.parley_command import ask, parley
+from warehouse.comparison.sequential import confidence_interval
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.usefixtures("bubblewrap")]
 N_TASKS, IN_FLIGHT = 60, 4
@@ -86,3 +88,39 @@ def test_a_run_stops_once_it_is_worse_and_is_completed_later(
         other_home = tmp_path / "other"
         parley(other_home, *run(data, model_of(server)), "--json").json()
     assert completed == tables_of(other_home, "openai:mock")
+
+
+def test_several_metrics_share_alpha_and_the_run_stops_once_all_are_decided(
+    standing_home: Path, tmp_path: Path
+) -> None:
+    home, data = standing_home, write_tasks(tmp_path / "data", N_TASKS, turns=2)
+    parley(home, *run(data, "control:gold"), "--json").json()
+    asked = "baseline=control:gold,margin=0.05,alpha=0.1,metric=instruction_accuracy,metric=conversation_accuracy_fraction"
+    with model_server(latency_s=0.3) as server:
+        other = f"openai:other@{server.base_url}"
+        server.models = ("other",)
+        line = parley(home, *run(data, other), "--decide", asked, "--json").json()
+    rows = ask(home, "select * from decisions where model = 'openai:other' order by metric")
+    assert [row["metric"] for row in rows] == [
+        "conversation_accuracy_fraction",
+        "instruction_accuracy",
+    ]
+    for row in rows:
+        assert (row["decision"], row["n_metrics"], row["alpha"], row["mean_difference"]) == (
+            "worse",
+            2,
+            0.1,
+            -1,
+        )
+        assert row["n_asked"] == line["episodes"] < N_TASKS - IN_FLIGHT
+        shared = confidence_interval(-np.ones(row["n_asked"]), N_TASKS, 0.1 / 2)
+        assert (row["low"], row["high"]) == pytest.approx(shared), (
+            "the interval is not at half of alpha"
+        )
+    board = "select metric, ci_low, ci_high, interval_kind from leaderboard where model = 'openai:other'"
+    for row in ask(home, board):
+        is_decided = row["metric"] in {one["metric"] for one in rows}
+        assert (row["interval_kind"], row["ci_low"] is None) == (
+            "sequence" if is_decided else None,
+            not is_decided,
+        )

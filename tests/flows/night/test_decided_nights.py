@@ -1,6 +1,7 @@
 """Decisions against a predecessor, of a metric where lower is better, and of a night's file."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.fixtures.model_server import ModelServer, model_server
 from tests.flows.parley_command import Done, ask, parley
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -25,6 +27,8 @@ def missed(answer, reference):
 def TASKS(row):
     return Item(row["id"], [row["question"]], reference="yes")
 '''
+JUDGED = "judge=lambda asked, answer, reference: f'Rate {asked} answered {answer}'"
+"""A judge in the metric's place."""
 DECISIONS = "select * from decisions order by model, metric"
 
 
@@ -111,11 +115,7 @@ def test_a_night_decides_two_checkpoints_by_their_predecessor_and_says_what_hold
     served_home: Path, tmp_path: Path, quiz: Path
 ) -> None:
     home, config = served_home, tmp_path / "night.yaml"
-    rest = {
-        "benchmarks": [{"name": str(quiz)}],
-        "runs_at_once": 1,
-        "decide": {"baseline": "predecessor"},
-    }
+    rest = {"benchmarks": [{"name": str(quiz)}], "decide": {"baseline": "predecessor"}}
 
     def models(*names: tuple[str, int]) -> list[dict[str, str]]:
         return [{"spec": recorded(tmp_path, name, n), "family": "mine"} for name, n in names]
@@ -145,5 +145,124 @@ def test_a_night_decides_two_checkpoints_by_their_predecessor_and_says_what_hold
         equal["e_value"],
     )
     assert (
-        " ".join(second.out.split()).count("it holds together with the night's others (e-BH)") == 2
+        " ".join(second.out.split()).count(
+            "still significant among all decisions of the night (e-BH)"
+        )
+        == 2
     ), second.out
+
+
+def test_a_baseline_of_the_same_night_is_asked_whole_before_what_is_decided_against_it(
+    served_home: Path, tmp_path: Path, quiz: Path
+) -> None:
+    home, config = served_home, tmp_path / "night.yaml"
+    baseline, checkpoints = (
+        recorded(tmp_path, "old", 0),
+        [recorded(tmp_path, name, N_TASKS) for name in ("new-a", "new-b")],
+    )
+    night = {"benchmarks": [{"name": str(quiz)}], "decide": {"baseline": "recorded:old"}}
+
+    refused = parley(
+        home, "run", quiz, "--model", checkpoints[0], "--decide", "baseline=recorded:old"
+    )
+    assert (
+        refused.code,
+        "baseline 'recorded:old' has no finished run" in " ".join(refused.err.split()),
+    ) == (2, True)
+    assert (
+        ask(home, "select 1 as n from runs") == [] if (home / "warehouse.duckdb").exists() else True
+    )
+
+    models = [{"spec": spec} for spec in (checkpoints[0], baseline, checkpoints[1])]
+    nightly(home, config, {"models": models, **night})
+    counts = "select model, count(*) as n from run_episodes group by model order by model"
+    n_played = {row["model"]: row["n"] for row in ask(home, counts)}
+    assert n_played["recorded:old"] == N_TASKS, "the baseline was not asked whole"
+    assert max(n_played["recorded:new-a"], n_played["recorded:new-b"]) < N_TASKS
+    found = decisions(home)
+    assert [
+        (row["model"], row["baseline_model"], row["decision"], row["is_night_wide"])
+        for row in found
+    ] == [(f"recorded:{name}", "recorded:old", "better", True) for name in ("new-a", "new-b")]
+
+    nightly(home, config, {"models": models, "runs_at_once": 1, **night})
+    assert (ask(home, counts), decisions(home)) == (
+        [{"model": name, "n": n} for name, n in sorted(n_played.items())],
+        found,
+    )
+
+
+def judge_server() -> Any:
+    """A judge that likes `yes`."""
+    return model_server(
+        answer=lambda messages: json.dumps(
+            {"reason": "-", "rating": 5 if asked_of(messages)[1] == "yes" else 1}
+        )
+    )
+
+
+def asked_of(messages: list[dict[str, Any]]) -> tuple[str, str]:
+    """(question, answer) that a judge is shown."""
+    found = re.search(
+        r"Rate (.*) answered (\w+)", "\n".join(str(one["content"]) for one in messages)
+    )
+    assert found is not None
+    return found[1], found[2]
+
+
+def judged_questions(server: ModelServer, answer: str) -> list[str]:
+    """Questions whose answer was judged, once for each time."""
+    asked = [asked_of(body["messages"]) for body in server.bodies]
+    return [question for question, said in asked if said == answer]
+
+
+@pytest.mark.parametrize("name", ["rated"])
+def test_a_judged_metric_is_decided_in_step_and_judges_are_asked_for_what_was_played(
+    served_home: Path, tmp_path: Path, name: str
+) -> None:
+    home, rated = served_home, benchmark_file(tmp_path, name, JUDGED)
+    with judge_server() as server:
+        judge = f"openai:mock@{server.base_url}"
+        run(home, rated, recorded(tmp_path, "good", N_TASKS), "--judge", judge)
+        assert (
+            len(judged_questions(server, "yes"))
+            == len(set(judged_questions(server, "yes")))
+            == N_TASKS
+        )
+
+        done = run(
+            home,
+            rated,
+            recorded(tmp_path, "bad", 0),
+            "--judge",
+            judge,
+            "--decide",
+            "baseline=recorded:good",
+        )
+        (row,) = decisions(home)
+        assert (row["metric"], row["decision"], row["mean_difference"], row["n_asked"]) == (
+            "judged_rating",
+            "worse",
+            -1,
+            done["episodes"],
+        )
+        judged = judged_questions(server, "no")
+        assert len(judged) == len(set(judged)) == done["episodes"] < N_TASKS / 2
+
+        config, models = (
+            tmp_path / "night.yaml",
+            [{"spec": recorded(tmp_path, name, 0)} for name in ("bad-a", "bad-b")],
+        )
+        night = {
+            "benchmarks": [{"name": str(rated)}],
+            "judge": {"spec": judge},
+            "decide": {"baseline": "recorded:good"},
+        }
+        nightly(home, config, {"models": models, **night})
+        later = [row for row in decisions(home) if row["model"] != "recorded:bad"]
+        assert [(row["decision"], row["n_asked"] < N_TASKS / 2) for row in later] == [
+            ("worse", True)
+        ] * 2
+        assert len(judged_questions(server, "no")) == len(set(judged_questions(server, "no"))), (
+            "a judgement was paid for twice"
+        )

@@ -52,7 +52,7 @@ def test_without_node_and_jdk_both_are_named() -> None:
     assert java.startswith("1 of the 5 pending tasks")
     assert "default-jdk-headless" in java
     assert sum(int(line.split()[0]) for line in node) == 3
-    assert all("node is not there" in line for line in node)
+    assert all("the sandbox has no node" in line for line in node)
 
 
 def test_a_run_of_python_alone_asks_for_no_toolchain() -> None:

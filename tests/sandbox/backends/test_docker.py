@@ -356,7 +356,7 @@ def test_a_program_runs_in_the_image_that_it_names(docker: DockerSandbox, api: A
         other = api.commit(made)["Id"]
     finally:
         api.remove_container(made)
-    for sandbox, has_mark in ((docker, False), (docker.of_image(other), True)):
+    for sandbox, has_mark in ((docker, False), (docker.with_image(other), True)):
         assert (sandbox.fingerprint() != docker.fingerprint()) is has_mark
         with sandbox.session(LIMITS) as session:
             assert python(session, mark).stdout.strip() == str(has_mark).encode()

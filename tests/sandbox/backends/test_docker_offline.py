@@ -108,7 +108,7 @@ def daemon_that_answers(path: Path, answer: bytes) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (b"", "it did not answer within 0.2 s"),
+        (b"", "no answer within 0.2 s"),
         (
             b"HTTP/1.1 500 Oh\r\nContent-Type: application/json\r\nContent-Length: 24\r\n\r\n"
             + b'{"message":"disk full!"}',
@@ -174,7 +174,7 @@ def test_the_filter_denies_what_bubblewraps_does():
         (docker_owner.owner_label(), "running", 0, False),
         (docker_owner.owner_label(), "exited", 7200, False),
         (docker_owner.owner_label() + "1", "running", 0, True),
-        (f"{docker_owner._here()}/999999999/1", "running", 0, True),
+        (f"{docker_owner._boot_and_namespace()}/999999999/1", "running", 0, True),
         ("another-boot/1/2/3", "running", 7200, False),
         ("another-boot/1/2/3", "exited", 1, False),
         ("another-boot/1/2/3", "exited", 7200, True),

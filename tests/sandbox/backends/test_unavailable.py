@@ -104,7 +104,7 @@ def test_a_lock_folder_that_cannot_be_made_says_so(tmp_path: Path):
 def test_a_foreign_lock_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / f"parley-slots-{os.geteuid()}").symlink_to(tmp_path)
-    with pytest.raises(SandboxUnavailable, match="belongs to somebody else"):
+    with pytest.raises(SandboxUnavailable, match="belongs to another user"):
         with hold_slot(1):
             pass
 

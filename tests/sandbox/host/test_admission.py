@@ -58,11 +58,11 @@ def said_inside(group: Path, program: str, *arguments: str) -> str:
     return done.stdout
 
 
-def test_what_bounds_memory_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_bound_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     if memory_cgroup._writable_parent() is not None:
-        assert "bounds all processes of a program together" in memory_cgroup.what_bounds_memory()
+        assert "bounds all processes of a program together" in memory_cgroup.describe_memory_bound()
     monkeypatch.setattr(memory_cgroup, "_writable_parent", lambda: None)
-    assert "each process of a program, not their sum" in memory_cgroup.what_bounds_memory()
+    assert "each process of a program, not their sum" in memory_cgroup.describe_memory_bound()
 
 
 def test_there_are_as_many_slots_as_cpus() -> None:

@@ -142,6 +142,6 @@ def test_tests_that_pytest_does_not_name_are_unscored_and_nothing_is_run(name: s
 
     repository = REPOSITORY.model_copy(update={"fail_to_pass": (name,), "pass_to_pass": (name,)})
     trees: Any = NoTrees()
-    with pytest.raises(Unscorable, match="is not known") as caught:
+    with pytest.raises(Unscorable, match="is not a pytest node id") as caught:
         run_patch(open_place, trees, PatchProgram(PATCH, repository), Limits())
     assert caught.value.reason == FailureReason.TOOLCHAIN_MISSING

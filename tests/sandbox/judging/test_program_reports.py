@@ -173,5 +173,5 @@ def test_statements_have_the_verdict_that_they_always_had(bubblewrap: Bubblewrap
 
 
 def test_a_module_without_tests_is_refused(bubblewrap: BubblewrapSandbox):
-    with pytest.raises(ValueError, match="nothing could be judged"):
+    with pytest.raises(ValueError, match=r"no class of unittest\.TestCase"):
         report(bubblewrap, "x = 1", "def test_case_1(): pass")

@@ -40,5 +40,5 @@ def test_the_zygotes_workspaces_are_bubblewraps(bubblewrap: BubblewrapSandbox, t
 
 
 def test_without_isolation_there_is_no_workspace():
-    with pytest.raises(SandboxUnavailable, match="take --sandbox bubblewrap or docker"):
+    with pytest.raises(SandboxUnavailable, match="Use --sandbox bubblewrap or docker"):
         workspaces_of(UnisolatedSandbox())

@@ -16,8 +16,13 @@ def lanes_of(*needs: Needs, at_once: int = 16) -> Lanes:
     return Lanes(needs, at_once)
 
 
-def on(*endpoints: tuple[str, None], owned: str = "", served: str = "") -> Needs:
-    return Needs(frozenset(endpoints), frozenset({owned} - {""}), served=frozenset({served} - {""}))
+def on(*endpoints: tuple[str, None], owned: str = "", served: str = "", awaited: str = "") -> Needs:
+    return Needs(
+        frozenset(endpoints),
+        frozenset({owned} - {""}),
+        served=frozenset({served} - {""}),
+        awaited=frozenset({awaited} - {""}),
+    )
 
 
 def begun(lanes: Lanes) -> Sequence[int]:
@@ -34,6 +39,20 @@ def test_one_run_of_each_lane_makes_ready_and_the_next_one_while_it_plays() -> N
     assert begun(lanes) == [1]
     lanes.reached(0, State.ENDED)
     assert begun(lanes) == [], "the second run of the lane is not playing yet"
+
+
+def test_a_run_that_awaits_a_later_one_lets_others_of_its_lane_pass() -> None:
+    lanes = lanes_of(
+        on(A, owned="new", awaited="old"),
+        on(A, owned="other", awaited="old"),
+        on(A, owned="old"),
+        on(B),
+    )
+    assert begun(lanes) == [2, 3]
+    lanes.wait_to_play(2)
+    assert begun(lanes) == [], "the awaited run has not ended"
+    lanes.reached(2, State.ENDED)
+    assert begun(lanes) == [0]
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.workspace.interface import Kept, Stamp, TreeBounds, TreeOverrun
+from sandbox.workspace.interface import Stamp, StoredFolder, TreeBounds, TreeOverrun
 from schemas.errors import CorruptRows
 from tasks.storage.files.filling import RecentContents
 from tasks.storage.files.trees import TreeStore
@@ -48,7 +48,7 @@ def objects(store: TreeStore) -> set[Path]:
     return {path for path in store._path.rglob("*") if path.is_file()}
 
 
-def keep_settled(store: TreeStore, folder: Path, known: dict[Stamp, str]) -> Kept:
+def keep_settled(store: TreeStore, folder: Path, known: dict[Stamp, str]) -> StoredFolder:
     """Keep a folder until all of its files bear stamps that later changes cannot."""
     store.keep(folder, known=known)
     time.sleep(0.06)

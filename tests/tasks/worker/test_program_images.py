@@ -34,7 +34,7 @@ class Imaged(UnisolatedSandbox):
         super().__init__()
         self._asked, self._image = asked, image
 
-    def of_image(self, image: str) -> "Imaged":
+    def with_image(self, image: str) -> "Imaged":
         return Imaged(self._asked, image)
 
     @contextmanager

@@ -92,7 +92,7 @@ def test_a_run_without_isolation_has_none(trees: TreeStore, empty: str):
         async with RunWorkspaces("none", trees, commands=1).open(empty):
             pytest.fail("opened")
 
-    with pytest.raises(SandboxUnavailable, match="take --sandbox"):
+    with pytest.raises(SandboxUnavailable, match="Use --sandbox"):
         asyncio.run(opened())
 
 

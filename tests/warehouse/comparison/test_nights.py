@@ -5,7 +5,7 @@ one: there an interval that missed the mean can meet what the rest can still mak
 true rate is alpha have more than `MOST_FALSE` false ones with probability 1/1000.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 import numpy as np
@@ -14,7 +14,8 @@ from scipy.stats import binom
 
 from tasks.planning.chosen_tasks import problem_order
 from tests.bench.sequence import wins_and_losses
-from warehouse.comparison.sequential import confidence_interval, decide
+from warehouse.comparison.night_decisions import hold_together
+from warehouse.comparison.sequential import Decision, confidence_interval, decide, e_values
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
@@ -113,3 +114,74 @@ def test_problems_found_unscored_on_the_way_lower_n_total(share: float) -> None:
                 false += 1
                 break
     assert false <= MOST_FALSE
+
+
+N_CHECKPOINTS, NIGHT_N, NIGHT_MARGIN, BATCH = 4, 120, 0.1, 20
+"""Checkpoints of a night that is decided whole; its problems, its margin, and problems between two looks."""
+
+
+def decided(differences: np.ndarray) -> tuple[Decision | None, float]:
+    """Ask batch by batch until decided; returns the decision and its e-value, as the table `decisions` has them."""
+    n_total = differences.size
+    for n in [*range(BATCH, n_total, BATCH), n_total]:
+        decision = decide(
+            confidence_interval(differences[:n], n_total, ALPHA), NIGHT_MARGIN, n == n_total
+        )
+        if decision is not None:
+            claimed = None if decision == "all_asked" else decision
+            return claimed, e_values(differences[:n], n_total, NIGHT_MARGIN)[
+                claimed
+            ] if claimed else 0.0
+    raise AssertionError("the last problem decides")
+
+
+def is_true(decision: str, mean: float) -> bool:
+    return {"better": mean > 0, "worse": mean < 0, "equivalent": abs(mean) < NIGHT_MARGIN}.get(
+        decision, True
+    )
+
+
+def checkpoints_of_a_night(
+    rng: np.random.Generator, means: Sequence[float]
+) -> Iterator[np.ndarray]:
+    """Draw differences of several checkpoints from one baseline, problem by problem in one order: they depend on each other."""
+    baseline = rng.permutation(np.arange(NIGHT_N) % 2)
+    right, wrong = (rng.permutation(np.flatnonzero(baseline == one)) for one in (1, 0))
+    for mean in means:
+        changed = wins_and_losses(NIGHT_N, mean, abs(mean) + 0.2)
+        differences = np.zeros(NIGHT_N)
+        differences[wrong[: int((changed > 0).sum())]] = (
+            1  # the same problems are won by all checkpoints
+        )
+        differences[rng.choice(right, size=int((changed < 0).sum()), replace=False)] = -1
+        yield differences
+
+
+@pytest.mark.parametrize(
+    "means",
+    [
+        pytest.param((0.0,) * N_CHECKPOINTS, id="none-differs"),
+        pytest.param((0.0, NIGHT_MARGIN, -NIGHT_MARGIN, 0.3), id="of-all-kinds"),
+    ],
+)
+def test_decisions_that_hold_together_are_false_in_a_share_of_alpha_at_most(
+    means: Sequence[float],
+) -> None:
+    rng, shares, n_marked = np.random.default_rng(20261126), 0.0, 0
+    for _ in range(N_NIGHTS):
+        found = [
+            (mean, *decided(one))
+            for mean, one in zip(means, checkpoints_of_a_night(rng, means), strict=True)
+        ]
+        marked = hold_together([e_value for *_, e_value in found], ALPHA)
+        chosen = [
+            (mean, decision)
+            for (mean, decision, _), is_marked in zip(found, marked, strict=True)
+            if is_marked
+        ]
+        n_marked += len(chosen)
+        shares += sum(not is_true(decision, mean) for mean, decision in chosen if decision) / max(
+            1, len(chosen)
+        )
+    assert shares <= MOST_FALSE
+    assert n_marked > 0

@@ -1,5 +1,6 @@
 -- One row per published run x what it is compared with (predecessor, baseline) x metric: by problem, the run minus the other.
 -- Where the run stopped by a decision against that very run, the interval is the decision's sequence, and there is no test.
+-- Of other scores of a run that stopped early there is no interval and no test: `undefined_because` says why.
 create table comparisons (
     run_id varchar not null,
     night_id varchar not null,
@@ -20,7 +21,7 @@ create table comparisons (
     difference double,
     ci_low double,
     ci_high double,
-    interval_kind varchar not null,
+    interval_kind varchar,
     decision varchar,
     n bigint not null,
     n_problems bigint not null,

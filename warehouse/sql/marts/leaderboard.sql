@@ -1,5 +1,5 @@
 -- One row per run x metric. `mean` and its 95% interval are flat over scored values, `dialog_mean` is turn -> dialog -> dataset.
--- Of a run decided early the interval is the decided metric's sequence, of the whole data set's mean; other metrics have none.
+-- Of a run that stopped early the decided metric has its sequence's interval of the whole data set's mean; others have none.
 with
 changed as (
     select
@@ -82,7 +82,7 @@ inner join dialogs_pooled
     and flat.metric = dialogs_pooled.metric
 left join forgery
     on flat.run_id = forgery.run_id
-left join (select distinct run_id from decisions) as decided
+left join (select distinct run_id from stopped_runs) as decided
     on flat.run_id = decided.run_id
 left join decisions as sequence
     on flat.run_id = sequence.run_id

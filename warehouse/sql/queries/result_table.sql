@@ -9,6 +9,7 @@ select
     leaderboard.mean,
     leaderboard.ci_low,
     leaderboard.ci_high,
+    leaderboard.interval_kind,
     leaderboard.dialog_mean,
     leaderboard.n,
     leaderboard.n_unscored,

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
-from sandbox.workspace.interface import Done
+from sandbox.workspace.interface import CommandResult
 from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
 from tasks.dialogue.workspaces import SeatWorkspace
@@ -20,12 +20,12 @@ class OpeningWorkspace:
     def __init__(self, opened: asyncio.Task[SeatWorkspace]) -> None:
         self._opened = opened
 
-    async def shell(self, command: str, limits: Limits | None = None) -> Done:
+    async def shell(self, command: str, limits: Limits | None = None) -> CommandResult:
         return await (await self._workspace()).shell(command, limits)
 
     async def run(
         self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b""
-    ) -> Done:
+    ) -> CommandResult:
         return await (await self._workspace()).run(argv, limits, stdin=stdin)
 
     async def read(self, path: str) -> bytes:

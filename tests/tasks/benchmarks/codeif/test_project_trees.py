@@ -65,8 +65,8 @@ def test_the_same_project_laid_out_twice_has_the_same_ids(tmp_path: Path) -> Non
         sample(laid_out(tmp_path / name, pytest="7.4.0")).dialogs for name in ("one", "two")
     )
     assert [dialog.digest for dialog in one] == [dialog.digest for dialog in two]
-    assert [dialog.furnished_digest for dialog in one] == [
-        dialog.furnished_digest for dialog in two
+    assert [dialog.digest_with_packages for dialog in one] == [
+        dialog.digest_with_packages for dialog in two
     ]
 
 

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from sandbox.interface import Completed
-from sandbox.workspace.interface import Done
+from sandbox.workspace.interface import CommandResult
 from schemas.dialog import Role
 from schemas.episode import Step, StepKind, StopReason
 from schemas.errors import SandboxUnavailable
@@ -31,8 +31,8 @@ class Answering:
 
     async def run(
         self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b""
-    ) -> Done:
-        return Done(self.completed, "tree")
+    ) -> CommandResult:
+        return CommandResult(self.completed, "tree")
 
 
 @pytest.mark.parametrize(

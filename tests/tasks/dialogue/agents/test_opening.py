@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from sandbox.workspace.interface import Done
+from sandbox.workspace.interface import CommandResult
 from schemas.errors import CorruptRows, ParleyError, SandboxUnavailable
 from schemas.run import Limits
 from tasks.dialogue.agents.repository.opening import opened_meanwhile
@@ -28,12 +28,12 @@ class Notes:
     async def snapshot(self) -> str:
         return "tree"
 
-    async def shell(self, command: str, limits: Limits | None = None) -> Done:
+    async def shell(self, command: str, limits: Limits | None = None) -> CommandResult:
         raise NotImplementedError
 
     async def run(
         self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b""
-    ) -> Done:
+    ) -> CommandResult:
         raise NotImplementedError
 
 
