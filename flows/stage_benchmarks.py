@@ -5,8 +5,8 @@ from pathlib import Path
 
 from prefect import flow
 
-from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Staged
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.datasets.located import locate
 from tasks.planning.dataset import furnished_data, read_raw, require_rows, write_staged
 from tasks.storage.home import find_home
@@ -57,7 +57,7 @@ def stage_dataset(
         SourceUnreadable: No row could be staged. The message and the table `quarantine` name the
             faults.
     """
-    loaded = registry.load(benchmark)
+    loaded = BENCHMARKS.load(benchmark)
     data_home = find_home(home)
     located, version = locate(loaded, str(data), dataset_version, data_home)
     source = str(located)

@@ -13,20 +13,19 @@ from pydantic import Field, TypeAdapter, ValidationError, field_validator, model
 
 from flows.night.reporting.destinations import Notify
 from flows.site.target import SiteTarget
-from sandbox import registry as sandboxes
-from sandbox.registry import default_name
+from sandbox.registry import SANDBOXES, default_name
 from schemas.audit import AuditMode
 from schemas.base import Frozen
 from schemas.errors import ConfigError, UnknownName, UsageError
 from schemas.night.budget import Budget
 from schemas.night.decision import DecisionRule
 from schemas.outside.display import plain_line
-from tasks.benchmarks import registry
 from tasks.benchmarks.raw_tables import is_hub_dataset
+from tasks.benchmarks.registry import BENCHMARKS, FIRST
 from tasks.checkpoints.source import CheckpointSource
 from tasks.datasets.located import dataset_named
-from tasks.language.providers import registry as providers
-from tasks.metrics import registry as metrics
+from tasks.language.providers.registry import provider_of
+from tasks.metrics.registry import METRICS
 from tasks.planning.dataset import located
 from tasks.planning.participants.choice import find_setting
 from tasks.planning.request import (
@@ -133,7 +132,7 @@ class NightlyConfig(Frozen):
     ) -> ComparisonRequest | None:
         for name in comparison.thresholds if comparison else ():
             try:
-                metrics.load(name)
+                METRICS.load(name)
             except UnknownName as error:
                 raise ConfigError(f"comparison.thresholds: {error}") from None
         return comparison
@@ -226,7 +225,7 @@ def _benchmark(entry: BenchmarkEntry, folder: Path) -> BenchmarkRequest:
 
 def _located(model: ModelRequest, folder: Path) -> ModelRequest:
     name, _, rest = model.spec.partition(":")
-    provider = providers.provider_of(model.spec)
+    provider = provider_of(model.spec)
     update = (
         {"spec": f"{name}:{provider.located(rest, folder)}"}
         if provider and provider.located
@@ -241,10 +240,10 @@ def _located_data(entry: BenchmarkEntry, folder: Path) -> str | None:
     data, benchmark = entry.data, entry.name.partition(".")[0]
     if not data or is_hub_dataset(data):
         return data
-    is_path = (folder / data).exists() or benchmark not in registry.names()
+    is_path = (folder / data).exists() or benchmark not in BENCHMARKS.names()
     return (
         str(folder / data)
-        if is_path or dataset_named(registry.load(benchmark), data) is None
+        if is_path or dataset_named(BENCHMARKS.load(benchmark), data) is None
         else data
     )
 
@@ -320,10 +319,10 @@ def require_known_names(config: NightlyConfig, path: Path) -> None:
             find_setting(entry.name)
         except UsageError as error:
             raise ConfigError(f"configuration {path}: benchmarks.{number}.name: {error}") from None
-    if config.sandbox not in (known_names := sandboxes.names()):
-        raise ConfigError(
-            f"configuration {path}: {UnknownName('sandbox', config.sandbox, known_names)}"
-        )
+    try:
+        SANDBOXES.require(config.sandbox)
+    except UnknownName as error:
+        raise ConfigError(f"configuration {path}: {error}") from None
 
 
 def _field_of_error(message: str, data: Mapping[str, Any]) -> str:
@@ -356,7 +355,7 @@ def demo_requests(name: str | None) -> tuple[EvaluationRequest, ...]:
         UnknownName: No benchmark has this name.
         ConfigError: The benchmark has no demo.
     """
-    benchmark = registry.load(name or registry.FIRST)
+    benchmark = BENCHMARKS.load(name or FIRST)
     if benchmark.data.demo is None:
         raise ConfigError(
             f"benchmark {benchmark.name!r} has no demo. Try its sample: parley run"

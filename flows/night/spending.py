@@ -9,7 +9,7 @@ from schemas.errors import ConfigError
 from schemas.night.budget import Budget, CapSpent, why_stopped
 from schemas.night.cost import Price
 from schemas.run import ModelIdentity
-from tasks.language.providers import registry
+from tasks.language.providers.registry import PROVIDERS
 from tasks.planning.participants.models import price_of
 from tasks.planning.plan import RunPlan
 from tasks.planning.request import ModelRequest
@@ -71,7 +71,9 @@ def stated_price(plan: RunPlan, identity: ModelIdentity, asked: ModelRequest) ->
     Return 0 for controls and recordings, None if it is unknown.
     """
     price = price_of(plan, identity, asked)
-    return (0.0, 0.0) if price is None and registry.load(identity.provider).knows_answers else price
+    return (
+        (0.0, 0.0) if price is None and PROVIDERS.load(identity.provider).knows_answers else price
+    )
 
 
 def token_price(plan: RunPlan, identity: ModelIdentity, asked: ModelRequest) -> Price | None:
@@ -98,7 +100,7 @@ def player_prices(plan: RunPlan) -> tuple[Price | None, ...]:
 
 def sends_nothing(identity: ModelIdentity, asked: ModelRequest) -> bool:
     """Return True for a control or a recording without a stated price: no requests are sent."""
-    is_free = registry.load(identity.provider).knows_answers
+    is_free = PROVIDERS.load(identity.provider).knows_answers
     return is_free and asked.usd_per_million_input is None and asked.usd_per_million_output is None
 
 

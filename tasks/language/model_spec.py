@@ -5,9 +5,9 @@ from urllib.parse import quote
 
 from schemas.errors import ConfigError, UnknownName
 from schemas.outside.display import is_plain_name, plain_line
-from tasks.language.providers import registry
 from tasks.language.providers.contract import ModelChoice as ModelChoice  # what a spec is read to
 from tasks.language.providers.contract import SpecSettings
+from tasks.language.providers.registry import PROVIDERS, forms
 from tasks.language.servers.vllm_settings import VllmSettings
 from tasks.storage.file_digests import FileDigests
 
@@ -29,7 +29,7 @@ def parse_model(
     """Parse a model spec. Sends nothing, but hashes weights and recordings.
 
     Args:
-        text: Spec in one of `registry.forms()`. MODEL may contain `/`, `:` and `@`; the last
+        text: Spec in one of `forms()`. MODEL may contain `/`, `:` and `@`; the last
             `@http` begins the address.
         base_url: Base URL of the endpoint.
         key_env: Name of the variable that contains the key.
@@ -45,13 +45,13 @@ def parse_model(
         UsageError: A recording does not exist, or an extra is not installed.
     """
     provider, colon, rest = text.strip().partition(":")
-    if not colon or provider not in registry.names():
+    if not colon or provider not in PROVIDERS.names():
         remedy = f"For a model of an API, write openai:{text}" if text and not colon else ""
-        raise UnknownName("model", text, registry.forms(), remedy)
+        raise UnknownName("model", text, forms(), remedy)
     if not rest:
         raise ConfigError(
             f"model {text!r}: the part after the colon is missing; use one of the forms"
-            f" {', '.join(registry.forms())}"
+            f" {', '.join(forms())}"
         )
     day = today or datetime.now(UTC).strftime("%Y-%m-%d")
     settings = SpecSettings(
@@ -69,7 +69,7 @@ def parse_model(
             f"model {text!a}: a name or revision must not contain control characters or unpaired"
             " surrogates"
         )
-    choice = registry.load(provider).read(rest, settings)
+    choice = PROVIDERS.load(provider).read(rest, settings)
     if len(quote(choice.identity.label, safe="")) > _LONGEST_NAME:
         shown = plain_line(choice.identity.label, 40)
         raise ConfigError(

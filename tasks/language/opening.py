@@ -18,8 +18,8 @@ from tasks.language.endpoints.faults import Fault, is_no_such_model, shortened
 from tasks.language.endpoints.openai_model import OpenAIModel
 from tasks.language.endpoints.sticky_model import StickyModel
 from tasks.language.endpoints.wire import is_plausible_name
-from tasks.language.providers import registry
 from tasks.language.providers.contract import OpenSettings
+from tasks.language.providers.registry import PROVIDERS
 from tasks.language.sends import CountedModel, OnSend, ignore_send
 from tasks.language.system_text import PromptedModel
 
@@ -66,7 +66,7 @@ def open_model(
     settings = OpenSettings(
         concurrency, gold, check_served_model, timeout_s, patience_s, environ, on_send
     )
-    model = registry.load(identity.provider).open(identity, endpoint, settings)
+    model = PROVIDERS.load(identity.provider).open(identity, endpoint, settings)
     return model if _client_of(model) or on_send is ignore_send else CountedModel(model, on_send)
 
 

@@ -14,7 +14,7 @@ from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.language.endpoints.faults import shortened
 from tasks.language.endpoints.openai_model import OpenAIModel
 from tasks.language.opening import check_endpoint
-from tasks.language.providers import registry
+from tasks.language.providers.registry import PROVIDERS
 
 _POLICY = CallPolicy(concurrency=1, connect_s=10.0, timeout_s=120.0, max_tries=3, patience_s=180.0)
 _SAMPLING = Sampling(temperature=0.0, top_p=0.9, max_tokens=1024, stop=("<END>",))
@@ -79,7 +79,7 @@ async def probe_endpoint(identity: ModelIdentity, endpoint: ModelEndpoint) -> En
         ModelUnavailable: The endpoint does not answer, or rejects the key, the model or the
             plainest request.
     """
-    if registry.load(identity.provider).facts is None:
+    if PROVIDERS.load(identity.provider).facts is None:
         raise ConfigError(
             f"model {identity.label}: only endpoints can be probed; write openai:MODEL@BASE_URL"
         )

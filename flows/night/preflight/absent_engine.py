@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from tasks.language.providers import registry
+from tasks.language.providers.registry import provider_of
 from tasks.planning.request import EvaluationRequest, ModelRequest
 
 _REVISION = "vllm-not-here"
@@ -32,7 +32,7 @@ def plannable_without_vllm(
 
 def _lacks_its_engine(model: ModelRequest) -> bool:
     """Return True if the model's revision depends on a program that is not installed here."""
-    provider = registry.provider_of(model.spec)
+    provider = provider_of(model.spec)
     return (
         provider is not None
         and not model.revision

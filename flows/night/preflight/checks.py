@@ -15,10 +15,9 @@ from sandbox.backends.docker.backend import DockerSandbox
 from schemas.embedding import EmbedderIdentity
 from schemas.errors import ConfigError
 from schemas.run import ModelEndpoint, ModelIdentity
-from tasks.dialogue.agents import registry as agents
-from tasks.language.providers import registry
+from tasks.dialogue.agents.registry import AGENTS
 from tasks.language.providers.contract import Check
-from tasks.language.providers.registry import is_served_here
+from tasks.language.providers.registry import PROVIDERS, is_served_here
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.planning.plan import RunPlan
 
@@ -98,7 +97,7 @@ def _check_agent(plan: RunPlan) -> None:
     identity = plan.spec.agent
     if identity is None or os.environ.get(ADDRESS_VARIABLE):
         return
-    agent = agents.load(identity.name)
+    agent = AGENTS.load(identity.name)
     if agent.check is not None:
         agent.check(agent.options_of(identity))
 
@@ -126,7 +125,7 @@ def preflight_build(plan: BuildPlan) -> None:
 
 def _check_endpoints(endpoints: Mapping[ModelIdentity, ModelEndpoint]) -> None:
     for identity, endpoint in endpoints.items():
-        check = registry.load(identity.provider).check
+        check = PROVIDERS.load(identity.provider).check
         if check is not None:
             asyncio.run(_run_check(check, identity, endpoint))
 

@@ -18,8 +18,8 @@ from flows.night.preflight.memory_builds import known_talks, turns_to_build
 from schemas.audit import AUDIT_SAMPLE
 from schemas.night.cost import sum_usd, sum_usd_hourly
 from tasks.language.endpoints.extra_headers import secret_variables
-from tasks.language.providers import registry
 from tasks.language.providers.contract import ServeRequest
+from tasks.language.providers.registry import PROVIDERS
 from tasks.planning.plan import RunPlan
 from tasks.storage.journaling.journal import read_journal
 
@@ -148,7 +148,7 @@ def _keys_not_set(
         (name, identity.label): None
         for identity, endpoint in endpoints
         if identity is not None and endpoint is not None
-        for name in registry.load(identity.provider).secret_variables(endpoint)
+        for name in PROVIDERS.load(identity.provider).secret_variables(endpoint)
     }
     embedder = plan.spec.embedder if of_players else None
     if embedder is not None and plan.embedder is not None and embedder.is_hosted:
@@ -161,7 +161,7 @@ def _serves(plan: RunPlan, *, of_players: bool, of_judges: Iterable[str]) -> tup
     needed = (*players, *(plan.judges[rubric].judge.judge for rubric in of_judges))
     shown: Counter[str] = Counter()
     for identity, endpoint, request in plan.models:
-        commands = registry.load(identity.provider).serve_commands
+        commands = PROVIDERS.load(identity.provider).serve_commands
         if identity in needed and commands is not None:
             shown |= Counter(
                 commands(

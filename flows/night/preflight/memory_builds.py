@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Mapping
 
 from flows.night.preflight.earlier_usage import Calls
-from tasks.dialogue.agents import registry as agents
 from tasks.dialogue.agents.memory.shared_talk import talk_name
+from tasks.dialogue.agents.registry import AGENTS
 from tasks.planning.plan import RunPlan
 from tasks.storage.owed import WantedEpisode
 from tasks.storage.talk_answers import built_talks
@@ -43,7 +43,7 @@ def asks_about_talks(plan: RunPlan) -> bool:
     """Return True if the run's agent sends requests about a talk before the dialogue."""
     return (
         plan.spec.agent is not None
-        and agents.load(plan.spec.agent.name).calls_per_context_round > 0
+        and AGENTS.load(plan.spec.agent.name).calls_per_context_round > 0
     )
 
 
@@ -66,7 +66,7 @@ def talk_calls(
     n_turns = talks.get(episode.episode_id, 0)
     if plan.spec.agent is None or not n_turns:
         return Calls()
-    calls_per_round = agents.load(plan.spec.agent.name).calls_per_context_round
+    calls_per_round = AGENTS.load(plan.spec.agent.name).calls_per_context_round
     tokens = (
         plan.context_length(episode.dialog)
         * n_turns

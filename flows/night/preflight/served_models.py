@@ -17,7 +17,7 @@ from schemas.embedding import EmbedderIdentity
 from schemas.errors import ConfigError, ParleyError
 from schemas.outside.display import plain_line
 from schemas.run import ModelEndpoint, ModelIdentity
-from tasks.language.providers import registry as providers
+from tasks.language.providers.registry import PROVIDERS
 from tasks.planning.plan import RunPlan
 from tasks.storage.home import Home
 from tasks.storage.replaced_file import replace_file
@@ -91,7 +91,7 @@ def _seats(plan: RunPlan) -> Iterator[_Seat]:
     models = [
         (identity, endpoint, request)
         for identity, endpoint, request in plan.models
-        if providers.load(identity.provider).facts
+        if PROVIDERS.load(identity.provider).facts
     ]
     judges = [judge.judge.judge for judge in plan.judges.values()]
     for identity, endpoint, request in models:
@@ -117,7 +117,7 @@ def _seats(plan: RunPlan) -> Iterator[_Seat]:
 def _current_facts(seat: _Seat) -> Facts | None:
     import asyncio
 
-    tell = providers.load(seat.identity.provider).facts
+    tell = PROVIDERS.load(seat.identity.provider).facts
     model = ModelIdentity(
         provider=seat.identity.provider, name=seat.identity.name, revision=seat.identity.revision
     )

@@ -15,7 +15,7 @@ from flows.night.reporting.messages import Event, Key, Line
 from flows.site.links import address, comparison_page, history_page
 from flows.text.comparison import moved_judge_text, sequence_text
 from schemas.errors import ParleyError
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.storage.home import Home
 from warehouse.comparison.decided import EQUIVALENT, SEQUENCE
 
@@ -188,7 +188,7 @@ def _name(row: Row, prefix: str = "") -> str:
 def _rank(row: Row) -> tuple[int, str]:
     """Return the position of a metric in its benchmark's order. The main metric comes first."""
     try:
-        metrics = registry.load(row["benchmark"]).metrics_of(row["setting"].partition(".")[2])
+        metrics = BENCHMARKS.load(row["benchmark"]).metrics_of(row["setting"].partition(".")[2])
     except (ParleyError, KeyError):  # the benchmark is not installed here
         metrics = ()
     return (metrics.index(row["metric"]) if row["metric"] in metrics else len(metrics)), row[

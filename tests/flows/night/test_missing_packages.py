@@ -7,9 +7,10 @@ import pytest
 
 from flows.night.preflight.missing_packages import require_packages
 from sandbox import registry as sandboxes
+from sandbox.registry import SANDBOXES
 from schemas.errors import ConfigError
 from schemas.problem import Problem
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS, FIRST
 from tests.fixtures.model_server import model_server
 from tests.flows.drivers import ROOT
 from tests.flows.parley_command import ask, parley
@@ -31,14 +32,14 @@ def test_what_is_missing_is_counted_by_task_and_named_with_its_remedy() -> None:
         problem(),
     ]
     with pytest.raises(ConfigError) as refused:
-        require_packages(registry.load(registry.FIRST), "sample", problems)
+        require_packages(BENCHMARKS.load(FIRST), "sample", problems)
     assert "2 of the 4 pending tasks" in str(refused.value)
     assert f"{ABSENT} (2), other-absent (1)" in str(refused.value)
     assert f"pip install other-absent {ABSENT}" in str(refused.value)
 
 
 def test_a_module_from_another_distribution_will_do() -> None:
-    benchmark = registry.load("convcode")
+    benchmark = BENCHMARKS.load("convcode")
     require_packages(
         benchmark, "sample", [problem("pyyaml", "PyYAML", "python-dateutil", "Pandas")]
     )
@@ -50,7 +51,7 @@ def test_a_module_from_another_distribution_will_do() -> None:
 
 
 def test_only_sandboxes_that_run_this_machine_s_python_are_asked() -> None:
-    assert {name for name in sandboxes.BUILT_IN if sandboxes.load(name).has_host_packages} == {
+    assert {name for name in SANDBOXES.built_in if sandboxes.load(name).has_host_packages} == {
         "bubblewrap",
         "zygote",
         "none",
@@ -76,7 +77,7 @@ def tasks_with_missing_packages(folder: Path) -> Path:
 def test_the_remedy_is_the_environment_of_the_benchmark_where_it_has_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    benchmark = registry.load("convcode")
+    benchmark = BENCHMARKS.load("convcode")
     for folders, remedy in (
         ((), f"Run `make bigcodebench`.*: pip install {ABSENT}"),
         (("/env",), f"pip install --target /env {ABSENT}"),

