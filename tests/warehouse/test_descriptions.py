@@ -9,7 +9,7 @@ import pytest
 
 from schemas.field_texts import field_texts
 from schemas.lake.tables import LOADED
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 from tests.flows.parley_command import parley
 from tests.own_files import ROOT
 from tests.warehouse.earlier_marts import differing_tables
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MARTS = collect_marts(
     [
-        *(mart for name in registry.names() for mart in registry.load(name).results.marts),
+        *(mart for name in BENCHMARKS.names() for mart in BENCHMARKS.load(name).results.marts),
         ROOT / "docs" / "examples" / "lost_in_conversation.sql",
     ]
 )

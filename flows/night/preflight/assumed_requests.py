@@ -11,7 +11,7 @@ from flows.night.spending import sends_nothing
 from schemas.dialog import HistoryPolicy, Role
 from schemas.episode import Step, StepKind
 from schemas.run import Sampling
-from tasks.dialogue.agents import registry as agents
+from tasks.dialogue.agents.registry import AGENTS
 from tasks.dialogue.agents.repository.agents import STEPS
 from tasks.judging.rubric import Rubric
 from tasks.language.chat_model import Message
@@ -220,7 +220,7 @@ def _calls_per_turn(plan: RunPlan, n_turns: int) -> tuple[int, int]:
     """Return the requests per turn, and the tool output tokens in each next request (or 0)."""
     if plan.spec.agent is None:
         return 1, 0
-    agent, measured = agents.load(plan.spec.agent.name), measured_by_plan(plan)
+    agent, measured = AGENTS.load(plan.spec.agent.name), measured_by_plan(plan)
     if agent.usual_calls is None:
         return agent.calls_per_turn, 0
     most = int(agent.options_of(plan.spec.agent).get(STEPS, agent.usual_calls))
