@@ -27,8 +27,9 @@ from tasks.driver.fan_out import living_workers
 from tasks.driver.signals import terminated_in_time
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.planning.dataset import reading_once
-from tasks.planning.plan import RunPlan
+from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.report import RunReport
+from tasks.planning.request import EvaluationRequest
 from tasks.storage.home import Home
 from tasks.storage.ledger import Sum
 from tasks.worker import collector
@@ -84,14 +85,30 @@ class Night:
         """The caps of the invocation, if it has any."""
         self.spent: tuple[CapSpent, ...] = ()
         """What was spent of each cap, once all runs are over."""
-        self.plans: tuple[RunPlan, ...] = ()
-        """Of runs that were planned a moment ago, so that the night need not plan them anew."""
+        self._plans: list[RunPlan] = []
         self.n_lanes = 1
         """Of runs that go side by side; set before the cluster is started."""
         self._telemetry: Telemetry | None = None
         self._calls_folder = ""
-        self._starting = RLock()
-        """Runs that go side by side start the cluster once."""
+        self._starting, self._planning = RLock(), RLock()
+        """Runs that go side by side start the cluster once, and plan each run once."""
+
+    def plan(self, request: EvaluationRequest) -> RunPlan:
+        """Return the run's plan; it is made at the first call.
+
+        Raises:
+            ParleyError: it cannot be planned.
+        """
+        with self._planning:
+            plan = next((plan for plan in self._plans if plan.request == request), None)
+            if plan is None:
+                plan = plan_run(request, self.home)
+                self._plans.append(plan)
+            return plan
+
+    def take_plans(self, plans: Iterable[RunPlan]) -> None:
+        """Use these plans, which were made a moment ago, for their requests."""
+        self._plans += plans
 
     def set_budget(self, budget: Budget | None) -> None:
         """Hold the invocation to these caps, from its beginning on.

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextvars import ContextVar, copy_context
+from contextvars import copy_context
 
 from flows.night.runtime import Night
 from schemas.errors import ParleyError
@@ -14,7 +14,7 @@ from tasks.driver.signals import halted_by, heed_signals, stop_asked
 from tasks.language.providers.registry import is_served_here
 from tasks.planning.decisions.baseline import await_baselines
 from tasks.planning.participants.concurrency import Endpoint, concurrency_by_endpoint, endpoint_of
-from tasks.planning.plan import RunPlan, plan_run
+from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.report import RunReport
 from tasks.planning.request import EvaluationRequest
 
@@ -22,17 +22,6 @@ RUNS_AT_ONCE = 16
 _LOOK_EVERY_S = 0.2
 _AFTER_SIGNAL_S, _AFTER_FAULT_S = 2.0, 15.0
 """Time for runs to end when the night does. A signal leaves 8 s for everything (`tasks.driver.signals`)."""
-
-_planned: ContextVar[RunPlan | None] = ContextVar("parley_planned", default=None)
-
-
-def planned(request: EvaluationRequest, tonight: Night) -> RunPlan:
-    """The run's plan: as the night has made it, else a new one.
-
-    Raises:
-        ParleyError: it cannot be planned.
-    """
-    return _planned.get() or plan_run(request, tonight.home)
 
 
 def side_by_side(
@@ -66,12 +55,6 @@ def side_by_side(
     threads: list[threading.Thread] = []
 
     def work(number: int) -> None:
-        is_unlike = bool(needs[number].awaited) or any(
-            needs[number].excludes(earlier) for earlier in needs[:number]
-        )
-        _planned.set(
-            None if is_unlike else plans[number]
-        )  # what it waited for may have done some of its work
         with in_lane(lanes, number):
             try:
                 reports[number].set_result(evaluate(number))
@@ -133,13 +116,8 @@ def _join(threads: Sequence[threading.Thread]) -> None:
 
 def plan_of(tonight: Night, request: EvaluationRequest) -> RunPlan | None:
     """The run's plan; None where it cannot be planned, which its run then says."""
-    known = _planned.get() or next(
-        (plan for plan in tonight.plans if plan.request == request), None
-    )
-    if known is not None:
-        return known
     try:
-        return plan_run(request, tonight.home)
+        return tonight.plan(request)
     except ParleyError:
         return None
 
@@ -181,9 +159,7 @@ def needs_of(plan: RunPlan, narrow: frozenset[Endpoint] = frozenset()) -> Needs:
     )  # it is judged while it is played, and nothing may be paid for twice
     return Needs(
         lane=lane,
-        owned=frozenset(
-            {plan.run_id, *alone, *in_step, *(wanted.episode_id for wanted in plan.owed())}
-        ),
+        owned=frozenset({plan.run_id, *alone, *in_step, *plan.owed().ids.to_pylist()}),
         awaited=frozenset({plan.awaits} if plan.awaits else ()),
         judged=judged,
         served=frozenset(

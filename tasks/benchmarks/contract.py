@@ -5,15 +5,17 @@ Each part answers one question. `about`: what is it called? `data`: what is aske
 `results`: which tables? `recordings`: what did others publish? `constructions`: which datasets does it make?
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Literal, Protocol
 
-from schemas.dialog import Context, Dialog, Turn
+from schemas.dialog import Context, Dialog, Turn, dataset_digest
 from schemas.episode import Episode
 from schemas.errors import UnknownName
+from schemas.lake.packed_rows import PackedRows
 from schemas.problem import Problem, QuarantinedRow
 from schemas.run import Limits, RunSpec
 from schemas.verdict import TestVerdict
@@ -45,16 +47,41 @@ from tasks.judging.rubric import JudgeRun, Rubric
 from tasks.storage.home import Home
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Staged:
-    """Result of staging one source: `len(problems) + len(quarantined) == n_input`, always."""
+    """Result of staging one source: `len(problems) + len(quarantined) == n_input`, always. Its rows are kept packed."""
 
-    dialogs: tuple[Dialog, ...]
-    problems: tuple[Problem, ...]
+    dialogs: PackedRows[Dialog]
+    problems: PackedRows[Problem]
     quarantined: tuple[QuarantinedRow, ...]
     n_input: int
     contexts: tuple[Context, ...] = ()
     """Long conversations before the dialogs, each once (`Dialog.context_id`); none where they were read from the lake."""
+
+    def __init__(
+        self,
+        dialogs: Iterable[Dialog],
+        problems: Iterable[Problem],
+        quarantined: tuple[QuarantinedRow, ...],
+        n_input: int,
+        contexts: tuple[Context, ...] = (),
+    ) -> None:
+        rows = {
+            "dialogs": PackedRows.of("dialogs", dialogs),
+            "problems": PackedRows.of("problems", problems),
+        }
+        for name, value in {
+            **rows,
+            "quarantined": quarantined,
+            "n_input": n_input,
+            "contexts": contexts,
+        }.items():
+            object.__setattr__(self, name, value)
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest over the rows of all dialogs, and what their programs run in: the name of their part in the lake."""
+        return dataset_digest(self.dialogs)
 
 
 class Stage(Protocol):
@@ -80,11 +107,6 @@ class Chooses(Protocol):
     """Tells which problems a run asks, by its options. Its dialogues are those of a run that asks all."""
 
     def __call__(self, options: Options, dialogs: Sequence[Dialog]) -> Collection[str]: ...
-
-
-def chooses_all(options: Options, dialogs: Sequence[Dialog]) -> Collection[str]:
-    """Every problem is asked."""
-    return {dialog.problem_id for dialog in dialogs}
 
 
 class Furnish(Protocol):
@@ -126,7 +148,7 @@ class Data:
     bundled: Mapping[str, Traversable] = field(default_factory=dict[str, Traversable])
     """Of other versions that come with the benchmark: the folder of each."""
     plays: Plays = plays_all
-    chooses: Chooses = chooses_all
+    chooses: Chooses | None = None
     resources: Mapping[str, str] = field(default_factory=dict[str, str])
     """name -> help of what a user names beside the data by `--resource NAME=PATH`. Its place is in no id, its content is."""
     names: tuple[str, ...] = ()

@@ -86,7 +86,7 @@ class EmbedAhead:
                 self._loop.call_soon_threadsafe(what)
 
     def _request(self, episode: Episode) -> ScoreRequest:
-        plan, dialog = self._plan, self._members[episode.episode_id].dialog
+        plan, dialog = self._plan, self._plan.dialog(self._members[episode.episode_id])
         played = Played(dialog, episode, (), (), context_of(plan.lake, dialog))
         problem = plan.problems[dialog.problem_id]
         return ScoreRequest(

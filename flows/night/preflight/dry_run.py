@@ -24,7 +24,7 @@ from tasks.language.providers import registry
 from tasks.language.providers.contract import ServeRequest
 from tasks.planning.plan import RunPlan
 from tasks.storage.journaling.journal import Unfinished, read_journal
-from tasks.storage.owed import WantedEpisode
+from tasks.storage.wanted import WantedEpisode
 
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_ANSWER = 300
@@ -74,7 +74,7 @@ class Estimate:
 def estimate(plan: RunPlan) -> Estimate:
     """Count the owed requests, without answers that the journal already holds."""
     owed = plan.owed()
-    journal = read_journal(plan.home.journal(plan.run_id), [w.episode_id for w in owed])
+    journal = read_journal(plan.home.journal(plan.run_id), owed.ids.to_pylist())
     subject = simulator = Calls()
     talks = turns_to_build(plan, owed, known_talks(plan))
     for episode in owed:
@@ -205,7 +205,7 @@ def _tokens_to_judge(plan: RunPlan, rubric: Rubric, episode: WantedEpisode) -> S
         return ()
     turns, shown = _answered(plan, episode), 0.0
     asked = _asked(plan, episode)
-    scripted, seen = episode.dialog.scripted_answers, list[float]()
+    scripted, seen = plan.dialog(episode).scripted_answers, list[float]()
     for turn in sorted({*turns, *scripted}):
         shown += asked.get(turn, TOKENS_PER_ANSWER)
         shown += _tokens(scripted[turn]) if turn in scripted else _answer_tokens(plan)
@@ -252,14 +252,15 @@ def _serves(plan: RunPlan, *, of_players: bool, of_judges: Iterable[str]) -> tup
 
 def _asked(plan: RunPlan, episode: WantedEpisode) -> Mapping[int, int]:
     """Round -> tokens of the user's message, where the dialog has it."""
-    texts = plan.benchmark.play.user_texts(episode.dialog, plan.options)
-    rounds = [turn.turn for turn in episode.dialog.turns if turn.role is Role.USER]
+    dialog = plan.dialog(episode)
+    texts = plan.benchmark.play.user_texts(dialog, plan.options)
+    rounds = [turn.turn for turn in dialog.turns if turn.role is Role.USER]
     return {turn: _tokens(text) for turn, text in zip(rounds, texts, strict=True)}
 
 
 def _rounds(plan: RunPlan, episode: WantedEpisode) -> int:
     """Rounds of a usual dialogue, or those that it has where they are exact."""
-    due, measured = plan.due(episode.dialog), measured_by_plan(plan)
+    due, measured = plan.due(episode), measured_by_plan(plan)
     if due.is_exact:
         return due.rounds
     usual = (
@@ -272,7 +273,7 @@ def _rounds(plan: RunPlan, episode: WantedEpisode) -> int:
 
 def _answered(plan: RunPlan, episode: WantedEpisode) -> Sequence[int]:
     """Rounds that the model under test answers in a usual dialogue."""
-    return plan.due(episode.dialog).answered[: _rounds(plan, episode)]
+    return plan.due(episode).answered[: _rounds(plan, episode)]
 
 
 def _is_answer(step: Step) -> bool:
@@ -310,11 +311,11 @@ def _assumed_subject(
         return Calls()
     policy = plan.benchmark.setting(plan.spec.setting).history
     sees_none = policy is HistoryPolicy.LAST_CODE_AND_FEEDBACK
-    asked = _asked(plan, episode)
-    scripted, generated = episode.dialog.scripted_answers, _answered(plan, episode)
+    asked, dialog = _asked(plan, episode), plan.dialog(episode)
+    scripted, generated = dialog.scripted_answers, _answered(plan, episode)
     answered = {step.turn for step in begun.steps if _is_answer(step)} if begun else set[int]()
     history, each, due = (
-        plan.context_length(episode.dialog) // CHARACTERS_PER_TOKEN,
+        plan.context_length(dialog) // CHARACTERS_PER_TOKEN,
         _answer_tokens(plan),
         Calls(),
     )
@@ -425,7 +426,7 @@ def _assumed_simulator(
     opened = max(1, _said(begun, Role.USER))
     due = max(0, _rounds(plan, episode) - opened)
     told = sum(_tokens(setting.prompts[name]) for name in setting.simulator_prompts)
-    problem = plan.problems[episode.dialog.problem_id]
+    problem = plan.problems[episode.problem_id]
     own, measured = plan.spec.simulator_sampling, measured_by_plan(plan)
     sampling = setting.simulated(own, plan.spec.sampling) if own else plan.spec.sampling
     each = _output_tokens(sampling, measured.simulator if measured else None)

@@ -7,8 +7,8 @@ from flows.night.preflight.earlier_usage import Calls
 from tasks.dialogue.agents import registry as agents
 from tasks.dialogue.agents.memory.shared_talk import talk_name
 from tasks.planning.plan import RunPlan
-from tasks.storage.owed import WantedEpisode
 from tasks.storage.talk_answers import built_talks
+from tasks.storage.wanted import WantedEpisode
 
 _CHARACTERS_PER_TOKEN = 4
 
@@ -26,10 +26,11 @@ def turns_to_build(
     known, found = dict(built), dict[str, int]()
     is_drawn = plan.spec.sampling.temperature != 0
     for one in episodes:
-        if one.dialog.context_id is not None:
-            talk = talk_name(one.dialog.context_id, one.seed if is_drawn else None)
-            found[one.episode_id] = max(0, one.dialog.context_turns - known.get(talk, 0))
-            known[talk] = max(known.get(talk, 0), one.dialog.context_turns)
+        dialog = plan.dialog(one)
+        if dialog.context_id is not None:
+            talk = talk_name(dialog.context_id, one.seed if is_drawn else None)
+            found[one.episode_id] = max(0, dialog.context_turns - known.get(talk, 0))
+            known[talk] = max(known.get(talk, 0), dialog.context_turns)
     return found
 
 
@@ -58,12 +59,7 @@ def talk_calls(
     n_turns = talks.get(episode.episode_id, 0)
     if plan.spec.agent is None or not n_turns:
         return Calls()
-    asked = agents.load(plan.spec.agent.name).calls_per_context_round
-    tokens = (
-        plan.context_length(episode.dialog)
-        * n_turns
-        // episode.dialog.context_turns
-        // _CHARACTERS_PER_TOKEN
-    )
+    asked, dialog = agents.load(plan.spec.agent.name).calls_per_context_round, plan.dialog(episode)
+    tokens = plan.context_length(dialog) * n_turns // dialog.context_turns // _CHARACTERS_PER_TOKEN
     n = asked * math.ceil(n_turns / 2)
     return Calls(n, asked * tokens, n * each)

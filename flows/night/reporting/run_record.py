@@ -84,7 +84,7 @@ class Work:
 
     def keep_wanted(self, plan: RunPlan) -> None:
         """Count no episode as pending that a decision has made needless."""
-        wanted = {one.episode_id for one in plan.wanted}
+        wanted = set(plan.wanted.ids.to_pylist())
         self.found = replace(self.found, owed=self.found.owed & wanted)
 
 
