@@ -1,22 +1,30 @@
-"""Hook of mkdocs: adds the pages whose source lies outside of docs/, generates the reference, and builds the navigation.
+"""mkdocs hook: adds pages from outside of docs/, generates the reference, builds the navigation.
 
-Every page has one source. `parley help` prints the how-to pages from flows/text/topics, a benchmark's page is its README, and the
-reference is made of the code. Links are written as paths of the repository, and rewritten here.
+Every page has one source. The how-to pages come from flows/text/topics, which `parley help` prints.
+A benchmark's page is its README. The reference is generated from the code. Links in sources are
+paths of the repository; this hook rewrites them.
 """
 
-import ast
 import inspect
 import os
 import posixpath
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
+
+from schemas.field_texts import field_texts
+from schemas.lake.tables import TABLES
+from warehouse.descriptions import texts
+from warehouse.marts import Mart, collect_marts, plan_marts, refresh_marts
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("schemas", "tasks", "sandbox", "warehouse", "flows", "tests")
@@ -33,12 +41,12 @@ SECTIONS = {
     "decisions": "Decisions",
     "code": "Code",
 }
-"""Folder of the site -> its title in the navigation, in order."""
+"""Folder of the site -> title in the navigation, in order."""
 EXPLANATION = ("architecture", "ids", "trust", "statistics", "scale")
 
 
 def sources() -> dict[str, str]:
-    """Return the path of each page's source in the repository -> the page's path in the site."""
+    """Return path of a source in the repository -> path of its page in the site."""
     pages = {
         "README.md": "index.md",
         "CHANGELOG.md": "changelog.md",
@@ -68,12 +76,14 @@ def sources() -> dict[str, str]:
 
 
 def rewritten(text: str, source: str, page: str, pages: Mapping[str, str]) -> str:
-    """Return a page's text with its links made for the site.
+    """Return a page's text with links that work in the site.
 
     Args:
-        source: path of the text in the repository, from which relative links go.
+        text: the source text.
+        source: path of the source in the repository, to which its links are relative.
         page: path of the page in the site.
-        pages: see `sources`. A link to another file of the repository becomes its path, as code.
+        pages: result of `sources`. A link to any other file of the repository becomes the file's
+            path, as code.
     """
 
     def replaced(match: re.Match[str]) -> str:
@@ -91,7 +101,7 @@ def rewritten(text: str, source: str, page: str, pages: Mapping[str, str]) -> st
 
     indented = re.sub(
         r"^  (?=- )", "    ", text, flags=re.MULTILINE
-    )  # Python-Markdown nests a list from four blanks on
+    )  # Python-Markdown nests a list only from four blanks
     return CODE_OR_LINK.sub(replaced, indented)
 
 
@@ -99,7 +109,7 @@ def rewritten(text: str, source: str, page: str, pages: Mapping[str, str]) -> st
 
 
 def generators() -> dict[str, Any]:
-    """Return each generated page of the reference -> the function that makes its text."""
+    """Return path of a generated page of the reference -> function that returns its text."""
     return {
         "reference/cli.md": cli_page,
         "reference/configuration.md": configuration_page,
@@ -120,7 +130,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def cli_page() -> str:
-    """Return the page of all commands: the table of them, then arguments and options of each."""
+    """Return the page of all commands: a table, then the arguments and options of each command."""
     from typer.main import get_command
 
     from flows.cli.app import app
@@ -130,7 +140,7 @@ def cli_page() -> str:
         (f"[`{name}`](#{name.replace(' ', '-')})", _first_line(command.help))
         for name, command in leaves
     ]
-    parts = ["# Commands", "Every command has `--help`.", table(("command", "does"), rows)]
+    parts = ["# Commands", "Every command has `--help`.", table(("command", "description"), rows)]
     for name, command in leaves:
         context = command.context_class(command, info_name=name)
         usage = " ".join((name, *command.collect_usage_pieces(context)))
@@ -153,7 +163,7 @@ def cli_page() -> str:
             )
     return (
         "\n\n".join(parts)
-        + "\n\n`parley run` has further flags for the [keys of each role](role-keys.md).\n"
+        + "\n\n`parley run` also has flags for the [keys of each role](role-keys.md).\n"
     )
 
 
@@ -164,9 +174,9 @@ def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
         return
     if command.invoke_without_command and name != "parley":
         yield name, command
-    for word, one in below.items():
-        if not one.hidden:
-            yield from _commands(one, f"{name} {word}")
+    for word, subcommand in below.items():
+        if not subcommand.hidden:
+            yield from _commands(subcommand, f"{name} {word}")
 
 
 def _first_line(text: str | None) -> str:
@@ -174,7 +184,7 @@ def _first_line(text: str | None) -> str:
 
 
 def _plain(text: str) -> str:
-    """Escape what Markdown would read as a tag or emphasis outside of code."""
+    """Escape characters outside of code that Markdown would read as a tag or emphasis."""
     return "".join(
         part if part.startswith("`") else re.sub(r"([<*])", r"\\\1", part)
         for part in re.split(r"(`[^`]*`)", text)
@@ -182,7 +192,7 @@ def _plain(text: str) -> str:
 
 
 def configuration_page() -> str:
-    """Return the page of a night's file: every field of its models, with type, default and description."""
+    """Return the page of a night's configuration: all fields, with type, default, description."""
     from flows.night.config import NightlyConfig
 
     parts = [
@@ -208,14 +218,14 @@ def configuration_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _models(model: type[BaseModel], known: dict[type[BaseModel], None]) -> list[type[BaseModel]]:
-    """Return a model and all models that its fields hold, each once."""
-    known.setdefault(model)
+def _models(model: type[BaseModel], models: dict[type[BaseModel], None]) -> list[type[BaseModel]]:
+    """Return a model and all models that its fields contain, without duplicates."""
+    models.setdefault(model)
     for field in model.model_fields.values():
         for inner in _inner_models(field.annotation):
-            if inner not in known:
-                _models(inner, known)
-    return list(known)
+            if inner not in models:
+                _models(inner, models)
+    return list(models)
 
 
 def _inner_models(annotation: Any) -> Iterator[type[BaseModel]]:
@@ -223,24 +233,6 @@ def _inner_models(annotation: Any) -> Iterator[type[BaseModel]]:
         yield annotation
     for part in get_args(annotation):
         yield from _inner_models(part)
-
-
-@cache
-def field_texts(model: type[BaseModel]) -> dict[str, str]:
-    """Return field -> docstring below it, of a model and its bases."""
-    texts: dict[str, str] = {}
-    for owner in reversed(model.__mro__):
-        if owner is not BaseModel and issubclass(owner, BaseModel):
-            [tree] = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
-            assert isinstance(tree, ast.ClassDef)
-            for field, text in zip(tree.body, tree.body[1:], strict=False):
-                if (
-                    isinstance(field, ast.AnnAssign)
-                    and isinstance(text, ast.Expr)
-                    and isinstance(text.value, ast.Constant)
-                ):
-                    texts[ast.unparse(field.target)] = inspect.cleandoc(str(text.value.value))
-    return texts
 
 
 def _type(annotation: Any) -> str:
@@ -263,12 +255,15 @@ def _default(field: Any) -> str:
 
 
 def role_keys_page() -> str:
-    """Return the page of the keys that each role of a run takes."""
+    """Return the page of the keys of each role of a run."""
     from tasks.planning.role_keys import key_table
 
     about = (
-        "Subject, simulator, judge and embedder take `SPEC[,KEY=VALUE…]`. Each key is a flag, too. A flag of another role"
-        " than the subject has the role's name before it (`--simulator-temperature`). A night's file has the same keys."
+        "`--subject`, `--simulator`, `--judge` and `--embedder` take `SPEC[,KEY=VALUE…]`. Each"
+        " key is also a flag of `parley run`."
+        " Flags of other roles than the subject have the role's name as prefix"
+        " (`--simulator-temperature`). A night's"
+        " configuration file has the same keys."
         " The [how-to page](../how-to/roles.md) explains them."
     )
     return f"# Keys of a role\n\n{about}\n\n{key_table()}\n"
@@ -276,25 +271,26 @@ def role_keys_page() -> str:
 
 def tables_page() -> str:
     """Return the page of all Parquet tables with their columns, from the Arrow schemas."""
-    from schemas.lake.tables import TABLES
-
     parts = [
         "# Tables",
-        "Each table is a folder of Parquet files in the lake, partitioned by its key columns. The warehouse holds it, too, unless"
-        " the page says otherwise. [Tables of results](results.md) are made of these.",
+        "Each table is a folder of Parquet files in the lake, partitioned by its key columns. The"
+        " warehouse also holds the table,"
+        " unless this page says otherwise. [Result tables](results.md) are computed from these"
+        " tables.",
     ]
-    for name, made in sorted(TABLES.items()):
-        texts = field_texts(made.model)
+    for name, table_type in sorted(TABLES.items()):
+        described = texts(name)
         rows = [
             (
                 f"`{field.name}`",
                 f"`{_arrow(field.type)}`" + (" or NULL" if field.nullable else ""),
-                _plain(texts.get(field.name, "")),
+                _plain(described.get(field.name, "")),
             )
-            for field in made.schema
+            for field in table_type.schema
         ]
-        kept = "" if made.is_loaded else " In the lake only."
-        about = f"{_first_line(inspect.getdoc(made.model))} Version {made.version}, by {', '.join(made.partition_by)}.{kept}"
+        place = "" if table_type.is_loaded else " Only in the lake."
+        keys = ", ".join(table_type.partition_by)
+        about = f"{_first_line(inspect.getdoc(table_type.model))} Version {table_type.version}, partitioned by {keys}.{place}"
         parts += [f"## {name}", _plain(about), table(("column", "type", ""), rows)]
     return "\n\n".join(parts) + "\n"
 
@@ -305,29 +301,71 @@ def _arrow(kind: Any) -> str:
 
 
 def results_page() -> str:
-    """Return the page of all tables of results: the comment of each SQL file, which says what a row is."""
-    files = [
-        *sorted((ROOT / "warehouse/sql/marts").glob("*.sql")),
-        *sorted((ROOT / "tasks/benchmarks").glob("*/marts/*.sql")),
-    ]
-    rows = []
-    for path in files:
-        comment = re.match(r"(?:--.*\n)+", path.read_text(encoding="utf-8"))
-        lines = comment[0].splitlines() if comment else ()
-        rows.append(
-            (f"`{path.stem}`", _plain(" ".join(line.removeprefix("--").strip() for line in lines)))
-        )
-    views = [
-        (
-            f"`{path.stem}`",
-            _plain(path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("--")),
-        )
+    """Return the page of all tables of results, views and other tables of the warehouse, with their columns."""
+    with warehouse_of_nothing() as connection:
+        about = connection.execute(
+            "select table_name, comment from duckdb_tables() where not temporary union"
+            " select view_name, comment from duckdb_views() where not internal and not temporary order by all"
+        ).fetchall()
+        columns = connection.execute(
+            "select table_name, column_name, data_type, comment from duckdb_columns() where not internal"
+            " and database_name = 'memory' order by column_index"
+        ).fetchall()
+    marts = {mart.table for mart in all_marts()}
+    parts = ["# Tables of results", '`parley sql ".describe TABLE"` prints these columns, too.']
+    for title, is_shown in (
+        ("Results", marts.__contains__),
+        ("Views and other tables", lambda name: name not in marts),
+    ):
+        parts.append(f"## {title}")
+        for name, text in about:
+            if is_shown(name) and name not in TABLES and not name.startswith("_"):
+                rows = [
+                    (f"`{c}`", f"`{_short(kind)}`", _plain(said or ""))
+                    for t, c, kind, said in columns
+                    if t == name
+                ]
+                parts += [f"### {name}", _plain(text or ""), table(("column", "type", ""), rows)]
+    macros = [
+        (f"`{path.stem}`", _plain(lines[0].removeprefix("--")))
         for path in sorted((ROOT / "warehouse/sql/ddl").glob("*.sql"))
-        if not path.stem.startswith("_")
+        if (lines := path.read_text(encoding="utf-8").splitlines())
+        and any(line.startswith("create macro") for line in lines)
     ]
+    return "\n\n".join((*parts, "## Macros", table(("name", ""), macros))) + "\n"
+
+
+def all_marts() -> tuple[Mart, ...]:
+    """Return the marts of all installed benchmarks."""
+    from tasks.benchmarks import registry
+
+    return collect_marts(
+        [mart for name in registry.names() for mart in registry.load(name).results.marts]
+    )
+
+
+@contextmanager
+def warehouse_of_nothing() -> Iterator["DuckDBPyConnection"]:
+    """Open a warehouse in memory with all tables, views and marts, and no rows."""
+    import duckdb
+
+    from warehouse.intervals import register_intervals
+    from warehouse.publication.migrate import create_tables
+
+    with duckdb.connect() as connection:
+        register_intervals(connection)
+        create_tables(connection)
+        connection.execute("begin")
+        refresh_marts(connection, plan_marts(connection, all_marts()), (), ())
+        connection.execute("commit")
+        yield connection
+
+
+def _short(kind: str) -> str:
     return (
-        f"# Tables of results\n\n## Results\n\n{table(('table', 'a row'), rows)}\n\n"
-        f"## Views and macros\n\n{table(('name', ''), views)}\n"
+        kind
+        if len(kind) < 50
+        else kind.partition("(")[0] + "(…)" + ("[]" if kind.endswith("[]") else "")
     )
 
 
@@ -337,41 +375,44 @@ def metrics_page() -> str:
 
     families: dict[str, list[Any]] = {}
     for name in registry.names():
-        one = registry.load(name)
-        families.setdefault(one.function.__module__.rpartition(".")[2], []).append(one)
+        metric = registry.load(name)
+        families.setdefault(metric.function.__module__.rpartition(".")[2], []).append(metric)
     parts = [
         "# Metrics",
-        "A score names its metric and the metric's version. Scores of two versions are not compared.",
+        "Each score has a metric and a version of it. Parley never compares scores of different versions.",
     ]
     for family, metrics in sorted(families.items()):
         parts.append(f"## {family.replace('_', ' ').capitalize()}")
-        for one in metrics:
+        for metric in metrics:
             better = {"higher": "Higher is better.", "lower": "Lower is better."}.get(
-                one.better, "It only describes."
+                metric.better, "Neither direction is better."
             )
-            judged = " It reads judgements." if one.judged else ""
-            text = textwrap.indent(inspect.getdoc(one.function) or "", "    ")
-            parts += [f"### {one.name}", f"Version {one.version}. {better}{judged}", text]
+            judged = " Needs a judge." if metric.judged else ""
+            text = textwrap.indent(inspect.getdoc(metric.function) or "", "    ")
+            parts += [f"### {metric.name}", f"Version {metric.version}. {better}{judged}", text]
     return "\n\n".join(parts) + "\n"
 
 
 def exit_codes_page() -> str:
-    """Return the page of exit codes and the errors behind them."""
+    """Return the page of exit codes, with the errors of each."""
     from flows.cli.app import app
     from schemas import errors
 
     codes = re.findall(r"(\d) ([^,.]+)", str(app.info.epilog).partition("Exit codes:")[2])
     kinds = [
-        one
-        for _, one in inspect.getmembers(errors, inspect.isclass)
-        if issubclass(one, errors.ParleyError)
+        kind
+        for _, kind in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(kind, errors.ParleyError)
     ]
     rows = [
-        (str(one.exit_code), f"`{one.__name__}`", _first_line(inspect.getdoc(one))) for one in kinds
+        (str(kind.exit_code), f"`{kind.__name__}`", _first_line(inspect.getdoc(kind)))
+        for kind in kinds
     ]
     return (
-        f"# Exit codes\n\n{table(('code', 'meaning'), [(f'**{code}**', _plain(text)) for code, text in codes])}\n\n"
-        f"## Errors\n\nEach error names the value, the place and the remedy.\n\n{table(('code', 'error', ''), sorted(rows))}\n"
+        "# Exit"
+        f" codes\n\n{table(('code', 'meaning'), [(f'**{code}**', _plain(text)) for code, text in codes])}\n\n"
+        "## Errors\n\nAn error message states the value, the place and the"
+        f" remedy.\n\n{table(('code', 'error', ''), sorted(rows))}\n"
     )
 
 
@@ -379,7 +420,7 @@ def exit_codes_page() -> str:
 
 
 def decisions_page() -> str:
-    """Return the list of all decisions with their statuses."""
+    """Return the page that lists all decisions with their status."""
     rows = []
     for path in sorted((ROOT / "docs" / "decisions").glob("*.md")):
         title, _, status = path.read_text(encoding="utf-8").splitlines()[:3]
@@ -397,7 +438,7 @@ def _title(text: str) -> str:
 
 
 def site_pages() -> dict[str, str]:
-    """Return path in the site -> text, of every page that has no file in docs/."""
+    """Return path in the site -> text, for every page without a file in docs/."""
     pages = sources()
     texts = {
         page: rewritten((ROOT / source).read_text(encoding="utf-8"), source, page, pages)
@@ -412,7 +453,7 @@ def site_pages() -> dict[str, str]:
 
 
 def on_config(config: Any) -> Any:
-    """Set the navigation: one tab for each section, its pages by their titles."""
+    """Set the navigation: a tab for each section, with the titles of its pages."""
     texts = site_pages()
     for path in sorted((ROOT / "docs").rglob("*.md")):
         texts.setdefault(
@@ -420,12 +461,12 @@ def on_config(config: Any) -> Any:
         )
     nav: list[Any] = [{"Home": "index.md"}, {"First night": "tutorial.md"}]
     for folder, title in SECTIONS.items():
-        found = sorted(page for page in texts if page.startswith(f"{folder}/"))
+        pages = sorted(page for page in texts if page.startswith(f"{folder}/"))
         if folder == "explanation":
-            found = [f"explanation/{name}.md" for name in EXPLANATION]
+            pages = [f"explanation/{name}.md" for name in EXPLANATION]
         if folder == "decisions":
-            found = ["decisions/index.md"]
-        nav.append({title: [{_title(texts[page]): page} for page in found]})
+            pages = ["decisions/index.md"]
+        nav.append({title: [{_title(texts[page]): page} for page in pages]})
     nav[-1]["Code"][:0] = [
         {"Contributing": "contributing.md"},
         {"Changelog": "changelog.md"},
@@ -436,7 +477,7 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pages that have no file in docs/."""
+    """Add the pages without a file in docs/."""
     from mkdocs.structure.files import File
 
     for page, text in site_pages().items():

@@ -1,6 +1,6 @@
-"""Prefect task: audit a run's passes on Dask workers. Their tests run again with altered expectations (decoys)."""
+"""Stage `audit`: audit a run's passes on Dask workers. Their tests run again with altered expectations (decoys)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,24 +9,23 @@ from prefect import task
 from schemas.audit import AuditCounts, ForgeryAudit, audit_counts
 from schemas.content_id import content_id
 from tasks.cache_policy import OPTIONS
-from tasks.driver.auditing import assembled, audit_shards, known_audits, pending
-from tasks.driver.fan_out import closing_run, fan_out, living_workers
+from tasks.driver.auditing import assembled, known_audits, pending
+from tasks.driver.fan_out import even_shards
+from tasks.driver.stage import OnResult, Stage, StageResult, run_stage
 from tasks.planning.plan import RunPlan
-from tasks.storage.journaling.tries import shard_try
 from tasks.worker.audit_shard import audit_shard
-from tasks.worker.jobs import AuditItem, AuditResult, RunContext
+from tasks.worker.jobs import AuditItem, AuditShard, RunContext
 
-MAX_ATTEMPTS = 3
 _LOST = "the audit could not run: its worker process died"
+_PROGRAMS = 8
+"""Programs of a shard: an audit takes several sandbox runs, and a kill costs the shards under way."""
 
 
 @dataclass
-class AuditDone:
+class AuditDone(StageResult):
     """The stage's results."""
 
     rows: tuple[ForgeryAudit, ...] = ()
-    is_cut: bool = False
-    """The cap on time stopped it."""
 
     @property
     def counts(self) -> AuditCounts:
@@ -35,27 +34,38 @@ class AuditDone:
 
 
 @task(name="audit", task_run_name="audit {title}", **OPTIONS)
-def audit(
-    plan: RunPlan,
-    context: RunContext,
-    items: Sequence[AuditItem],
-    client: Any,
-    title: str,
-    on_result: Callable[[AuditResult], None] = lambda _: None,
-) -> AuditDone:
+def audit(stage: "AuditStage", title: str, on_result: OnResult = lambda _: None) -> AuditDone:
     """Audit each program once, and write the run's `forgery_audit`. No program that the run has audited is audited again."""
-    with closing_run(client, plan.run_id):
-        for _ in range(MAX_ATTEMPTS):
-            shards = audit_shards(context, pending(items, known_audits(plan)))
-            if not shards:
-                break
-            with shard_try(plan.home.tries(plan.run_id), context.invocation):
-                at_once = len(living_workers(client)) * (context.programs + 1)  # as for `execute`
-                results, _ = fan_out(client, audit_shard, shards, on_result, at_once=at_once)
-            if any(result.is_cut for result in results):
-                return AuditDone(is_cut=True)
-    rows = assembled(context, items, known_audits(plan), _LOST)
-    name = content_id(rows)
-    plan.lake.write_part("forgery_audit", rows, name, **plan.keys)
-    plan.lake.keep_only("forgery_audit", (name,), **plan.keys)
-    return AuditDone(rows)
+    return run_stage(stage, on_result)
+
+
+class AuditStage(Stage[AuditItem, AuditShard, AuditDone]):
+    """Programs that an audit draws; pending are those with a pass that has no audit."""
+
+    run_shard = staticmethod(audit_shard)
+
+    def __init__(
+        self, plan: RunPlan, context: RunContext, client: Any, items: Sequence[AuditItem]
+    ) -> None:
+        super().__init__(plan, context, client, AuditDone())
+        self._items = items
+
+    def pending(self) -> list[AuditItem]:
+        return pending(self._items, known_audits(self.plan))
+
+    def shards(self, pending: Sequence[AuditItem], n_workers: int) -> list[AuditShard]:
+        groups = even_shards(pending, _PROGRAMS)
+        return [
+            AuditShard(self.context, content_id([item.program for item in group]), group)
+            for group in groups
+        ]
+
+    def keep(self) -> None:
+        if self.result.is_cut:
+            return
+        rows = self.result.rows = assembled(
+            self.context, self._items, known_audits(self.plan), _LOST
+        )
+        name = content_id(rows)
+        self.plan.lake.write_part("forgery_audit", rows, name, **self.plan.keys)
+        self.plan.lake.keep_only("forgery_audit", (name,), **self.plan.keys)

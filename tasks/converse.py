@@ -1,7 +1,6 @@
-"""Prefect task: play the owed episodes of a run on Dask workers."""
+"""Stage `converse`: play the owed episodes of a run on Dask workers."""
 
 import secrets
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,148 +12,128 @@ import pyarrow as pa
 from prefect import task
 
 from sandbox.workspace.interface import image_of
-from schemas.endpoint_profile import EndpointProfile
 from schemas.episode import Episode, Step
 from schemas.lake.rows import from_arrow
 from schemas.lake.tables import TABLES
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.cache_policy import OPTIONS
 from tasks.driver.decide_ahead import DecideAhead
-from tasks.driver.fan_out import closing_run, dealt_shards, fan_out, living_workers, shard_size
-from tasks.driver.run_ahead import RunAhead, running_ahead
+from tasks.driver.execution import RunAhead
+from tasks.driver.fan_out import dealt_shards, shard_size
+from tasks.driver.stage import OnResult, Stage, StageResult, run_stage
 from tasks.language.embedding import EmbedderAccess
 from tasks.planning.participants.concurrency import concurrency_by_endpoint, endpoint_of, place_of
-from tasks.planning.participants.found_profiles import join_profiles
 from tasks.planning.plan import RunPlan
 from tasks.storage.files.pulled_images import PulledImages
 from tasks.storage.journaling.journal import Unfinished, read_journal
 from tasks.storage.journaling.merging import merge_episodes
 from tasks.storage.journaling.segments import remove_segments
-from tasks.storage.journaling.tries import shard_try
 from tasks.storage.owed import unfinished
 from tasks.storage.wanted import WantedEpisode, WantedEpisodes
 from tasks.worker.call_log import CallLog
 from tasks.worker.converse_shard import converse_shard
-from tasks.worker.jobs import ConverseResult, ConverseShard, EpisodeJob, RunContext
+from tasks.worker.jobs import ConverseShard, EpisodeJob, RunContext, ShardResult
 from tasks.worker.purse import Purse
-
-MAX_ATTEMPTS = 3
-"""Attempts at an episode in one night, where faults of machine or service end it."""
-_RETRY_DELAY_S = 2.0
 
 
 @dataclass
-class Conversed:
-    """The stage's results. `error` is one example of the faults that are left."""
+class Conversed(StageResult):
+    """The stage's results. `n_run` counts programs within the dialogues and beside them."""
 
-    model_calls: int = 0
-    n_run: int = 0
-    """Programs that were run within the dialogues and beside them."""
     n_owed: int = 0
-    error: str | None = None
-    is_permanent: bool = False
-    """Asking again cannot help against the faults that are left."""
     kept: Mapping[str, tuple[Step, ...]] = field(default_factory=dict[str, tuple[Step, ...]])
     """Episode that was taken up again -> its kept steps, which were not asked for again."""
-    is_cut: bool = False
-    """A cap of the budget stopped it."""
-    profiles: dict[str, EndpointProfile] = field(default_factory=dict[str, EndpointProfile])
-    """Role -> what the workers found out about its endpoint."""
 
 
 @task(name="converse", task_run_name="converse {title}", **OPTIONS)
-def converse(
-    plan: RunPlan,
-    context: RunContext,
-    client: Any,
-    title: str,
-    on_result: Callable[[ConverseResult], None] = lambda _: None,
-    on_all_begun: Callable[[], None] = lambda: None,
-    deciding: DecideAhead | None = None,
-) -> Conversed:
+def converse(stage: "ConverseStage", title: str, on_result: OnResult = lambda _: None) -> Conversed:
     """Play the owed episodes, each at most three times where infra ends it. Remove the journal once Parquet holds all of it.
 
     A try that finishes no episode is the last: its endpoint is down, and the same command goes on when it is back.
+    """
+    return run_stage(stage, on_result)
+
+
+class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
+    """Dialogues of a run. Beside them programs run: for a decision where there is one to reach, else on idle processors.
 
     Args:
-        on_all_begun: called when the workers have all that there is to play: another run's dialogues may begin beside them.
         deciding: decides the run's comparison meanwhile. Dialogues are then begun in its order, and none once it is decided.
+        on_all_begun: called when the workers have all that there is to play: another run's dialogues may begin beside them.
     """
-    done, lost = Conversed(), []
-    with closing_run(client, plan.run_id):
-        for attempt in range(MAX_ATTEMPTS):
-            owed = plan.owed()
-            if not owed:
-                break
-            if (
-                attempt and not lost
-            ):  # a dead worker is replaced at once; a service in trouble needs a while
-                time.sleep(_RETRY_DELAY_S * 2**attempt)
-            expect_images(plan, owed)
-            tried = replace(context, invocation=f"{context.invocation}-{attempt}")
-            n_workers = len(living_workers(client))
-            size = _shard_size(plan, tried, owed, n_workers, is_least=deciding is not None)
-            shards = ConverseShards(
-                plan, tried, owed, n_workers, deciding.order if deciding else ()
-            )
-            if not attempt:
-                done.kept = {
-                    episode_id: one.steps for episode_id, one in shards.begun.items() if one.steps
-                }
-            with (
-                shard_try(plan.home.tries(plan.run_id), tried.invocation),
-                _beside(plan, tried, client, owed, deciding) as ahead,
-            ):
 
-                def played(result: ConverseResult, ahead: RunAhead | DecideAhead = ahead) -> None:
-                    ahead.take(result)
-                    on_result(result)
+    asks_models = True
+    run_shard = staticmethod(converse_shard)
 
-                limit = context.shards_at_once
-                waiting = 1 if deciding else 2
-                results, lost = fan_out(
-                    client,
-                    converse_shard,
-                    shards,
-                    played,
-                    at_once=limit
-                    or waiting
-                    * -(
-                        -context.concurrency // size
-                    ),  # as many wait there as are played: none waits for us
-                    in_turn=limit is None,
-                    on_all_begun=on_all_begun,
-                    is_enough=deciding.is_enough if deciding else lambda: False,
-                    is_ahead=deciding.is_behind if deciding else lambda: False,
-                )
-            done.model_calls += sum(result.model_calls for result in results)
-            for result in results:
-                join_profiles(done.profiles, result.profiles)
-            done.n_run += sum(result.n_run for result in results) + ahead.n_run
-            done.is_cut = any(result.n_cut for result in results)
-            done.error = next(
-                (r.error for r in results if r.error), "a worker process died" if lost else None
-            )
-            is_stuck = not lost and all(result.n_infra == result.n_episodes for result in results)
-            is_pointless = not lost and all(
-                result.permanent for result in results if result.n_infra
-            )
-            done.is_permanent = is_pointless and any(result.n_infra for result in results)
-            if deciding and deciding.is_decided:
-                deciding.close(plan)
-                deciding = None
-                if not results:
-                    continue
-            if is_stuck or is_pointless or done.is_cut:
-                break
-    done.n_owed = len(plan.owed())
-    if not done.n_owed:
-        done.error, done.is_permanent = None, False
-    settle(plan)
-    return done
+    def __init__(
+        self,
+        plan: RunPlan,
+        context: RunContext,
+        client: Any,
+        deciding: DecideAhead | None = None,
+        on_all_begun: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(plan, context, client, Conversed())
+        self._invocation, self._deciding, self._on_all_begun = (
+            context.invocation,
+            deciding,
+            on_all_begun,
+        )
+        self._beside: RunAhead | DecideAhead | None = None
+
+    def pending(self) -> WantedEpisodes:
+        return self.plan.owed()
+
+    @contextmanager
+    def attempt(self, number: int, pending: Sequence[WantedEpisode]) -> Iterator[None]:
+        plan, deciding, self._is_first = self.plan, self._deciding, number == 0
+        expect_images(plan, pending)
+        self.context = replace(self.context, invocation=f"{self._invocation}-{number}")
+        ahead = deciding or RunAhead(
+            plan, self.context, self.client, [w.episode_id for w in pending]
+        )
+        with (
+            super().attempt(number, pending),
+            ahead if isinstance(ahead, RunAhead) else ahead.deciding(self.context),
+        ):
+            self._beside = ahead
+            yield
+        self.result.n_run += ahead.result.n_run if isinstance(ahead, RunAhead) else ahead.n_run
+        if deciding and deciding.is_decided:
+            deciding.close(plan)
+            self._deciding = None
+
+    def shards(self, pending: Sequence[WantedEpisode], n_workers: int) -> "ConverseShards":
+        assert isinstance(pending, WantedEpisodes)
+        order = self._deciding.order if self._deciding else ()
+        shards = ConverseShards(self.plan, self.context, pending, n_workers, order)
+        if self._is_first:
+            self.result.kept = {
+                episode_id: one.steps for episode_id, one in shards.begun.items() if one.steps
+            }
+        return shards
+
+    def dealing(self, shards: Sequence[ConverseShard], n_workers: int) -> dict[str, Any]:
+        deciding, limit = self._deciding, self.context.shards_at_once
+        waiting = 1 if deciding else 2  # as many wait there as are played: none waits for us
+        at_once = limit or waiting * -(-self.context.concurrency // len(shards[0].episodes))
+        found = {"at_once": at_once, "in_turn": limit is None, "on_all_begun": self._on_all_begun}
+        return found | (
+            {"is_enough": deciding.is_enough, "is_ahead": deciding.is_behind} if deciding else {}
+        )
+
+    def take(self, result: ShardResult) -> None:
+        if self._beside:
+            self._beside.take(result)
+
+    def keep(self) -> None:
+        self.result.n_owed = len(self.plan.owed())
+        if not self.result.n_owed:
+            self.result.error, self.result.is_permanent = None, False
+        settle(self.plan)
 
 
-def expect_images(plan: RunPlan, owed: WantedEpisodes) -> None:
+def expect_images(plan: RunPlan, owed: Sequence[WantedEpisode]) -> None:
     """Note which Docker images the pending episodes need, so that those are the last to be removed."""
     if not plan.images:
         return
@@ -165,23 +144,6 @@ def expect_images(plan: RunPlan, owed: WantedEpisodes) -> None:
     PulledImages(plan.home.images).expect(
         (image_of(environments[w.problem_id]), w.episode_id) for w in owed
     )
-
-
-@contextmanager
-def _beside(
-    plan: RunPlan,
-    context: RunContext,
-    client: Any,
-    owed: WantedEpisodes,
-    deciding: DecideAhead | None,
-) -> Iterator[RunAhead | DecideAhead]:
-    """Run programs beside the dialogues: for a decision where there is one to reach, else on idle processors."""
-    if deciding is None:
-        with running_ahead(plan, context, client, owed.ids.to_pylist()) as ahead:
-            yield ahead
-    else:
-        with deciding.deciding(context):
-            yield deciding
 
 
 class ConverseShards(Sequence[ConverseShard]):

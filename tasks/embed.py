@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 
 from prefect import task
 
-from schemas.embedding import EmbedderIdentity
 from schemas.errors import BudgetSpent
 from tasks.benchmarks.scores import ScoreRequest
 from tasks.cache_policy import OPTIONS
-from tasks.language.embedding import EmbedderAccess, open_embedder
+from tasks.driver.embed_ahead import opened_vectors
+from tasks.language.embedding import EmbedderAccess
 from tasks.planning.plan import RunPlan
-from tasks.storage.sends import SendLog
-from tasks.storage.vectors import Vectors
-from tasks.worker.purse import MeteredEmbedder, Purse
+from tasks.worker.purse import Purse
 
 if TYPE_CHECKING:
     from tasks.language.embedding import Vector
@@ -39,27 +37,14 @@ def embed(
     Raises:
         ModelUnavailable: the embedder does not answer. All its answers are kept.
     """
-    wanted, identity = plan.benchmark.scores.texts_to_embed, plan.spec.embedder
+    wanted = plan.benchmark.scores.texts_to_embed
     assert wanted is not None
-    assert identity is not None
-    texts = dict.fromkeys(text for request in requests for text in wanted(request))
+    texts = tuple(dict.fromkeys(text for request in requests for text in wanted(request)))
+
+    async def find() -> "Mapping[str, Vector]":
+        async with opened_vectors(plan, find_access, purse) as vectors:
+            return await vectors.find(texts)
+
     with suppress(BudgetSpent):
-        return asyncio.run(_find(plan, identity, tuple(texts), find_access, purse))
+        return asyncio.run(find())
     return None
-
-
-async def _find(
-    plan: RunPlan,
-    identity: EmbedderIdentity,
-    texts: Sequence[str],
-    find_access: Callable[[], EmbedderAccess],
-    purse: Purse | None,
-) -> "Mapping[str, Vector]":
-    sends = SendLog(plan.home.sends(plan.run_id))
-    embedder = open_embedder(identity, find_access, on_send=sends.count_embedder)
-    vectors = Vectors(plan.lake, MeteredEmbedder(embedder, purse) if purse else embedder)
-    try:
-        return await vectors.find(texts)
-    finally:
-        await vectors.aclose()
-        sends.close()

@@ -1,6 +1,6 @@
-"""Prefect task: run the programs of a run's episodes in the sandbox, on Dask workers."""
+"""Stage `execute`: run the programs of a run's episodes in the sandbox, on Dask workers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,86 +10,76 @@ from schemas.content_id import content_id
 from schemas.episode import Episode
 from tasks.cache_policy import OPTIONS
 from tasks.driver.execution import execute_shards, item_of, known_verdicts, with_known_verdicts
-from tasks.driver.fan_out import closing_run, fan_out, living_workers
+from tasks.driver.stage import OnResult, Stage, StageResult, run_stage
 from tasks.planning.plan import RunPlan
 from tasks.storage.journaling.merging import replace_by_one
-from tasks.storage.journaling.tries import shard_try
 from tasks.worker.execute_shard import execute_shard, test_runs
-from tasks.worker.jobs import INFRA_SUFFIX, ExecuteResult, RunContext
-
-MAX_ATTEMPTS = 3
-
-
-@dataclass
-class Executed:
-    """The stage's results. `parts` hold the run's verdicts."""
-
-    parts: tuple[str, ...]
-    n_run: int = 0
-    error: str | None = None
-    is_cut: bool = False
-    """The cap on time stopped it."""
+from tasks.worker.jobs import INFRA_SUFFIX, ExecuteShard, RunContext
 
 
 @task(name="execute", task_run_name="execute {title}", **OPTIONS)
-def execute(
-    plan: RunPlan,
-    context: RunContext,
-    episodes: Sequence[Episode],
-    client: Any,
-    title: str,
-    on_result: Callable[[ExecuteResult], None] = lambda _: None,
-) -> Executed:
+def execute(stage: "ExecuteStage", title: str, on_result: OnResult = lambda _: None) -> StageResult:
     """Decide every test run of the run's episodes. No program with a verdict in the same environment is run again."""
-    shards = {shard.name: shard for shard in execute_shards(plan, context, episodes)}
-    whole = content_id(sorted(shards))
-    if plan.lake.is_whole(
-        "test_verdicts", plan.lake.folder("test_verdicts", **plan.keys) / f"part-{whole}.parquet"
-    ):
-        plan.lake.keep_only("test_verdicts", (whole,), **plan.keys)
-        return Executed(parts=(whole,))
-    done = Executed(parts=tuple(shards))
-    with closing_run(client, plan.run_id):
-        for _ in range(MAX_ATTEMPTS):
-            finished = _finished(plan)
-            missing = [shard for name, shard in shards.items() if name not in finished]
-            if not missing:
-                break
-            with shard_try(plan.home.tries(plan.run_id), context.invocation):
-                todo = with_known_verdicts(context, known_verdicts(plan), missing)
-                at_once = len(living_workers(client)) * (
-                    context.programs + 1
-                )  # one more than can run: none waits for the driver
-                results, lost = fan_out(client, execute_shard, todo, on_result, at_once=at_once)
-            done.n_run += sum(result.n_run for result in results)
-            done.error = next(
-                (r.error for r in results if r.error), "a worker process died" if lost else None
+    return run_stage(stage, on_result)
+
+
+class ExecuteStage(Stage[ExecuteShard, ExecuteShard, StageResult]):
+    """Test runs of a run's episodes; pending are the shards without a finished part."""
+
+    run_shard = staticmethod(execute_shard)
+
+    def __init__(
+        self, plan: RunPlan, context: RunContext, client: Any, episodes: Sequence[Episode]
+    ) -> None:
+        super().__init__(plan, context, client, StageResult())
+        self._shards = {shard.name: shard for shard in execute_shards(plan, context, episodes)}
+        self._whole = content_id(sorted(self._shards))
+        """Name of the part into which the parts of all shards are merged."""
+
+    def pending(self) -> list[ExecuteShard]:
+        finished = self._finished()
+        return (
+            []
+            if self._whole in finished
+            else [shard for name, shard in self._shards.items() if name not in finished]
+        )
+
+    def shards(self, pending: Sequence[ExecuteShard], n_workers: int) -> list[ExecuteShard]:
+        return with_known_verdicts(self.context, known_verdicts(self.plan), pending)
+
+    def keep(self) -> None:
+        lake, keys, finished = self.plan.lake, self.plan.keys, self._finished()
+        if self._whole in finished:
+            lake.keep_only("test_verdicts", (self._whole,), **keys)
+            return
+        lake.keep_only(
+            "test_verdicts",
+            [name if name in finished else name + INFRA_SUFFIX for name in self._shards],
+            **keys,
+        )
+        if len(self._shards) > 1 and finished.issuperset(self._shards):
+            parts = lake.parts("test_verdicts", **keys)
+            replace_by_one(
+                lake,
+                "test_verdicts",
+                lake.read_arrow("test_verdicts", parts),
+                self._whole,
+                parts,
+                **keys,
             )
-            done.is_cut = any(result.is_cut for result in results)
-            if done.is_cut:
-                break
-    finished = _finished(plan)
-    done.parts = tuple(name if name in finished else name + INFRA_SUFFIX for name in shards)
-    plan.lake.keep_only("test_verdicts", done.parts, **plan.keys)
-    if len(shards) > 1 and finished.issuperset(shards):
-        parts = plan.lake.parts("test_verdicts", **plan.keys)
-        rows = plan.lake.read_arrow("test_verdicts", parts)
-        replace_by_one(plan.lake, "test_verdicts", rows, whole, parts, **plan.keys)
-        done.parts = (whole,)
-    return done
 
-
-def _finished(plan: RunPlan) -> set[str]:
-    parts = [
-        part
-        for part in plan.lake.parts("test_verdicts", **plan.keys)
-        if not part.stem.endswith(INFRA_SUFFIX)
-    ]
-    return {
-        part.stem.removeprefix("part-")
-        for part in parts
-        if plan.lake.is_whole("test_verdicts", part)
-    }
+    def _finished(self) -> set[str]:
+        lake = self.plan.lake
+        parts = [
+            part
+            for part in lake.parts("test_verdicts", **self.plan.keys)
+            if not part.stem.endswith(INFRA_SUFFIX)
+        ]
+        return {
+            part.stem.removeprefix("part-")
+            for part in parts
+            if lake.is_whole("test_verdicts", part)
+        }
 
 
 @dataclass(frozen=True)

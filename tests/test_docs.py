@@ -91,6 +91,14 @@ def test_the_reference_has_every_command_table_column_metric_and_exit_code() -> 
     assert {
         name: re.findall(r"^\| `(\w+)`", text, re.MULTILINE) for name, text in sections.items()
     } == {name: table.schema.names for name, table in TABLES.items()}
+    for page in ("reference/tables.md", "reference/results.md"):
+        assert [
+            line
+            for line in pages[page].splitlines()
+            if line.startswith("| `") and line.endswith("|  |")
+        ] == [], page
+    assert "### results" in pages["reference/results.md"]
+    assert "### codeif_turns" in pages["reference/results.md"]
     assert re.findall(r"^### (.+)$", pages["reference/metrics.md"], re.MULTILINE)
     assert sorted(re.findall(r"^### (.+)$", pages["reference/metrics.md"], re.MULTILINE)) == sorted(
         metrics.names()

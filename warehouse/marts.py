@@ -1,27 +1,30 @@
-"""Marts: tables of results, each the SELECT of one SQL file, kept up to date run by run.
+"""Marts: tables of results, each made by the SELECT of one SQL file, kept up to date run by run.
 
-A mart's SELECT has `run_id` among its columns and reads only the runs of the temporary table `changed_runs(run_id)`. Which
-attempt at each of their episodes counts stands in `changed_attempts` and `changed_episodes`: the views `turns` and `episodes`
-would look at all episodes for it.
+A mart's SELECT has `run_id` among its columns and reads only the runs of the temporary table `changed_runs(run_id)`. A file
+NAME_groups.sql of a benchmark is no table of its own: it places the scores of `changed_scores` in groups, whose means, intervals
+and counts stand in the table `results`. A `WideTable` is a view that shows the metrics of a group side by side.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from schemas.errors import ConfigError, ParleyError
 from warehouse import sql_files
 from warehouse.connect import identifier
+from warehouse.descriptions import described, mart_notes, mart_texts
 from warehouse.publication.migrate import DDL
-from warehouse.sql_files import SqlFile
+from warehouse.wide_tables import WideTable
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-SHARED = ("pool_turn", "pool_dialog", "pool_dataset", "forgery", "leaderboard", "costs")
+SHARED = ("pool_turn", "pool_dialog", "pool_dataset", "forgery", "results", "leaderboard", "costs")
 """Marts of all benchmarks, in an order in which each finds those it reads."""
+RESULTS = "results"
+_GROUPS = "_groups"
 
 _CHANGED = (
     "create or replace temporary view changed_episode_rows as select * from episode_rows where episode_id in"
@@ -32,19 +35,75 @@ _CHANGED = (
     "create or replace temporary view changed_episodes as select chosen.run_id, played.* exclude (run_id)"
     " from changed_attempts as chosen inner join changed_episode_rows as played on chosen.episode_id = played.episode_id"
     " and chosen.paid_by_run_id = played.run_id and chosen.part = played.part and chosen.attempt = played.attempt",
+    "create or replace temporary table changed_dialogs as select played.run_id, played.episode_id,"
+    " any_value(problems.level) as level, any_value(dialogs.labels) as labels from changed_episodes as played"
+    " left join dialogs on played.benchmark = dialogs.benchmark and played.dataset_version = dialogs.dataset_version"
+    " and played.dialog_id = dialogs.dialog_id and played.row_digest = dialogs.row_digest"
+    " left join problems on played.benchmark = problems.benchmark and played.dataset_version = problems.dataset_version"
+    " and played.problem_id = problems.problem_id"
+    " and coalesce(nullif(dialogs.problem_digest, ''), played.row_digest) = problems.row_digest group by all",
 )
-"""One row for each changed run and episode that it contains: `changed_attempts` says which attempt counts (run_id, episode_id,
-paid_by_run_id, part, attempt), `changed_episodes` has that attempt's columns."""
+"""One row for each changed run and episode that it contains: `changed_attempts` names the attempt that counts (run_id,
+episode_id, paid_by_run_id, part, attempt), `changed_episodes` has that attempt's columns, `changed_dialogs` the task's level and
+the labels of the dialog. The views `turns` and `episodes` would look at all episodes for it."""
+_CHANGED_SCORES = (
+    "create or replace temporary view changed_scores as select measured.run_id, runs.benchmark, runs.setting,"
+    " measured.episode_id, measured.turn, measured.instruction_id, {'metric': measured.metric,"
+    " 'metric_version': measured.metric_version, 'episode_id': measured.episode_id, 'problem_id': measured.problem_id,"
+    " 'value': measured.value, 'unscored_reason': measured.unscored_reason} as score from score_rows as measured"
+    " inner join changed_runs on measured.run_id = changed_runs.run_id inner join runs on measured.run_id = runs.run_id"
+)
+"""The scores of the changed runs that a file of groups reads: all of them, or those of its benchmark."""
 
 SCORES_AT_ONCE = 500_000
 """Rows of `score_rows` from which marts are made in one statement."""
 
 
 @dataclass(frozen=True)
+class Mart:
+    """A table, the groups of one benchmark in `results`, or a view."""
+
+    name: str
+    kind: str
+    """`table`, `groups` or `view`."""
+    statement: str
+    source: "Given | None" = field(default=None, compare=False)
+    """None where only the warehouse file knows the mart."""
+
+    @property
+    def benchmark(self) -> str | None:
+        """Return the benchmark whose scores the groups place; None where they place those of all."""
+        return None if self.name == RESULTS else self.name.removesuffix(_GROUPS)
+
+    @property
+    def table(self) -> str:
+        """Return the name of the table or view with the mart's rows."""
+        return RESULTS if self.kind == "groups" else self.name
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """Return column -> description; empty where only the warehouse file knows the mart."""
+        if self.source is None or isinstance(self.source, WideTable):
+            return {} if self.source is None else self.source.texts
+        return mart_texts(self.source)
+
+    @property
+    def tests(self) -> Mapping[str, Any]:
+        """Return what holds of the mart's rows: kind of test -> its arguments (`warehouse/mart_tests.py`)."""
+        if self.source is None or isinstance(self.source, WideTable):
+            return (
+                {}
+                if self.source is None
+                else {"unique": self.source.key, "relations": {"run_id": "runs.run_id"}}
+            )
+        return mart_notes(self.source).get("tests", {})
+
+
+@dataclass(frozen=True)
 class MartPlan:
     """The marts of a file after this publication."""
 
-    marts: tuple[SqlFile, ...]
+    marts: tuple[Mart, ...]
     n_unchanged: int
     """Number of marts, from the first on, whose SQL is unchanged. Later ones are made anew: they may read one that changed."""
 
@@ -54,15 +113,18 @@ class MartPlan:
         return self.n_unchanged == len(self.marts)
 
 
-def collect_marts(given: Sequence[Traversable]) -> tuple[SqlFile, ...]:
-    """The shared marts, then the given ones in their order.
+Given = Traversable | WideTable
+
+
+def collect_marts(given: Sequence[Given]) -> tuple[Mart, ...]:
+    """Return the shared marts, then the given ones in their order.
 
     Raises:
         ConfigError: a mart whose name is not a plain one or is taken.
     """
-    marts = list(sql_files.load_all("marts", SHARED))
-    for source in given:
-        mart = sql_files.read_sql(source)
+    marts: list[Mart] = []
+    for source in (*(sql_files.path("marts", name) for name in SHARED), *given):
+        mart = _mart(source)
         if not re.fullmatch(r"[a-z][a-z0-9_]*", mart.name):
             raise ConfigError(
                 f"mart {source.name!r}: a mart's name is made of small letters, digits and `_`"
@@ -75,10 +137,20 @@ def collect_marts(given: Sequence[Traversable]) -> tuple[SqlFile, ...]:
     return tuple(marts)
 
 
-def plan_marts(connection: "DuckDBPyConnection", given: Sequence[SqlFile]) -> MartPlan:
+def _mart(source: Given) -> Mart:
+    if isinstance(source, WideTable):
+        return Mart(source.name, "view", source.statement, source)
+    file = sql_files.read_sql(source)
+    places_scores = file.name == RESULTS or file.name.endswith(_GROUPS)
+    return Mart(file.name, "groups" if places_scores else "table", file.statement, source)
+
+
+def plan_marts(connection: "DuckDBPyConnection", given: Sequence[Mart]) -> MartPlan:
     """Compare the given marts with those in the file. Marts that only the file knows stay, at the end, and stay up to date."""
-    rows = connection.execute("select mart, statement from _marts order by position").fetchall()
-    stored = [SqlFile(name, statement) for name, statement in rows]
+    rows = connection.execute(
+        "select mart, kind, statement from _marts order by position"
+    ).fetchall()
+    stored = [Mart(name, kind, statement) for name, kind, statement in rows]
     names = {mart.name for mart in given}
     marts = (*given, *(mart for mart in stored if mart.name not in names))
     unchanged = 0
@@ -105,32 +177,58 @@ def refresh_marts(
         ParleyError: a mart's SQL fails; names it.
     """
     set_runs(connection, "touched_runs", touched)
+    own = sorted(
+        mart.benchmark
+        for mart in plan.marts
+        if mart.kind == "groups" and mart.benchmark is not None
+    )
+    connection.execute(
+        "create or replace temporary table own_groups as select unnest(?::varchar[]) as benchmark",
+        [own],
+    )
     kept, remade = plan.marts[: plan.n_unchanged], plan.marts[plan.n_unchanged :]
     for mart in kept:
-        connection.execute(
-            f"delete from {identifier(mart.name)} where run_id in (select run_id from touched_runs)"
-        )
-    _set_changed(connection, ())
+        if mart.kind == "table" or mart.name == RESULTS:
+            connection.execute(
+                f"delete from {identifier(mart.table)} where run_id in (select run_id from touched_runs)"
+            )
+    set_changed(connection, ())
     for mart in remade:
-        _run(
-            connection,
-            mart,
-            f"create or replace table {identifier(mart.name)} as\n{_selection(mart)}",
-        )
+        _define(connection, mart)
     connection.execute("commit")
     connection.execute("begin")
     for marts, made_for in ((kept, set(touched) & set(published)), (remade, published)):
-        for runs in _groups(connection, made_for if marts else ()):
+        for runs in _batches(connection, made_for if marts else ()):
             _insert(connection, marts, runs)
     connection.execute("delete from _marts")
     connection.executemany(
-        "insert into _marts (mart, position, statement) values (?, ?, ?)",
-        [[mart.name, position, mart.statement] for position, mart in enumerate(plan.marts)],
+        "insert into _marts (mart, kind, position, statement) values (?, ?, ?, ?)",
+        [
+            [mart.name, mart.kind, position, mart.statement]
+            for position, mart in enumerate(plan.marts)
+        ],
     )
 
 
-def _groups(connection: "DuckDBPyConnection", runs: Collection[str]) -> Iterator[list[str]]:
-    """Runs in groups whose scores fit into memory: a rebuild makes the marts of every run."""
+def _define(connection: "DuckDBPyConnection", mart: Mart) -> None:
+    """Make the mart's table without rows, or its view. Columns keep their descriptions where the mart brings no others."""
+    if mart.kind == "groups" and mart.name != RESULTS:
+        connection.execute(
+            f"delete from {RESULTS} where benchmark = ? and axis <> 'all'", [mart.benchmark]
+        )
+        return
+    if mart.kind == "view":
+        made = f"create or replace view {identifier(mart.name)} as\n{mart.statement}"
+    else:
+        made = (
+            f"create or replace table {identifier(mart.table)} as\n{_selection(connection, mart)}"
+        )
+    with described(connection, mart.table, mart.statement, mart.texts):
+        _run(connection, mart, made)
+
+
+def _batches(connection: "DuckDBPyConnection", runs: Collection[str]) -> Iterator[list[str]]:
+    """Runs in batches whose scores fit into memory: a rebuild makes the marts of every run."""
     sizes = (
         dict(
             connection.execute("select run_id, count(*) from score_rows group by run_id").fetchall()
@@ -138,28 +236,44 @@ def _groups(connection: "DuckDBPyConnection", runs: Collection[str]) -> Iterator
         if runs
         else {}
     )
-    group: list[str] = []
+    batch: list[str] = []
     n_scores = 0
     for run_id in sorted(runs):
-        if group and n_scores + sizes.get(run_id, 0) > SCORES_AT_ONCE:
-            yield group
-            group, n_scores = [], 0
-        group.append(run_id)
+        if batch and n_scores + sizes.get(run_id, 0) > SCORES_AT_ONCE:
+            yield batch
+            batch, n_scores = [], 0
+        batch.append(run_id)
         n_scores += sizes.get(run_id, 0)
-    if group:
-        yield group
+    if batch:
+        yield batch
 
 
-def _insert(
-    connection: "DuckDBPyConnection", marts: Sequence[SqlFile], runs: Collection[str]
-) -> None:
-    _set_changed(connection, runs)
+def _insert(connection: "DuckDBPyConnection", marts: Sequence[Mart], runs: Collection[str]) -> None:
+    set_changed(connection, runs)
+    found = connection.execute(
+        "select distinct benchmark from runs semi join changed_runs using (run_id)"
+    ).fetchall()
+    present = {None, *(benchmark for (benchmark,) in found)}
     for mart in marts:
-        _run(connection, mart, f"insert into {identifier(mart.name)} by name\n{_selection(mart)}")
+        if mart.kind == "table" or (mart.kind == "groups" and mart.benchmark in present):
+            _run(
+                connection,
+                mart,
+                f"insert into {identifier(mart.table)} by name\n{_selection(connection, mart)}",
+            )
 
 
-def _selection(mart: SqlFile) -> str:
-    """The mart's rows, each with the share of the tasks that its run has: NULL where it has all."""
+def _selection(connection: "DuckDBPyConnection", mart: Mart) -> str:
+    """Return the query of the mart's rows, each with the share of the tasks that its run has: NULL where it has all."""
+    if mart.kind == "groups":
+        of_benchmark = (
+            "" if mart.benchmark is None else f" where runs.benchmark = '{mart.benchmark}'"
+        )
+        connection.execute(_CHANGED_SCORES + of_benchmark)
+        _run(
+            connection, mart, f"create or replace temporary view placed_scores as\n{mart.statement}"
+        )
+        return "select * from results_of('placed_scores') order by all"
     return (
         f"select mart.*, runs.task_share from (\n{mart.statement}\n) as mart inner join runs on mart.run_id = runs.run_id"
         " where mart.run_id in (select run_id from changed_runs)\norder by all"
@@ -175,13 +289,14 @@ def set_runs(connection: "DuckDBPyConnection", table: str, run_ids: Collection[s
         )
 
 
-def _set_changed(connection: "DuckDBPyConnection", run_ids: Collection[str]) -> None:
+def set_changed(connection: "DuckDBPyConnection", run_ids: Collection[str]) -> None:
+    """Make the temporary tables that marts read, of some runs."""
     set_runs(connection, "changed_runs", run_ids)
     for statement in _CHANGED:
         connection.execute(statement)
 
 
-def _run(connection: "DuckDBPyConnection", mart: SqlFile, statement: str) -> None:
+def _run(connection: "DuckDBPyConnection", mart: Mart, statement: str) -> None:
     import duckdb
 
     try:

@@ -42,7 +42,12 @@ def load(folder: Folder, name: str) -> SqlFile:
     known = names(folder)
     if name not in known:
         raise UnknownName("statement", name, known, of=f"warehouse/sql/{folder}")
-    return read_sql(files("warehouse") / "sql" / folder / f"{name}.sql")
+    return read_sql(path(folder, name))
+
+
+def path(folder: Folder, name: str) -> Traversable:
+    """Return the file of one of the package's statements."""
+    return files("warehouse") / "sql" / folder / f"{name}.sql"
 
 
 def load_all(folder: Folder, wanted: Iterable[str]) -> tuple[SqlFile, ...]:

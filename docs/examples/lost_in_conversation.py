@@ -1,8 +1,8 @@
-"""Lost in Conversation: does a model that is told a task bit by bit do as well as one that is told all at once?
+"""Lost in Conversation: does a model solve a task that is revealed in parts as well as a whole one?
 
-After "LLMs Get Lost In Multi-Turn Conversation" (Laban et al., 2025): an instruction is split into shards, and five settings say
-them in five ways. Here the shards are said word for word, one a message; the paper's simulated user words them anew, and its
-answers are scored at each attempt. Run one setting, and print average, aptitude and unreliability:
+After "LLMs Get Lost In Multi-Turn Conversation" (Laban et al., 2025). An instruction is split into shards. Five
+settings present them in five ways, word for word; in the paper a simulated user rephrases them, and every attempt
+is scored. Run one setting, then print average, aptitude and unreliability:
 
     parley run docs/examples/lost_in_conversation.py:sharded --model SPEC --samples 10 --temperature 1
     parley sql "SELECT * FROM lost_in_conversation"
@@ -16,16 +16,16 @@ from tasks.metrics.registry import metric
 SETTINGS = {
     "full": "the whole instruction in one message",
     "concat": "all shards in one message, as a list",
-    "sharded": "a shard a message",
-    "recap": "as sharded, and a last message that repeats all shards",
-    "snowball": "a shard a message, each after all shards before it",
+    "sharded": "one shard in each message",
+    "recap": "one shard in each message, and a last message that repeats all shards",
+    "snowball": "one new shard in each message, after all earlier shards",
 }
 RECAP = "To sum up, this is all that I want:\n"
 
 
 @metric("final_number", title="final number")
 def final_number(answer, reference):
-    """Whether the last number of the answer is the reference's.
+    """Return 1 if the last number of the answer equals the reference, else 0.
 
     Returns:
         1 or 0.

@@ -1,4 +1,4 @@
--- One row per run x task kind. Average, aptitude (90th percentile) and unreliability (90th less 10th) over the samples of a problem.
+-- One row per run x kind of task. Average, aptitude (90th percentile) and unreliability (90th minus 10th) over the samples of a problem.
 WITH by_problem AS (
     SELECT
         s.run_id,

@@ -1,4 +1,4 @@
-"""`python -m flows.cli` is the command `parley`."""
+"""Run the command `parley` with `python -m flows.cli`."""
 
 from flows.cli.app import main
 

@@ -1,4 +1,7 @@
-"""The command `parley`. Other modules do the commands' work; heavy imports happen inside the commands."""
+"""The command `parley`: its subcommands, and the exit code of each error.
+
+Heavy imports happen inside the commands, so that `parley --help` is fast.
+"""
 
 import os
 import shlex
@@ -29,9 +32,10 @@ from tasks.storage.home import find_home
 
 app = typer.Typer(
     name="parley",
-    help="Evaluate code LLMs in conversation: nightly, resumable, with honest denominators.",
-    epilog="Start with `parley demo`. Exit codes: 0 done, 1 failed, 2 usage, 3 done but withheld by a quality check,"
-    " 4 stopped at a cap of its budget, 5 done with an event that --fail-on names.",
+    help="Evaluate code LLMs in multi-turn conversations.",
+    epilog="New here? Type `parley demo`, then `parley help tutorial`. Exit codes: 0 done,"
+    " 1 failed, 2 wrong usage, 3 a quality check withheld a run,"
+    " 4 a budget cap stopped the command, 5 an event of --fail-on occurred.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -63,12 +67,12 @@ def root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Evaluate code LLMs in conversation: nightly, resumable, with honest denominators."""
+    """Evaluate code LLMs in multi-turn conversations."""
 
 
 def main() -> None:
-    """Run the command line; every expected error is one message and an exit code."""
-    with signals_end_cleanly(_say_how_to_go_on):
+    """Run the command line. Each expected error becomes one message and an exit code."""
+    with signals_end_cleanly(_print_how_to_resume):
         sys.exit(_run())
 
 
@@ -77,7 +81,7 @@ def _run() -> int:
         verify_packages()
         code = app(standalone_mode=False)
     except ParleyError as error:
-        _say(f"parley: {error}")
+        _print_error(f"parley: {error}")
         return error.exit_code
     except ClickException as error:
         error.show()
@@ -89,41 +93,46 @@ def _run() -> int:
 
         if not isinstance(error, ValidationError):
             raise
-        _say(f"parley: {explain(error)}")
+        _print_error(f"parley: {explain(error)}")
         return 2
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
-        _say(f"parley: {_told(error)}")
+        _print_error(f"parley: {_os_error_text(error)}")
         return 1
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     return code if isinstance(code, int) else 0
 
 
-def _told(error: OSError) -> str:
-    """What went wrong, where, and what to do: about a file, or about a program or an endpoint, whose errors may have no text."""
+def _os_error_text(error: OSError) -> str:
+    """Return the message for an operating-system error: problem, place and remedy.
+
+    The error concerns a file, or a program or endpoint, whose errors may have no text.
+    """
     if is_full(error):
         return str(disk_full("a file", find_home().path))
     if error.filename is not None:
-        return f"{error}. Check your rights there"
-    said = f"{type(error).__name__}: {error}".removesuffix(": ")
+        return f"{error}. Check the file's permissions"
+    cause = f"{type(error).__name__}: {error}".removesuffix(": ")
     place = traceback.extract_tb(error.__traceback__)[-1]
     return (
-        f"a program or an endpoint that this command needs did not answer, or broke off ({said}, in {place.name} of"
-        f" {Path(place.filename).name}). Finished work is kept: type the same command again. If the same comes again, look into"
-        f" {find_home().logs} and try `parley doctor`"
+        "a program or an endpoint that this command needs did not answer, or closed the"
+        f" connection ({cause}, in {place.name} of {Path(place.filename).name}). Finished work is"
+        " stored: type the same command again to resume. If the error returns, read the logs in"
+        f" {find_home().logs} and run `parley doctor`"
     )
 
 
-def _say_how_to_go_on() -> None:
-    _say(
-        f"parley: stopped. Nothing that was finished is lost; go on with: {shlex.join(['parley', *sys.argv[1:]])}"
+def _print_how_to_resume() -> None:
+    _print_error(
+        "parley: stopped. Finished work is stored; resume with:"
+        f" {shlex.join(['parley', *sys.argv[1:]])}"
     )
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     print(plain_text(text), file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""What `parley sql` does besides printing a table: queries by name, and files for other tools."""
+"""Saved queries of `parley sql`, and its output as CSV and Parquet."""
 
 import csv
 import io
@@ -13,15 +13,28 @@ from warehouse import sql_files
 from warehouse.connect import connect, warehouse_path
 
 FOLDER = "queries"
-"""Folder in the home with a user's own queries."""
+"""Folder in Parley's home that holds the user's saved queries."""
 
 
 def statement_of(home: Home, query: str) -> str:
-    """The statement itself, or that which `@name` names: `queries/name.sql` of the home, else a bundled one.
+    """Return the SQL statement of a query argument: SQL, `@name`, or `.describe TABLE`.
+
+    `@name` is a saved query. A file `queries/name.sql` in the home takes precedence over a bundled
+    query of that name.
 
     Raises:
-        UnknownName: lists all names.
+        UnknownName: no saved query has this name; the error lists all names.
+        UsageError: the query is another dot command.
     """
+    if query.startswith("."):
+        from warehouse.descriptions import describing
+
+        command, _, table = query.partition(" ")
+        if command != ".describe" or not table.strip():
+            raise UsageError(
+                f"{query!r} is not a dot command: use `.describe TABLE` for the columns of a table"
+            )
+        return describing(home.path, table.strip())
     if not query.startswith("@"):
         return query
     own = {path.stem: path for path in sorted((home.path / FOLDER).glob("*.sql"))}
@@ -30,29 +43,31 @@ def statement_of(home: Home, query: str) -> str:
         return own[name].read_text(encoding="utf-8", errors="replace")
     bundled = sql_files.names("saved")
     if name not in bundled:
-        remedy = f"A file {home.path / FOLDER}/NAME.sql adds one"
+        remedy = f"To add one, write {home.path / FOLDER}/NAME.sql"
         raise UnknownName("saved query", name, sorted({*own, *bundled}), remedy)
     return sql_files.load("saved", name).statement
 
 
 def print_csv(columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
-    """Print comma-separated values: as they are into a file or a pipe, without control characters on a terminal."""
+    """Print comma-separated values. On a terminal, control characters are removed."""
     text = csv_text(columns, rows)
     print(plain_text(text) if sys.stdout.isatty() else text, end="")
 
 
 def csv_text(columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
-    """A line for each row after one with the names. NULL is an empty cell, as is an empty text: Parquet tells them apart."""
+    """Return CSV text with a header line. NULL and empty text both become empty cells."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([columns, *rows])
     return text.getvalue()
 
 
 def write_parquet(home: Home, statement: str, out: Path) -> int:
-    """Write a query's rows as Parquet, with DuckDB's own types; returns how many. An older file is replaced whole.
+    """Write a query's rows as Parquet with DuckDB's types, and return their number.
+
+    An older file at `out` is replaced atomically.
 
     Raises:
-        UsageError: no warehouse, a statement that DuckDB refuses, or a file that cannot be written.
+        UsageError: there is no warehouse, DuckDB refuses the statement, or `out` is not writable.
     """
     import duckdb
     import pyarrow as pa
@@ -64,7 +79,7 @@ def write_parquet(home: Home, statement: str, out: Path) -> int:
     try:
         relation = connection.sql(statement)
         if relation is None:
-            raise UsageError("this statement has no rows to write")
+            raise UsageError("the statement returns no rows to write. Pass a SELECT")
         table = relation.to_arrow_table()
     except duckdb.Error as error:
         raise UsageError(f"SQL on {warehouse_path(home.path)}: {error}") from error

@@ -1,4 +1,4 @@
-"""Does the work of `parley doctor --calibrate`, and puts the kept calibration into words."""
+"""Calibration of time limits (`parley doctor --calibrate`), and its description as text."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,66 +13,87 @@ from tasks.storage.home import Home
 
 
 @dataclass(frozen=True)
-class Calibrated:
-    """The measurement and the calibration kept; None where a reference failed, since the sandbox is to be mended first."""
+class CalibrationResult:
+    """Measurement of the references, with the stored calibration.
+
+    `calibration` and `path` are None if a reference failed: fix the sandbox first.
+    """
 
     measured: Measurement
-    kept: Calibration | None
+    calibration: Calibration | None
     path: Path | None
 
 
-def calibrate(home: Home, sandbox_name: str, data: Path | None) -> Calibrated:
-    """Run references in a sandbox and keep this machine's factor in the home.
+def calibrate(home: Home, sandbox_name: str, data: Path | None) -> CalibrationResult:
+    """Run reference solutions, and store the factor by which this machine extends time limits.
 
     Args:
-        data: folder of published references; the bundled ones otherwise.
+        home: Parley's home.
+        sandbox_name: sandbox in which the references run.
+        data: folder of published references. Default: the bundled references.
 
     Raises:
-        SandboxUnavailable: the sandbox does not run programs here.
-        UsageError: no such sandbox, or no references in the folder.
+        SandboxUnavailable: the sandbox cannot run programs on this machine.
+        UsageError: the sandbox does not exist, or the folder holds no references.
     """
     references = bundled_references() if data is None else read_references(data)
     sandbox = sandboxes.load(sandbox_name)
     sandbox.check()
     measured = measure(sandbox, references)
     if measured.failed:
-        return Calibrated(measured, None, None)
-    kept = calibration_of(measured, sandbox, utc_now())
-    return Calibrated(measured, kept, keep(kept, home.path))
+        return CalibrationResult(measured, None, None)
+    calibration = calibration_of(measured, sandbox, utc_now())
+    return CalibrationResult(measured, calibration, keep(calibration, home.path))
 
 
-def calibrated_text(done: Calibrated) -> str:
-    """Text for a person: how many passed, the slowest one, and the consequence."""
-    found = done.measured
-    lines = [f"{found.n_passed} of {found.n_references} references pass"]
-    if found.n_known_faults:
-        lines[0] += f"; {found.n_known_faults} cannot pass, because of known faults in their data"
-    lines += [f"  failed: {failure}" for failure in found.failed]
-    if done.kept is None:
+def calibrated_text(result: CalibrationResult) -> str:
+    """Return the result as text: passed references, the slowest one, the effect on limits."""
+    measured = result.measured
+    lines = [f"{measured.n_passed} of {measured.n_references} references passed"]
+    if measured.n_known_faults:
+        lines[0] += f"; {measured.n_known_faults} cannot pass because their data have known faults"
+    lines += [f"  failed: {failure}" for failure in measured.failed]
+    if result.calibration is None:
         lines.append(
-            "Nothing is kept. Find out first why these fail: is a package missing, or is the sandbox in their way?"
+            "No calibration was stored. Fix these failures first: install missing packages, or"
+            " use another --sandbox."
         )
         return "\n".join(lines)
     lines.append(
-        f"slowest: {found.slowest}, {found.slowest_cpu_s:.2f} s of CPU time; the usual limit is {Limits().cpu_s:g} s"
+        f"slowest: {measured.slowest}, {measured.slowest_cpu_s:.2f} s of CPU time; the default"
+        f" limit is {Limits().cpu_s:g} s"
     )
-    lines.append(f"{factor_text(done.kept)}\nkept in {done.path}")
+    lines.append(f"{factor_text(result.calibration)}\nstored in {result.path}")
     return "\n".join(lines)
 
 
 def factor_text(calibration: Calibration) -> str:
-    """A calibration's effect on limits, in one line."""
+    """Return a calibration's effect on limits in one line."""
     if calibration.factor == 1:
-        return f"limits stay as they are on this machine ({calibration.machine}, sandbox {calibration.sandbox})"
+        return (
+            f"time limits are unchanged on this machine ({calibration.machine}, sandbox"
+            f" {calibration.sandbox})"
+        )
     return (
-        f"limits of CPU time and wall time are multiplied by {calibration.factor} on this machine ({calibration.machine}, sandbox"
+        f"CPU and wall-time limits are multiplied by {calibration.factor} on this machine"
+        f" ({calibration.machine}, sandbox"
         f" {calibration.sandbox})"
     )
 
 
 def state_text(home: Home, sandbox_name: str) -> str:
-    """The line of `parley doctor`. Raises ConfigError where the file cannot be read."""
-    found = find(home.path, sandbox_name)
-    if found is None:
-        return "limits are as the benchmarks state them; `parley doctor --calibrate` finds out whether this machine is too slow"
-    return f"{factor_text(found)}; {found.slowest} took {found.slowest_cpu_s:.2f} s on {found.measured_at[:10]}"
+    """Return the calibration's line of `parley doctor`.
+
+    Raises:
+        ConfigError: the calibration file cannot be read.
+    """
+    calibration = find(home.path, sandbox_name)
+    if calibration is None:
+        return (
+            "none: the benchmarks' time limits apply unchanged. If this machine is slow, run"
+            " `parley doctor --calibrate`"
+        )
+    return (
+        f"{factor_text(calibration)}; {calibration.slowest} took {calibration.slowest_cpu_s:.2f}"
+        f" s on {calibration.measured_at[:10]}"
+    )

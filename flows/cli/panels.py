@@ -1,4 +1,4 @@
-"""Help in panels: the options of a command grouped by what they are about, drawn by rich on a terminal and plain elsewhere."""
+"""Help texts in panels: options grouped by topic, drawn by rich on a terminal, plain elsewhere."""
 
 import sys
 
@@ -7,7 +7,7 @@ from typer._click.formatting import HelpFormatter
 from typer.core import TyperCommand
 
 ARGUMENTS, OPTIONS = "Arguments", "Options"
-"""Typer's own names: `Options` has the options without a panel, the most common ones, and comes first."""
+"""Typer's names. `Options` holds the common options, which have no panel, and comes first."""
 ENDPOINT, ANSWERS, AGENT, SERVER = (
     "Subject's endpoint",
     "Subject's answers",
@@ -16,31 +16,35 @@ ENDPOINT, ANSWERS, AGENT, SERVER = (
 )
 EMBEDDER, DATA, EXECUTION = "Embedder", "Data", "Execution"
 QUALITY, COMPARISON = "Quality checks", "Comparison"
+ENDPOINTS, LAYOUT = "Model endpoints", "Builds that lay files out"
 
 
 class PanelCommand(TyperCommand):
-    """Command whose help is grouped. A pipe gets plain text, and rich is not imported for it."""
+    """Command whose help is grouped in panels.
+
+    In a pipe the help is plain, without importing rich.
+    """
 
     def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
-        """Write the help."""
+        """Write the help text."""
         if not sys.stdout.isatty():
             super().format_help(ctx, formatter)
             return
         from typer import rich_utils
 
-        # Help texts have square brackets, which are markup to rich and nothing to Markdown.
+        # Markdown mode, because help texts contain square brackets, which rich reads as markup.
         rich_utils.rich_format_help(obj=self, ctx=ctx, markup_mode="markdown")
 
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
-        """Write the parameters, panel by panel."""
+        """Write the arguments and options, panel by panel."""
         panels: dict[str, list[tuple[str, str]]] = {ARGUMENTS: [], OPTIONS: []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None:
-                usual = ARGUMENTS if parameter.param_type_name == "argument" else OPTIONS
-                panels.setdefault(getattr(parameter, "rich_help_panel", None) or usual, []).append(
-                    record
-                )
+                default = ARGUMENTS if parameter.param_type_name == "argument" else OPTIONS
+                panels.setdefault(
+                    getattr(parameter, "rich_help_panel", None) or default, []
+                ).append(record)
         for name, records in panels.items():
             if records:
                 with formatter.section(name):

@@ -18,8 +18,8 @@ from schemas.lake.rows import ModelRows, to_arrow
 from schemas.run import ModelEndpoint, ModelIdentity
 from schemas.score import Score
 from schemas.verdict import FailureReason, JudgeVerdict, TestVerdict
-from tasks.audit import audit
-from tasks.converse import Conversed, context_for, converse, settle
+from tasks.audit import AuditStage, audit
+from tasks.converse import Conversed, ConverseStage, context_for, converse, settle
 from tasks.driver.auditing import audited_passes, drawn_programs
 from tasks.driver.decide_ahead import DecideAhead
 from tasks.driver.embed_ahead import EmbedAhead
@@ -27,8 +27,8 @@ from tasks.driver.judge_drift import ask_drift
 from tasks.driver.judging import JudgeAhead, Judgements, by_episode, judge_context, judgements_of
 from tasks.driver.lanes import is_judged_alone, playing
 from tasks.embed import embed
-from tasks.execute import execute, expected_verdicts
-from tasks.judge import judge
+from tasks.execute import ExecuteStage, execute, expected_verdicts
+from tasks.judge import JudgeStage, judge
 from tasks.language.endpoints.batch_files import describe_batches
 from tasks.planning.decisions.table import decision_rows, keep_decisions
 from tasks.planning.plan import RunPlan
@@ -36,7 +36,7 @@ from tasks.score import plain_verdict_rows, score, score_requests, verdict_rows
 from tasks.stage import stage
 from tasks.storage.wanted import WantedEpisodes
 from tasks.worker import audit_shard, converse_shard, execute_shard, judge_shard
-from tasks.worker.jobs import ConverseResult, JudgeContext, RunContext
+from tasks.worker.jobs import JudgeContext, RunContext, ShardResult
 from tasks.worker.purse import Purse
 
 if TYPE_CHECKING:
@@ -130,20 +130,22 @@ class Stages:
         with self._judging_ahead(is_judged_ahead) as judging, self._embedding_ahead() as embedding:
             deciding = self._deciding(judging)
 
-            def played(result: ConverseResult) -> None:
-                progress.advance(result.n_episodes)
+            def played(result: ShardResult) -> None:
+                progress.advance(result.n_items)
                 for ahead in (None if is_in_step else judging, embedding):
                     if ahead:
                         ahead.take(result)
 
             done = converse(
-                plan, context, tonight.client(), self._title, played, tell_all_begun, deciding
+                ConverseStage(plan, context, tonight.client(), deciding, tell_all_begun),
+                self._title,
+                played,
             )
             self.work.keep_wanted(plan)
             tonight.servers.keep(plan, used=judges if judging else (), later=judges)
         tonight.servers.keep(plan, later=judges)
         if judging:
-            self.work.judged.model_calls += judging.model_calls
+            self.work.judged.model_calls += judging.result.model_calls
         progress.done()
         self._board.done(n_owed - done.n_owed)
         return done
@@ -196,13 +198,11 @@ class Stages:
         with self._tonight.turns.alone(
             f"programs of {spec.label} on {spec.benchmark}"
         ):  # the next one takes its verdicts over
+            programs = ExecuteStage(
+                self._plan, self._context, self._tonight.client(), work.episodes
+            )
             work.executed = execute(
-                self._plan,
-                self._context,
-                unlooked(work.episodes),
-                self._tonight.client(),
-                self._title,
-                lambda result: progress.advance(result.n_episodes),
+                programs, self._title, lambda result: progress.advance(result.n_items)
             )
         progress.done()
         self._board.done(n_episodes)
@@ -225,14 +225,8 @@ class Stages:
         self._board.stage(self._title, audit_shard.STAGE, len(items), unit="programs")
         progress = ProgressArtifact(self._title, "audit", len(items))
         work.to_audit = audited_passes(items)
-        work.audited = audit(
-            plan,
-            self._context,
-            unlooked(items),
-            self._tonight.client(),
-            self._title,
-            lambda result: progress.advance(result.n_programs),
-        )
+        passes = AuditStage(plan, self._context, self._tonight.client(), items)
+        work.audited = audit(passes, self._title, lambda result: progress.advance(result.n_items))
         progress.done()
         self._board.done(len(items))
         self._stop_if(work.audited.is_cut)
@@ -328,15 +322,10 @@ class Stages:
         with self._tonight.turns.alone(
             *judgements_of(plan)
         ):  # the next one finds what this one is told
-            judged = judge(
-                plan,
-                self._judgements,
-                unlooked(wanted),
-                lambda: self._reach_judges(show_stage),
-                self._title,
-                lambda result: progress.advance(result.n_jobs),
-                self._purse,
+            judging = JudgeStage(
+                plan, self._judgements, wanted, lambda: self._reach_judges(show_stage), self._purse
             )
+            judged = judge(judging, self._title, lambda result: progress.advance(result.n_items))
         self._tonight.servers.keep(plan)
         judged.model_calls += work.judged.model_calls
         work.judged = judged

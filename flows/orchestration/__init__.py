@@ -1,0 +1,1 @@
+"""Prefect server and Dask cluster of a run."""

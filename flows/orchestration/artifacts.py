@@ -1,4 +1,7 @@
-"""Artifacts in the Prefect UI: progress, leaderboard, comparison, quality checks. Failing to show one never fails a run."""
+"""Artifacts in the Prefect UI: progress, leaderboard, comparison, quality checks.
+
+A failure to create an artifact never fails a run.
+"""
 
 import logging
 import shlex
@@ -20,12 +23,13 @@ _EVERY_S = 5.0
 
 
 class ProgressArtifact:
-    """A progress bar in the UI, updated every five seconds at most.
+    """Progress bar in the UI, updated at most every five seconds.
 
     Args:
-        title: which run it is of.
-        stage: its stage, in lower case. The bars of a stage have one key, so that the list of artifacts stays short.
-        total: what is to be done.
+        title: title of the run.
+        stage: stage of the run, in lower case. All bars of a stage share one key, which keeps the
+            list of artifacts short.
+        total: amount of work.
     """
 
     def __init__(self, title: str, stage: str, total: int) -> None:
@@ -35,7 +39,7 @@ class ProgressArtifact:
         self._shown_at = 0.0
 
     def advance(self, amount: int) -> None:
-        """Count so many more of `total` as done."""
+        """Add `amount` to the finished work."""
         self._done += amount
         if time.monotonic() - self._shown_at >= _EVERY_S:
             self._show(min(100.0, 100.0 * self._done / self._total) if self._total else 100.0)
@@ -55,7 +59,7 @@ class ProgressArtifact:
                 )
             else:
                 update_progress_artifact(self._id, percent)
-        except Exception as error:  # noqa: BLE001  (showing is not the work: the cause is logged and the run goes on)
+        except Exception as error:  # noqa: BLE001  (a missing progress bar must not stop the run)
             _log.warning("progress could not be shown in the Prefect UI: %s", error)
 
 
@@ -67,12 +71,15 @@ def show_results(
     reports: Sequence[RunReport],
     site_url: str | None = None,
 ) -> None:
-    """The leaderboard of a night, how its runs compare with others, and how each fared in the quality checks.
+    """Create the artifacts of a night: leaderboard, comparisons, quality checks.
 
     Args:
+        night_id: the night.
         markdown: the leaderboard.
-        compared: rows of the table `comparisons`; where there is none, no comparison is shown.
-        site_url: address of the site, for links.
+        compared: rows of the table `comparisons`. Empty: no comparison is shown.
+        home: Parley's home.
+        reports: reports of the night's runs.
+        site_url: URL of the site, for links.
     """
     from prefect.artifacts import create_markdown_artifact
 
@@ -84,8 +91,12 @@ def show_results(
         )
         if compared:
             text = "\n\n".join(
-                (comparison_markdown(compared), LEGEND, *_pair_links(compared, site_url))
-            )
+                (
+                    comparison_markdown(compared),
+                    LEGEND,
+                    "\n".join(_pair_links(compared, site_url)),
+                )
+            ).rstrip()
             create_markdown_artifact(
                 text,
                 key="comparison",
@@ -101,43 +112,48 @@ def show_results(
 
 
 def _events(compared: Sequence[Mapping[str, Any]]) -> str:
-    pairs, found = (
+    pairs, counts = (
         {(row["run_id"], row["other_run_id"]) for row in compared},
         Counter(row["event"] for row in compared),
     )
-    return f"regressions: {found['regression']}, improvements: {found['improvement']}, pairs of runs: {len(pairs)}"
+    return (
+        f"regressions: {counts['regression']}, improvements: {counts['improvement']}, pairs of"
+        f" runs: {len(pairs)}"
+    )
 
 
 def _pair_links(compared: Sequence[Mapping[str, Any]], site_url: str | None) -> Iterator[str]:
-    """Yield a list of the pages that compare these pairs."""
+    """Yield a Markdown link to the comparison page of each pair."""
     if site_url:
         pairs = dict.fromkeys(
             (row["other_run_id"], row["run_id"], row["setting"], row["model"]) for row in compared
         )
-        yield "\n".join(
-            f"- [{markdown_cell(f'{setting} · {model}')}]({address(site_url, comparison_page(old, new))})"
-            for old, new, setting, model in pairs
-        )
+        for old, new, setting, model in pairs:
+            url = address(site_url, comparison_page(old, new))
+            yield f"- [{markdown_cell(f'{setting} · {model}')}]({url})"
 
 
 def _further(home: Home, night_id: str, site_url: str | None = None) -> Iterator[str]:
-    """Yield links to the site: at `site_url`, else as it was written beside the warehouse; and the commands that tell more."""
+    """Yield links to the site and commands with more details.
+
+    Without `site_url`, the links lead to the site's files beside the warehouse.
+    """
     if site_url:
         night = address(site_url, night_page(night_id))
         yield f"[Pages of all runs]({address(site_url, 'index.html')}), [this night]({night})."
-        yield f"`parley report {night_id}` tells of this night."
+        yield f"`parley report {night_id}` shows this night's work."
         return
     parley, index = f"PARLEY_HOME={shlex.quote(str(home.path))} parley", site_index(home.path)
     if index is not None:
         written = datetime.fromtimestamp(index.stat().st_mtime, UTC)
         yield f"[Pages of all runs]({index.as_uri()}), as of {written:%Y-%m-%d %H:%M} UTC."
-    pages = "the pages anew" if index else "pages of all runs"
-    yield f"`{parley} site` writes {pages}; `{parley} report {night_id}` tells of this night."
+    pages = "updates these pages" if index else "writes pages of all runs"
+    yield f"`{parley} site` {pages}. `{parley} report {night_id}` shows this night's work."
 
 
 def _checks(home: Home, reports: Sequence[RunReport], site_url: str | None = None) -> str:
-    """A table with one row for each run; all cells are data."""
-    lines = ["| run | ended | because | faults | report |", "| --- | --- | --- | --- | --- |"]
+    """Return a Markdown table with one row for each run. All cells are escaped."""
+    lines = ["| run | status | reason | faults | report |", "| --- | --- | --- | --- | --- |"]
     for report in reports:
         page = (home.path / report.docs_path).as_uri() if report.docs_path else None
         if site_url and report.is_published:

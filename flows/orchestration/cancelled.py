@@ -1,4 +1,7 @@
-"""Cancels the inner flows and tasks of a cancelled night: Prefect would call such a task crashed, or leave it running."""
+"""Cancellation of a night's inner flows and tasks.
+
+Without it, Prefect would mark such tasks as crashed, or leave them running.
+"""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -12,12 +15,12 @@ MESSAGE = "Cancelled together with its night."
 
 
 def cancel_what_it_began(flow: Any, flow_run: Any, state: Any) -> None:
-    """Hook of a flow whose run was cancelled: cancels the tasks and inner flows that were under way.
+    """Cancel the running tasks and inner flows of a cancelled flow run. Prefect calls this hook.
 
     Args:
-        flow: the flow; Prefect names its arguments.
-        flow_run: its run. Where its state says that it is being cancelled, what crashed earlier stays crashed.
-        state: the state that called the hook.
+        flow: the flow. Prefect defines the hook's arguments.
+        flow_run: the flow run. Tasks that crashed before its cancellation stay crashed.
+        state: the state that triggered the hook.
     """
     began = (
         flow_run.state.timestamp
@@ -28,13 +31,13 @@ def cancel_what_it_began(flow: Any, flow_run: Any, state: Any) -> None:
 
 
 def cancel_below(flow_run_id: UUID, began: datetime, name: str, message: str) -> None:
-    """Cancel the tasks and inner flows of a run that were under way.
+    """Cancel the running tasks and inner flows of a flow run.
 
     Args:
-        flow_run_id: the run.
-        began: when its end began. A run that crashed earlier stays crashed.
-        name: of their state, which the UI shows.
-        message: why.
+        flow_run_id: the flow run.
+        began: time when the cancellation began. Tasks that crashed earlier stay crashed.
+        name: name of the new state, which the UI shows.
+        message: reason, which the UI shows.
     """
     from prefect.client.orchestration import SyncPrefectClient, get_client
     from prefect.states import Cancelled
@@ -55,17 +58,17 @@ def _cancel_below(
 
     inside = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[flow_run_id]))
     for inner in client.read_flow_runs(flow_run_filter=inside):
-        if _was_under_way(inner.state, began):
+        if _was_running(inner.state, began):
             client.set_flow_run_state(inner.id, cancelled, force=True)
         _cancel_below(client, inner.id, began, cancelled)
     for task_run in client.read_task_runs(
         flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[flow_run_id]))
     ):
-        if _was_under_way(task_run.state, began):
+        if _was_running(task_run.state, began):
             client.set_task_run_state(task_run.id, cancelled, force=True)
 
 
-def _was_under_way(state: "State | None", began: datetime) -> bool:
+def _was_running(state: "State | None", began: datetime) -> bool:
     return (
         state is None or not state.is_final() or (state.is_crashed() and state.timestamp >= began)
     )

@@ -1,7 +1,8 @@
-"""Offers the Dask cluster that runs shards: a temporary one on this machine, or the one that PARLEY_DASK_ADDRESS names.
+"""Dask cluster that runs shards: a temporary local one, or the one of PARLEY_DASK_ADDRESS.
 
-Workers of the temporary cluster are children of the driver. Each watches a pipe that the driver holds open (distributed's own
-`AsyncProcess`) and exits when it closes, so a SIGKILL of the driver leaves none behind.
+Workers of the temporary cluster are children of the driver. Each worker watches a pipe that the
+driver holds open (distributed's `AsyncProcess`) and exits when the pipe closes. A driver that is
+killed with SIGKILL therefore leaves no worker behind.
 """
 
 import os
@@ -36,21 +37,27 @@ QUIET = {
     "distributed.admin.system-monitor.interval": "10s",
     "distributed.admin.low-level-log-length": 0,
 }
-"""No warnings about a busy loop, no look for GPUs; no profiler and few looks at the system, which cost CPU all through a run.
-No log of messages either: client and scheduler, both in the driver, would keep the last 1,000 with all dialogues in them."""
+"""Dask settings that avoid noise and cost.
+
+No warnings about a busy event loop, no search for GPUs, no profiler, and rare system monitoring:
+these cost CPU time during the whole run. No message log: client and scheduler, both in the driver,
+would hold the last 1,000 messages with all their dialogues.
+"""
 
 
 def named_address() -> str | None:
-    """Address of the cluster that PARLEY_DASK_ADDRESS names; None where the night is to have one of its own.
+    """Return the scheduler address in PARLEY_DASK_ADDRESS, or None for a local cluster.
 
     Raises:
-        ConfigError: no address of a scheduler. Dask's client would leave half a connection behind, and wait for its end.
+        ConfigError: the value is not an address. Dask's client would leave a half-open connection
+            and wait for its end.
     """
     address = os.environ.get(ADDRESS_VARIABLE)
     if address and not _ADDRESS.fullmatch(address):
         raise ConfigError(
-            f"{ADDRESS_VARIABLE}={address!r} is not the address of a Dask scheduler: give tcp://HOST:PORT (or tls:// or the"
-            " like), as `dask scheduler` prints it, or unset it to use this machine"
+            f"{ADDRESS_VARIABLE}={address!r} is not the address of a Dask scheduler. Set it to"
+            " tcp://HOST:PORT (or tls://...), as `dask scheduler` prints it, or unset it to use"
+            " this machine"
         )
     return address or None
 
@@ -59,21 +66,26 @@ def named_address() -> str | None:
 def dask_cluster(
     *, n_workers: int, threads_per_worker: int, scratch: Path, secret_names: tuple[str, ...] = ()
 ) -> "Iterator[Client]":
-    """A client with ready workers: of the cluster that PARLEY_DASK_ADDRESS names, else of a new one that ends with the block.
+    """Yield a client of a cluster with ready workers.
+
+    The cluster is the one of PARLEY_DASK_ADDRESS, or else a new local one that ends with the block.
 
     Args:
-        n_workers: processes of the new cluster, 1 or more; a named cluster keeps its own.
-        threads_per_worker: tasks that each may have in flight, 1 or more.
+        n_workers: worker processes of a new cluster, at least 1. An existing cluster keeps its own.
+        threads_per_worker: concurrent tasks of each new worker, at least 1.
         scratch: folder for the new workers' files.
-        secret_names: variables that new workers keep although they look like keys (workers call the models).
+        secret_names: variables that new workers keep although they look like keys, because workers
+            call the models.
 
     Raises:
-        ServerUnavailable: the named cluster does not answer or has no workers, or a new one did not start.
-        ConfigError: workers would import other packages than this distribution's, or another version of it; or no address.
+        ServerUnavailable: the existing cluster does not answer or has no workers, or a new cluster
+            does not start.
+        ConfigError: PARLEY_DASK_ADDRESS is not an address, or workers would import other packages
+            than this installation's.
     """
     address = named_address()
     with (
-        _named_cluster(address)
+        _existing_cluster(address)
         if address
         else _local_cluster(n_workers, threads_per_worker, scratch, secret_names) as client
     ):
@@ -81,16 +93,17 @@ def dask_cluster(
 
 
 def warm(client: "Client", modules: tuple[str, ...]) -> None:
-    """Import `modules` in every worker, so that the first shard does not wait for it.
+    """Import `modules` in every worker, so that the first shard does not wait for the imports.
 
     Raises:
-        ServerUnavailable: a module cannot be imported there.
+        ServerUnavailable: a worker cannot import a module.
     """
     try:
         _run_by_value(client, packages.import_modules, modules)
     except ImportError as error:
         raise ServerUnavailable(
-            f"a Dask worker cannot import {error.name!r} ({error}); install the same wheel there"
+            f"a Dask worker cannot import {error.name!r} ({error}). Install the same wheel on the"
+            " worker's machine"
         ) from error
 
 
@@ -107,11 +120,11 @@ def _local_cluster(
     scratch.mkdir(parents=True, exist_ok=True)
     logging.getLogger("distributed").setLevel(
         logging.CRITICAL
-    )  # for good: what closes after the cluster would tell of it
+    )  # permanently: objects that close after the cluster would log it
     with (
         dask.config.set({**QUIET, "temporary-directory": str(scratch)}),
         ExitStack() as stack,
-        _ending_at_once() as nanny,
+        _nanny_that_stops() as nanny,
     ):
         try:
             with hidden_secrets(secret_names), _silent_tracker():
@@ -134,21 +147,24 @@ def _local_cluster(
         except (OSError, RuntimeError, TimeoutError) as error:
             raise ServerUnavailable(
                 f"the Dask cluster of {n_workers} workers on this machine did not start: {error}. "
-                f"Check memory and the space at {scratch}, or ask for fewer workers"
+                f"Check free memory and disk space at {scratch}, or use fewer --workers"
             ) from error
-        for worker, found in _run_by_value(client, packages.locate_packages).items():
-            packages.judge_packages(f"Dask worker {worker}", found, packages.ROOT)
+        for worker, origins in _run_by_value(client, packages.locate_packages).items():
+            packages.check_packages(f"Dask worker {worker}", origins, packages.ROOT)
         client.register_plugin(_private_worker(secret_names))
-        client.register_plugin(_any_worker_will_do())
+        client.register_plugin(_relax_dead_worker())
         yield client
 
 
 @contextmanager
-def _named_cluster(address: str) -> "Iterator[Client]":
+def _existing_cluster(address: str) -> "Iterator[Client]":
     import dask.config
     from distributed import Client
 
-    remedy = f"start it (`dask scheduler`, `dask worker`), or unset {ADDRESS_VARIABLE} to use this machine"
+    remedy = (
+        f"start it (`dask scheduler`, `dask worker`), or unset {ADDRESS_VARIABLE} to use this"
+        " machine"
+    )
     with dask.config.set(QUIET), ExitStack() as stack:
         try:
             client = stack.enter_context(
@@ -165,17 +181,19 @@ def _named_cluster(address: str) -> "Iterator[Client]":
                 f"the Dask scheduler at {ADDRESS_VARIABLE}={address!r} has no workers; {remedy}"
             ) from None
         for worker, there in _run_by_value(client, packages.describe_installation).items():
-            packages.judge_worker(worker, there)
+            packages.check_worker(worker, there)
         client.register_plugin(_no_profiler())
-        client.register_plugin(_any_worker_will_do())
+        client.register_plugin(_relax_dead_worker())
         yield client
 
 
 @contextmanager
 def _silent_tracker() -> Iterator[None]:
-    """Workers' queues hold semaphores, which a process of multiprocessing's removes after a driver that ended at once.
+    """Silence multiprocessing's resource tracker, which starts within the block.
 
-    It is started here, with this interpreter's options. Without this one it would warn of each such end.
+    The tracker removes the semaphores of workers' queues after a driver that was killed. It
+    inherits this interpreter's warning options; without this option it would print a warning each
+    time.
     """
     option = "ignore:resource_tracker"
     sys.warnoptions.append(option)
@@ -186,8 +204,11 @@ def _silent_tracker() -> Iterator[None]:
 
 
 @contextmanager
-def _ending_at_once() -> "Iterator[type[Nanny]]":
-    """What starts workers and replaces dead ones, for the time of the block. A signal ends them at once, and none is replaced."""
+def _nanny_that_stops() -> "Iterator[type[Nanny]]":
+    """Yield the class that starts and replaces workers within the block.
+
+    If a signal ends the block, all workers are killed at once, and none is replaced.
+    """
     from distributed import Nanny
 
     started: list[Nanny] = []
@@ -203,12 +224,12 @@ def _ending_at_once() -> "Iterator[type[Nanny]]":
     try:
         yield StoppingNanny
     except Exception:
-        raise  # a fault: the cluster's own end closes its workers
-    except BaseException:  # a signal: they end at once
+        raise  # an error: closing the cluster ends the workers
+    except BaseException:  # a signal: kill the workers
         for nanny in started:
             nanny.close_gracefully()
             if nanny.pid:
-                with suppress(ProcessLookupError):  # it has ended by itself
+                with suppress(ProcessLookupError):  # it has already exited
                     os.kill(nanny.pid, signal.SIGKILL)
         raise
 
@@ -216,7 +237,10 @@ def _ending_at_once() -> "Iterator[type[Nanny]]":
 def _run_by_value(
     client: "Client", function: Callable[..., Any], *arguments: Any
 ) -> dict[str, Any]:
-    """Run a function in every worker. It is sent as code: by name, a worker might find somebody else's module."""
+    """Run a function in every worker, sent as code.
+
+    By name, a worker could find another module of the same name.
+    """
     import cloudpickle
 
     module = sys.modules[function.__module__]
@@ -228,9 +252,10 @@ def _run_by_value(
 
 
 def _private_worker(secret_names: tuple[str, ...]) -> "WorkerPlugin":
-    """Prepares each worker of the temporary cluster at its start, also one that replaces a dead one.
+    """Return the plugin that prepares each worker of the temporary cluster, including replacements.
 
-    It leaves Ctrl-C to the driver (a terminal sends it to all), and drops keys that it does not need.
+    Workers ignore Ctrl-C, which a terminal sends to all processes and the driver handles. They drop
+    keys that they do not need.
     """
     from distributed.diagnostics.plugin import WorkerPlugin
 
@@ -249,10 +274,11 @@ def _private_worker(secret_names: tuple[str, ...]) -> "WorkerPlugin":
 
 
 def _no_profiler() -> "WorkerPlugin":
-    """Switches off, until they start anew, the profiler of workers that somebody else started with Python 3.11.
+    """Return the plugin that stops the profiler of an existing cluster's workers on Python 3.11.
 
-    It looks at the frames of all threads. While another thread begins, this can stop such a Python for ever (cpython#106883), and
-    shards begin threads. Workers of the temporary cluster have no profiler.
+    The profiler inspects the frames of all threads. On Python 3.11 this can deadlock while a thread
+    starts (cpython#106883), and shards start threads. Workers of the temporary cluster have no
+    profiler.
     """
     from distributed.diagnostics.plugin import WorkerPlugin
 
@@ -269,8 +295,11 @@ def _no_profiler() -> "WorkerPlugin":
     return NoProfiler()
 
 
-def _any_worker_will_do() -> "SchedulerPlugin":
-    """Send a shard that prefers a dead worker to the next one. Dask would let it wait for ever where all were dead at once."""
+def _relax_dead_worker() -> "SchedulerPlugin":
+    """Return the plugin that lets any new worker run shards that preferred a dead worker.
+
+    Without it, Dask would wait forever if all workers died at once.
+    """
     from distributed.diagnostics.plugin import SchedulerPlugin
 
     class AnyWorkerWillDo(SchedulerPlugin):

@@ -1,4 +1,4 @@
-"""Sends a message by a notification block of Prefect, which keeps its address on the server."""
+"""Notifications through Prefect notification blocks, whose addresses lie on the Prefect server."""
 
 import inspect
 from contextlib import nullcontext
@@ -14,13 +14,15 @@ from flows.orchestration.settings import (
 
 
 def send_by_block(name: str, title: str, text: str) -> None:
-    """Send it.
+    """Send a notification through a block.
 
     Args:
         name: the block, as `TYPE/NAME`.
+        title: subject of the notification.
+        text: body of the notification.
 
     Raises:
-        ValueError: there is no such block, or it sends nothing.
+        ValueError: the block does not exist, or is not a notification block.
     """
     from prefect.blocks.abstract import NotificationBlock
     from prefect.blocks.core import Block
@@ -28,18 +30,18 @@ def send_by_block(name: str, title: str, text: str) -> None:
 
     block = Block.load(name)
     if not isinstance(block, NotificationBlock):
-        raise ValueError(f"block {name} is no notification block")
+        raise ValueError(f"the Prefect block {name} is not a notification block")
     sending = block.notify(body=text, subject=title)
-    if inspect.isawaitable(sending):  # a block may offer either
+    if inspect.isawaitable(sending):  # blocks can be synchronous or asynchronous
         run_coro_as_sync(sending)
 
 
 def knows_block(name: str, home: Path) -> bool | None:
-    """Whether a Prefect server has this notification block; None where no server runs that would say.
+    """Tell whether a Prefect server has this notification block. None: no server is running.
 
     Args:
         name: the block, as `TYPE/NAME`.
-        home: the home whose own server is asked where none is configured.
+        home: home whose server is asked if PREFECT_API_URL is not configured.
     """
     own = server_status(home) if configured_api_url() is None else None
     if own is None and configured_api_url() is None:
@@ -49,7 +51,7 @@ def knows_block(name: str, home: Path) -> bool | None:
     from prefect.exceptions import ObjectNotFound
     from prefect.settings import PREFECT_API_REQUEST_TIMEOUT, temporary_settings
 
-    kind, _, called = name.partition("/")
+    kind, _, block_name = name.partition("/")
     using = (
         changed_environment(client_settings(home.resolve() / "prefect", own.api_url))
         if own
@@ -61,9 +63,9 @@ def knows_block(name: str, home: Path) -> bool | None:
         get_client(sync_client=True) as client,
     ):
         try:
-            found = client.read_block_document_by_name(called, kind, include_secrets=False)
+            document = client.read_block_document_by_name(block_name, kind, include_secrets=False)
         except ObjectNotFound:
             return False
         except httpx.HTTPError:
             return None
-    return found.block_schema is not None and "notify" in found.block_schema.capabilities
+    return document.block_schema is not None and "notify" in document.block_schema.capabilities

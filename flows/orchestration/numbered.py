@@ -1,4 +1,4 @@
-"""Inner flows that begin side by side, in any order: each has the number of its place in the night."""
+"""Stable numbers for inner flows that start concurrently, in any order."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,9 +7,14 @@ from typing import Any
 
 @contextmanager
 def numbered(flow: Any, number: int) -> Iterator[None]:
-    """Let a run of `flow` within the block be its parent's inner flow of that number, from 0, whenever it begins.
+    """Give a run of `flow` within the block a fixed number among its parent's inner flows.
 
-    Prefect counts them as they begin. A night that is retried would find an earlier inner run of another request in its place.
+    Prefect numbers inner flows in the order in which they start. A retried night could then pick up
+    the inner run of another request.
+
+    Args:
+        flow: the inner flow.
+        number: 0-based number of the inner flow.
     """
     from prefect import Task
     from prefect.context import FlowRunContext
@@ -18,7 +23,7 @@ def numbered(flow: Any, number: int) -> Iterator[None]:
     if parent is None:
         yield
         return
-    counted = Task(name=flow.name, fn=flow.fn, version=flow.version).task_key
-    keys: dict[str, int | str] = {counted: number - 1} if number else {}
+    key = Task(name=flow.name, fn=flow.fn, version=flow.version).task_key
+    keys: dict[str, int | str] = {key: number - 1} if number else {}
     with parent.model_copy(update={"task_run_dynamic_keys": keys}):
         yield

@@ -1,6 +1,8 @@
-"""Checks that `tasks`, `flows` and the others are Parley's own: people have files of these names, and may start beside them.
+"""Checks that `tasks`, `flows` and Parley's other packages are imported from Parley.
 
-Standard library only: functions of this module are sent to Dask workers as code, because there even `flows` may be another's.
+People have files with these names, and can start Parley in their folder. This module uses only the
+standard library, because its functions are sent to Dask workers as code: there, even `flows` can be
+another package.
 """
 
 import json
@@ -21,25 +23,25 @@ def verify_packages() -> None:
     """Check that this process imports Parley's own packages.
 
     Raises:
-        ConfigError: names the path that is in the way.
+        ConfigError: another package hides one of Parley's; the error names its path.
     """
-    judge_packages("this process", locate_packages(), ROOT)
+    check_packages("this process", locate_packages(), ROOT)
 
 
 def locate_packages() -> dict[str, str | None]:
-    """Package -> the file that importing it runs in this process."""
-    found: dict[str, str | None] = {}
+    """Return package -> file that this process imports for it."""
+    origins: dict[str, str | None] = {}
     for name in PACKAGES:
         try:
             spec = find_spec(name)
         except ValueError:
             spec = None
-        found[name] = spec.origin if spec else None
-    return found
+        origins[name] = spec.origin if spec else None
+    return origins
 
 
 def describe_installation() -> tuple[str | None, str | None, dict[str, str | None]]:
-    """Version and root of the installed distribution, and the places where the packages' names lead."""
+    """Return version and root of the installed distribution, and its packages' origins."""
     try:
         installed = distribution(DISTRIBUTION)
     except PackageNotFoundError:
@@ -51,39 +53,54 @@ def describe_installation() -> tuple[str | None, str | None, dict[str, str | Non
 
 
 def import_modules(names: tuple[str, ...]) -> None:
-    """Import them all."""
+    """Import modules by name."""
     for name in names:
         import_module(name)
 
 
-def judge_packages(place: str, found: Mapping[str, str | None], root: Path) -> None:
-    """Raise a ConfigError unless all that was `found` in `place` lies under `root`."""
+def check_packages(place: str, origins: Mapping[str, str | None], root: Path) -> None:
+    """Check that a process imports Parley's packages from `root`.
+
+    Args:
+        place: description of the process, for the error.
+        origins: result of `locate_packages` in that process.
+        root: folder with Parley's packages.
+
+    Raises:
+        ConfigError: a package is missing, or comes from elsewhere.
+    """
     for name in PACKAGES:
-        origin = found[name]
+        origin = origins[name]
         if origin is None or Path(origin).resolve() != (root / name / "__init__.py").resolve():
-            instead = "not found" if origin is None else f"found at {origin}"
+            state = "missing" if origin is None else f"imported from {origin}"
             raise _config_error(
-                f"package {name!r} in {place} is {instead}, but Parley's is {root / name}. Rename or move what is in the way, "
-                "start from another directory, or take it off PYTHONPATH"
+                f"package {name!r} in {place} is {state}, but Parley's is {root / name}. Rename"
+                " or move the other package, start from another directory, or remove it from"
+                " PYTHONPATH"
             )
 
 
-def judge_worker(
-    worker: str, there: tuple[str | None, str | None, Mapping[str, str | None]]
+def check_worker(
+    worker: str, installation: tuple[str | None, str | None, Mapping[str, str | None]]
 ) -> None:
-    """Raise a ConfigError unless a worker elsewhere has this version installed and imports it."""
-    version, root, found = there
+    """Check that a remote worker has this version of Parley installed and imports it.
+
+    Raises:
+        ConfigError: the version differs, or the worker imports other packages.
+    """
+    version, root, origins = installation
     here = describe_installation()[0]
     if version != here:
         raise _config_error(
-            f"Dask worker {worker} has {DISTRIBUTION} {version or '(not installed)'}, but this is {here or 'a checkout'}; "
-            "install the same wheel on both"
+            f"Dask worker {worker} has {DISTRIBUTION} {version or '(not installed)'}, but this"
+            f" machine has {here or 'a checkout'}. "
+            "Install the same wheel on both machines"
         )
-    judge_packages(f"Dask worker {worker}", found, Path(root) if root else ROOT)
+    check_packages(f"Dask worker {worker}", origins, Path(root) if root else ROOT)
 
 
 def _config_error(message: str) -> Exception:
-    """A ConfigError, also where `schemas` itself cannot be imported."""
+    """Return a ConfigError, even if `schemas` itself cannot be imported."""
     if "schemas.errors" not in sys.modules:
         sys.modules.pop("schemas", None)
         sys.path.insert(0, str(ROOT))

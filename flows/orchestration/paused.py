@@ -1,4 +1,7 @@
-"""Has a deployed night heed Suspend (in Prefect's UI) soon: Prefect itself looks only between two tasks, which may take hours."""
+"""Prompt suspension of a deployed night.
+
+Prefect reacts to Suspend only between two tasks, and a task can take hours.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,16 +14,16 @@ from tasks.driver.signals import stop, terminated_in_time
 if TYPE_CHECKING:
     from prefect.context import FlowRunContext
 
-MESSAGE = "Suspended together with its night. Resume begins it anew, and it goes on where it stood."
-_LOOK_EVERY_S = 0.2
+MESSAGE = "Suspended together with its night. Resume restarts it, and finished work is reused."
+_CHECK_EVERY_S = 0.2
 
 
 @contextmanager
 def pausable() -> Iterator[None]:
-    """Within the block a deployed night that is suspended ends as a cancelled one does, with all that it began.
+    """End a deployed night and its children if it is suspended within the block.
 
     Raises:
-        Pause: it was suspended; Prefect wants to know it thus.
+        Pause: the night was suspended. Prefect expects this exception.
     """
     from prefect.context import FlowRunContext
     from prefect.exceptions import Pause
@@ -32,7 +35,7 @@ def pausable() -> Iterator[None]:
         return
     with terminated_in_time():
         try:
-            with _looking(night):
+            with _stop_on_suspend(night):
                 yield
         except Pause as pause:
             if pause.state is not None:
@@ -41,17 +44,17 @@ def pausable() -> Iterator[None]:
 
 
 @contextmanager
-def _looking(night: "FlowRunContext") -> Iterator[None]:
-    """Stop the process once Prefect has heard from its server that the night is suspended."""
+def _stop_on_suspend(night: "FlowRunContext") -> Iterator[None]:
+    """Stop the process when Prefect's client learns that the night is suspended."""
     from prefect.exceptions import Pause
 
     request = night.flow_run_suspension_request
 
-    def look() -> bool:
+    def check() -> bool:
         if not request.is_requested():
             return True
         stop(lambda: Pause(state=request.get_state()))
         return False
 
-    with repeating(look, _LOOK_EVERY_S, "parley-pause"):
+    with repeating(check, _CHECK_EVERY_S, "parley-pause"):
         yield

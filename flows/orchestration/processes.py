@@ -1,4 +1,4 @@
-"""Handles processes that Parley starts: tells them apart, hides keys from them, ends them."""
+"""Processes that Parley starts: identify them, hide keys from them, end them."""
 
 import os
 import shutil
@@ -18,9 +18,10 @@ _HOST = socket.gethostname()
 
 @contextmanager
 def hidden_secrets(keep: tuple[str, ...]) -> Iterator[None]:
-    """Start processes in this block: they inherit no variable that looks like a key, but for `keep`.
+    """Hide variables that look like keys, except `keep`, from processes that start in the block.
 
-    The variables at a process's start stay readable in /proc for as long as it lives, even if it removes them itself.
+    A process's initial variables stay readable in /proc for its whole life, even if it removes
+    them.
     """
     hidden = {
         name: value for name, value in os.environ.items() if looks_secret(name) and name not in keep
@@ -34,7 +35,10 @@ def hidden_secrets(keep: tuple[str, ...]) -> Iterator[None]:
 
 
 def start_mark(pid: int) -> str | None:
-    """A mark that tells a process from a later one of the same pid; None where no such process lives (a zombie does not)."""
+    """Return a mark that distinguishes a process from a later one with the same pid.
+
+    None: the process does not exist, or is a zombie.
+    """
     try:
         fields = (
             Path(f"/proc/{pid}/stat")
@@ -60,12 +64,12 @@ def _portable_start_mark(pid: int) -> str | None:
 
 
 def is_alive(pid: int, mark: str) -> bool:
-    """Whether the very process that had `mark` still lives. A later process of the same pid does not count."""
+    """Tell whether the process with this mark is running. A later process with its pid is not."""
     return start_mark(pid) == mark
 
 
 def wait_for_end(pid: int, mark: str, limit_s: float) -> bool:
-    """Wait up to `limit_s` for that process to be gone; False where it is still there."""
+    """Wait up to `limit_s` seconds for a process to end, and return whether it ended."""
     deadline = time.monotonic() + limit_s
     while is_alive(pid, mark):
         if time.monotonic() > deadline:
@@ -75,10 +79,12 @@ def wait_for_end(pid: int, mark: str, limit_s: float) -> bool:
 
 
 def end_process(pid: int, mark: str, *, grace_s: float = 5.0) -> bool:
-    """Send SIGTERM, then SIGKILL after `grace_s` seconds (0: at once), to this very process and never to another.
+    """Send SIGTERM to a process, and SIGKILL after `grace_s` seconds (0: at once).
+
+    A later process with the same pid is never signalled.
 
     Returns:
-        Whether it lived when asked.
+        True if the process was running.
     """
     if not is_alive(pid, mark):
         return False
@@ -92,7 +98,10 @@ def end_process(pid: int, mark: str, *, grace_s: float = 5.0) -> bool:
 
 @contextmanager
 def scratch_folder(parent: Path) -> Iterator[Path]:
-    """A folder below `parent` for this process's temporary files, removed with the block."""
+    """Yield a folder below `parent` for this process's temporary files.
+
+    It is removed with the block.
+    """
     remove_abandoned(parent)
     folder = parent / f"{_HOST}-{os.getpid()}-{_started(os.getpid())}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -103,7 +112,7 @@ def scratch_folder(parent: Path) -> Iterator[Path]:
 
 
 def remove_abandoned(parent: Path) -> None:
-    """Remove the scratch folders of killed processes of this host. Other hosts remove their own."""
+    """Remove the scratch folders of this host's killed processes. Other hosts remove their own."""
     for folder in parent.glob(f"{_HOST}-*-*"):
         pid, _, started = folder.name.removeprefix(f"{_HOST}-").partition("-")
         if pid.isdigit() and _started(int(pid)) != started:

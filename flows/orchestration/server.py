@@ -1,8 +1,8 @@
-"""One real Prefect server per home: the configured one, else one of our own that ends with its last command.
+"""Prefect server of a home: the configured one, or our own, which ends with its last command.
 
 Files under `<home>/prefect`:
-    server.lock   exclusive while somebody decides to start, adopt or stop (held for moments)
-    users.lock    shared for as long as a command uses the server; see `server_process`
+    server.lock   exclusive lock, held briefly while a process starts, adopts or stops the server
+    users.lock    shared lock, held while a command uses the server; see `server_process`
     server.json   the server's pid, start mark, port and owner
     prefect.db, server.log
 """
@@ -22,7 +22,7 @@ from pathlib import Path
 from flows.orchestration.processes import POLL_S, end_process, start_mark
 from flows.orchestration.server_process import STANDING, try_lock
 from flows.orchestration.server_record import Owner, Record, forget, read_record, write_record
-from flows.orchestration.server_watch import kept_up
+from flows.orchestration.server_watch import restart_on_exit
 from flows.orchestration.settings import (
     LOOPBACK,
     changed_environment,
@@ -30,9 +30,9 @@ from flows.orchestration.settings import (
     client_settings,
     configured_api_url,
     database_template,
+    explain_lost_server,
+    flush_prefect_queues,
     is_healthy,
-    naming_lost_server,
-    send_what_is_queued,
     server_environment,
 )
 from schemas.errors import ServerUnavailable, UsageError
@@ -45,7 +45,11 @@ PROCESS_FILE = Path(__file__).with_name("server_process.py")
 
 @dataclass(frozen=True, slots=True)
 class PrefectServer:
-    """A server that answers. `pid` is None where it is configured and not ours; `owned` says whether this call started it."""
+    """Server that answers.
+
+    `pid` is None for a configured server, which is not ours. `owned` is True if this call started
+    the server.
+    """
 
     api_url: str
     ui_url: str
@@ -59,19 +63,22 @@ def _as_server(record: Record, *, owned: bool) -> PrefectServer:
 
 @dataclass(frozen=True, slots=True)
 class PendingServer:
-    """A server that may still be starting: its address is known at once, `wait_ready` says when it answers."""
+    """Prefect server that may still be starting.
+
+    Its address is known; `wait_ready` waits for its answer.
+    """
 
     server: PrefectServer
     log: Path | None
-    """Its log; None for a configured server."""
+    """Path of the server's log. None for a configured server."""
     _record: Record | None = None
     _answers: threading.Event = field(default_factory=threading.Event)
 
     def wait_ready(self, limit_s: float = READY_LIMIT_S) -> PrefectServer:
-        """Return the server as soon as it answers.
+        """Wait for the server to answer, and return it.
 
         Raises:
-            ServerUnavailable: it ended, or did not answer within `limit_s`.
+            ServerUnavailable: the server ended, or did not answer within `limit_s` seconds.
         """
         if self._record is None or self.log is None:
             check_configured(self.server.api_url)
@@ -80,12 +87,14 @@ class PendingServer:
         while not is_healthy(self.server.api_url):
             if not self._record.lives():
                 raise ServerUnavailable(
-                    f"the Prefect server for {self.log.parent.parent} ended at its start: {_last_lines(self.log)}"
+                    f"the Prefect server for {self.log.parent.parent} ended while starting:"
+                    f" {_last_lines(self.log)}"
                 )
             if time.monotonic() > deadline:
                 raise ServerUnavailable(
-                    f"Prefect server {self.server.api_url} (pid {self._record.pid}) gave no answer in {limit_s:.0f} s; "
-                    f"see {self.log}, or end it by `parley server stop --force`"
+                    f"Prefect server {self.server.api_url} (pid {self._record.pid}) did not"
+                    f" answer within {limit_s:.0f} s. Read {self.log}, or stop it with `parley"
+                    " server stop --force`"
                 )
             time.sleep(POLL_S)
         self._answers.set()
@@ -94,14 +103,14 @@ class PendingServer:
 
 @contextmanager
 def prefect_server(home: Path, *, secret_names: tuple[str, ...] = ()) -> Iterator[PrefectServer]:
-    """A Prefect server that answers, for the length of the context; flows of this process use it.
+    """Yield a Prefect server that answers. Flows of this process use it within the block.
 
     Args:
-        home: `$PARLEY_HOME`.
-        secret_names: variables that the server must not see, besides those that look like keys.
+        home: Parley's home.
+        secret_names: variables to hide from the server, besides those that look like keys.
 
     Raises:
-        ServerUnavailable: none could be started, or the configured one does not answer.
+        ServerUnavailable: the configured server does not answer, or none could be started.
     """
     with starting_prefect_server(home, secret_names=secret_names) as pending:
         yield pending.wait_ready()
@@ -111,44 +120,50 @@ def prefect_server(home: Path, *, secret_names: tuple[str, ...] = ()) -> Iterato
 def starting_prefect_server(
     home: Path, *, secret_names: tuple[str, ...] = ()
 ) -> Iterator[PendingServer]:
-    """As `prefect_server`, but without waiting: start what else takes seconds, then call `wait_ready`.
+    """Yield a Prefect server that may still be starting.
 
-    A server of ours that ends before the context does, killed for example, is started again on its port and its database.
+    The caller can start other slow things before it calls `wait_ready`. If our server crashes
+    within the block, it is restarted with the same port and database.
     """
     configured = configured_api_url()
     if configured is not None:
-        with changed_environment({"PREFECT_API_URL": configured}), naming_lost_server(configured):
+        with changed_environment({"PREFECT_API_URL": configured}), explain_lost_server(configured):
             try:
                 yield PendingServer(
                     PrefectServer(configured, configured.removesuffix("/api"), None, owned=False),
                     None,
                 )
             finally:
-                send_what_is_queued()
+                flush_prefect_queues()
         return
     folder = _folder(home)
     users, pending = _join(folder, secret_names)
     try:
         api_url = pending.server.api_url
-        with changed_environment(client_settings(folder, api_url)), naming_lost_server(api_url):
+        with changed_environment(client_settings(folder, api_url)), explain_lost_server(api_url):
             try:
-                with kept_up(
-                    lambda: _is_missed(folder),
+                with restart_on_exit(
+                    lambda: _has_crashed(folder),
                     lambda: _start_again(folder, secret_names),
                     pending._answers,
                 ):
                     yield pending
             finally:
-                send_what_is_queued()
+                flush_prefect_queues()
     finally:
         _leave(folder, users)
 
 
 def start_server(home: Path, *, port: int = 0, secret_names: tuple[str, ...] = ()) -> PrefectServer:
-    """Start the home's server, or adopt the running one, to stay until `stop_server`. `port` 0 takes a free one.
+    """Start the home's server, or adopt the running one, and keep it until `stop_server`.
+
+    Args:
+        home: Parley's home.
+        port: port of a new server. 0: a free port.
+        secret_names: variables to hide from the server.
 
     Raises:
-        ServerUnavailable: it did not start, or the port is taken.
+        ServerUnavailable: the server did not start, or the port is in use.
     """
     folder = _folder(home)
     users, pending = _join(folder, secret_names, owner=STANDING, port=port)
@@ -159,13 +174,14 @@ def start_server(home: Path, *, port: int = 0, secret_names: tuple[str, ...] = (
 
 
 def stop_server(home: Path, *, force: bool = False) -> bool:
-    """End the server that stays. False where none runs.
+    """Stop the home's server, and return whether one was running.
 
     Args:
-        force: end it even if a running command uses it.
+        home: Parley's home.
+        force: stop the server even if a running command uses it.
 
     Raises:
-        UsageError: a command uses it and `force` is not given.
+        UsageError: a running command uses the server, and `force` is False.
     """
     folder = _folder(home)
     with _decision(folder):
@@ -176,7 +192,8 @@ def stop_server(home: Path, *, force: bool = False) -> bool:
         users = try_lock(folder / "users.lock", fcntl.LOCK_EX)
         if users is None and not force:
             raise UsageError(
-                f"Prefect server {record.root} (pid {record.pid}) is in use by a running command; wait, or give --force"
+                f"Prefect server {record.root} (pid {record.pid}) is in use by a running command."
+                " Wait for it, or pass --force"
             )
         end_process(record.pid, record.mark)
         forget(folder)
@@ -186,7 +203,10 @@ def stop_server(home: Path, *, force: bool = False) -> bool:
 
 
 def server_status(home: Path) -> PrefectServer | None:
-    """The home's server if it runs and answers, else None. `owned` is true for a server that stays (`parley server start`)."""
+    """Return the home's Prefect server if it answers, else None.
+
+    `owned` is True for a permanent server (`parley server start`).
+    """
     record = read_record(home.resolve() / "prefect")
     if record is None or not record.lives() or not is_healthy(f"{record.root}/api"):
         return None
@@ -203,12 +223,13 @@ def _folder(home: Path) -> Path:
 
 @contextmanager
 def _decision(folder: Path) -> Iterator[None]:
-    """Hold the lock under which a server is started, adopted or stopped."""
+    """Hold the lock for starting, adopting or stopping the server."""
     deadline = time.monotonic() + LOCK_LIMIT_S
     while (descriptor := try_lock(folder / "server.lock", fcntl.LOCK_EX)) is None:
         if time.monotonic() > deadline:
             raise ServerUnavailable(
-                f"{folder / 'server.lock'} was held by another process for {LOCK_LIMIT_S:.0f} s; end it and try again"
+                f"{folder / 'server.lock'} was locked by another process for {LOCK_LIMIT_S:.0f}"
+                " s. End that process and try again"
             )
         time.sleep(POLL_S)
     try:
@@ -220,7 +241,11 @@ def _decision(folder: Path) -> Iterator[None]:
 def _join(
     folder: Path, secret_names: tuple[str, ...], *, owner: Owner = "command", port: int = 0
 ) -> tuple[int, PendingServer]:
-    """Become a user of the home's server, and start it if there is none; returns the held lock and the server."""
+    """Become a user of the home's server, and start one if none is running.
+
+    Returns:
+        The descriptor of the users lock, and the server.
+    """
     with _decision(folder):
         users = _become_user(folder)
         try:
@@ -229,21 +254,26 @@ def _join(
                 record, owned = _adopt(folder, record, owner), False
             else:
                 record, owned = _launch(folder, owner, port, secret_names), True
-        except BaseException:  # a signal too: whoever still holds the lock keeps the server up
+        except BaseException:  # also a signal: a held lock would keep the server running
             os.close(users)
             raise
     return users, PendingServer(_as_server(record, owned=owned), folder / "server.log", record)
 
 
 def _become_user(folder: Path) -> int:
-    """Take a shared lock on the users file. A server that found no users holds it while it ends: wait for its end."""
+    """Take a shared lock on the users file, and return its descriptor.
+
+    A server without users holds the lock exclusively while it ends; this function waits for its
+    end.
+    """
     deadline = time.monotonic() + ENDING_LIMIT_S
     while (descriptor := try_lock(folder / "users.lock", fcntl.LOCK_SH)) is None:
         record = read_record(folder)
         if time.monotonic() > deadline:
             if record is None or not record.lives():
                 raise ServerUnavailable(
-                    f"{folder / 'users.lock'} is held by a process that is no server of this home; end it and try again"
+                    f"{folder / 'users.lock'} is locked by a process that is not this home's"
+                    " server. End that process and try again"
                 )
             end_process(record.pid, record.mark, grace_s=0)
         time.sleep(POLL_S)
@@ -259,7 +289,7 @@ def _adopt(folder: Path, record: Record, owner: Owner) -> Record:
 
 
 def _leave(folder: Path, users: int) -> None:
-    """Stop being a user; the last one ends a server that does not stay."""
+    """Release the users lock. The last user stops the server, unless it is permanent."""
     with _decision(folder):
         os.close(users)
         last = try_lock(folder / "users.lock", fcntl.LOCK_EX)
@@ -272,14 +302,15 @@ def _leave(folder: Path, users: int) -> None:
 
 
 def _launch(folder: Path, owner: Owner, port: int, secret_names: tuple[str, ...]) -> Record:
-    """Start a server process on a socket that is bound here, so that no other process can take its port."""
+    """Start a server process on a socket bound here, so that no other process can take its port."""
     with socket.socket() as bound:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             bound.bind((LOOPBACK, port))
         except OSError as error:
             raise ServerUnavailable(
-                f"port {port} on {LOOPBACK} cannot be used ({error.strerror}); name another, or 0 for a free one"
+                f"port {port} on {LOOPBACK} cannot be used ({error.strerror}). Choose another"
+                " port, or 0 for a free one"
             ) from error
         port = bound.getsockname()[1]
         with open(folder / "server.log", "wb") as log:
@@ -305,14 +336,14 @@ def _launch(folder: Path, owner: Owner, port: int, secret_names: tuple[str, ...]
     return record
 
 
-def _is_missed(folder: Path) -> bool:
-    """Whether the home's server ended without being stopped: a command that stops it removes its record."""
+def _has_crashed(folder: Path) -> bool:
+    """Tell whether the home's server ended without being stopped. Stopping removes its record."""
     record = read_record(folder)
     return record is not None and not record.lives()
 
 
 def _start_again(folder: Path, secret_names: tuple[str, ...]) -> None:
-    """Start the missed server, unless another command has done so. Its port stays, so that all clients find it."""
+    """Restart a crashed server on its port, unless another command has restarted it."""
     with _decision(folder):
         record = read_record(folder)
         if record is not None and not record.lives():
@@ -325,4 +356,4 @@ def _last_lines(log: Path, n: int = 3) -> str:
         if log.exists()
         else []
     )
-    return f"{' | '.join(lines) or 'nothing in its log'} (see {log})"
+    return f"{' | '.join(lines) or 'its log is empty'} (see {log})"

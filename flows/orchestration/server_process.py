@@ -1,8 +1,9 @@
-"""The Prefect server's own process, started by path (`python -P`): it imports nothing else of Parley.
+"""Process of the Prefect server, started by path (`python -P`) without importing Parley.
 
-It lives as long as some process holds a shared lock on the users file. The kernel drops a lock with its holder. So the server
-ends within about a second of its last command, even after SIGKILL, and no command depends on the one that started it. (A parent
-death signal would not do: it is bound to the thread that forked, and would take the server from others.)
+The process runs as long as another process holds a shared lock on the users file. The kernel
+releases a lock when its holder dies, even by SIGKILL. So the server ends about a second after its
+last command, and no command depends on the one that started the server. A parent death signal would
+not work: it belongs to the thread that forked, and would end the server of other commands.
 """
 
 import fcntl
@@ -24,7 +25,11 @@ STANDING = "server start"
 
 
 def try_lock(path: Path, operation: int) -> int | None:
-    """Open `path` (it must exist) and lock it without waiting. The descriptor, or None where another process has the lock."""
+    """Open and lock an existing file without waiting.
+
+    Returns:
+        The descriptor. None: another process holds the lock.
+    """
     descriptor = os.open(path, os.O_RDWR)
     try:
         fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
@@ -35,7 +40,7 @@ def try_lock(path: Path, operation: int) -> int | None:
 
 
 def is_standing(state: Path) -> bool:
-    """Whether this very server was asked to stay without commands (`parley server start`)."""
+    """Tell whether this server is permanent (`parley server start`)."""
     try:
         record = json.loads(state.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -44,9 +49,10 @@ def is_standing(state: Path) -> bool:
 
 
 def end_without_users(users: Path, state: Path) -> None:
-    """Watch until nobody holds the users file, or the home is gone; then end this process.
+    """Wait until no process locks the users file or the home is deleted, then end this process.
 
-    The process keeps the exclusive lock while it ends. A command that comes now waits and starts its own server.
+    The process holds the exclusive lock while it ends. A command that starts now waits for it, and
+    then starts a new server.
     """
     while True:
         time.sleep(CHECK_S)
@@ -54,7 +60,7 @@ def end_without_users(users: Path, state: Path) -> None:
             if is_standing(state) or try_lock(users, fcntl.LOCK_EX) is None:
                 continue
         except OSError:
-            pass  # the home is gone
+            pass  # the home was deleted
         break
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(SHUTDOWN_S + 2)
@@ -62,7 +68,7 @@ def end_without_users(users: Path, state: Path) -> None:
 
 
 def fill_database(database: Path, template: Path, migrate: Callable[[], None]) -> None:
-    """Copy a new home's database from an earlier home's template: migrating from nothing takes seconds."""
+    """Create a home's database from the cached template, because a migration takes seconds."""
     if database.exists():
         return
     if template.exists():
@@ -71,11 +77,11 @@ def fill_database(database: Path, template: Path, migrate: Callable[[], None]) -
         os.replace(part, database)
         return
     migrate()
-    leave_template(database, template)
+    save_template(database, template)
 
 
-def leave_template(database: Path, template: Path) -> None:
-    """Keep a copy of the still empty database for the next home; a cache folder that cannot be written costs only time."""
+def save_template(database: Path, template: Path) -> None:
+    """Save a copy of the empty database for the next home. A failure costs only time."""
     import sqlite3
 
     part = template.with_suffix(f".{os.getpid()}")
@@ -88,7 +94,7 @@ def leave_template(database: Path, template: Path) -> None:
             connection.close()
         os.replace(part, template)
     except (OSError, sqlite3.Error) as error:
-        print(f"no template database kept at {template}: {error}", file=sys.stderr)
+        print(f"the template database {template} could not be saved: {error}", file=sys.stderr)
         part.unlink(missing_ok=True)
 
 
@@ -101,10 +107,11 @@ def _migrate() -> None:
 
 
 def wait_to_write() -> None:
-    """Have transactions that may write wait for each other from their beginning on.
+    """Make write transactions wait for each other from their beginning.
 
-    Prefect begins most of them as if they only read. SQLite refuses such a one at once when it writes after another one wrote,
-    Prefect answers 503, and its client tries again seconds later: of four runs that begin together one began 5 s late.
+    Prefect starts most transactions as read transactions. SQLite aborts such a transaction when it
+    writes after another one wrote. Prefect then answers 503, and its client retries seconds later:
+    of four runs that started together, one started 5 s late.
     """
     from prefect.server.database.configurations import AioSqliteConfiguration
 
@@ -117,7 +124,7 @@ def wait_to_write() -> None:
 
 
 def main(descriptor: int, folder: Path, template: Path) -> None:
-    """Serve on the bound socket `descriptor` until a signal or the last user's end."""
+    """Serve on the bound socket `descriptor` until a signal arrives or the last user ends."""
     watch = threading.Thread(
         target=end_without_users, args=(folder / "users.lock", folder / "server.json"), daemon=True
     )

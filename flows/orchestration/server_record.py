@@ -1,4 +1,4 @@
-"""Records a home's Prefect server in the file `server.json`, replaced as a whole."""
+"""Record of a home's Prefect server, in the file `server.json`, which is replaced atomically."""
 
 import json
 import os
@@ -16,7 +16,7 @@ Owner = Literal["command", "server start"]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A started server; `mark` tells its process from a later one of the same pid."""
+    """Started server. `mark` distinguishes its process from a later one with the same pid."""
 
     pid: int
     mark: str
@@ -30,12 +30,12 @@ class Record:
         return f"http://{LOOPBACK}:{self.port}"
 
     def lives(self) -> bool:
-        """Whether that very process runs, on this host."""
+        """Tell whether the server's process is running on this host."""
         return self.host == socket.gethostname() and is_alive(self.pid, self.mark)
 
 
 def read_record(folder: Path) -> Record | None:
-    """The record in a server's folder; None where there is none that can be read."""
+    """Return the record in a server's folder, or None if it is missing or unreadable."""
     try:
         return Record(**json.loads((folder / "server.json").read_text(encoding="utf-8")))
     except (FileNotFoundError, ValueError, TypeError):
@@ -43,13 +43,13 @@ def read_record(folder: Path) -> Record | None:
 
 
 def write_record(folder: Path, record: Record) -> None:
-    """Keep the record of a started server."""
+    """Write the record of a started server."""
     part = folder / "server.json.part"
     part.write_text(json.dumps(asdict(record)), encoding="utf-8")
     os.replace(part, folder / "server.json")
 
 
 def forget(folder: Path) -> None:
-    """Remove the record: there is no server any more, and none is missed."""
+    """Remove the record, so that the server counts as stopped and is not restarted."""
     with suppress(FileNotFoundError):
         (folder / "server.json").unlink()

@@ -1,4 +1,7 @@
-"""Starts a Prefect server again that ended under a command: a night must not depend on a server that only shows it."""
+"""Restarts of a Prefect server that crashes during a command.
+
+A night must not fail because of the server, which only displays it.
+"""
 
 import logging
 import threading
@@ -10,31 +13,31 @@ from tasks.driver.repeating import repeating
 
 CHECK_S = 0.5
 MOST_STARTS = 5
-"""Starts in one command. A server that keeps ending has a reason, which its log tells."""
+"""Maximum number of restarts in one command. The log of a server that keeps crashing tells why."""
 _LOG = logging.getLogger("parley.prefect")
 
 
 @contextmanager
-def kept_up(
-    is_missed: Callable[[], bool], start_again: Callable[[], None], answered: threading.Event
+def restart_on_exit(
+    has_crashed: Callable[[], bool], start_again: Callable[[], None], answered: threading.Event
 ) -> Iterator[None]:
-    """Watch a server for the time of the block, from its first answer on.
+    """Restart a server within the block if it crashes after its first answer.
 
     Args:
-        is_missed: whether it ended without being asked to.
-        start_again: starts it; returns before it answers.
-        answered: set once it answered. Before that, whoever waits for the server learns of its end.
+        has_crashed: tells whether the server ended without being stopped.
+        start_again: starts the server, and returns before it answers.
+        answered: set at the server's first answer. An earlier crash is reported by `wait_ready`.
     """
     starts = 0
 
     def watch() -> bool:
         nonlocal starts
-        if answered.is_set() and is_missed():
+        if answered.is_set() and has_crashed():
             starts += 1
             try:
                 start_again()
             except (OSError, ServerUnavailable) as error:
-                _LOG.warning("the Prefect server ended and could not be started again: %s", error)
+                _LOG.warning("the Prefect server crashed and could not be restarted: %s", error)
         return starts < MOST_STARTS
 
     with repeating(watch, CHECK_S, "parley-prefect-watch"):

@@ -1,4 +1,4 @@
-"""Settings of Prefect, server and client: which server, which database, no telemetry, few words."""
+"""Settings of Prefect's server and client: address, database, no telemetry, little output."""
 
 import os
 import sys
@@ -17,13 +17,15 @@ ELSEWHERE = (
     *("PREFECT_API_URL", "PREFECT_API_KEY", "PREFECT_PROFILE"),
     *("PREFECT_API_DATABASE", "PREFECT_SERVER_DATABASE", "PREFECT_SERVER_API_BASE_PATH"),
 )
-"""Settings that would lead our server to another server or database."""
+"""Prefixes of settings that would redirect our server to another server or database."""
 
 
 def configured_api_url() -> str | None:
-    """PREFECT_API_URL of the environment or the active profile, read afresh: Prefect keeps the value at its import.
+    """Return PREFECT_API_URL of the environment or the active profile, or None.
 
-    Where no place that Prefect looks at can hold it, Prefect is not imported to find out: our server starts meanwhile.
+    The value is read again on each call, because Prefect caches it at import. Prefect is imported
+    only if one of its configuration files exists, because the import delays the start of our
+    server.
     """
     os.environ.setdefault("DO_NOT_TRACK", "1")
     if "prefect" not in sys.modules and not _may_be_configured():
@@ -50,10 +52,10 @@ def _may_be_configured() -> bool:
 
 
 def check_configured(api_url: str) -> None:
-    """Ask a configured server whether it is there.
+    """Check that a configured server answers.
 
     Raises:
-        ServerUnavailable: it is not.
+        ServerUnavailable: the server does not answer.
     """
     from prefect.client.orchestration import get_client
     from prefect.settings import PREFECT_API_REQUEST_TIMEOUT, temporary_settings
@@ -65,35 +67,40 @@ def check_configured(api_url: str) -> None:
         fault = client.api_healthcheck()
     if fault is not None:
         raise ServerUnavailable(
-            f"no Prefect server answers at PREFECT_API_URL={api_url!r} ({fault}); start it, or unset PREFECT_API_URL "
+            f"no Prefect server answers at PREFECT_API_URL={api_url!r} ({fault}). Start it, or"
+            " unset PREFECT_API_URL "
             "(also in the active Prefect profile) to let Parley run its own"
         )
 
 
 @contextmanager
-def naming_lost_server(api_url: str) -> Iterator[None]:
-    """Name a server that stopped answering under a command: Prefect asks again for a minute, then raises httpx's error.
+def explain_lost_server(api_url: str) -> Iterator[None]:
+    """Translate the connection error of a server that stops answering within the block.
+
+    Prefect retries for a minute, and then raises an error of httpx that does not name the server.
 
     Raises:
-        ServerUnavailable: in place of such an error.
+        ServerUnavailable: the server stopped answering.
     """
     try:
         yield
-    except Exception as error:  # any: httpx is imported only where there is a fault to look at
+    except Exception as error:  # any: httpx is imported only if there is an error
         import httpx
 
         if not isinstance(error, httpx.TransportError):
             raise
         raise ServerUnavailable(
-            f"the Prefect server at {api_url} stopped answering ({error or type(error).__name__}). Nothing that was finished is"
-            " lost: start it again, then type the same command"
+            f"the Prefect server at {api_url} stopped answering"
+            f" ({error or type(error).__name__}). Finished work is stored: start the server, then"
+            " type the same command to resume"
         ) from error
 
 
-def send_what_is_queued() -> None:
-    """Let Prefect send the logs and events that its threads still hold, and end these threads.
+def flush_prefect_queues() -> None:
+    """Send the logs and events that Prefect's threads hold, and end these threads.
 
-    The server's end would lose them. A thread that stays sends the events of this process's next server to this one.
+    They would be lost when the server ends. A remaining thread would send events of this process's
+    next server to the old one.
     """
     if "prefect" not in sys.modules:
         return
@@ -105,7 +112,7 @@ def send_what_is_queued() -> None:
 
 
 def is_healthy(api_url: str) -> bool:
-    """Whether a server on this machine answers; no proxy is asked, whatever the environment says."""
+    """Tell whether a server on this machine answers. Proxies in the environment are ignored."""
     from urllib.error import URLError
     from urllib.request import ProxyHandler, build_opener
 
@@ -119,7 +126,7 @@ def is_healthy(api_url: str) -> bool:
 
 
 def database_template() -> Path:
-    """Where the empty database of this Prefect version is kept between homes."""
+    """Return the path of the cached empty database of this Prefect version, shared by all homes."""
     from importlib.metadata import version
 
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -127,13 +134,17 @@ def database_template() -> Path:
 
 
 def server_environment(folder: Path, port: int, secret_names: tuple[str, ...]) -> dict[str, str]:
-    """The caller's environment without keys and other databases, plus settings for a quiet server with a quick start.
+    """Return the server's environment: the caller's, without keys and other databases.
 
-    Block types are not registered at the start (0.8 s): a block registers its own type when it is saved.
+    Block types are not registered at the start, which saves 0.8 s: saving a block registers its
+    type.
     """
-    kept = without_secrets(os.environ, drop=secret_names)
-    kept = {name: value for name, value in kept.items() if not name.startswith(ELSEWHERE)}
-    return kept | {
+    inherited = {
+        name: value
+        for name, value in without_secrets(os.environ, drop=secret_names).items()
+        if not name.startswith(ELSEWHERE)
+    }
+    return inherited | {
         "DO_NOT_TRACK": "1",
         "NO_COLOR": "1",
         "PREFECT_HOME": str(folder),
@@ -151,7 +162,7 @@ def server_environment(folder: Path, port: int, secret_names: tuple[str, ...]) -
 
 
 def client_settings(folder: Path, api_url: str) -> dict[str, str | None]:
-    """Variables that make this process and its children use our server and no other (None: unset)."""
+    """Return variables that make this process and its children use our server. None: unset."""
     exempt = [
         part
         for name in ("no_proxy", "NO_PROXY")
@@ -177,7 +188,7 @@ def client_settings(folder: Path, api_url: str) -> dict[str, str | None]:
 
 @contextmanager
 def changed_environment(changes: dict[str, str | None]) -> Iterator[None]:
-    """Change variables for a while, and let an imported Prefect read them: it keeps the settings of its import otherwise."""
+    """Change environment variables within the block, and reload an imported Prefect's settings."""
     before = {name: os.environ.get(name) for name in changes}
     _set_variables(changes)
     try:

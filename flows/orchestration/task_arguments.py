@@ -8,5 +8,8 @@ T = TypeVar("T")
 
 
 def unlooked(rows: T) -> T:
-    """Rows as a task's argument: Prefect would look into each for states of other tasks, which takes longer than the task."""
+    """Return rows as a task argument that Prefect does not inspect.
+
+    Prefect would search every row for states of other tasks, which takes longer than the task.
+    """
     return cast(T, quote(rows))

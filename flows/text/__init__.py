@@ -1,0 +1,1 @@
+"""Results, listings and how-to pages as text."""

@@ -1,4 +1,4 @@
-"""How far people and judges agree, as a table: each kappa with its interval in one cell, or why there is none."""
+"""Agreement of people and judges as a table. A cell holds a kappa with its interval."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,9 +7,7 @@ from flows.text.results import print_rows
 
 _HEADS = (
     "rubric",
-    "pair",
-    "first",
-    "second",
+    "raters",
     "n",
     "missing",
     "episodes",
@@ -19,24 +17,25 @@ _HEADS = (
 )
 
 
-def print_agreement(found: Sequence[Mapping[str, Any]]) -> None:
-    """Print rows of the query `agreement`."""
-    named = ("pair", "first", "second", "n", "n_missing", "n_episodes", "share_equal")
-    rows = [
+def print_agreement(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the rows of the query `agreement`."""
+    fields = ("n", "n_missing", "n_episodes", "share_equal")
+    cells = [
         (
-            f"{one['rubric']}: {one['dimension']}",
-            *(one[name] for name in named),
-            _kappa(one, "kappa", "kappa"),
-            _kappa(one, "weighted_kappa", "weighted"),
+            f"{row['rubric']}: {row['dimension']}",
+            f"{row['first']} and {row['second']}",
+            *(row[name] for name in fields),
+            _kappa(row, "kappa", "kappa"),
+            _kappa(row, "weighted_kappa", "weighted"),
         )
-        for one in found
+        for row in rows
     ]
-    print_rows("", _HEADS, rows)
+    print_rows("", _HEADS, cells)
 
 
-def _kappa(one: Mapping[str, Any], name: str, why: str) -> str:
-    """Mean and 95% interval of one kappa; why it is undefined where it is."""
-    if one[name] is None:
-        return one[f"{why}_undefined_because"] or ""
-    low, high = one[f"{name}_low"], one[f"{name}_high"]
-    return f"{one[name]:.2f}" + ("" if low is None else f" {low:.2f}…{high:.2f}")
+def _kappa(row: Mapping[str, Any], name: str, reason: str) -> str:
+    """Return a kappa with its 95% interval, or the reason why it is undefined."""
+    if row[name] is None:
+        return row[f"{reason}_undefined_because"] or ""
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    return f"{row[name]:.2f}" + ("" if low is None else f" {low:.2f}…{high:.2f}")

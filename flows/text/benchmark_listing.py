@@ -1,4 +1,4 @@
-"""`parley list benchmarks`: one line a setting; the details of one setting or benchmark by its name."""
+"""`parley list benchmarks`: one line for each setting, or the details of a benchmark or setting."""
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,12 +16,15 @@ if TYPE_CHECKING:
 COLUMNS = ("setting", "benchmark", "dataset_versions", "rows_staged", "options", "about")
 _WIDTH = 80
 _GAP = 5
-"""Characters of a printed line that belong to no column."""
+"""Characters of a printed line outside of all columns."""
 Row = tuple[str, str, str, Mapping[str, int] | None, str, str]
 
 
 def benchmark_rows(home: Home) -> list[Row]:
-    """Return a row for each setting of all benchmarks; `rows_staged` is None for a lake in an object store."""
+    """Return a row for each setting of all benchmarks.
+
+    `rows_staged` is None if the lake lies in an object store.
+    """
     rows: list[Row] = []
     for benchmark in map(registry.load, registry.names()):
         staged = rows_staged(home, benchmark.name)
@@ -34,19 +37,22 @@ def benchmark_rows(home: Home) -> list[Row]:
 
 
 def rows_staged(home: Home, benchmark: str) -> Mapping[str, int] | None:
-    """Return dataset version -> rows of its newest staged edition; None where the lake lies in an object store."""
+    """Return dataset version -> number of rows staged last.
+
+    None: the lake lies in an object store, where counting would be slow.
+    """
     if home.is_store:
         return None
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for folder in sorted((home.lake / "problems" / f"benchmark={benchmark}").glob("dataset=*")):
         parts = sorted(folder.glob("part-*.parquet"), key=lambda part: part.stat().st_mtime_ns)
         if parts:
-            found[folder.name.partition("=")[2]] = n_rows(parts[-1])
-    return found
+            counts[folder.name.partition("=")[2]] = n_rows(parts[-1])
+    return counts
 
 
 def printed_rows(rows: Sequence[Row]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return heads and cells of a table of at most 80 columns: a line for each setting."""
+    """Return heads and cells of a table with one line of at most 80 characters for each setting."""
     room = _WIDTH - _GAP - max((len(row[0]) for row in rows), default=0)
     cells = [
         (name, _datasets(versions.split(", "), staged or {}, room))
@@ -56,25 +62,28 @@ def printed_rows(rows: Sequence[Row]) -> tuple[tuple[str, ...], list[tuple[str, 
 
 
 def _datasets(versions: Sequence[str], staged: Mapping[str, int], room: int) -> str:
-    """Return staged versions with their rows, then the others: as many as there is room for, and how many are left out."""
+    """Return staged versions with their rows, then other versions, cut to `room` characters.
+
+    `+N` at the end counts the versions that did not fit.
+    """
     ordered = [
         *(name for name in versions if name in staged),
         *(name for name in versions if name not in staged),
     ]
     words = [f"{name} ({staged[name]:,})" if name in staged else name for name in ordered]
-    for shown in range(len(words), 0, -1):
-        more = [f"+{len(words) - shown}"] if shown < len(words) else []
-        text = ", ".join([*words[:shown], *more])
+    for n_shown in range(len(words), 0, -1):
+        more = [f"+{len(words) - n_shown}"] if n_shown < len(words) else []
+        text = ", ".join([*words[:n_shown], *more])
         if len(text) <= room:
             return text
     return f"+{len(words)}"
 
 
 def described(home: Home, name: str) -> Iterator[str]:
-    """Yield the lines that describe a benchmark, or one of its settings.
+    """Yield the lines that describe a benchmark or one of its settings.
 
     Raises:
-        UnknownName: nothing is called so.
+        UnknownName: no benchmark or setting has this name.
     """
     benchmark_name, _, setting_name = name.partition(".")
     if benchmark_name not in registry.names():

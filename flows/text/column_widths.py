@@ -1,12 +1,13 @@
-"""How wide the columns of a table may be, where all of them together have so much room and no more."""
+"""Column widths of a table of limited width."""
 
+import os
 from collections.abc import Iterable, Sequence
 
-WIDTH = 100
-"""Characters, where no terminal says how many it has."""
+WIDTH = 80
+"""Characters of a line in a pipe or a log, unless COLUMNS is set."""
 GAP = 2
 _ORDINARY = 24
-"""Longer words are ids, options and the like."""
+"""Longest ordinary word. Longer words are ids, options and the like."""
 _SHORTEST = (
     (True, _ORDINARY, 12),
     (False, _ORDINARY, 12),
@@ -15,21 +16,33 @@ _SHORTEST = (
     (False, 0, 12),
     (False, 0, 8),
 )
-"""What is tried, one after the other: whether names stay whole, which words do, and how narrow a text may be."""
+"""Layouts in the order in which they are tried.
+
+Each is (keep names whole, longest word to keep whole, minimum width of a text column).
+"""
+
+
+def piped_width() -> int:
+    """Return the width of lines in a pipe or a log: COLUMNS, or else 80."""
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if columns.isdecimal() and int(columns) else WIDTH
 
 
 def fitted_widths(
     heads: Sequence[str],
     cells: Sequence[Sequence[str]],
     numeric: Sequence[bool],
-    room: int = WIDTH - 1,
+    room: int,
 ) -> list[int] | None:
-    """The columns' widths: as wide as what is in them, then the widest texts are folded until all fit. None where they cannot.
+    """Return column widths with which the table fits, or None if it cannot fit.
+
+    Columns start as wide as their content. The widest text columns are narrowed until all fit.
 
     Args:
-        heads: names of the columns; they break between words.
-        cells: by row. The first of each is a name, which is folded last.
+        heads: names of the columns, which can break between words.
+        cells: texts by row. The first cell of a row is a name, which is folded last.
         numeric: for each column, whether it holds numbers, which are never folded.
+        room: characters of a line.
     """
     words = [max(map(len, head.split()), default=1) for head in heads]
     longest = [max((len(line[at]) for line in cells), default=1) for at in range(len(heads))]
@@ -51,7 +64,7 @@ def fitted_widths(
                 key=lambda at: widths[at],
             )
             widths[widest] -= 1
-        for at, head in enumerate(heads):  # in what is left, heads in one line
+        for at, head in enumerate(heads):  # spend the remaining room on heads that would break
             widths[at] += min(
                 max(0, len(head) - widths[at]), room - sum(widths) - GAP * len(widths)
             )
@@ -60,14 +73,14 @@ def fitted_widths(
 
 
 def _longest_word(texts: Iterable[str], most: int) -> int:
-    """Return the length of the longest word that is no longer than `most`."""
+    """Return the length of the longest word among words of at most `most` characters."""
     return max(
         (len(word) for text in texts for word in text.split() if len(word) <= most), default=0
     )
 
 
 def most_lines(cells: Iterable[Sequence[str]], widths: Sequence[int]) -> int:
-    """Return how many lines the tallest row has at least, if its cells are folded to these widths."""
+    """Return a lower bound of the lines of the tallest row if cells are folded to these widths."""
     return max(
         (
             -(-len(cell) // width)

@@ -1,4 +1,4 @@
-"""A comparison on the terminal: one table for each pair of runs, at most 80 columns wide."""
+"""Comparisons on the terminal: one table for each pair of runs, at most 80 columns wide."""
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,15 +14,16 @@ _NAME = 21
 _COLUMNS = ("metric", "old", "new", "diff", "95% interval", "q", "MDE", "n")
 _WIDTHS = (_NAME, 6, 6, 7, 15, 6, 6, 5)
 LEGEND = (
-    "Paired by problem; n: how many problems; diff: new minus old. q: the p-value (McNemar, or Wilcoxon's signed ranks over"
-    " problems), adjusted over the metrics by Benjamini and Hochberg. MDE: the least true difference that such a pair finds in"
-    " 80% of cases."
+    "Paired by problem. n: number of problems. diff: new minus old. q: p-value (McNemar, or"
+    " Wilcoxon's signed-rank test over problems), adjusted over the metrics by"
+    " Benjamini-Hochberg. MDE: minimal detectable effect, the true difference that such a pair"
+    " detects with 80% power."
 )
 Row = Mapping[str, Any]
 
 
 def print_comparisons(rows: Sequence[Row]) -> None:
-    """Print rows of `comparisons`, pair by pair."""
+    """Print rows of the table `comparisons`, one table for each pair of runs."""
     for pair in _pairs(rows):
         print("\n".join(_lines(pair)), end="\n\n")
     if rows:
@@ -42,8 +43,8 @@ def _lines(pair: Sequence[Row]) -> Iterator[str]:
     yield ""
     yield _line(_COLUMNS)
     yield _line(["─" * width for width in _WIDTHS])
-    shown = distinct_names([row["metric"] for row in pair], _NAME)
-    for name, row in zip(shown, pair, strict=True):
+    names = distinct_names([row["metric"] for row in pair], _NAME)
+    for name, row in zip(names, pair, strict=True):
         yield _line((name, *_cells(row)))
     for note in notes(pair):
         yield from _fill(note)
@@ -89,18 +90,21 @@ def _fill(text: str) -> list[str]:
 
 
 def notes(pair: Sequence[Row]) -> Iterator[str]:
-    """Sentences about what the numbers of one pair do not show: events, missing scores, other settings, moved judges."""
+    """Yield notes on a pair: events, decisions, missing scores, other differences, judge drift."""
     yield from map(event_text, (row for row in pair if row["event"]))
     yield from map(decided_text, (row for row in pair if row["decision"]))
-    for why in dict.fromkeys(row["undefined_because"] for row in pair if row["undefined_because"]):
-        yield f"{', '.join(row['metric'] for row in pair if row['undefined_because'] == why)}: {why}"
-    lonely = [row for row in pair if row["n_unpaired"] or row["n_unpaired_other"]]
-    if lonely:
+    for reason in dict.fromkeys(
+        row["undefined_because"] for row in pair if row["undefined_because"]
+    ):
+        metrics = (row["metric"] for row in pair if row["undefined_because"] == reason)
+        yield f"{', '.join(metrics)}: {reason}"
+    unpaired = [row for row in pair if row["n_unpaired"] or row["n_unpaired_other"]]
+    if unpaired:
         counts = ", ".join(
             f"{row['metric']} {row['n_unpaired_other']} old and {row['n_unpaired']} new"
-            for row in lonely
+            for row in unpaired
         )
-        yield f"left out, since only one run has a score: {counts}"
+        yield f"problems left out because only one run has a score: {counts}"
     first = pair[0]
     if first["also_differs"]:
         yield f"the runs also differ in {', '.join(first['also_differs'])} (parley why-rerun)"
@@ -109,45 +113,59 @@ def notes(pair: Sequence[Row]) -> Iterator[str]:
 
 
 def event_text(row: Row) -> str:
-    """State an event of a pair in one line, with what decided it: the q over the night or the pair, or a sequence."""
+    """Return an event of a pair in one line, with its evidence.
+
+    The evidence is a q-value over the night or the pair, or a confidence sequence.
+    """
     q_value = row["q_value"] if row.get("night_q") is None else row["night_q"]
-    at_least = f"threshold {row['threshold']:g}, " + (sequence_text(row) or f"q = {q_value:.3g}")
-    said = f"{row['event']}: {row['metric']} {row['other_mean']:.3f} -> {row['mean']:.3f} ({row['difference']:+.3f}; {at_least})"
-    return said + moved_judge_text(row["judge_n"], row["judge_n_changed"])
+    evidence = sequence_text(row) or f"q = {q_value:.3g}"
+    means = f"{row['metric']} {row['other_mean']:.3f} -> {row['mean']:.3f}"
+    facts = f"{row['difference']:+.3f}; threshold {row['threshold']:g}, {evidence}"
+    drift = moved_judge_text(row["judge_n"], row["judge_n_changed"])
+    return f"{row['event']}: {means} ({facts}){drift}"
 
 
 def sequence_text(row: Row) -> str:
-    """Name the interval that decided a pair before all its tasks were asked; nothing where a test decides."""
+    """Return the confidence sequence of a pair that was decided early, else an empty text."""
     return f"confidence sequence {_interval(row)}" if row["interval_kind"] == SEQUENCE else ""
 
 
 def decided_text(row: Row) -> str:
-    """State what a run was decided to be against the other one, and what that means for the numbers beside it."""
+    """Return the early decision about a pair, and its consequence for the other numbers."""
     if row["interval_kind"] != SEQUENCE:
-        return f"decided: {row['metric']} all_asked; no decision before the last task, so its interval and test are the usual ones"
-    return f"decided: {row['metric']} {row['decision']}, {sequence_text(row)} of all tasks, without a test"
+        return (
+            f"no early decision by {row['metric']}: all tasks were played, so interval and test"
+            " are the usual ones"
+        )
+    return (
+        f"decided early by {row['metric']}: {row['decision']}, {sequence_text(row)} over all tasks,"
+        " without a test (parley help decide)"
+    )
 
 
 def moved_judge_text(n: int | None, n_changed: int | None) -> str:
-    """What is to be said behind a change if the judges changed, too; else nothing.
+    """Return a remark on judge drift to append to a change, or an empty text.
 
     Args:
-        n: bundled cases that they were asked in both nights.
-        n_changed: those that they answered otherwise.
+        n: number of bundled cases that the judges rated in both nights.
+        n_changed: number of these cases with another rating.
     """
-    return f"; the judge moved, too: {n_changed} of {n} judgements" if n_changed else ""
+    return f"; the judge also drifted: {n_changed} of {n} ratings" if n_changed else ""
 
 
 def judge_text(row: Row) -> str:
-    """How far the judges moved between the two nights."""
+    """Return how far the judges drifted between the two nights."""
     shift = (
         "" if row["judge_mean_shift"] is None else f", mean shift {row['judge_mean_shift']:+.3g}"
     )
-    return f"the judges answered {row['judge_n_changed']} of {row['judge_n']} bundled cases otherwise than then{shift}"
+    return (
+        f"judge drift: {row['judge_n_changed']} of {row['judge_n']} bundled cases were rated"
+        f" differently{shift}"
+    )
 
 
 def comparison_markdown(rows: Sequence[Row]) -> str:
-    """The comparisons of some runs as one markdown table; all cells are data."""
+    """Return comparisons as one Markdown table. All cells are escaped."""
     if not rows:
         return ""
     lines = [
@@ -190,7 +208,7 @@ def comparison_markdown(rows: Sequence[Row]) -> str:
 
 
 def _moved(row: Row) -> str:
-    """Bundled cases that the judges answered otherwise; a run without judges has none that could move."""
+    """Return the number of bundled cases rated differently; a dash for a run without judges."""
     if row["judge_n"] is None:
         return "–"
     shift = "" if row["judge_mean_shift"] is None else f" ({row['judge_mean_shift']:+.3g})"

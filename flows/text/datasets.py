@@ -1,4 +1,4 @@
-"""What is known of public datasets, as records and for the terminal."""
+"""Facts about public datasets, as records and as text for the terminal."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,11 +11,13 @@ from tasks.storage.home import Home
 
 COLUMNS = ("dataset", "source", "licence", "rows", "size", "sha256", "here")
 _DIGITS = 7
+_DASH = "–"
+"""Cell of an unknown fact."""
 _UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 
 
 def dataset_record(dataset: PublicDataset, home: Home) -> dict[str, Any]:
-    """Return all that is known of a dataset, and what of it is here. None stands for a fact that is not known."""
+    """Return all facts about a dataset and its local files. None: the fact is unknown."""
     folders = DataFolders.of(home)
     receipt, folder = folders.receipt(dataset), folders.folder(dataset)
     return {
@@ -43,7 +45,7 @@ def dataset_record(dataset: PublicDataset, home: Home) -> dict[str, Any]:
 
 
 def dataset_row(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a dataset's line of its benchmark's table. Digests and sources are shortened."""
+    """Return a dataset's row of its benchmark's table. Digests and sources are shortened."""
     digest = record["sha256"] or (
         record["fetched"] and Receipt.model_validate(record["fetched"]).digest
     )
@@ -52,15 +54,15 @@ def dataset_row(record: Mapping[str, Any]) -> tuple[str, ...]:
         record["name"],
         _short_source(record["sources"]),
         record["licence"],
-        UNKNOWN if record["rows"] is None else f"{record['rows']:,}",
-        UNKNOWN if record["bytes"] is None else size_text(record["bytes"]),
-        digest[:_DIGITS] if digest else UNKNOWN,
+        _DASH if record["rows"] is None else f"{record['rows']:,}",
+        _DASH if record["bytes"] is None else size_text(record["bytes"]),
+        digest[:_DIGITS] if digest else _DASH,
         ", ".join(filter(None, (here, f"{record['staged']:,} staged" if record["staged"] else ""))),
     )
 
 
 def _short_source(sources: Sequence[Mapping[str, Any]]) -> str:
-    """The first source without its host and revision."""
+    """Return the first source without its host and revision."""
     if not sources:
         return "not public"
     first = sources[0]
@@ -73,7 +75,7 @@ def _short_source(sources: Sequence[Mapping[str, Any]]) -> str:
 
 
 def size_text(n_bytes: int) -> str:
-    """Return a size to three digits."""
+    """Return a size with unit, to three digits."""
     for unit, size in _UNITS:
         if n_bytes >= size:
             return f"{n_bytes / size:.3g} {unit}"
@@ -81,7 +83,7 @@ def size_text(n_bytes: int) -> str:
 
 
 def described(dataset: PublicDataset, home: Home) -> Sequence[str]:
-    """Return the lines that tell a person all about a dataset: facts, sources, and how to get it without a network."""
+    """Return the lines that describe a dataset: facts, sources, and the files to copy by hand."""
     record = dataset_record(dataset, home)
     state = (
         record["here"]

@@ -1,4 +1,4 @@
-"""Tells how runs were decided before all their tasks were asked."""
+"""Early decisions of runs as text and drawings."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -8,51 +8,54 @@ from tasks.storage.home import Home
 
 _WORDS = {"better": "is better than", "worse": "is worse than", "equivalent": "is equivalent to"}
 _MOST_LINES, _BAR = 8, 41
-"""Most lines of a drawn sequence, and characters of its drawing."""
+"""Maximum number of lines of a drawn sequence, and their width."""
 
 
 def decision_rows_of(home: Home, run_ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows of the table `decisions` of some runs, with their settings."""
+    """Return rows of the table `decisions` for the runs, with their settings."""
     from warehouse.connect import named_query
 
     if not run_ids or not home.warehouse.exists():
         return []
-    columns, found = named_query(home.path, "decisions_of_runs", run_ids=list(run_ids))
-    return [dict(zip(columns, row, strict=True)) for row in found]
+    columns, rows = named_query(home.path, "decisions_of_runs", run_ids=list(run_ids))
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def decision_lines(home: Home, run_ids: Sequence[str]) -> list[str]:
-    """A line for each metric that decided one of these runs, as the warehouse shows it."""
+    """Return a line for each metric that decided one of the runs."""
     return [decision_line(row) for row in decision_rows_of(home, run_ids)]
 
 
 def decision_line(row: Mapping[str, Any]) -> str:
-    """Say a decision, what it rests on, and the sequence's interval of the difference."""
-    said = _WORDS.get(row["decision"] or "", "is not told apart from")
+    """Return a decision in one line, with its evidence and the interval of the difference."""
+    relation = _WORDS.get(row["decision"] or "", "is undecided against")
     left_out = (
-        f", {row['n_left_out']} tasks left out that the baseline lacks" if row["n_left_out"] else ""
+        f", without {row['n_left_out']} tasks that the baseline lacks" if row["n_left_out"] else ""
     )
     saved = f"; about {row['saved_calls']:.0f} calls saved" if row["saved_calls"] else ""
     night: dict[bool | None, str] = {
-        True: "; it holds together with the night's others (e-BH)",
-        False: "; among the night's others it does not hold (e-BH)",
+        True: "; still significant among all decisions of the night (e-BH)",
+        False: "; not significant among all decisions of the night (e-BH)",
     }
     return plain_line(
-        f"Decided: {row['model']} {said} {row['baseline_model']} on {row['setting']} by {row['metric']} after {row['n_asked']} of"
-        f" {row['n_total']} tasks{left_out}: difference {_signed(row['mean_difference'])} of these, confidence sequence"
-        f" {_signed(row['low'])}…{_signed(row['high'])} of all (alpha {row['alpha']:g}, margin {row['margin']:g}){saved}"
+        f"Decided: {row['model']} {relation} {row['baseline_model']} on {row['setting']} by"
+        f" {row['metric']} after {row['n_asked']} of"
+        f" {row['n_total']} tasks{left_out}: difference {_signed(row['mean_difference'])} on"
+        " these, confidence sequence"
+        f" {_signed(row['low'])}…{_signed(row['high'])} over all (alpha {row['alpha']:g}, margin"
+        f" {row['margin']:g}){saved}"
         f"{night.get(row.get('is_night_wide'), '')}",
         500,
     )
 
 
 def decision_markdown(home: Home, run_ids: Sequence[str]) -> list[str]:
-    """The decisions of some runs as markdown: the line of each, and how its interval narrowed."""
+    """Return the decisions of the runs as Markdown: a line, and a drawing of the interval."""
     return [
         "\n\n".join(
             (
                 markdown_cell(decision_line(row), 500),
-                *(f"```text\n{drawn}\n```" for drawn in _drawings(row)),
+                *(f"```text\n{drawing}\n```" for drawing in _drawings(row)),
             )
         )
         for row in decision_rows_of(home, run_ids)
@@ -65,10 +68,10 @@ def _drawings(row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def narrowing_lines(points: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield lines that draw how the interval of the difference narrowed. `|` is 0.
+    """Yield lines that draw how the interval of the difference narrowed. `|` marks 0.
 
     Args:
-        points: rows of `decisions.sequence`; of many, some from the first to the last are drawn.
+        points: rows of `decisions.sequence`. At most `_MOST_LINES` of them are drawn.
     """
     n_lines = min(_MOST_LINES, len(points))
     chosen = [points[(len(points) - 1) * at // max(1, n_lines - 1)] for at in range(n_lines)]
@@ -77,7 +80,7 @@ def narrowing_lines(points: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     def place(value: float) -> int:
         return round((value - low) / ((high - low) or 1) * (_BAR - 1))
 
-    yield f"{'tasks':>6}  {'confidence sequence':>19}  of the difference, | is 0"
+    yield f"{'tasks':>6}  {'confidence sequence':>19}  of the difference, | marks 0"
     for point in chosen:
         bar = [
             "─" if place(point["low"]) <= at <= place(point["high"]) else " " for at in range(_BAR)

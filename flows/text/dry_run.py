@@ -1,4 +1,4 @@
-"""Shows what a night would ask and pay, as text or JSON."""
+"""Output of `--dry-run`: calls and cost of a night, as text or JSON."""
 
 import json
 from collections import Counter
@@ -22,8 +22,8 @@ from tasks.planning.plan import plan_night
 from tasks.planning.request import EvaluationRequest
 from tasks.storage.home import Home
 
-_OF_SOME = ("simulator calls", "judge calls", "USD by the hour")
-"""Columns that stand there where a run has any."""
+_OPTIONAL = ("simulator calls", "judge calls", "USD by the hour")
+"""Columns that are printed only if a run has a value."""
 
 
 def show_dry_run(
@@ -36,22 +36,21 @@ def show_dry_run(
     """Print an estimate for each request.
 
     Raises:
-        ConfigError: the budget needs a price that nobody stated.
+        ConfigError: the budget needs a price that is not configured.
     """
     with reading_once():
         plans = plan_night(requests, home)
         require_prices(plans if budget else (), budget)
-        found = [(estimate(plan), plan.skipped) for plan in plans]
-    estimates = [one for one, _ in found]
+        estimates = [estimate(plan) for plan in plans]
     if json_output:
-        for one in estimates:
-            print(json.dumps(asdict(one)))
+        for plan_estimate in estimates:
+            print(json.dumps(asdict(plan_estimate)))
         return
     columns = (
         "benchmark",
         "model",
         "episodes",
-        "owed",
+        "pending",
         "calls",
         "simulator calls",
         "judge calls",
@@ -75,35 +74,35 @@ def show_dry_run(
         )
         for e in estimates
     ]
-    shown = [
+    visible = [
         at
         for at, column in enumerate(columns)
-        if column not in _OF_SOME or any(row[at] for row in rows)
+        if column not in _OPTIONAL or any(row[at] for row in rows)
     ]
     print_rows(
         "Dry run: nothing was started",
-        [columns[at] for at in shown],
-        [[row[at] for at in shown] for row in rows],
+        [columns[at] for at in visible],
+        [[row[at] for at in visible] for row in rows],
     )
     if len(estimates) > 1:
-        print(f"In all: {_in_all(estimates)}.")
+        print(f"Total: {_total(estimates)}.")
     print(f"{_exactness(estimates)} {tokens_line(estimates)}")
     for line in (
         *hours_lines(estimates),
         *_audit_lines(estimates),
-        *dict.fromkeys(skipped_line(skipped) for _, skipped in found if skipped),
+        *dict.fromkeys(skipped_line(plan.skipped) for plan in plans if plan.skipped),
     ):
         print(line)
-    for command in dict.fromkeys(command for one in estimates for command in one.serves):
-        print(f"starts: {plain_line(command, 2000)}")
+    for command in dict.fromkeys(command for each in estimates for command in each.serves):
+        print(f"would start: {plain_line(command, 2000)}")
     models_of: dict[str, dict[str, None]] = {}
-    for variable, model in (pair for one in estimates for pair in one.keys_not_set):
+    for variable, model in (pair for each in estimates for pair in each.keys_not_set):
         models_of.setdefault(variable, {})[plain_line(model)] = None
     if models_of:
         print(
-            "not set: "
+            "API keys not set: "
             + "; ".join(
-                f"{variable} (key of {', '.join(models)})" for variable, models in models_of.items()
+                f"{variable} (for {', '.join(models)})" for variable, models in models_of.items()
             )
         )
 
@@ -111,17 +110,20 @@ def show_dry_run(
 def usd_cells(
     usd: float | None, usd_hourly: float | None, hours_unknown: Sequence[str]
 ) -> tuple[str, str]:
-    """Return an estimate's cost as text: that of tokens, and that of server hours, which is empty where no server has a price."""
+    """Return the cost of tokens and the cost of server hours as texts.
+
+    The second text is empty if no server has a price.
+    """
     by_hour = "unknown" if hours_unknown else "" if usd_hourly is None else usd_text(usd_hourly)
     return "no price" if usd is None else usd_text(usd), by_hour
 
 
 def usd_text(usd: float) -> str:
-    """Return an amount to the cent, a smaller one with two digits: only nothing is shown as 0.00."""
+    """Return an amount to the cent, or two digits of an amount below one cent."""
     return f"{usd:.2f}" if usd == 0 or usd >= 0.01 else f"{usd:.2g}"
 
 
-_ALIKE: Mapping[Origin, str] = {
+_ORIGINS: Mapping[Origin, str] = {
     "model": "the same model and setting",
     "setting": "the same setting",
     "benchmark": "the same benchmark",
@@ -129,44 +131,53 @@ _ALIKE: Mapping[Origin, str] = {
 
 
 def tokens_line(estimates: Sequence[Estimate]) -> str:
-    """Return a sentence about what the estimated tokens are made of."""
-    counts = Counter(one.learned_from for one in estimates)
-    learned = [
-        f"{alike} ({n} of {len(estimates)} runs)"
-        for origin, alike in _ALIKE.items()
+    """Return a sentence about the source of the token estimates."""
+    counts = Counter(each.learned_from for each in estimates)
+    origins = [
+        f"{origin_text} ({n} of {len(estimates)} runs)"
+        for origin, origin_text in _ORIGINS.items()
         if (n := counts[origin])
     ]
-    sentences = [f"Tokens are as in earlier dialogues of {', '.join(learned)}."] if learned else []
+    sentences = (
+        [f"Token estimates come from earlier dialogues of {', '.join(origins)}."] if origins else []
+    )
     if counts[None]:
-        runs = f" of the other {counts[None]} runs" if learned else ""
+        runs = f" of the other {counts[None]} runs" if origins else ""
         sentences.append(
-            f"Tokens{runs} assume {CHARACTERS_PER_TOKEN} characters a token and {TOKENS_PER_ANSWER}"
-            " tokens an answer (or max_tokens, if less)."
+            f"Token estimates{runs} assume {CHARACTERS_PER_TOKEN} characters per token and"
+            f" {TOKENS_PER_ANSWER} tokens per answer (or max_tokens, if less)."
         )
     return " ".join(sentences)
 
 
 def hours_lines(estimates: Sequence[Estimate]) -> Iterator[str]:
-    """Yield a line about the models whose hours are unknown, if there are any."""
-    if models := list(dict.fromkeys(model for one in estimates for model in one.hours_unknown)):
-        shown = ", ".join(plain_line(model) for model in models)
-        yield f"Hours of {shown} are unknown: no finished run of this benchmark tells how long its server is needed."
+    """Yield a line about the models with unknown server hours, if there are any."""
+    unknown = dict.fromkeys(model for each in estimates for model in each.hours_unknown)
+    if unknown:
+        names = ", ".join(plain_line(model) for model in unknown)
+        yield f"Server hours of {names} are unknown, because no run of this benchmark is finished."
 
 
 def _audit_lines(estimates: Sequence[Estimate]) -> Iterator[str]:
-    """How many passes are audited, for each kind of run."""
-    counts = Counter(one.audits_at_most for one in estimates if one.audits_at_most != 0)
+    """Yield the number of audited passes for each group of runs."""
+    counts = Counter(each.audits_at_most for each in estimates if each.audits_at_most != 0)
     for n, n_runs in counts.items():
         passes = "every passed program" if n is None else f"at most {n} passed programs"
         runs = "the run" if n_runs == len(estimates) == 1 else f"{n_runs} of {len(estimates)} runs"
-        yield f"Audit: {passes} of {runs}, each in one or more further sandbox runs (no model is asked)."
+        yield (
+            f"Audit: {passes} of {runs}. Each audit takes one or more sandbox runs and no model"
+            " calls."
+        )
 
 
-def _in_all(estimates: Sequence[Estimate]) -> str:
-    calls, spoken = sum(e.calls for e in estimates), sum(e.simulator_calls for e in estimates)
-    judged = sum(e.judge_calls for e in estimates)
-    of_judges = f", {judged} of judges" if judged else ""
-    parts = [f"{calls} call{'' if calls == 1 else 's'} and {spoken} of simulators{of_judges}"]
+def _total(estimates: Sequence[Estimate]) -> str:
+    calls = sum(e.calls for e in estimates)
+    roles = {
+        "simulator": sum(e.simulator_calls for e in estimates),
+        "judge": sum(e.judge_calls for e in estimates),
+    }
+    parts = [f"{calls} call{'' if calls == 1 else 's'}"]
+    parts += [f"{n} {role} call{'' if n == 1 else 's'}" for role, n in roles.items() if n]
     priced = [e.usd for e in estimates if e.usd is not None]
     hourly = [e.usd_hourly for e in estimates if e.usd_hourly is not None]
     n_unpriced = sum(
@@ -182,8 +193,9 @@ def _in_all(estimates: Sequence[Estimate]) -> str:
 
 def _exactness(estimates: Sequence[Estimate]) -> str:
     if not any(e.at_most for e in estimates):
-        return "Calls are exact unless one fails."
+        return "The number of calls is exact unless a call fails."
     return (
-        "Calls are exact unless one fails; where dialogues may end early, they are those of usual dialogues: as this home's"
-        " episodes were, else as the benchmark states. A judge is counted for every round of what is not played yet."
+        "The number of calls is exact unless a call fails. Dialogues that can end early are"
+        " estimated: from earlier episodes in this home, or else from the benchmark's"
+        " description. Judge calls assume that every round is played."
     )

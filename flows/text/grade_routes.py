@@ -1,4 +1,4 @@
-"""How a dataset's rows are graded, for the terminal."""
+"""Grading routes of a dataset's rows, as text for the terminal."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -14,27 +14,33 @@ COLUMNS = ("project", "versions", "Python", "runner", "rows", "gradable")
 
 
 def routes_of(dataset: PublicDataset, home: Home) -> Sequence[GradeRoute]:
-    """Return the routes of a dataset's rows: by the files where they are on this machine, else by facts known without them.
+    """Return the grading routes of a dataset's rows.
+
+    The routes come from the dataset's files if they are on this machine, else from bundled facts.
 
     Raises:
-        UsageError: the benchmark's answers are graded in one way only.
-        DataUnavailable: the files are not here, and nothing is known without them.
+        UsageError: the benchmark grades all answers in the same way.
+        DataUnavailable: the files are not on this machine, and no bundled facts exist.
     """
     list_routes = registry.load(dataset.benchmark).data.grade_routes
     if list_routes is None:
-        raise UsageError(f"{dataset.full_name}: all its rows are graded alike. Leave out --routes")
+        raise UsageError(
+            f"{dataset.full_name}: all rows are graded in the same way, so --routes has no"
+            " effect. Remove it"
+        )
     folders = DataFolders.of(home)
     is_here = folders.state(dataset) in (State.FETCHED, State.BROUGHT)
     routes = list_routes(dataset.name, folders.folder(dataset) if is_here else None)
     if routes is None:
         raise DataUnavailable(
-            f"{dataset.full_name}: its files are not here. First: parley data get {dataset.full_name}"
+            f"{dataset.full_name}: its files are not on this machine. Run `parley data get"
+            f" {dataset.full_name}` first"
         )
     return routes
 
 
 def table_rows(routes: Sequence[GradeRoute]) -> list[tuple[str, ...]]:
-    """Return a line for each route."""
+    """Return a table row for each route."""
     return [
         (
             route.project or "(no route)",
@@ -49,7 +55,7 @@ def table_rows(routes: Sequence[GradeRoute]) -> list[tuple[str, ...]]:
 
 
 def summary_lines(routes: Sequence[GradeRoute]) -> list[str]:
-    """Return the totals, and the rows that cannot be graded with the reason of each."""
+    """Return the totals, and the rows that cannot be graded, by reason."""
     n_rows = sum(len(route.problem_ids) for route in routes)
     n_routed = sum(len(route.problem_ids) for route in routes if route.runner)
     by_reason: defaultdict[str, list[str]] = defaultdict(list)
@@ -58,9 +64,10 @@ def summary_lines(routes: Sequence[GradeRoute]) -> list[str]:
             by_reason[reason].append(name)
     n_gradable = sum(route.n_gradable for route in routes)
     return [
-        f"{n_rows:,} rows: {n_routed:,} have a runner, {n_gradable:,} are gradable without a network",
+        f"{n_rows:,} rows: {n_routed:,} have a runner, {n_gradable:,} are gradable without a"
+        " network",
         *(
-            f"  not gradable so ({len(names)}): {reason}: {', '.join(names)}"
+            f"  not gradable ({len(names)}): {reason}: {', '.join(names)}"
             for reason, names in by_reason.items()
         ),
     ]

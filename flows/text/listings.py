@@ -1,6 +1,8 @@
 """Tables of `parley list`."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from flows.text.reasons import in_three_lines
@@ -13,13 +15,13 @@ if TYPE_CHECKING:
 Rows = tuple[tuple[str, ...], Sequence[tuple[Any, ...]]]
 
 
-def listing(home: Home, what: str, run: str | None = None) -> Rows:
-    """Columns and rows; the first column is the thing's name.
+def listing(home: Home, kind: str, run: str | None = None) -> Rows:
+    """Return the columns and rows of a kind. The first column holds the names.
 
     Raises:
-        UsageError: `run` names none or several.
+        UsageError: `run` matches no run or several.
     """
-    if what == "episodes":
+    if kind == "episodes":
         return _episodes(home, run)
     tables = {
         "benchmarks": _benchmarks,
@@ -31,7 +33,7 @@ def listing(home: Home, what: str, run: str | None = None) -> Rows:
         "models": _models,
         "templates": _templates,
     }
-    return tables[what](home)
+    return tables[kind](home)
 
 
 _HEADS = {
@@ -42,47 +44,64 @@ _HEADS = {
     "weights_digest": "weights",
 }
 _DIGITS = 12
-"""Of a digest. The beginning of a run's id names the run."""
+"""Characters of a shortened digest. The first characters of a run's id identify the run."""
+_NUMBERS = re.compile(r"\b(\d+)(?:\|\d+){4,}\|(\d+)\b")
+"""Choices of an option that are at least six numbers. A table shows only the first and the last."""
 _MINUTES = len("2026-01-01T00:00")
-_FAULTS = ("owed", "infra", "unscored")
-_UNSHOWN = ("withheld_reason", "released_because", "text")
-"""Columns that no table has: `reason_lines` and `--json` have them."""
+_FAULTS = {"owed": "pending", "infra": "infra", "unscored": "unscored"}
+"""Suffix of a count's column -> its word in the table."""
+_HIDDEN = ("withheld_reason", "released_because", "text")
+"""Columns that no table shows, only `reason_lines` and `--json`."""
 
 
 def printed_listing(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Rows:
-    """The listing as a person reads it: short heads and ids, times to the minute, faults beside a run's state."""
+    """Return the listing for people: short heads, ids and times, and faults in one cell."""
     printed = [_printed(dict(zip(columns, row, strict=True))) for row in rows]
-    kept = [c for c in columns if c.removeprefix("n_") not in _FAULTS and c not in _UNSHOWN]
-    heads = tuple(_HEADS.get(column, column.replace("_", " ")) for column in kept)
-    return heads, [tuple(one[column] for column in kept) for one in printed]
+    visible = [c for c in columns if c.removeprefix("n_") not in _FAULTS and c not in _HIDDEN]
+    heads = tuple(_HEADS.get(column, column.replace("_", " ")) for column in visible)
+    return heads, [tuple(row[column] for column in visible) for row in printed]
+
+
+def printed_metrics(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, Rows]]:
+    """Yield title and table of each benchmark's metrics.
+
+    Without a column for the benchmark, the names of metrics fit whole.
+    """
+    for benchmark, metrics in groupby(rows, key=lambda row: row[2]):
+        table = [(metric, version, about) for metric, version, _, about in metrics]
+        yield f"Metrics of {benchmark}", (("metric", "version", "about"), table)
 
 
 def reason_lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
-    """Return why each withheld or incomplete run of a listing is so, and why it was released; each fills three lines at most."""
+    """Return the reason of each withheld, incomplete or released run, in at most three lines."""
     lines: list[str] = []
-    for one in (dict(zip(columns, row, strict=True)) for row in rows):
-        if one.get("withheld_reason"):
+    for run in (dict(zip(columns, row, strict=True)) for row in rows):
+        if run.get("withheld_reason"):
             state = (
-                f"released ({one['released_because']}), withheld"
-                if one["released_because"]
-                else one["status"]
+                f"released ({run['released_because']}), withheld"
+                if run["released_because"]
+                else run["status"]
             )
             lines.append(
-                in_three_lines(f"{one['run_id'][:_DIGITS]}  {state}: {one['withheld_reason']}")
+                in_three_lines(f"{run['run_id'][:_DIGITS]}  {state}: {run['withheld_reason']}")
             )
     return lines
 
 
-def _printed(one: dict[str, Any]) -> dict[str, Any]:
-    if "n_episodes" in one:
-        faults = [f"{one[f'n_{name}']} {name}" for name in _FAULTS if one[f"n_{name}"]]
-        one["n_episodes"] = ", ".join([str(one["n_episodes"]), *faults])
-        one["status"] = "released" if one["released_because"] else one["status"]
-    for digest in one.keys() & {"run_id", "weights_digest"}:
-        one[digest] = one[digest][:_DIGITS]
-    if "finished_at" in one:
-        one["finished_at"] = one["finished_at"][:_MINUTES].replace("T", " ")
-    return one
+def _printed(row: dict[str, Any]) -> dict[str, Any]:
+    if "n_episodes" in row:
+        faults = [
+            f"{row[f'n_{fault}']} {word}" for fault, word in _FAULTS.items() if row[f"n_{fault}"]
+        ]
+        row["n_episodes"] = ", ".join([str(row["n_episodes"]), *faults])
+        row["status"] = "released" if row["released_because"] else row["status"]
+    for digest in row.keys() & {"run_id", "weights_digest"}:
+        row[digest] = row[digest][:_DIGITS]
+    if "options" in row:
+        row["options"] = _NUMBERS.sub(r"\1|…|\2", row["options"])
+    if "finished_at" in row:
+        row["finished_at"] = row["finished_at"][:_MINUTES].replace("T", " ")
+    return row
 
 
 def _benchmarks(home: Home) -> Rows:
@@ -94,7 +113,7 @@ def _benchmarks(home: Home) -> Rows:
 def _agents(_home: Home) -> Rows:
     from tasks.dialogue.agents import registry
 
-    found = [registry.load(name) for name in registry.names()]
+    agents = [registry.load(name) for name in registry.names()]
     rows = [
         (
             a.name,
@@ -102,7 +121,7 @@ def _agents(_home: Home) -> Rows:
             " ".join(f"{o.name}={'|'.join(o.values) or o.default}" for o in a.options),
             a.help,
         )
-        for a in found
+        for a in agents
     ]
     return ("agent", "version", "options", "about"), rows
 
@@ -111,25 +130,25 @@ def _builds(_home: Home) -> Rows:
     from tasks.benchmarks.known_builds import builds, constructions, layouts
 
     rows = [
-        (name, f"runs of {', '.join(made.settings)}", "", made.help)
-        for name, (_, made) in builds().items()
+        (name, f"runs of {', '.join(build.settings)}", "", build.help)
+        for name, (_, build) in builds().items()
     ]
     rows += [
         (name, "the package registry, git checkouts", "", layout.help)
         for name, layout in layouts().items()
     ]
-    for name, (_, made) in constructions().items():
+    for name, (_, build) in constructions().items():
         needs = [
-            *(f"a {role}" for role in made.roles),
-            *(["an embedder"] if made.needs_embedder else []),
+            *(f"a {role}" for role in build.roles),
+            *(["an embedder"] if build.needs_embedder else []),
         ]
-        options = " ".join(f"{o.name}={'|'.join(o.choices)}" for o in made.options)
+        options = " ".join(f"{o.name}={'|'.join(o.choices)}" for o in build.options)
         rows.append(
             (
                 name,
-                " and ".join([*needs, *(["a sandbox"] if made.runs_programs else [])]),
+                " and ".join([*needs, *(["a sandbox"] if build.runs_programs else [])]),
                 options,
-                made.help,
+                build.help,
             )
         )
     return ("build", "made_by", "options", "about"), rows
@@ -142,10 +161,10 @@ def _templates(_home: Home) -> Rows:
     for benchmark in map(registry.load, registry.names()):
         for name, template in benchmark.wording.templates.items() if benchmark.wording else ():
             values = " ".join(
-                f"{{{one}}}{'' if one not in template.needed else ' (needed)'}"
-                for one in template.placeholders
+                f"{{{name}}}{'' if name not in template.needed else ' (required)'}"
+                for name in template.placeholders
             )
-            settings = ", ".join(f"{benchmark.name}.{one}" for one in template.settings)
+            settings = ", ".join(f"{benchmark.name}.{setting}" for setting in template.settings)
             rows.append(
                 (name, template.kind, settings, values, ", ".join(template.variants), template.text)
             )
@@ -159,8 +178,8 @@ def _metrics(_home: Home) -> Rows:
     rows = []
     for name in registry.names():
         for metric in registry.load(name).all_metrics:
-            found = metrics.load(metric)
-            rows.append((metric, found.version, name, found.summary))
+            definition = metrics.load(metric)
+            rows.append((metric, definition.version, name, definition.summary))
     return ("metric", "version", "benchmark", "about"), rows
 
 
@@ -181,7 +200,10 @@ def _sandboxes(_home: Home) -> Rows:
 
 
 def _lake(home: Home) -> "Lake":
-    """The lake. Its reader, pyarrow, looks for numpy, whose import takes longer than all the rest of such a command."""
+    """Return the lake, without importing numpy.
+
+    pyarrow would import numpy, which takes longer than the rest of the command.
+    """
     with hidden("numpy"):
         from tasks.storage.parquet_store import Lake
 
@@ -191,7 +213,7 @@ def _lake(home: Home) -> "Lake":
 def _runs(home: Home) -> Rows:
     from schemas.lake.records import RunRecord
 
-    lake = _lake(home)  # before what imports pyarrow
+    lake = _lake(home)  # first, because the next import loads pyarrow
     from tasks.planning.reporting.releasing import released_because
 
     records = sorted(lake.read("runs", RunRecord), key=lambda r: r.started_at, reverse=True)
@@ -209,13 +231,13 @@ def _runs(home: Home) -> Rows:
         "withheld_reason",
     )
     released = [released_because(lake, r) for r in records]
-    shown = [
+    shown_records = [
         r if reason is None else r.model_copy(update={"status": "finished"})
         for r, reason in zip(records, released, strict=True)
     ]
     rows = [
         (*(getattr(r, c) for c in columns), reason)
-        for r, reason in zip(shown, released, strict=True)
+        for r, reason in zip(shown_records, released, strict=True)
     ]
     return (*columns, "released_because"), rows
 
@@ -247,13 +269,13 @@ def _episodes(home: Home, run: str | None) -> Rows:
     else:
         from tasks.planning.known_runs import find_run
 
-        found = find_run(lake, run)
+        record = find_run(lake, run)
         members = lake.read(
             "run_episodes",
             RunEpisode,
-            benchmark=found.benchmark,
-            model=found.model,
-            run_id=found.run_id,
+            benchmark=record.benchmark,
+            model=record.model,
+            run_id=record.run_id,
         )
     return columns, [
         (m.episode_id, m.problem_id, m.sample, settings.get(m.run_id), m.model, m.run_id)

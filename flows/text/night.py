@@ -1,4 +1,4 @@
-"""The answer of `parley report`: a night, its results, and its share of reused and paid work."""
+"""`parley report`: a night, its results, and its reused and paid work."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 
 _STOPPED = ("withheld", "incomplete")
-"""Statuses that have a reason."""
+"""Statuses with a reason."""
 
 
 @dataclass(frozen=True)
@@ -28,31 +28,33 @@ class _Night:
     night_id: str
     started_at: str
     finished_at: str | None
-    """None for a night that did not come to its end."""
+    """End of the night. None: the night was interrupted."""
     work: tuple[RunWork, ...]
     budget: tuple[CapSpent, ...] = ()
 
 
-def show_night(home: Home, wanted: str | None, *, json_output: bool) -> None:
+def show_night(home: Home, prefix: str | None, *, json_output: bool) -> None:
     """Print a night.
 
     Args:
-        wanted: its id, or an unambiguous beginning of it; None for the latest.
+        home: Parley's home.
+        prefix: the night's id, or its first characters. None: the latest night.
+        json_output: print JSON.
 
     Raises:
-        UsageError: no such night, or several.
+        UsageError: no night matches, or several do.
     """
     lake = Lake(home.lake)
-    night = _find(lake, wanted)
+    night = _find(lake, prefix)
     seconds, wall_s = seconds_of(lake, night.night_id), wall_seconds(lake, night.night_id)
     failed = lake.read("failed_runs", FailedRun, night_id=night.night_id)
     if json_output:
-        said = {
+        facts = {
             "night_id": night.night_id,
             "started_at": night.started_at,
             "finished_at": night.finished_at,
         }
-        said |= {"wall_seconds": wall_s, "budget": [one.model_dump() for one in night.budget]}
+        facts |= {"wall_seconds": wall_s, "budget": [cap.model_dump() for cap in night.budget]}
         runs = [
             work.model_dump()
             | {"seconds": seconds.get(work.run_id, {}), "audit": _audited(lake, work).model_dump()}
@@ -63,42 +65,42 @@ def show_night(home: Home, wanted: str | None, *, json_output: bool) -> None:
             )
             for work in night.work
         ]
-        lost = [
-            run.model_dump(exclude={"night_id"}) | {"seconds": _of_run(seconds, run)}
+        failures = [
+            run.model_dump(exclude={"night_id"}) | {"seconds": _seconds_of(seconds, run)}
             for run in failed
         ]
-        print(json.dumps(said | {"runs": runs, "failed": lost, "seconds": seconds.get("", {})}))
+        print(
+            json.dumps(facts | {"runs": runs, "failed": failures, "seconds": seconds.get("", {})})
+        )
         return
     print(
-        f"Night {night.night_id}, {night.started_at} to {night.finished_at or '... (it did not come to its end)'}"
+        f"Night {night.night_id}, {night.started_at} to {night.finished_at or '... (interrupted)'}"
     )
     if wall_s is not None:
         side_by_side = (
-            "; stages of runs that went side by side overlap"
-            if len(seconds.keys() - {""}) > 1
-            else ""
+            "; stages of concurrent runs overlap" if len(seconds.keys() - {""}) > 1 else ""
         )
         print(f"took {wall_s:.1f} s, from its first stage to its last{side_by_side}")
-    for one in night.budget:
-        stopped = ", the night stopped at it" if one.is_met else ""
-        print(
-            f"budget: {one.cap}={one.allowed:.10g}: {one.text} ({one.spent / one.allowed:.1%}){stopped}"
-        )
+    for cap in night.budget:
+        stopped = ", which stopped the night" if cap.is_met else ""
+        share = f"{cap.spent / cap.allowed:.1%}"
+        print(f"budget: {cap.cap}={cap.allowed:.10g}: {cap.text} ({share}){stopped}")
     print_result_rows(home, [work.run_id for work in night.work if work.status == "finished"])
     for work in night.work:
         if work.status != "failed":
             print(f"{plain_line(work.title)}: {work.status} (run {work.run_id[:12]})")
-            told = withheld_lines(home, work.run_id) if work.status in _STOPPED else []
+            reasons = withheld_lines(home, work.run_id) if work.status in _STOPPED else []
             line = audit_line(_audited(lake, work))
-            _print_run([*told, *([line] if line else [])], work, seconds.get(work.run_id))
+            _print_run([*reasons, *([line] if line else [])], work, seconds.get(work.run_id))
     paid = {work.run_id: work for work in night.work if work.status == "failed"}
     for run in failed:
         print(
-            f"{plain_line(run.title)}: failed ({f'run {run.run_id[:12]}' if run.run_id else 'it could not be planned'})"
+            f"{plain_line(run.title)}: failed"
+            f" ({f'run {run.run_id[:12]}' if run.run_id else 'could not be planned'})"
         )
-        _print_run([f"failed: {run.reason}"], paid.get(run.run_id), _of_run(seconds, run))
+        _print_run([f"failed: {run.reason}"], paid.get(run.run_id), _seconds_of(seconds, run))
     if "" in seconds:
-        print(f"besides the runs: {_summed(seconds[''])}")
+        print(f"outside of runs: {_summed(seconds[''])}")
 
 
 def _audited(lake: Lake, work: RunWork) -> AuditCounts:
@@ -107,9 +109,9 @@ def _audited(lake: Lake, work: RunWork) -> AuditCounts:
 
 
 def _print_run(
-    told: Iterable[str], work: RunWork | None, stages: Mapping[str, float] | None
+    reasons: Iterable[str], work: RunWork | None, stages: Mapping[str, float] | None
 ) -> None:
-    for reason in told:
+    for reason in reasons:
         print(in_three_lines(f"  {reason}"))
     for line in work_lines(work) if work else ():
         print(f"  {line}")
@@ -117,13 +119,13 @@ def _print_run(
         print(f"  time: {_summed(stages)}")
 
 
-def _of_run(seconds: Mapping[str, Mapping[str, float]], run: FailedRun) -> Mapping[str, float]:
-    """Stages of a failed run; those under no id are the night's own."""
+def _seconds_of(seconds: Mapping[str, Mapping[str, float]], run: FailedRun) -> Mapping[str, float]:
+    """Return the seconds of a failed run's stages. The empty id belongs to the night itself."""
     return seconds.get(run.run_id, {}) if run.run_id else {}
 
 
 def wall_seconds(lake: Lake, night_id: str) -> float | None:
-    """From the beginning of a night's first stage to the end of its last; None for a night that did not come to its end."""
+    """Return the seconds from a night's first stage to its last, or None if it was interrupted."""
     times = [
         (datetime.fromisoformat(t.started_at).timestamp(), t.seconds)
         for t in _times(lake, night_id)
@@ -132,38 +134,42 @@ def wall_seconds(lake: Lake, night_id: str) -> float | None:
 
 
 def seconds_of(lake: Lake, night_id: str) -> Mapping[str, Mapping[str, float]]:
-    """Run, or nothing for the night itself -> stage -> seconds. Nothing for a night that did not come to its end."""
-    found: dict[str, dict[str, float]] = {}
+    """Return run -> stage -> seconds. The empty run id stands for the night itself.
+
+    Empty for a night that was interrupted.
+    """
+    by_run: dict[str, dict[str, float]] = {}
     for time in _times(lake, night_id):
-        stages = found.setdefault(time.run_id, {})
+        stages = by_run.setdefault(time.run_id, {})
         stages[time.stage] = round(stages.get(time.stage, 0.0) + time.seconds, 3)
-    return found
+    return by_run
 
 
 def _times(lake: Lake, night_id: str) -> list[StageTime]:
-    kept = ("stage_times", "publication_times")
-    return [time for table in kept for time in lake.read(table, StageTime, night_id=night_id)]
+    tables = ("stage_times", "publication_times")
+    return [time for table in tables for time in lake.read(table, StageTime, night_id=night_id)]
 
 
 def _summed(stages: Mapping[str, float]) -> str:
-    """The stages in their order, and all of them together."""
-    return f"{sum(stages.values()):.1f} s ({', '.join(f'{plain_line(stage)} {s:.1f}' for stage, s in stages.items())})"
+    """Return the total seconds, then each stage's in order."""
+    parts = ", ".join(f"{plain_line(stage)} {seconds:.1f}" for stage, seconds in stages.items())
+    return f"{sum(stages.values()):.1f} s ({parts})"
 
 
 def withheld_lines(home: Home, run_id: str) -> list[str]:
-    """Why a run is withheld, and the word by which it is published all the same, if any."""
+    """Return why a run is withheld, and why it was released, if it was."""
     lake = Lake(home.lake)
     record = find_run(lake, run_id)
-    word = released_because(lake, record)
-    said = (
+    release = released_because(lake, record)
+    reasons = (
         [f"{record.status}: {plain_line(record.withheld_reason, 1000)}"]
         if record.withheld_reason
         else []
     )
-    return [*said, f"released: {plain_line(word, 500)}"] if word is not None else said
+    return [*reasons, f"released: {plain_line(release, 500)}"] if release is not None else reasons
 
 
-def _find(lake: Lake, wanted: str | None) -> _Night:
+def _find(lake: Lake, prefix: str | None) -> _Night:
     nights = {
         n.night_id: _Night(n.night_id, n.started_at, n.finished_at, n.work, n.budget)
         for n in lake.read("nights", NightRecord)
@@ -180,15 +186,15 @@ def _find(lake: Lake, wanted: str | None) -> _Night:
             nights[run.night_id] = _Night(
                 night.night_id, min(night.started_at, run.started_at), None, (*night.work, run.work)
             )
-    found = sorted(name for name in nights if name.startswith(wanted or ""))
-    if not found or (wanted is not None and len(found) > 1):
+    matches = sorted(name for name in nights if name.startswith(prefix or ""))
+    if not matches or (prefix is not None and len(matches) > 1):
         if not nights:
             raise UsageError(
-                f"{lake.root} holds no night yet. `parley run` and `parley nightly` make one"
+                f"{lake.root} holds no night yet. `parley run` and `parley nightly` create one"
             )
-        names = ", ".join((found or sorted(nights))[-8:])
-        problem = "several nights begin with" if found else "no night"
+        names = ", ".join((matches or sorted(nights))[-8:])
+        problem = "several nights begin" if matches else "no night begins"
         raise UsageError(
-            f"{problem} {wanted!r} in {lake.root}; the latest are: {names}. Type more of an id"
+            f"{problem} with {prefix!r} in {lake.root}. Type more characters of one of: {names}"
         )
-    return nights[found[-1]]
+    return nights[matches[-1]]

@@ -1,4 +1,4 @@
-"""Reasons of withheld and failed runs, short enough to read: `--json` has the whole text."""
+"""Shortened reasons of withheld and failed runs. `--json` prints the full text."""
 
 import os
 import sys
@@ -7,17 +7,19 @@ from contextlib import suppress
 from schemas.outside.display import LAST_FAULT, plain_line
 
 LINES = 3
-"""Most lines that a reason takes with what stands before it."""
+"""Maximum number of lines of a reason, including the text before it."""
 _COLUMNS = 80
-"""Width of a line where neither stdout nor stderr is a terminal."""
-_CUT = "… (whole: --json)"
+"""Width of a line if neither stdout nor stderr is a terminal."""
+_CUT = "… (full text: --json)"
 
 
 def in_three_lines(text: str) -> str:
-    """Return a text as one plain line that a terminal folds into at most three. Its cause keeps two of them.
+    """Return a text as one plain line that a terminal folds into at most three lines.
+
+    The cause at the end of the text keeps two of the three lines.
 
     Args:
-        text: with all that stands on the line before the reason, indentation included.
+        text: the whole line, including indentation and everything before the reason.
     """
     room = LINES * _columns()
     line = plain_line(text, len(text))
@@ -31,7 +33,7 @@ def in_three_lines(text: str) -> str:
 
 
 def _columns() -> int:
-    """Width of the narrower terminal among stdout and stderr."""
+    """Return the width of the narrower terminal among stdout and stderr."""
     widths: list[int] = []
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # a pipe, or a closed stream

@@ -1,26 +1,26 @@
-"""A result table on the terminal: as many columns side by side as fit, long names cut in their middle, and what headings mean."""
+"""Result tables on the terminal: columns that fit, shortened names, and a legend."""
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flows.text.column_widths import GAP, WIDTH
+from flows.text.column_widths import GAP, piped_width
 from flows.text.result_table import STOPPED_EARLY, Record, ResultTable, interval_text, mean_text
 from tasks.metrics.registry import heading_of
 
 _METRICS_BESIDE = 4
-"""Names are cut so that as many metrics stand beside them."""
+"""Number of metric columns for which names are shortened to make room."""
 _SHORTEST_NAME = 16
 
 
 def print_table(table: ResultTable) -> None:
-    """Print a table, in several parts one below the other where not all metrics fit."""
+    """Print a table. If not all metrics fit, print several tables one below the other."""
     from rich.console import Console
     from rich.text import Text
 
     console = Console()
     if not console.is_terminal:
-        console = Console(width=WIDTH)
+        console = Console(width=piped_width())
     headings = {metric: heading_of(metric) for metric in table.first_metrics}
     widths = {
         metric: _width(headings[metric], [run.get(metric) for run in table.results])
@@ -48,7 +48,7 @@ def _width(heading: str, results: Sequence[Record | None]) -> int:
 
 
 def _cell_lines(result: Record | None) -> tuple[str, ...]:
-    """Mean and n, below them the interval, then what is unscored."""
+    """Return the lines of a cell: mean and n, the interval, the number of unscored values."""
     if result is None:
         return (mean_text(result),)
     unscored = f"{result['n_unscored']} unscored" if result["n_unscored"] else ""
@@ -59,7 +59,7 @@ def _cell_lines(result: Record | None) -> tuple[str, ...]:
 
 
 def _labels(table: ResultTable, room: int) -> dict[str, tuple[int, list[str]]]:
-    """Name -> width and texts of its column: the models' names in what the others leave of the room."""
+    """Return name -> width and texts of its column. Model names get the room that others leave."""
     texts = {name: [label[name] for label in table.labels] for name in table.names}
     if "setting" in texts:
         texts["setting"] = [text.removeprefix(f"{table.benchmark}.") for text in texts["setting"]]
@@ -71,27 +71,28 @@ def _labels(table: ResultTable, room: int) -> dict[str, tuple[int, list[str]]]:
 
 
 def distinct_names(names: Sequence[str], width: int) -> list[str]:
-    """Names of at most `width` characters, cut in the middle: elsewhere where two would be alike, or after what all begin with.
+    """Return names shortened to at most `width` characters that stay distinct.
 
-    Whole where none of that tells them apart.
+    A name is cut in the middle, or after the common prefix, or elsewhere, until all names differ.
+    Names stay whole if no cut keeps them distinct.
     """
     long = {name for name in names if len(name) > width} or {""}
-    alike = next(
+    n_common = next(
         (
             at
-            for at, (one, other) in enumerate(zip(min(long), max(long), strict=False))
-            if one != other
+            for at, (first, last) in enumerate(zip(min(long), max(long), strict=False))
+            if first != last
         ),
         0,
     )
-    for start in (0, alike):
-        shown = [f"…{name[start:]}" if start and name in long else name for name in names]
+    for start in (0, n_common):
+        stripped = [f"…{name[start:]}" if start and name in long else name for name in names]
         for head in sorted(range(1, width), key=lambda at: abs(at - width // 2)):
             cut = [
                 name
                 if len(name) <= width
                 else f"{name[:head]}…{name[len(name) - width + head + 1 :]}"
-                for name in shown
+                for name in stripped
             ]
             if len(set(cut)) == len(set(names)):
                 return cut
@@ -99,7 +100,7 @@ def distinct_names(names: Sequence[str], width: int) -> list[str]:
 
 
 def _parts(widths: Mapping[str, int], room: int) -> Iterator[list[str]]:
-    """Metrics that stand side by side."""
+    """Yield groups of metrics that fit side by side."""
     part: list[str] = []
     left = room
     for metric, width in widths.items():
@@ -125,16 +126,16 @@ def _part(
     from rich.table import Table
     from rich.text import Text
 
-    shown = Table(box=box.SIMPLE_HEAD, padding=(0, GAP - 1, 0, 0))
+    grid = Table(box=box.SIMPLE_HEAD, padding=(0, GAP - 1, 0, 0))
     for name, width in [*((name, width) for name, (width, _) in labels.items()), *headings.items()]:
-        shown.add_column(Text(name), width=width, overflow="fold")
+        grid.add_column(Text(name), width=width, overflow="fold")
     for at, row in enumerate(rows):
-        shown.add_row(*(Text(column[at]) for _, column in labels.values()), *map(_cell, row))
-    return shown
+        grid.add_row(*(Text(column[at]) for _, column in labels.values()), *map(_cell, row))
+    return grid
 
 
 def _cell(lines: Sequence[str]) -> Any:
-    """All but the mean in small."""
+    """Return a cell in which everything but the mean is dim."""
     from rich.text import Text
 
     mean, *_ = lines[0].split()
@@ -142,27 +143,29 @@ def _cell(lines: Sequence[str]) -> Any:
 
 
 def _legend(table: ResultTable, headings: Mapping[str, str], width: int) -> str:
-    """How a cell is read, and which metric of the warehouse stands below which heading."""
-    found = [run[metric] for run in table.results for metric in headings if metric in run]
+    """Return the legend: how to read a cell, and the metric of each heading."""
+    results = [run[metric] for run in table.results for metric in headings if metric in run]
     faults = (
-        "then what a fault left unscored"
-        if any(one["n_unscored"] for one in found)
-        else "no fault left anything unscored"
+        "then the number of values that faults left unscored"
+        if any(result["n_unscored"] for result in results)
+        else "no fault left a value unscored"
     )
-    said = f"Mean and n, the 95% interval below; {faults}."
-    if any(one["n_not_applicable"] for one in found):
-        said += (
-            " n leaves out what has no value here: unscored_reason in the table scores says why."
+    legend = f"Mean and n, the 95% interval below; {faults}."
+    if any(result["n_not_applicable"] for result in results):
+        legend += " n excludes values that do not apply: see unscored_reason in the table scores."
+    if any(interval_text(result) == STOPPED_EARLY for result in results):
+        legend += (
+            " Stopped early: other scores decided when the run stopped, so this one has no valid"
+            " interval."
         )
-    if any(interval_text(one) == STOPPED_EARLY for one in found):
-        said += " Stopped early: other scores decided when the run stopped, so this one has no valid interval."
-    named = [
+    renamed = [
         f"{heading} = {metric}".replace(" ", "\u00a0")
         for metric, heading in headings.items()
         if heading != metric
     ]
-    also = [metric for metric in table.metrics if metric not in headings]
-    lines = [said, " · ".join(named), f"Also in the warehouse: {', '.join(also)}" if also else ""]
+    others = [metric for metric in table.metrics if metric not in headings]
+    more = f"Also in the warehouse: {', '.join(others)}" if others else ""
+    lines = [legend, " · ".join(renamed), more]
     filled = (
         textwrap.fill(line, width, initial_indent=" ", subsequent_indent=" ")
         for line in lines

@@ -1,6 +1,7 @@
-"""Results as tables: a row for each run, named by what tells it from the others, and a column for each metric.
+"""Result tables: a row for each run, a column for each metric.
 
-A mean never stands without its n, its interval and what is unscored: all of them are in one cell.
+Labels that distinguish the runs name a row. A cell holds a mean together with n, interval and the
+number of unscored values.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,30 +12,36 @@ from schemas.outside.display import markdown_cell, plain_line
 from tasks.benchmarks import registry
 
 _MANY_SETTINGS, _FIRST_METRICS = 3, 3
-"""From so many settings on, a table on the terminal has so many of its benchmark's metrics."""
+"""A table with at least this many settings shows only this many metrics on a terminal."""
 
 STOPPED_EARLY = "stopped early"
-"""Stands for the interval of a score that did not decide its run's early stop."""
+"""Text in place of the interval of a score that did not decide its run's early stop."""
 Record = Mapping[str, Any]
 """A row of the query `result_table`."""
 Results = Mapping[str, Record]
-"""Metric -> what a run has of it."""
+"""Metric -> a run's row of it."""
 
 
 @dataclass(frozen=True)
 class ResultTable:
-    """Runs of one benchmark, in the order in which they come."""
+    """Results of one benchmark's runs, in the order of the runs."""
 
     benchmark: str
     labels: tuple[Mapping[str, str], ...]
-    """Of each run: setting, data, model and sandbox; also the run itself where two have all of these in common."""
+    """Labels of each run: setting, data, model and sandbox.
+
+    If two runs share all of these, also the run's id.
+    """
     results: tuple[Results, ...]
     metrics: tuple[str, ...]
-    """Those that any run has, in the benchmark's order."""
+    """Metrics that at least one run has, in the benchmark's order."""
 
     @property
     def shared(self) -> tuple[str, ...]:
-        """Labels that are the same in all rows: they stand in the title. A model always has its column."""
+        """Labels that are equal in all rows and move to the title.
+
+        The model always keeps its column.
+        """
         first = self.labels[0]
         return tuple(
             name
@@ -49,21 +56,21 @@ class ResultTable:
 
     @property
     def title(self) -> str:
-        """Benchmark, or setting where all rows have one, and the other labels that they share."""
+        """Title: the setting or benchmark of all rows, and the other shared labels."""
         first = self.labels[0]
-        named = first["setting"] if "setting" in self.shared else self.benchmark
+        scope = first["setting"] if "setting" in self.shared else self.benchmark
         others = (f"{name} {first[name]}" for name in self.shared if name != "setting")
-        return " · ".join(["Results", f"benchmark {named}", *others])
+        return " · ".join(["Results", f"benchmark {scope}", *others])
 
     @property
     def first_metrics(self) -> tuple[str, ...]:
-        """Those to print."""
+        """Metrics that a terminal shows."""
         has_many = len({label["setting"] for label in self.labels}) >= _MANY_SETTINGS
         return self.metrics[:_FIRST_METRICS] if has_many else self.metrics
 
 
 def result_tables(records: Sequence[Record]) -> Iterator[ResultTable]:
-    """A table for each benchmark."""
+    """Yield a table for each benchmark."""
     for benchmark in dict.fromkeys(record["benchmark"] for record in records):
         runs: dict[str, dict[str, Record]] = {}
         for record in records:
@@ -71,11 +78,11 @@ def result_tables(records: Sequence[Record]) -> Iterator[ResultTable]:
                 runs.setdefault(record["run_id"], {})[record["metric"]] = record
         measured = dict.fromkeys(name for results in runs.values() for name in results)
         ordered = registry.load(benchmark).all_metrics if benchmark in registry.names() else ()
-        found = tuple(
+        metrics = tuple(
             name for name in (*ordered, *(measured.keys() - set(ordered))) if name in measured
         )
         labels = _labels([next(iter(results.values())) for results in runs.values()])
-        yield ResultTable(benchmark, labels, tuple(runs.values()), found)
+        yield ResultTable(benchmark, labels, tuple(runs.values()), metrics)
 
 
 def _labels(runs: Sequence[Record]) -> tuple[dict[str, str], ...]:
@@ -97,12 +104,12 @@ def _labels(runs: Sequence[Record]) -> tuple[dict[str, str], ...]:
 
 
 def mean_text(result: Record | None) -> str:
-    """The mean itself; a dash where there is none."""
+    """Return the mean as text; a dash if there is none."""
     return "–" if result is None or result["mean"] is None else f"{result['mean']:.3f}"
 
 
 def interval_text(result: Record | None) -> str:
-    """The interval; empty where there is none, and `stopped early` where none would be valid."""
+    """Return the 95% interval as text; empty if there is none, `stopped early` if none is valid."""
     if result is None or result["mean"] is None:
         return ""
     if result["ci_low"] is None:
@@ -111,16 +118,16 @@ def interval_text(result: Record | None) -> str:
 
 
 def markdown_table(table: ResultTable) -> str:
-    """All labels and metrics, by their full names; all cells are data."""
+    """Return the table as Markdown with full names of labels and metrics. All cells are escaped."""
     lines = [(*table.labels[0], *table.metrics)]
     for label, results in zip(table.labels, table.results, strict=True):
         cells = (results.get(metric) for metric in table.metrics)
-        lines.append((*label.values(), *(_in_one_line(cell) for cell in cells)))
+        lines.append((*label.values(), *(_cell_text(cell) for cell in cells)))
     rows = ["| " + " | ".join(markdown_cell(text) for text in line) + " |" for line in lines]
     return "\n".join([rows[0], "|" + " --- |" * len(lines[0]), *rows[1:]])
 
 
-def _in_one_line(result: Record | None) -> str:
+def _cell_text(result: Record | None) -> str:
     if result is None:
         return mean_text(result)
     interval = f" ({interval_text(result)})" if interval_text(result) else ""

@@ -1,4 +1,4 @@
-"""What a night did and found, for the terminal and in markdown."""
+"""Work and results of a night, as text for the terminal and as Markdown."""
 
 import os
 import shlex
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flows.text.column_widths import GAP, WIDTH, fitted_widths, most_lines
+from flows.text.column_widths import GAP, fitted_widths, most_lines, piped_width
 from flows.text.decisions import decision_lines, decision_markdown
 from schemas.outside.display import plain_line
 from tasks.storage.home import Home
@@ -22,8 +22,8 @@ def _records(home: Home, run_ids: Sequence[str]) -> list[dict[str, Any]]:
 
     if not run_ids or not home.warehouse.exists():
         return []
-    columns, found = named_query(home.path, "result_table", run_ids=list(run_ids))
-    records = [dict(zip(columns, row, strict=True)) for row in found]
+    columns, rows = named_query(home.path, "result_table", run_ids=list(run_ids))
+    records = [dict(zip(columns, row, strict=True)) for row in rows]
     return sorted(records, key=lambda record: run_ids.index(record["run_id"]))
 
 
@@ -31,15 +31,18 @@ _IN_JSON = ("metric", "mean", "ci_low", "ci_high", "n", "n_unscored", "n_not_app
 
 
 def json_results(home: Home, run_ids: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """Run -> an object for each of its metrics, named as in the table `leaderboard`. A run that is not published has none."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    """Return run -> one object for each metric, with the names of the table `leaderboard`.
+
+    A run that is not published is missing.
+    """
+    by_run: dict[str, list[dict[str, Any]]] = {}
     for record in _records(home, run_ids):
-        found.setdefault(record["run_id"], []).append({name: record[name] for name in _IN_JSON})
-    return found
+        by_run.setdefault(record["run_id"], []).append({name: record[name] for name in _IN_JSON})
+    return by_run
 
 
 def result_markdown(home: Home, run_ids: Sequence[str]) -> str:
-    """The results of some runs as markdown tables, one for each benchmark."""
+    """Return the results of runs as Markdown tables, one for each benchmark."""
     from flows.text.result_table import markdown_table, result_tables
 
     records = _records(home, run_ids)
@@ -52,29 +55,30 @@ def result_markdown(home: Home, run_ids: Sequence[str]) -> str:
 
 
 def compared_rows(home: Home, run_ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows of the table `comparisons` of some runs: with their predecessors, then with their baseline."""
+    """Return rows of the table `comparisons` for the runs: predecessors first, then baselines."""
     from warehouse.connect import named_query
 
     if not run_ids or not home.warehouse.exists():
         return []
-    columns, found = named_query(home.path, "comparisons_of_runs", run_ids=list(run_ids))
-    return [dict(zip(columns, row, strict=True)) for row in found]
+    columns, rows = named_query(home.path, "comparisons_of_runs", run_ids=list(run_ids))
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def _released_lines(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line for each run that a person released, with that person's word."""
+    """Return a line for each released run, with the reason."""
     released = {
         record["run_id"]: record for record in records if record["released_because"] is not None
     }
     return [
-        f"Released although withheld: {plain_line(one['model'])} on {one['setting']} (run {run_id[:12]}),"
-        f" because: {plain_line(one['released_because'], 300)}"
-        for run_id, one in released.items()
+        f"Withheld, then released: {plain_line(record['model'])} on {record['setting']} (run"
+        f" {run_id[:12]}),"
+        f" because: {plain_line(record['released_because'], 300)}"
+        for run_id, record in released.items()
     ]
 
 
 def print_results(home: Home, reports: Sequence["RunReport"], *, next_steps: bool = False) -> None:
-    """Print what was done, the result table, and where the results lie."""
+    """Print each run's work, the result table, and the path of the warehouse."""
     from flows.text.work import audit_line, work_lines
 
     for report in reports:
@@ -97,7 +101,7 @@ def print_results(home: Home, reports: Sequence["RunReport"], *, next_steps: boo
 
 
 def print_result_rows(home: Home, run_ids: Sequence[str]) -> None:
-    """Print the results of some runs, if the warehouse shows any."""
+    """Print the results of runs, if the warehouse holds any."""
     from flows.text.result_print import print_table
     from flows.text.result_table import result_tables
 
@@ -115,45 +119,43 @@ def _print_events(rows: Sequence[Mapping[str, Any]]) -> None:
         if row["event"]:
             print(
                 plain_line(
-                    f"{row['setting']} · {row['model']} against its {row['against']}, {event_text(row)}",
+                    f"{row['setting']} · {row['model']} against its {row['against']},"
+                    f" {event_text(row)}",
                     500,
                 )
             )
 
 
 WARN_FROM_SHARE = 0.05
-"""Least share of empty answers that a run's summary warns of."""
+"""Share of empty answers from which a run's summary contains a warning."""
 
 
 def _summary(report: "RunReport") -> str:
     n_paid = report.work.n_paid if report.work else report.model_calls
     parts = [
-        f"{plain_line(report.title)}: {report.status}, {report.episodes} episodes, {n_paid} model calls"
+        f"{plain_line(report.title)}: {report.status}, {report.episodes} episodes, {n_paid} model"
+        " calls"
     ]
     parts += [
         f"{n} {name}"
         for n, name in (
-            (report.owed, "owed"),
+            (report.owed, "pending"),
             (report.n_infra, "infra"),
             (report.n_unscored, "unscored"),
         )
         if n
     ]
     parts += (
-        [f"{report.n_drift_calls} requests for the drift of its judges"]
-        if report.n_drift_calls
-        else []
+        [f"{report.n_drift_calls} requests to measure judge drift"] if report.n_drift_calls else []
     )
-    parts += (
-        [f"{report.n_quarantined} rows of the data in quarantine"] if report.n_quarantined else []
-    )
+    parts += [f"{report.n_quarantined} data rows in quarantine"] if report.n_quarantined else []
     parts += [f"{report.n_truncated} answers cut off at max_tokens"] if report.n_truncated else []
     parts += [
         f"{n} {name}"
         for n, name in (
             (report.n_refused, "refused"),
             (report.n_empty, "empty answers"),
-            (report.n_cut_off, "of them cut off within a thought"),
+            (report.n_cut_off, "of them cut off while thinking"),
             (report.n_unreadable, "answers without a readable program"),
         )
         if n
@@ -161,8 +163,7 @@ def _summary(report: "RunReport") -> str:
     if report.n_empty >= WARN_FROM_SHARE * report.n_answers > 0:
         parts.append(f"WARNING: {report.n_empty / report.n_answers:.0%} of the answers are empty")
     parts += [
-        f"requests of the {role} adapted to its endpoint: {changes}"
-        for role, changes in report.adapted
+        f"requests to the {role}'s endpoint adapted: {changes}" for role, changes in report.adapted
     ]
     parts += (
         [f"{report.n_tampered} tests tampered with (reason = 'tampering' in test_verdicts)"]
@@ -181,12 +182,13 @@ def _next_commands(reports: Sequence["RunReport"]) -> tuple[str, ...]:
     return (
         f'{parley} show "$({parley} list episodes --run {run} --first)"',
         f'{parley} sql "SELECT model, turn, instruction_id, outcome FROM test_verdicts"',
-        f"{parley} run {shlex.quote(setting)} --dataset-version sample --model openai:MODEL@http://127.0.0.1:8000/v1",
+        f"{parley} run {shlex.quote(setting)} --dataset-version sample --model"
+        " openai:MODEL@http://127.0.0.1:8000/v1",
     )
 
 
 _MOST_LINES, _LONG = 4, 24
-"""Most lines of a row on a terminal, and characters from which a cell is better read in a block of lines."""
+"""Maximum lines of a row on a terminal, and length from which a cell is printed as a block."""
 
 
 def print_rows(
@@ -197,13 +199,18 @@ def print_rows(
     pager: bool = False,
     unfolded: bool = False,
 ) -> None:
-    """Print a table. Where it is wider than the terminal, texts are folded; where rows get tall, each is a block of lines.
+    """Print a table.
 
-    In a pipe or a log a table is 100 characters wide: the widest texts are folded, numbers never are.
+    If the table is wider than the terminal, texts are folded. If rows become tall, each row is
+    printed as a block of lines. In a pipe or a log, a line has 80 characters (or COLUMNS): the
+    widest texts are folded, numbers never are.
 
     Args:
-        pager: what is longer than the terminal is shown by `$PAGER`, or by less.
-        unfolded: in a pipe or a log a table is as wide as its content.
+        title: line above the table.
+        columns: heads of the columns.
+        rows: values of the cells.
+        pager: show output that is taller than the terminal with `$PAGER`, or with less.
+        unfolded: in a pipe or a log, make the table as wide as its content.
     """
     from rich import box
     from rich.console import Console
@@ -219,9 +226,10 @@ def print_rows(
     widths: Sequence[int | None] = [None] * len(columns)
     console = Console()
     if not console.is_terminal:
-        fitted = None if unfolded else fitted_widths(heads, cells, numeric)
+        room = piped_width()
+        fitted = None if unfolded else fitted_widths(heads, cells, numeric, room - 1)
         widths = fitted or widths
-        console = Console(width=WIDTH if fitted else max(width, 80))
+        console = Console(width=room if fitted else max(width, room))
     elif width > console.width:
         fitted = fitted_widths(heads, cells, numeric, console.width - 1)
         is_tall = fitted is None or most_lines(cells, fitted) > _MOST_LINES
@@ -243,9 +251,11 @@ def print_rows(
         )
     for line in cells:
         table.add_row(*(Text(cell) for cell in line))
-    with console.capture() as shown:
+    with console.capture() as output:
         console.print(table)
-    _print_text(shown.get().rstrip("\n"), console.height if pager and console.is_terminal else None)
+    _print_text(
+        output.get().rstrip("\n"), console.height if pager and console.is_terminal else None
+    )
 
 
 def _is_numeric(values: Sequence[Any]) -> bool:
@@ -255,7 +265,10 @@ def _is_numeric(values: Sequence[Any]) -> bool:
 
 
 def _print_text(text: str, height: int | None) -> None:
-    """Print it; by a pager where it has more lines than the terminal: `$PAGER`, else less, where there is one."""
+    """Print a text.
+
+    A text taller than the terminal goes to `$PAGER`, or else to less, if installed.
+    """
     pager = os.environ.get("PAGER", "").strip() or shutil.which("less")
     if (
         height is None
@@ -267,8 +280,8 @@ def _print_text(text: str, height: int | None) -> None:
 
 
 def _paged(command: Sequence[str], text: str) -> bool:
-    """Whether the pager showed it; Ctrl-C ends it, too."""
-    settings = {"LESS": "-RSF", **os.environ}  # colours, long lines to the right
+    """Show a text in a pager, and return whether that worked. Ctrl-C also ends the pager."""
+    settings = {"LESS": "-RSF", **os.environ}  # keep colours, chop long lines
     sys.stdout.flush()
     try:
         process = subprocess.Popen(

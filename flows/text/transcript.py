@@ -1,4 +1,4 @@
-"""One episode as text to read: its messages and the tests' verdicts."""
+"""Transcript of one episode: its messages and the verdicts of its tests."""
 
 from flows.text.decisions import decision_line
 from schemas.audit import AuditOutcome, ForgeryAudit
@@ -17,40 +17,44 @@ from tasks.storage.owed import read_episodes
 from tasks.storage.parquet_store import Lake
 
 SHOWN_OF_AN_END = 1000
-"""Characters of each end of a long observation that a transcript shows."""
+"""Characters that a transcript shows of each end of a long observation."""
 SHOWN_OF_A_THOUGHT = 200
-"""Characters of a thought's first line."""
+"""Characters that a transcript shows of the first line of a model's reasoning."""
 
 
-def transcript_text(home: Home, beginning: str) -> str:
-    """Return the episode whose id begins like this, with its steps numbered as in the table `steps`.
+def transcript_text(home: Home, prefix: str) -> str:
+    """Return the transcript of an episode. Steps have the numbers of the table `steps`.
 
-    It is read from the lake, so that withheld runs can be looked at, too.
+    The episode is read from the lake, because the warehouse lacks withheld runs.
+
+    Args:
+        home: Parley's home.
+        prefix: the episode's id, or its first characters.
 
     Raises:
-        UsageError: no episode or several begin like this.
+        UsageError: no episode matches, or several do.
     """
     lake = Lake(home.lake)
-    members = [
-        m for m in lake.read("run_episodes", RunEpisode) if m.episode_id.startswith(beginning)
-    ]
+    members = [m for m in lake.read("run_episodes", RunEpisode) if m.episode_id.startswith(prefix)]
     ids = {m.episode_id for m in members}
     if len(ids) != 1:
         problem = (
-            f"several episodes begin with {beginning!r}: give more of the id"
+            f"several episodes begin with {prefix!r}. Type more characters of the id"
             if ids
-            else f"no episode {beginning!r}"
+            else f"no episode begins with {prefix!r}"
         )
-        raise UsageError(f"{problem}. See `parley list episodes`")
+        raise UsageError(f"{problem}. `parley list episodes` shows all ids")
     member = next(
-        (one for one in members if _audits(lake, one)), members[0]
-    )  # runs share episodes: an audited one says more
+        (m for m in members if _audits(lake, m)), members[0]
+    )  # runs can share an episode: prefer an audited run
     episode = read_episodes(lake, member.benchmark, member.model, ids)[member.episode_id]
     parts = [_head(episode, _task_share(lake, member)), *_decisions(lake, member)]
-    parts += [said(step, "context") for step in _before(lake, episode)]
+    parts += [step_text(step, "context") for step in _before(lake, episode)]
     verdicts, audits = _verdicts(lake, member), _audits(lake, member)
     for position, step in enumerate(episode.steps):
-        parts.append(said(step, f"step {position + 1}", note=draft_note(episode.steps, position)))
+        parts.append(
+            step_text(step, f"step {position + 1}", note=draft_note(episode.steps, position))
+        )
         if step.role is Role.ASSISTANT and step.kind is StepKind.MESSAGE:
             parts += [
                 _verdict(v, audits.get((v.turn, v.instruction_id)))
@@ -63,7 +67,7 @@ def transcript_text(home: Home, beginning: str) -> str:
 
 
 def _before(lake: Lake, episode: Episode) -> tuple[Step, ...]:
-    """What was said before the episode's own messages: the context that its dialog begins with."""
+    """Return the context: the messages that precede the episode's own."""
     keys = {"benchmark": episode.benchmark, "dataset_version": episode.dataset_version}
     if not lake.parts("contexts", **keys):
         return ()
@@ -100,14 +104,17 @@ def _keys(member: RunEpisode) -> dict[str, str]:
 
 
 def _task_share(lake: Lake, member: RunEpisode) -> str:
-    """Say which share of its tasks the episode's run has; nothing where it has all, or has not ended."""
+    """Return the share of tasks that the episode's run played.
+
+    Empty if the run played all tasks, or is not finished.
+    """
     record = next(iter(lake.read("runs", RunRecord, **_keys(member))), None)
     share = None if record is None else record.task_share
     return "" if share is None else f" · run with {share:.1%} of the tasks"
 
 
 def _decisions(lake: Lake, member: RunEpisode) -> list[str]:
-    """Say how the episode's run was decided before all its tasks were asked."""
+    """Return the early decisions of the episode's run."""
     record = next(iter(lake.read("runs", RunRecord, **_keys(member))), None)
     if record is None:
         return []
@@ -120,15 +127,18 @@ def _head(episode: Episode, task_share: str) -> str:
     return (
         f"episode {episode.episode_id}\n"
         f"{setting} · {episode.problem_id} · sample {episode.sample}{task_share}\n"
-        f"model {episode.model} · {episode.stop_reason} · attempt {episode.attempt} · {episode.started_at}"
+        f"model {episode.model} · {episode.stop_reason} · attempt {episode.attempt} ·"
+        f" {episode.started_at}"
     )
 
 
-def said(step: Step, *facts_before: str, note: str = "") -> str:
-    """Return a step with its facts; a message whole, other texts clipped.
+def step_text(step: Step, *facts_before: str, note: str = "") -> str:
+    """Return a step with its facts. Messages are whole, other texts are clipped.
 
     Args:
-        note: what became of a draft.
+        step: the step.
+        facts_before: facts to print first.
+        note: outcome of a draft.
     """
     facts = [
         *facts_before,
@@ -142,7 +152,7 @@ def said(step: Step, *facts_before: str, note: str = "") -> str:
     if step.output_tokens is not None:
         facts.append(f"{step.input_tokens} + {step.output_tokens} tokens")
     if step.reasoning_tokens:
-        facts.append(f"{step.reasoning_tokens} of them for thoughts")
+        facts.append(f"{step.reasoning_tokens} of them reasoning")
     if step.finish_reason:
         facts.append(step.finish_reason)
     if step.call_id is not None:
@@ -151,11 +161,11 @@ def said(step: Step, *facts_before: str, note: str = "") -> str:
         facts.append(f"tree {step.tree[:12]}")
     content = step.content if step.kind is StepKind.MESSAGE else clipped(step.content)
     calls = [f"→ {call.name} ({call.call_id}): {clipped(call.arguments)}" for call in step.calls]
-    thoughts = [f"[thoughts] {folded(step.reasoning)}"] if step.reasoning else []
+    reasoning = [f"[reasoning] {folded(step.reasoning)}"] if step.reasoning else []
     return "\n".join(
         (
             f"\n── {' · '.join(facts)} ──",
-            *thoughts,
+            *reasoning,
             *([content] if content or not calls else []),
             *calls,
         )
@@ -163,14 +173,14 @@ def said(step: Step, *facts_before: str, note: str = "") -> str:
 
 
 def folded(reasoning: str) -> str:
-    """Return the first line of a model's thoughts, and how many more there are: `turns.reasoning` holds them whole."""
+    """Return the first line of a model's reasoning. `turns.reasoning` holds all of it."""
     first, *more = reasoning.strip().splitlines() or [""]
-    shown = first if len(first) <= SHOWN_OF_A_THOUGHT else f"{first[:SHOWN_OF_A_THOUGHT]} …"
-    return f"{shown} (and {len(more)} more lines, see turns.reasoning)" if more else shown
+    head = first if len(first) <= SHOWN_OF_A_THOUGHT else f"{first[:SHOWN_OF_A_THOUGHT]} …"
+    return f"{head} (and {len(more)} more lines, see turns.reasoning)" if more else head
 
 
 def clipped(text: str) -> str:
-    """A step's text, without its middle where it is long: `parley sql` shows all of it."""
+    """Return a step's text. The middle of a long text is left out; `parley sql` shows all of it."""
     left_out = len(text) - 2 * SHOWN_OF_AN_END
     if left_out <= 0:
         return text
@@ -188,9 +198,12 @@ def _verdict(verdict: TestVerdict, audit: ForgeryAudit | None) -> str:
     plain = (
         ""
         if verdict.plain_outcome is verdict.outcome
-        else f", plainly {verdict.plain_outcome.value}"
+        else f", without the audit {verdict.plain_outcome.value}"
     )
-    head = f"   [{verdict.outcome.value}] {verdict.instruction_id} (sandbox {verdict.sandbox}{plain}){detail}"
+    head = (
+        f"   [{verdict.outcome.value}] {verdict.instruction_id} (sandbox"
+        f" {verdict.sandbox}{plain}){detail}"
+    )
     return head if audit is None else f"{head}\n{_indented(_audit_text(audit))}"
 
 

@@ -1,4 +1,4 @@
-"""An invocation's reused and paid work and its reasons, in words: for the terminal, in markdown and as fields of a JSON line."""
+"""Reused and paid work of a run, with reasons: as text, as Markdown and as JSON fields."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -12,38 +12,41 @@ if TYPE_CHECKING:
 
 REASONS_NAMED = 4
 _SHOWN = 60
-"""Characters of a field's name and of a value."""
+"""Maximum characters of a field's name and of a value."""
 _CELL = 1000
-"""Characters of a cell: enough for the reasons that are named."""
+"""Maximum characters of a Markdown cell: enough for `REASONS_NAMED` reasons."""
 
 
 def work_lines(work: RunWork) -> Iterator[str]:
-    """Two to four lines: origin of the episodes, costs, requests, and the reason why they were not reused."""
+    """Yield two to four lines: reused episodes, cost, requests, and the reason for new work."""
     yield f"episodes: {_episodes(work)}"
     if work.is_reused:
-        yield "nothing was left to do"
+        yield "nothing was pending"
         return
-    yield f"paid: {_paid(work)}; programs: {work.programs_run} run, {work.programs_reused} verdicts taken over{_judged(work)}"
+    yield (
+        f"paid: {_paid(work)}; programs: {work.programs_run} run, {work.programs_reused} verdicts"
+        f" reused{_judged(work)}"
+    )
     if work.requests is not None:
         yield f"requests: {work.requests.text}"
     yield f"why: {reason(work)}"
 
 
 def audit_line(counts: AuditCounts) -> str | None:
-    """One line: audited passes, their cost, and what was found; None where nothing was audited."""
+    """Return the audit's result in one line, or None if nothing was audited."""
     if not counts.n_audited and not counts.n_without_decoy:
         return None
-    found = f"{counts.n_forged} forged, {counts.n_suspected} suspected"
-    without = f"; {counts.n_without_decoy} without a decoy" if counts.n_without_decoy else ""
+    outcomes = f"{counts.n_forged} forged, {counts.n_suspected} suspected"
+    rest = f"; {counts.n_without_decoy} without a decoy" if counts.n_without_decoy else ""
     cost = f"{counts.n_runs} sandbox runs, {counts.seconds:.1f} s"
-    return f"audit: {counts.n_audited} passes audited in {cost}: {found}{without}"
+    return f"audit: {counts.n_audited} passes audited in {cost}: {outcomes}{rest}"
 
 
 def work_markdown(works: Sequence[RunWork]) -> str:
-    """A table with one row for each run; all cells are data."""
+    """Return a Markdown table with one row for each run. All cells are escaped."""
     if not works:
         return ""
-    columns = ("run", "episodes", "paid", "requests", "programs run", "verdicts taken over", "why")
+    columns = ("run", "episodes", "paid", "requests", "programs run", "verdicts reused", "why")
     rows = [
         (
             w.title,
@@ -62,11 +65,11 @@ def work_markdown(works: Sequence[RunWork]) -> str:
 
 
 def withheld_markdown(reports: Sequence["RunReport"]) -> str:
-    """A table of the withheld runs with their reasons; all cells are data."""
+    """Return a Markdown table of the withheld runs with their reasons. All cells are escaped."""
     withheld = [report for report in reports if report.status == "withheld"]
     if not withheld:
         return ""
-    lines = ["| withheld run | because | to publish it all the same |", "| --- | --- | --- |"]
+    lines = ["| withheld run | reason | to publish it all the same |", "| --- | --- | --- |"]
     for report in withheld:
         command = f'parley release {report.run_id[:12]} --because "..."'
         cells = (report.title, report.reason or "", command)
@@ -75,7 +78,7 @@ def withheld_markdown(reports: Sequence["RunReport"]) -> str:
 
 
 def work_fields(work: RunWork) -> dict[str, object]:
-    """Fields of a JSON line, besides the keys that all runs have."""
+    """Return the JSON fields that only runs with work have."""
     counts = (
         "n_reused",
         "n_resumed",
@@ -102,8 +105,8 @@ def work_fields(work: RunWork) -> dict[str, object]:
 def _episodes(work: RunWork) -> str:
     parts = [f"{work.n_reused} of {work.n_episodes} reused{_sources(work)}"]
     if work.n_resumed:
-        parts.append(f"{work.n_resumed} resumed with {work.n_turns_kept} answers kept")
-    return ", ".join([*parts, f"{work.n_new} played anew"])
+        parts.append(f"{work.n_resumed} resumed with {work.n_turns_kept} stored answers")
+    return ", ".join([*parts, f"{work.n_new} played"])
 
 
 def _requests(work: RunWork) -> str:
@@ -113,33 +116,33 @@ def _requests(work: RunWork) -> str:
 def _judged(work: RunWork) -> str:
     if not work.judgements_asked and not work.judgements_reused:
         return ""
-    return f"; judgements: {work.judgements_asked} asked for, {work.judgements_reused} taken over"
+    return f"; judgements: {work.judgements_asked} requested, {work.judgements_reused} reused"
 
 
 def _sources(work: RunWork) -> str:
     if not work.reused_from:
         return ""
-    own = [f"{n} of this run, earlier" for run, n in work.reused_from if run == work.run_id]
+    own = [f"{n} from earlier in this run" for run, n in work.reused_from if run == work.run_id]
     others = [f"{n} paid by run {run[:12]}" for run, n in work.reused_from if run != work.run_id]
     more = [f"{len(others) - REASONS_NAMED} more runs"] if len(others) > REASONS_NAMED else []
     return f" ({', '.join([*own, *others[:REASONS_NAMED], *more])})"
 
 
 def _paid(work: RunWork) -> str:
-    said = f"{work.n_paid} model calls, {work.input_tokens} tokens in and {work.output_tokens} out"
+    text = f"{work.n_paid} model calls, {work.input_tokens} tokens in and {work.output_tokens} out"
     if work.n_unknown_tokens:
-        said += f" (of {work.n_unknown_tokens} answers the endpoint counted none)"
+        text += f" (the endpoint reported no counts for {work.n_unknown_tokens} answers)"
     if work.n_paid and work.usd is not None:
-        said += f", {work.usd:.6g} USD"
+        text += f", {work.usd:.6g} USD"
     if work.usd_hourly is not None:
-        said += f", {work.usd_hourly:.6g} USD for served hours"
-    return said
+        text += f", {work.usd_hourly:.6g} USD for server hours"
+    return text
 
 
 def reason(work: RunWork) -> str:
-    """One line: why the run was not taken over as it stood."""
+    """Return in one line why the run was not reused entirely."""
     if work.is_reused:
-        return "nothing was left to do"
+        return "nothing was pending"
     if work.compared_with is None:
         return "the first run of this model on this setting"
     differ = "; ".join(difference_text(d) for d in work.why[:REASONS_NAMED])
@@ -147,14 +150,17 @@ def reason(work: RunWork) -> str:
         differ += f"; and {len(work.why) - REASONS_NAMED} more (parley why-rerun)"
     if work.compared_with == work.run_id:
         return (
-            f"since its last invocation: {differ}"
+            f"changed since its last invocation: {differ}"
             if differ
             else "nothing changed since its last invocation"
         )
-    return f"differs from the latest run of this model and setting ({work.compared_with[:12]}) in {differ or 'nothing'}"
+    return (
+        f"differs from the previous run of this model and setting ({work.compared_with[:12]}) in"
+        f" {differ or 'nothing'}"
+    )
 
 
 def difference_text(difference: Difference) -> str:
-    """One difference in one line."""
+    """Return a difference in one line."""
     before, after = plain_difference(difference.before, difference.after, _SHOWN)
     return f"{plain_line(difference.field, _SHOWN)}: {before!r} -> {after!r}"

@@ -14,6 +14,7 @@ from schemas.score import Score
 from schemas.verdict import JudgeVerdict
 from tasks.language.recorded_model import RecordedAnswer
 from warehouse.connect import Rows
+from warehouse.wide_tables import WideTable
 
 
 class ExportRows(Protocol):
@@ -155,8 +156,8 @@ class Axis:
 class Results:
     """Which tables and files its runs give beside the common ones."""
 
-    marts: tuple[Traversable, ...] = ()
-    """SQL files of the benchmark's own result tables, in order; line 1 of each is its grain."""
+    marts: tuple[Traversable | WideTable, ...] = ()
+    """SQL files and wide tables, in order. NAME_groups.sql places scores in the groups of `results`, others are tables."""
     exports: Mapping[str, Export] = field(default_factory=dict[str, Export])
     """name -> table that `parley export <benchmark>-<name>` writes."""
     folders: Mapping[str, FolderExport] = field(default_factory=dict[str, FolderExport])
@@ -167,8 +168,16 @@ class Results:
     """name -> folder that `parley build <benchmark>-<name>` lays out."""
     axes: Mapping[str, Axis] = field(default_factory=dict[str, Axis])
     """Name of an axis in the result tables -> how charts label it. An axis without an entry keeps its name."""
-    measures: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Column of the result tables -> its metric, where the column has another name than the metric."""
+
+    @property
+    def measures(self) -> Mapping[str, str]:
+        """Return column of the wide tables -> its metric."""
+        return {
+            name: metric
+            for mart in self.marts
+            if isinstance(mart, WideTable)
+            for name, metric in mart.measures.items()
+        }
 
 
 class PublishedAnswers(Protocol):

@@ -9,15 +9,12 @@ from schemas.content_id import content_id
 from schemas.episode import Episode
 from schemas.verdict import Outcome
 from tasks.driver.execution import item_of
-from tasks.driver.fan_out import even_shards
 from tasks.planning.plan import RunPlan
 from tasks.worker.audit_shard import audit_rows
 from tasks.worker.deciding import id_of
 from tasks.worker.execute_shard import test_runs
-from tasks.worker.jobs import AuditItem, AuditShard, Pass, RunContext
+from tasks.worker.jobs import AuditItem, Pass, RunContext
 
-_PROGRAMS = 8
-"""Programs of a shard: an audit takes several sandbox runs, and a kill costs the shards under way."""
 _COLUMNS = ("episode_id", "turn", "instruction_id", "outcome", "verdict_id")
 
 VerdictKey = tuple[str, int, str]
@@ -78,14 +75,6 @@ def _passes(
                 cases,
             )
             yield program, AuditItem(program, test, ()), one
-
-
-def audit_shards(context: RunContext, items: Sequence[AuditItem]) -> list[AuditShard]:
-    """Return shards of a few programs, named by them."""
-    groups = even_shards(items, _PROGRAMS)
-    return [
-        AuditShard(context, content_id([item.program for item in group]), group) for group in groups
-    ]
 
 
 def known_audits(plan: RunPlan) -> dict[str, ForgeryAudit]:

@@ -22,7 +22,7 @@ from tasks.driver.resources import ClusterResources
 from tasks.planning.decisions.evidence import Evidence
 from tasks.planning.plan import RunPlan
 from tasks.worker.execute_shard import execute_shard
-from tasks.worker.jobs import INFRA_SUFFIX, ConverseResult, RunContext
+from tasks.worker.jobs import INFRA_SUFFIX, RunContext, ShardResult
 
 ScoresOf = Callable[
     [Sequence[Episode], Sequence[TestVerdict], Sequence[JudgeVerdict]], Iterable[Score]
@@ -88,7 +88,7 @@ class DecideAhead:
                     self._missing[problem] -= 1
         self._wake.set()
 
-    def take(self, result: ConverseResult) -> None:
+    def take(self, result: ShardResult) -> None:
         """A shard was played."""
         self.end(result.finished)
 

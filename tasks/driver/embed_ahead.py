@@ -1,52 +1,49 @@
 """Finds vectors while dialogues are still played, so that the stage `embed` finds them kept."""
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
-from contextvars import copy_context
-from threading import Event, Thread
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from types import TracebackType
-from typing import Self
 
 from schemas.episode import Episode
 from schemas.errors import ParleyError
 from tasks.benchmarks.scores import Played, ScoreRequest
+from tasks.driver.ahead import Ahead
 from tasks.language.embedding import EmbedderAccess, open_embedder
 from tasks.planning.plan import RunPlan
 from tasks.storage.contexts import context_of
 from tasks.storage.sends import SendLog
 from tasks.storage.vectors import Vectors
-from tasks.worker.jobs import ConverseResult
 from tasks.worker.purse import MeteredEmbedder, Purse
 
-_LEAVES_S = 10.0
-"""Seconds that stopped dialogues wait for its end."""
+
+@asynccontextmanager
+async def opened_vectors(
+    plan: RunPlan, find_access: Callable[[], EmbedderAccess], purse: Purse | None
+) -> AsyncIterator[Vectors]:
+    """Open the kept vectors of the run's embedder for the time of the block."""
+    assert plan.spec.embedder is not None
+    sends = SendLog(plan.home.sends(plan.run_id))
+    embedder = open_embedder(plan.spec.embedder, find_access, on_send=sends.count_embedder)
+    vectors = Vectors(plan.lake, MeteredEmbedder(embedder, purse) if purse else embedder)
+    try:
+        yield vectors
+    finally:
+        await vectors.aclose()
+        sends.close()
 
 
-class EmbedAhead:
-    """Embeds what dialogues say as they end, in a thread of the driver's process.
-
-    To be used as a block around the dialogues. At its end the texts that were begun have their vectors; where the dialogues were
-    stopped, they are given up, those under way, too. A fault is no matter here: the stage `embed` asks again, and says what
-    happens then.
-    """
+class EmbedAhead(Ahead):
+    """Embeds what dialogues say as they end, in its own thread; where they were stopped, also requests under way are given up."""
 
     def __init__(
         self, plan: RunPlan, find_access: Callable[[], EmbedderAccess], purse: Purse | None
     ) -> None:
-        self._plan, self._find_access, self._purse = plan, find_access, purse
+        super().__init__(plan, None)
+        self._open, self._runner = opened_vectors(plan, find_access, purse), asyncio.Runner()
         self._members = {member.episode_id: member for member in plan.members}
         self._taken = set[str]()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_ready = Event()
-        self._thread = Thread(
-            target=copy_context().run, args=(self._run,), name="embed ahead", daemon=True
-        )
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        self._is_ready.wait()
-        return self
+        self._finding: asyncio.Task[object] | None = None
 
     def __exit__(
         self,
@@ -54,69 +51,39 @@ class EmbedAhead:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._tell(lambda: self._texts.put_nowait(None) if error is None else self._task.cancel())
-        self._thread.join(None if error is None else _LEAVES_S)
+        if error is not None and self._finding is not None:
+            with suppress(RuntimeError):  # a fault has ended its loop
+                self._finding.get_loop().call_soon_threadsafe(self._finding.cancel)
+        super().__exit__(kind, error, trace)
 
-    def take(self, result: ConverseResult) -> None:
-        """A shard of dialogues was played."""
-        if not result.finished:
-            return
-        plan = self._plan
-        part = plan.lake.folder("episodes", **plan.keys) / f"part-{result.part}.parquet"
+    def begin(self, work: str) -> None:
+        """Find the vectors of a part's texts, and wait for them."""
+        wanted = self.plan.benchmark.scores.texts_to_embed
         played = [
-            one
-            for one in plan.lake.read_part("episodes", Episode, part)
-            if one.is_final and one.episode_id in self._members
+            one for one in self.episodes(work) if one.is_final and one.episode_id in self._members
         ]
-        wanted = plan.benchmark.scores.texts_to_embed
-        texts = dict.fromkeys(
-            text
-            for one in played
-            if wanted
-            for text in wanted(self._request(one))
-            if text not in self._taken
-        )
-        if texts:
-            self._taken.update(texts)
-            self._tell(lambda: self._texts.put_nowait(tuple(texts)))
+        texts = {
+            text for one in played if wanted for text in wanted(self._request(one))
+        } - self._taken
+        self._taken |= texts
+        self._runner.run(self._find(sorted(texts)))
 
-    def _tell(self, what: Callable[[], object]) -> None:
-        with suppress(RuntimeError):  # a fault has ended it
-            if self._loop:
-                self._loop.call_soon_threadsafe(what)
+    def _go_on(self) -> None:
+        with suppress(ParleyError, OSError, asyncio.CancelledError), self._runner:
+            self._vectors = self._runner.run(self._open.__aenter__())
+            try:
+                super()._go_on()
+            finally:
+                self._runner.run(self._open.__aexit__(None, None, None))
+
+    async def _find(self, texts: Sequence[str]) -> None:
+        self._finding = asyncio.current_task()
+        await self._vectors.find(texts)
 
     def _request(self, episode: Episode) -> ScoreRequest:
-        plan, dialog = self._plan, self._plan.dialog(self._members[episode.episode_id])
+        plan, dialog = self.plan, self.plan.dialog(self._members[episode.episode_id])
         played = Played(dialog, episode, (), (), context_of(plan.lake, dialog))
         problem = plan.problems[dialog.problem_id]
         return ScoreRequest(
             problem, episode.sample, plan.run_id, plan.spec.setting, plan.options, (played,)
         )
-
-    def _run(self) -> None:
-        with suppress(ParleyError, OSError, asyncio.CancelledError):
-            try:
-                asyncio.run(self._embed())
-            finally:
-                self._is_ready.set()  # also where it could not begin
-
-    async def _embed(self) -> None:
-        """Embed what is taken, until nothing more comes."""
-        task, identity = asyncio.current_task(), self._plan.spec.embedder
-        assert task is not None
-        assert identity is not None
-        self._task = task
-        self._texts: asyncio.Queue[tuple[str, ...] | None] = asyncio.Queue()
-        self._loop = asyncio.get_running_loop()
-        self._is_ready.set()
-        sends = SendLog(self._plan.home.sends(self._plan.run_id))
-        embedder = open_embedder(identity, self._find_access, on_send=sends.count_embedder)
-        vectors = Vectors(
-            self._plan.lake, MeteredEmbedder(embedder, self._purse) if self._purse else embedder
-        )
-        try:
-            while (texts := await self._texts.get()) is not None:
-                await vectors.find(texts)
-        finally:
-            await vectors.aclose()
-            sends.close()

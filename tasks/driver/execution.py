@@ -1,8 +1,11 @@
-"""Puts a run's programs into shards, and finds the ones that earlier runs have paid for."""
+"""Puts a run's programs into shards, finds the ones that earlier runs have paid for, and runs some while dialogues are played."""
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
@@ -11,14 +14,19 @@ from schemas.episode import Episode
 from schemas.errors import CorruptRows, SchemaMismatch
 from schemas.lake.rows import from_arrow
 from schemas.verdict import TestVerdict
-from tasks.driver.fan_out import even_shards
+from tasks.driver.ahead import LOOK_EVERY_S, Ahead
+from tasks.driver.fan_out import even_shards, living_workers
+from tasks.driver.idle_cores import IdleCores
 from tasks.planning.plan import RunPlan
-from tasks.worker.execute_shard import due_verdicts
-from tasks.worker.jobs import ExecuteItem, ExecuteShard, RunContext
+from tasks.worker.execute_shard import due_verdicts, execute_shard
+from tasks.worker.jobs import ExecuteItem, ExecuteShard, RunContext, ShardResult
 from tasks.worker.program_book import LASTING
 
 _FEWEST_EPISODES, _ROUNDS = 4, 16
 """To a shard: 16 rounds, or 4 episodes if they have more. So progress shows, and a kill costs little."""
+_SPARE, _SCARCE = 0.6, 0.2
+"""Idle shares of the processors: above the first, one more shard may be under way; below the second, one less. With half of the
+processors idle (dialogues at 200 ms a turn, two processors), programs would cost the dialogues a tenth of their pace."""
 
 
 def episode_groups(plan: RunPlan) -> list[tuple[str, ...]]:
@@ -27,6 +35,71 @@ def episode_groups(plan: RunPlan) -> list[tuple[str, ...]]:
     return even_shards(
         plan.members.ids.to_pylist(), max(_FEWEST_EPISODES, _ROUNDS // max(1, rounds))
     )
+
+
+class RunAhead(Ahead):
+    """Runs programs of ended dialogues on idle processors, in the shards and under the names of the stage `execute`.
+
+    Dialogues that wait for a model leave processors idle; dialogues that keep them busy go first.
+
+    Args:
+        context: context of the present try of `converse`.
+        played_now: ids of the episodes that it plays. Shards with other episodes among them are left to the stage.
+    """
+
+    def __init__(
+        self, plan: RunPlan, context: RunContext, client: Any, played_now: Iterable[str]
+    ) -> None:
+        super().__init__(plan, client)
+        self._context, known = context, set(played_now)
+        groups = episode_groups(plan) if plan.runs_programs else []
+        self._missing = {group: len(group) for group in groups if known.issuperset(group)}
+        self._group_of = {episode_id: group for group in self._missing for episode_id in group}
+        self._part_of: dict[str, str] = {}
+        self._read: dict[str, Episode] = {}
+        self.most = len(living_workers(client)) * (
+            context.programs + 1
+        )  # one more than can run: none waits for the driver
+        self._allowed, self._idle, self._looked_at = 0, IdleCores(), time.monotonic()
+
+    def room(self) -> int:
+        """See `Ahead`. It changes by one at each look, and grows only where a shard waits: none is saved up."""
+        if time.monotonic() - self._looked_at >= LOOK_EVERY_S:
+            idle, self._looked_at = self._idle.since_last(), time.monotonic()
+            step = 1 if idle > _SPARE and self._waiting else -1 if idle < _SCARCE else 0
+            self._allowed = min(max(self._allowed + step, 0), self.most)
+        return self._allowed
+
+    def new_work(self, result: ShardResult) -> list[tuple[str, ...]]:
+        """Return the groups of episodes that are complete now."""
+        found: list[tuple[str, ...]] = []
+        for episode_id in filter(self._group_of.__contains__, result.finished):
+            group = self._group_of[episode_id]
+            self._part_of[episode_id] = result.part
+            self._missing[group] -= 1
+            if not self._missing[group]:
+                found.append(group)
+        return found
+
+    def begin(self, work: tuple[str, ...]) -> Any:
+        shard = shard_of(self.plan, self._context, map(self._episode, work))
+        return self.submit(execute_shard, *with_known_verdicts(self._context, self._known, [shard]))
+
+    def add(self, result: ShardResult) -> None:
+        super().add(result)
+        if result.n_infra:  # the sandbox fails; its retries are the stage's
+            self._is_given_up.set()
+
+    def _episode(self, episode_id: str) -> Episode:
+        if episode_id not in self._read:
+            self._read |= {
+                episode.episode_id: episode for episode in self.episodes(self._part_of[episode_id])
+            }
+        return self._read.pop(episode_id)
+
+    @cached_property
+    def _known(self) -> Mapping[str, TestVerdict]:
+        return known_verdicts(self.plan)
 
 
 def execute_shards(

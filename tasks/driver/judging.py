@@ -3,7 +3,7 @@
 import secrets
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType, TracebackType
@@ -16,29 +16,23 @@ from schemas.lake.rows import from_arrow
 from schemas.run import ModelEndpoint, ModelIdentity
 from schemas.score import UnscoredReason
 from schemas.verdict import JudgeVerdict, TestVerdict
-from tasks.driver.fan_out import (
-    SHARDS_IN_FLIGHT,
-    closing_run,
-    dealt_shards,
-    living_workers,
-    shard_size,
-)
-from tasks.driver.resources import ClusterResources
+from tasks.driver.ahead import Ahead
+from tasks.driver.fan_out import closing_run, dealt_shards, living_workers, shard_size
 from tasks.judging.judgement import KEPT_FIELDS, Judgement, id_of, verdicts_of
 from tasks.judging.rubric import Rubric
 from tasks.planning.participants.concurrency import concurrency_by_endpoint, endpoint_of, place_of
 from tasks.planning.plan import RunPlan
 from tasks.storage.audited import read_verdicts
 from tasks.storage.contexts import context_of
+from tasks.storage.journaling.segments import remove_segments
+from tasks.storage.journaling.tries import shard_try
 from tasks.storage.paid_calls import read_calls
 from tasks.worker.call_log import CallLog
-from tasks.worker.jobs import ConverseResult, JudgeContext, JudgeJob, JudgeSeat, JudgeShard
-from tasks.worker.judge_shard import JUDGEMENTS, judge_shard, state_key
+from tasks.worker.jobs import JudgeContext, JudgeJob, JudgeSeat, JudgeShard
+from tasks.worker.judge_shard import JUDGEMENTS, judge_shard
 from tasks.worker.purse import Purse
 
 V = TypeVar("V", TestVerdict, JudgeVerdict)
-JUDGE_SHARDS_AT_ONCE = SHARDS_IN_FLIGHT + 8
-"""Shards that one worker process is given at once: some more than are under way, so that the driver is not waited for."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +75,18 @@ def judge_context(
         rubric.name for rubric in plan.benchmark.rubrics(spec.setting) if rubric.is_reworded
     )
     fsync, lake = plan.request.fsync, home.lake_at
+    invocation = secrets.token_hex(8)
     return JudgeContext(
-        str(home.path), plan.run_id, spec.benchmark, seats, fsync, purse, lake, reworded, calls
+        str(home.path),
+        invocation,
+        plan.run_id,
+        spec.benchmark,
+        seats,
+        fsync,
+        purse,
+        lake,
+        reworded,
+        calls,
     )
 
 
@@ -138,6 +142,10 @@ class Judgements:
     def log(self) -> Mapping[str, Judgement]:
         """Judgements of this run that are in no table yet."""
         return read_calls(self.folder, JUDGEMENTS)
+
+    def remove_log(self) -> None:
+        """Remove the judgements that the lake now holds."""
+        remove_segments(self.folder)
 
     def wanted(
         self,
@@ -258,9 +266,10 @@ def judgements_of(plan: RunPlan) -> frozenset[str]:
 
 
 def judge_shards(
-    context: JudgeContext, jobs: Sequence[JudgeJob], n_workers: int, attempt: str
+    context: JudgeContext, jobs: Sequence[JudgeJob], n_workers: int
 ) -> list[JudgeShard]:
-    """Small shards, as many judgements for each worker."""
+    """Return small shards, as many judgements for each worker, under names that no earlier shards had."""
+    attempt = secrets.token_hex(4)
     widest = max((seat.concurrency for seat in context.seats.values()), default=1)
     dealt = dealt_shards(jobs, shard_size(widest, len(jobs), len(jobs), n_workers), n_workers)
     return [
@@ -269,55 +278,42 @@ def judge_shards(
     ]
 
 
-class JudgeAhead:
-    """Has dialogues judged as they end, by rubrics that read no verdicts. The stage `judge` finds those judgements known.
-
-    To be used as a block around the dialogues. At its end the judgements that were begun are there; where the dialogues were
-    stopped, they are given up.
-    """
+class JudgeAhead(Ahead):
+    """Has dialogues judged as they end, by rubrics that read no verdicts."""
 
     def __init__(
         self, plan: RunPlan, judgements: Judgements, context: JudgeContext, client: Any
     ) -> None:
-        self._plan, self._judgements, self._context, self._client = (
-            plan,
-            judgements,
-            context,
-            client,
-        )
+        super().__init__(plan, client)
+        self._judgements, self._context = judgements, context
         self._asked = set(judgements.known())
-        self._under_way: list[Any] = []
-        self._closing = closing_run(client, state_key(plan.run_id))
-        self.model_calls = 0
+        self._open = ExitStack()
 
     def __enter__(self) -> Self:
-        self._closing.__enter__()
-        return self
+        self._open.enter_context(closing_run(self.client, self._context.key))
+        self._open.enter_context(
+            shard_try(self.plan.home.tries(self._context.key), self._context.invocation)
+        )
+        return super().__enter__()
 
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> bool | None:
-        if error is None:
-            self._finish()
-        else:
-            self._abandon()
-        return self._closing.__exit__(kind, error, trace)
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        self._open.__exit__(kind, error, trace)
 
-    def take(self, result: ConverseResult) -> None:
-        """A shard of dialogues was played."""
-        if not result.finished:
-            return
-        part = self._plan.lake.folder("episodes", **self._plan.keys) / f"part-{result.part}.parquet"
-        played = self._plan.lake.read_part("episodes", Episode, part)
-        wanted = self._judgements.wanted(played, {}, all_rubrics=False)
+    def begin(self, work: str) -> Any:
+        wanted = self._judgements.wanted(self.episodes(work), {}, all_rubrics=False)
         jobs = tuple(self._judgements.owed(wanted, self._asked))
-        if jobs:
-            self._asked.update(job.judgement_id for job in jobs)
-            shard = JudgeShard(self._context, content_id([result.part, secrets.token_hex(8)]), jobs)
-            self._under_way.append(self._resources.submit(judge_shard, shard))
+        self._asked.update(job.judgement_id for job in jobs)
+        return (
+            self.submit(judge_shard, JudgeShard(self._context, content_id([work]), jobs))
+            if jobs
+            else None
+        )
 
     def rows(
         self, episodes: Sequence[Episode], verdicts: Iterable[TestVerdict]
@@ -329,32 +325,10 @@ class JudgeAhead:
         """
         wanted = self._judgements.wanted(episodes, by_episode(verdicts), all_rubrics=True)
         jobs = self._judgements.owed(wanted, self._judgements.known())
-        shards = (
-            judge_shards(
-                self._context, jobs, len(living_workers(self._client)), secrets.token_hex(4)
-            )
-            if jobs
-            else []
-        )
-        futures = [self._resources.submit(judge_shard, shard) for shard in shards]
-        self.model_calls += sum(future.result().model_calls for future in futures)
+        shards = judge_shards(self._context, jobs, len(living_workers(self.client))) if jobs else []
+        for future in [self.submit(judge_shard, shard) for shard in shards]:
+            self.add(future.result())
         return list(self._judgements.rows(wanted, self._judgements.known()))
-
-    @cached_property
-    def _resources(self) -> ClusterResources:
-        return ClusterResources(self._client)
-
-    def _finish(self) -> None:
-        for future in self._under_way:
-            with suppress(
-                Exception
-            ):  # whatever it was: the stage asks again, and says what happens then
-                self.model_calls += future.result().model_calls
-
-    def _abandon(self) -> None:
-        if self._under_way:
-            with suppress(Exception):  # the cluster may have failed, which is told elsewhere
-                self._client.cancel(self._under_way, force=True)
 
 
 def by_episode(verdicts: Iterable[V]) -> Mapping[str, Sequence[V]]:

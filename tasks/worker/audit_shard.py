@@ -14,14 +14,14 @@ from tasks.storage.journaling.tries import take_shard
 from tasks.storage.parquet_store import Lake
 from tasks.worker.deciding import patch_places, placed_program, sandbox_in
 from tasks.worker.images import held_repository
-from tasks.worker.jobs import AuditItem, AuditResult, AuditShard, Pass, RunContext
+from tasks.worker.jobs import AuditItem, AuditShard, Pass, RunContext, ShardResult
 from tasks.worker.process import RunState, this_worker
 from tasks.worker.program_book import sandbox_of
 
 STAGE = "audit"
 
 
-def audit_shard(shard: AuditShard) -> AuditResult:
+def audit_shard(shard: AuditShard) -> ShardResult:
     """Audit a shard's programs and write one part: a row for each verdict that they decided.
 
     Raises:
@@ -30,7 +30,7 @@ def audit_shard(shard: AuditShard) -> AuditResult:
     """
     context = shard.context
     if context.purse and context.purse.is_late:
-        return AuditResult(shard.name, n_programs=0, is_cut=True)
+        return ShardResult(0, n_cut=len(shard.items))
     worker = this_worker()
     worker.start_reporting()
     run = worker.run(context)
@@ -55,7 +55,7 @@ def audit_shard(shard: AuditShard) -> AuditResult:
     Lake(context.place.lake, fsync=context.fsync).write_part(
         "forgery_audit", rows, shard.name, **keys
     )
-    return AuditResult(shard.name, len(shard.items), sum(audited.n_runs for audited in audits))
+    return ShardResult(len(shard.items), part=shard.name)
 
 
 def _audit_counted(run: RunState, sandbox: Sandbox, item: AuditItem) -> Audited:

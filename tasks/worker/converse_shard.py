@@ -26,7 +26,7 @@ from tasks.storage.journaling.tries import HeldShard, take_shard
 from tasks.storage.parquet_store import Lake
 from tasks.storage.staged_rows import staged_dialogs, staged_problems
 from tasks.worker.call_log import SIMULATOR, SUBJECT, CallLog
-from tasks.worker.jobs import ConverseResult, ConverseShard, EpisodeJob, RunContext
+from tasks.worker.jobs import ConverseShard, EpisodeJob, RunContext, ShardResult
 from tasks.worker.paid_answers import PaidAnswers, RememberingModel
 from tasks.worker.process import RunState, this_worker
 from tasks.worker.program_book import BookReader
@@ -34,7 +34,7 @@ from tasks.worker.program_book import BookReader
 STAGE = "converse"
 
 
-def converse_shard(shard: ConverseShard) -> ConverseResult:
+def converse_shard(shard: ConverseShard) -> ShardResult:
     """Play a shard's episodes at once and write them as one Parquet part.
 
     Raises:
@@ -316,7 +316,7 @@ class _Ended:
         )
 
 
-def _write(shard: ConverseShard, played: list[_Ended]) -> ConverseResult:
+def _write(shard: ConverseShard, played: list[_Ended]) -> ShardResult:
     spec = shard.context.spec
     name = _name(shard, ((p.job.episode_id, p.job.attempt) for p in played))
     if played:
@@ -324,9 +324,9 @@ def _write(shard: ConverseShard, played: list[_Ended]) -> ConverseResult:
         keys = {"benchmark": spec.benchmark, "model": spec.label, "run_id": shard.context.run_id}
         lake.write_part("episodes", [p.episode for p in played], name, **keys)
     faults = [p.ending for p in played if p.ending.stop_reason is StopReason.INFRA]
-    return ConverseResult(
+    return ShardResult(
         part=name,
-        n_episodes=len(played),
+        n_items=len(played),
         n_infra=len(faults),
         model_calls=sum(p.n_calls for p in played),
         n_run=sum(p.n_run for p in played),

@@ -15,9 +15,9 @@ from tasks.worker.images import settle_image
 from tasks.worker.jobs import (
     INFRA_SUFFIX,
     ExecuteItem,
-    ExecuteResult,
     ExecuteShard,
     RunContext,
+    ShardResult,
     is_infra,
 )
 from tasks.worker.process import RunState, this_worker
@@ -26,7 +26,7 @@ from tasks.worker.program_book import LASTING, sandbox_of
 STAGE = "execute"
 
 
-def execute_shard(shard: ExecuteShard) -> ExecuteResult:
+def execute_shard(shard: ExecuteShard) -> ShardResult:
     """Decide every test run of a shard's episodes and write the verdicts as one part.
 
     If the sandbox fails, its verdicts are infra. The part is then named as unfinished, so that it is owed again.
@@ -36,7 +36,7 @@ def execute_shard(shard: ExecuteShard) -> ExecuteResult:
         OSError: the part could not be written.
     """
     if shard.context.purse and shard.context.purse.is_late:
-        return ExecuteResult(shard.name, n_episodes=0, n_run=0, n_infra=0, is_cut=True)
+        return ShardResult(0, n_cut=len(shard.items))
     worker = this_worker()
     worker.start_reporting()
     run = worker.run(shard.context)
@@ -101,7 +101,7 @@ def _decide(
         return decide(run.context, sandbox, item, answer, known)
 
 
-def _write(shard: ExecuteShard, verdicts: list[TestVerdict], n_run: int) -> ExecuteResult:
+def _write(shard: ExecuteShard, verdicts: list[TestVerdict], n_run: int) -> ShardResult:
     spec = shard.context.spec
     faults = [v for v in verdicts if is_infra(v) and v.verdict_id is not None]
     name = shard.name + (INFRA_SUFFIX if faults else "")
@@ -114,6 +114,5 @@ def _write(shard: ExecuteShard, verdicts: list[TestVerdict], n_run: int) -> Exec
         model=spec.label,
         run_id=shard.context.run_id,
     )
-    return ExecuteResult(
-        name, len(shard.items), n_run, len(faults), faults[0].detail if faults else None
-    )
+    error = faults[0].detail if faults else None
+    return ShardResult(len(shard.items), len(faults), name, n_run=n_run, error=error)

@@ -87,6 +87,35 @@ class RunContext:
         """The spec's, digested once."""
         return self.spec.run_id
 
+    @property
+    def key(self) -> str:
+        """Name under which a worker process holds things open for the shards."""
+        return self.run_id
+
+
+@dataclass(frozen=True)
+class ShardResult:
+    """Counts of one shard. Its items are dialogues, programs to audit, or judgements."""
+
+    n_items: int
+    n_infra: int = 0
+    """Items that ended as infra; of a shard of programs, the programs."""
+    part: str = ""
+    """Name of its Parquet part."""
+    model_calls: int = 0
+    n_run: int = 0
+    """Programs that were run."""
+    finished: tuple[str, ...] = ()
+    """Ids of the episodes that are not pending any more."""
+    error: str | None = None
+    """An example of the faults that ended items as infra."""
+    permanent: bool = False
+    """There were faults, and asking again in this night cannot help with any of them."""
+    n_cut: int = 0
+    """Items that a cap of the budget stopped, or kept from being begun. They are not among the others."""
+    profiles: tuple[tuple[str, EndpointProfile], ...] = ()
+    """(role, what this process knows of its endpoint)."""
+
 
 @dataclass(frozen=True)
 class EpisodeJob:
@@ -116,28 +145,6 @@ class ConverseShard:
 
 
 @dataclass(frozen=True)
-class ConverseResult:
-    """One shard's results. `part` is the name of its Parquet part."""
-
-    part: str
-    n_episodes: int
-    n_infra: int
-    model_calls: int
-    n_run: int = 0
-    """Programs that were run within the dialogues."""
-    finished: tuple[str, ...] = ()
-    """Ids of the episodes that are not owed any more."""
-    error: str | None = None
-    """An example of the faults that made episodes infra."""
-    permanent: bool = False
-    """There were faults, and asking again in this night cannot help with any of them."""
-    n_cut: int = 0
-    """Episodes that a cap of the budget stopped, or kept from being begun. They are not among the others."""
-    profiles: tuple[tuple[str, EndpointProfile], ...] = ()
-    """(role, what this process knows of its endpoint)."""
-
-
-@dataclass(frozen=True)
 class ExecuteItem:
     """One played dialogue whose programs are due, with the task and dialog that decide them."""
 
@@ -156,19 +163,6 @@ class ExecuteShard:
     items: tuple[ExecuteItem, ...]
     known: Mapping[str, TestVerdict] = field(default_factory=dict[str, TestVerdict])
     """Verdicts of earlier runs that its programs need, by id."""
-
-
-@dataclass(frozen=True)
-class ExecuteResult:
-    """One shard's counts: dialogues, programs that were run, and those among them that ended as infra."""
-
-    part: str
-    n_episodes: int
-    n_run: int
-    n_infra: int
-    error: str | None = None
-    is_cut: bool = False
-    """The cap on time kept it from being begun."""
 
 
 @dataclass(frozen=True)
@@ -205,17 +199,6 @@ class AuditShard:
 
 
 @dataclass(frozen=True)
-class AuditResult:
-    """One shard's counts: audited programs, and the sandbox runs that they took."""
-
-    part: str
-    n_programs: int
-    n_runs: int = 0
-    is_cut: bool = False
-    """The cap on time kept it from being begun."""
-
-
-@dataclass(frozen=True)
 class JudgeSeat:
     """Who judges by one rubric, where, and with how many requests at once in one worker process."""
 
@@ -232,6 +215,8 @@ class JudgeContext:
     """Facts that all judgements of a run share."""
 
     home: str
+    invocation: str
+    """As `RunContext.invocation`."""
     run_id: str
     benchmark: str
     seats: Mapping[str, JudgeSeat]
@@ -249,6 +234,11 @@ class JudgeContext:
     def place(self) -> Home:
         """As `RunContext.place`."""
         return home_seen_by_worker(self.home, self.lake)
+
+    @property
+    def key(self) -> str:
+        """As `RunContext.key`: a run's judgements are opened and closed beside its dialogues."""
+        return f"judge {self.run_id}"
 
 
 @dataclass(frozen=True)
@@ -273,22 +263,6 @@ class JudgeShard:
     name: str
     """A digest of what it asks for, and in which try."""
     jobs: tuple[JudgeJob, ...]
-
-
-@dataclass(frozen=True)
-class JudgeResult:
-    """One shard's counts: judgements, those that ended as infra, and requests to judges."""
-
-    n_jobs: int
-    n_infra: int
-    model_calls: int
-    error: str | None = None
-    permanent: bool = False
-    """There were faults, and asking again in this night cannot help with any of them."""
-    n_cut: int = 0
-    """Judgements that a cap of the budget kept from being begun."""
-    profiles: tuple[tuple[str, EndpointProfile], ...] = ()
-    """(role, what this process knows of its endpoint)."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,7 @@
 """A shard of judgements, asked for by a worker process."""
 
 import asyncio
-import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,13 +13,13 @@ from tasks.judging.rubric import Rubric
 from tasks.language.chat_model import ChatModel, ChatRequest
 from tasks.language.opening import open_model, profile_of
 from tasks.language.sends import ignore_send
-from tasks.storage.paid_calls import Calls, Form, read_calls
+from tasks.storage.journaling.tries import take_shard
+from tasks.storage.paid_calls import Calls, Form
 from tasks.storage.sends import SendLog
 from tasks.worker.call_log import DRIFT, JUDGE, logged
-from tasks.worker.jobs import JudgeContext, JudgeJob, JudgeResult, JudgeShard
+from tasks.worker.jobs import JudgeContext, JudgeJob, JudgeShard, ShardResult
 from tasks.worker.process import this_worker
 from tasks.worker.purse import metered
-from warehouse.object_path import ObjectPath
 
 STAGE = "judge"
 DRIFT_SHARD = "drift-"
@@ -90,64 +88,39 @@ def judgement_folder(context: JudgeContext) -> Path:
     return context.place.judgements(context.run_id)
 
 
-def state_key(run_id: str) -> str:
-    """Name of a run's judgements among the things that a worker process holds open."""
-    return f"judge {run_id}"
-
-
-def judge_shard(shard: JudgeShard) -> JudgeResult:
+def judge_shard(shard: JudgeShard) -> ShardResult:
     """Ask for a shard's judgements at once. Each is kept as it comes.
 
     Raises:
+        ShardTaken: a worker began it and died. Dask gave it to this one, which does not know the answers that came since then.
         DiskFull: no room for a judgement.
         OSError: no right to write.
     """
     worker = this_worker()
     worker.start_reporting()
-    key = state_key(shard.context.run_id)
-    state = worker.held(key, lambda count: JudgeState(shard.context, count))
-    known = (
-        set()
-        if _is_first(shard)
-        else read_calls(judgement_folder(shard.context), JUDGEMENTS).keys()
-    )
-    seat = DRIFT if shard.name.startswith(DRIFT_SHARD) else JUDGE
+    context = shard.context
+    take_shard(context.place.tries(context.key) / context.invocation, shard.name)
+    state = worker.held(context.key, lambda count: JudgeState(context, count))
     result = worker.do(
-        _judge_all(state, [job for job in shard.jobs if job.judgement_id not in known], seat)
+        _judge_all(state, shard.jobs, DRIFT if shard.name.startswith(DRIFT_SHARD) else JUDGE)
     )
     state.judgements.flush()
     return result
 
 
-def _is_first(shard: JudgeShard) -> bool:
-    """Whether no worker began it before. Dask gives a dead worker's shard to another one, which knows nothing of its answers."""
-    folder = judgement_folder(shard.context)
-    mark = folder / f"{shard.name}.begun"
-    if isinstance(
-        mark, ObjectPath
-    ):  # Dask gives a shard to a second worker once the first has died, not beside it
-        is_first = not mark.exists()
-        mark.write_bytes(b"")
-        return is_first
-    folder.mkdir(parents=True, exist_ok=True)
-    with suppress(FileExistsError):
-        os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
-        return True
-    return False
-
-
-async def _judge_all(state: JudgeState, jobs: list[JudgeJob], seat: str) -> JudgeResult:
+async def _judge_all(state: JudgeState, jobs: Sequence[JudgeJob], seat: str) -> ShardResult:
     outcomes = await asyncio.gather(*(_judge(state, job, seat) for job in jobs))
     faults = [fault for fault in outcomes if isinstance(fault, InfraError)]
     lost = [fault.n_calls for fault in faults if isinstance(fault, ModelUnavailable)]
-    return JudgeResult(
-        n_jobs=len(jobs),
+    n_cut = sum(isinstance(outcome, BudgetSpent) for outcome in outcomes)
+    return ShardResult(
+        n_items=len(jobs) - n_cut,
         n_infra=len(faults),
         model_calls=sum(outcome for outcome in outcomes if isinstance(outcome, int)) + sum(lost),
         error=str(faults[0]) if faults else None,
         permanent=bool(faults)
         and all(isinstance(fault, ModelUnavailable) and fault.permanent for fault in faults),
-        n_cut=sum(isinstance(outcome, BudgetSpent) for outcome in outcomes),
+        n_cut=n_cut,
         profiles=state.profiles(),
     )
 

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from flows.night.reporting.progress import Board
-from tasks.driver import run_ahead
+from tasks.driver import execution
 
 
 class TimedBoard(Board):
@@ -86,7 +86,7 @@ def main() -> None:
     )
     asked = parser.parse_args()
     if asked.apart:
-        run_ahead._SPARE = 2.0
+        execution._SPARE = 2.0
     board = TimedBoard()
     board.marks.append(("start Python", asked.began, 0.0))
     board.mark("plan")

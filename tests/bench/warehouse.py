@@ -106,8 +106,7 @@ def marts_copied() -> Iterator[None]:
             "create or replace temporary table twins as select run_id, (select min(run_id) from leaderboard) as twin"
             " from touched_runs"
         )
-        for mart in plan.marts:
-            name = identifier(mart.name)
+        for name in {identifier(mart.table): None for mart in plan.marts if mart.kind != "view"}:
             connection.execute(
                 f"insert into {name} select mart.* replace (twins.run_id as run_id) from {name} as mart"
                 " inner join twins on mart.run_id = twins.twin order by all"

@@ -123,9 +123,7 @@ def without_prefect() -> Iterator[None]:
             patch.setattr(stages, name, _plain(getattr(stages, name)))
         patch.setattr(check_quality, "_check_quality", _plain(check_quality._check_quality))
         patch.setattr(stages, "ProgressArtifact", _NoBar)
-        patch.setattr("tasks.converse.fan_out", _fan_out)
-        patch.setattr("tasks.execute.fan_out", _fan_out)
-        patch.setattr("tasks.audit.fan_out", _fan_out)
+        patch.setattr("tasks.driver.stage.fan_out", _fan_out)
         yield
 
 
@@ -161,7 +159,10 @@ def between(changes: dict[str, Between]) -> Iterator[None]:
 
             def then(*arguments: Any, right: Any = right, change: Between = change) -> Any:
                 made = right(*arguments)
-                plans = (a._plan if isinstance(a, stages.Stages) else a for a in arguments)
+                plans = (
+                    a._plan if isinstance(a, stages.Stages) else getattr(a, "plan", a)
+                    for a in arguments
+                )
                 change(next(a for a in plans if isinstance(a, RunPlan)))
                 return made
 

@@ -111,5 +111,5 @@ def stop(night: Night, kill: Kill) -> None:
     assert ended.code == (TERMINATED if signal.SIGTERM in kill.signals else INTERRUPTED), (
         f"{kill}: {ended}"
     )
-    assert ended.err.count("go on with: parley run crash.six") == 1, f"{kill}: {ended}"
+    assert ended.err.count("resume with: parley run crash.six") == 1, f"{kill}: {ended}"
     assert not any(word in ended.err for word in ("Traceback", "leaked")), f"{kill}: {ended}"

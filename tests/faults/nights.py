@@ -15,10 +15,11 @@ from schemas.lake.records import RunEpisode
 from schemas.lake.rows import ModelRows
 from schemas.score import Score
 from schemas.verdict import Outcome, TestVerdict
-from tasks import converse as converse_stage
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION
-from tasks.converse import Conversed, context_for, converse
-from tasks.execute import execute
+from tasks.converse import Conversed, ConverseStage, context_for
+from tasks.driver import stage as driver_stage
+from tasks.driver.stage import run_stage
+from tasks.execute import ExecuteStage
 from tasks.language import opening
 from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.planning.plan import RunPlan, plan_run
@@ -97,9 +98,9 @@ class Night:
         plan, before = plan_run(request, Home(self.home)), len(server.bodies)
         context = context_for(plan, workers=1, cores=2)
         stage.fn(plan, "stage")
-        done = converse.fn(plan, context, self.client, "converse")
+        done = run_stage(ConverseStage(plan, context, self.client))
         episodes = ModelRows(plan.episodes.rows(plan.members.ids), Episode)
-        execute.fn(plan, context, episodes, self.client, "execute")
+        run_stage(ExecuteStage(plan, context, self.client, episodes))
         verdicts = ModelRows(verdict_rows(plan), TestVerdict)
         scores = score.fn(plan, episodes, verdicts, "score")
         return PlayedNight(plan, done, episodes, verdicts, scores, len(server.bodies) - before)
@@ -154,7 +155,7 @@ def assert_calls_are_counted(played: PlayedNight) -> None:
 def hurry(monkeypatch: pytest.MonkeyPatch, **policy: Any) -> None:
     """Few and short pauses between tries and attempts: nothing else of how endpoints are called changes."""
     monkeypatch.setattr(opening, "CallPolicy", partial(CallPolicy, **{**QUICK, **policy}))
-    monkeypatch.setattr(converse_stage, "_RETRY_DELAY_S", 0.01)
+    monkeypatch.setattr(driver_stage, "RETRY_DELAY_S", 0.01)
 
 
 def stops(played: PlayedNight) -> Counter[StopReason]:

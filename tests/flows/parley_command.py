@@ -20,8 +20,8 @@ LIMIT_S = 600
 SAMPLE = ("run", "codeif.static", "--dataset-version", "sample", "--workers", "1")
 """One worker process: to start two is a good part of so small a run. Nights of crash, faults and configurations have two."""
 STREAMS = tuple(
-    open(number, "w", encoding="utf-8", buffering=1, closefd=False)
-    for number in (1, 2)  # noqa: SIM115
+    open(number, "w", encoding="utf-8", buffering=1, closefd=False)  # noqa: SIM115
+    for number in (1, 2)
 )
 """What a command in this process prints on. They stay open, since its loggers keep them."""
 

@@ -1,22 +1,21 @@
 """A small lake for each test, published or not yet, and CodeIF's marts."""
 
 import shutil
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import pytest
 
+from tasks.benchmarks.codeif.wide_tables import MARTS
 from tests.warehouse.small_lake import SmallLake
+from warehouse.marts import Given
 from warehouse.publication.publish import publish
 
-Marts = tuple[Traversable, ...]
+Marts = tuple[Given, ...]
 
 
 @pytest.fixture(scope="session")
 def codeif_marts() -> Marts:
-    folder = files("tasks.benchmarks.codeif") / "marts"
-    return (folder / "codeif_turns.sql", folder / "codeif_strategies.sql")
+    return MARTS
 
 
 @pytest.fixture(scope="session")

@@ -106,7 +106,7 @@ def test_records_of_version_1_are_refused_with_a_command_that_works(
 
     done = parley(*REMEDY.split()[1:])
     assert done.exit_code == 0, done.output
-    assert f"{len(parts(lake, 'runs')) + 1} files brought up to date" in done.output
+    assert f"{len(parts(lake, 'runs')) + 1} files converted" in done.output
     assert query(lake.home, SHOWN)[1] == before
 
 

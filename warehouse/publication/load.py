@@ -6,20 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas.errors import SchemaMismatch
-from warehouse import sql_files
 from warehouse.connect import identifier
 from warehouse.lake import Part, Partition, is_other_version, read_part
+from warehouse.publication.staging import selection, targets
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
-
-_TARGETS = {
-    "episodes": ("episode_rows", "turn_rows"),
-    "scores": ("score_rows",),
-    "test_verdicts": ("test_verdict_rows",),
-}
-"""Lake tables that readers see through a view of the same name."""
 
 BATCH_BYTES = 64 * 2**20
 """Arrow memory that is gathered before one insert."""
@@ -48,11 +41,6 @@ class Synced:
     """Rows left out because a newer part repeats them."""
     damaged: tuple[Damage, ...] = ()
     """Partitions left out. The table holds nothing of them, and the next publication tries again."""
-
-
-def targets(table: str) -> tuple[str, ...]:
-    """Tables of the warehouse that hold a table of the lake."""
-    return _TARGETS.get(table, (table,))
 
 
 def sync_table(
@@ -171,7 +159,7 @@ def _insert(connection: "DuckDBPyConnection", table: str, pieces: Sequence["pa.T
     try:
         counts = [
             connection.execute(
-                f"insert into {identifier(name)} by name\n{sql_files.load('staging', name).statement}"
+                f"insert into {identifier(name)} by name\n{selection(table, name)}"
             ).fetchall()
             for name in targets(table)
         ]

@@ -7,7 +7,6 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ from warehouse.comparison.tables import refresh_comparisons
 from warehouse.connect import FILE_NAME, warehouse_path
 from warehouse.intervals import register_intervals
 from warehouse.lake import LakeMoved, Listing, list_lake
-from warehouse.marts import collect_marts, plan_marts, refresh_marts
+from warehouse.marts import Given, Mart, collect_marts, plan_marts, refresh_marts
 from warehouse.publication import migrate
 from warehouse.publication.copying import copy_file
 from warehouse.publication.cut_off import drop_kept_blocks, keep_cut_off_blocks
@@ -27,7 +26,6 @@ from warehouse.publication.prepared import prepared_path
 from warehouse.publication.update import Update, update_tables
 from warehouse.publication.validate import validate
 from warehouse.publication.withholding import Withheld
-from warehouse.sql_files import SqlFile
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -69,7 +67,7 @@ def publish(
     *,
     lake: Path | None = None,
     run_ids: Sequence[str] | None = None,
-    marts: Sequence[Traversable] = (),
+    marts: Sequence[Given] = (),
     directions: Mapping[str, str] = MappingProxyType({}),
     judged: Collection[str] = (),
     rebuild: bool = False,
@@ -85,7 +83,7 @@ def publish(
         lake: folder of the tables, or their place in a store, where it is not in the home.
         run_ids: runs to bring up to date; None for all, which also removes what the lake no longer holds. A file that has to be
             made anew always gets all.
-        marts: SQL files of the benchmarks' own marts, in an order in which each finds those it reads.
+        marts: SQL files and wide tables of the benchmarks, in an order in which each finds those it reads.
         directions: which way of each metric is better.
         judged: metrics that read judgements.
         rebuild: start from an empty file.
@@ -144,7 +142,7 @@ def _publish_locked(
     home: Path,
     lake: Path,
     selected: Collection[str] | None,
-    given: Sequence[SqlFile],
+    given: Sequence[Mart],
     rebuild: bool,
     directions: Mapping[str, str],
     judged: Collection[str],

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from schemas.errors import ParleyError
 from schemas.lake.tables import LOADED
+from warehouse import mart_tests
 from warehouse.connect import identifier
-from warehouse.marts import SHARED, set_runs
-from warehouse.publication.load import targets
-from warehouse.sql_files import SqlFile
+from warehouse.marts import RESULTS, SHARED, Mart, set_runs
+from warehouse.publication.staging import targets
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -23,9 +23,7 @@ where l.n_leaderboard is distinct from s.n_scores
 """
 
 
-def validate(
-    connection: "DuckDBPyConnection", marts: Iterable[SqlFile], new: Collection[str]
-) -> None:
+def validate(connection: "DuckDBPyConnection", marts: Iterable[Mart], new: Collection[str]) -> None:
     """Check the new file's counts.
 
     Args:
@@ -35,11 +33,17 @@ def validate(
         ParleyError: the file does not hold what was loaded, or a mart lacks a published run. A defect: nothing is published.
     """
     set_runs(connection, "new_runs", new)
+    own = [mart for mart in marts if mart.table == mart.name]
     faults = [
         *_row_counts(connection),
         *_leaderboard_counts(connection),
-        *_missing_in_marts(connection, marts),
+        *_missing_in_marts(connection, own),
     ]
+    for mart in own:
+        if mart.kind == "table" or mart.name == RESULTS:
+            faults += mart_tests.faults(
+                connection, mart.name, mart.tests, "run_id in (select run_id from new_runs)"
+            )
     if faults:
         raise ParleyError(
             f"the new warehouse is not consistent: {'; '.join(faults)}. Nothing was published. Type `parley publish --rebuild`"
@@ -69,7 +73,7 @@ def _leaderboard_counts(connection: "DuckDBPyConnection") -> Iterable[str]:
         yield f"run {run_id} has {n_scores or 0} scores, its leaderboard rows count {n_leaderboard or 0}"
 
 
-def _missing_in_marts(connection: "DuckDBPyConnection", marts: Iterable[SqlFile]) -> Iterable[str]:
+def _missing_in_marts(connection: "DuckDBPyConnection", marts: Iterable[Mart]) -> Iterable[str]:
     for mart in marts:
         connection.execute(
             "create or replace temporary table runs_without as select run_id from new_runs where run_id not in"

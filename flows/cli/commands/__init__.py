@@ -1,1 +1,1 @@
-"""The commands, one file a group of them; how their arguments are read, and how an evaluation ends."""
+"""Commands of `parley`, one module for each group, and the parsing of their options."""

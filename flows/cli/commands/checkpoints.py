@@ -1,4 +1,4 @@
-"""Command: checkpoints, what the sources of a night hold, what it owes them and what that will cost."""
+"""`parley checkpoints`: checkpoints of a night's sources, with pending runs and their cost."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,21 +23,25 @@ def add_to(app: typer.Typer) -> None:
 
 
 def checkpoints(
-    config: Annotated[Path, typer.Option(help="The night's configuration.")] = Path("nightly.yaml"),
+    config: Annotated[Path, typer.Option(help="Configuration file of the night.")] = Path(
+        "nightly.yaml"
+    ),
     json_output: Json = False,
 ) -> None:
-    """List a configuration's checkpoints, and what each is owed.
+    """List checkpoints with pending evaluations and estimated cost.
 
-    Lists the newest first, and a checkpoint that the latest night tried in vain after all others. States: `tonight`, taken by the
-    next night; `later`, taken by a night with fewer new checkpoints or by `parley nightly --backfill`; `waiting`, not complete
-    or changed a moment ago; `copy`, the same model as another checkpoint; `done`, owed nothing.
+    Reads the `sources` of a night's configuration. The newest checkpoint comes first; a checkpoint
+    whose evaluation failed last night comes last. States: `tonight`: the next night evaluates it.
+    `later`: `at_most` postpones it; `parley nightly --backfill` evaluates it. `waiting`: its files
+    are incomplete or changed a moment ago. `copy`: it equals another checkpoint. `done`: nothing is
+    pending.
     """
     from flows.night.checkpoints import CheckpointPlan
     from flows.night.config import read_config
 
     settings = read_config(config)
     plan = CheckpointPlan(find_home(settings.home), settings, config.absolute().parent)
-    estimates = {one.found.digest: _estimates(one) for one in plan.owed}
+    estimates = {entry.found.digest: _estimates(entry) for entry in plan.owed}
     rows = _rows(plan, estimates)
     if json_output:
         print(json.dumps(rows))
@@ -53,19 +57,20 @@ def checkpoints(
     counted = ("runs", "episodes", "calls", *judged, "input tokens", "output tokens")
     columns = ("checkpoint", "step", "state", *counted, "USD", *hourly, "why")
     print_rows("", columns, [tuple(_cell(row, column) for column in columns) for row in rows])
-    for one in plan.sighting.unread:
-        print(f"source {one.source.place} was not read: {one.reason}")
+    for failure in plan.sighting.unread:
+        print(f"source {failure.source.place} could not be read: {failure.reason}")
     if not rows:
         print(
-            "No checkpoint was found"
+            "The configured `sources` hold no checkpoint."
             if settings.sources
-            else f"{config} names no `sources` of checkpoints"
+            else f"{config} has no `sources` of checkpoints. `parley help checkpoints` explains"
+            " them."
         )
     elif plan.owed:
         from flows.text.dry_run import hours_lines, tokens_line
 
-        of_all = [one for of_checkpoint in estimates.values() for one in of_checkpoint]
-        for line in (tokens_line(of_all), *hours_lines(of_all)):
+        flat = [estimate for group in estimates.values() for estimate in group]
+        for line in (tokens_line(flat), *hours_lines(flat)):
             print(line)
 
 
@@ -78,75 +83,77 @@ def _cell(row: dict[str, Any], column: str) -> Any:
 def _rows(
     plan: "CheckpointPlan", estimates: "Mapping[str, Sequence[Estimate]]"
 ) -> list[dict[str, Any]]:
-    owed = {one.found.digest: one for one in plan.owed}
+    pending = {entry.found.digest: entry for entry in plan.owed}
     return [
-        _row(found, owed.get(found.digest), estimates.get(found.digest, ()))
-        if found.is_due
-        else _row(found, None, ())
-        for found in plan.sighting.found
+        _row(checkpoint, pending.get(checkpoint.digest), estimates.get(checkpoint.digest, ()))
+        if checkpoint.is_due
+        else _row(checkpoint, None, ())
+        for checkpoint in plan.sighting.found
     ]
 
 
-def _row(found: "Found", owed: "Owed | None", estimates: "Sequence[Estimate]") -> dict[str, Any]:
+def _row(
+    checkpoint: "Found", pending: "Owed | None", estimates: "Sequence[Estimate]"
+) -> dict[str, Any]:
     return {
-        "checkpoint": found.name if found.names_weights else found.path,
-        "family": found.family,
-        "step": found.step,
-        "state": _state(found, owed),
+        "checkpoint": checkpoint.name if checkpoint.names_weights else checkpoint.path,
+        "family": checkpoint.family,
+        "step": checkpoint.step,
+        "state": _state(checkpoint, pending),
         **_costs(estimates),
-        "why": _why(found, owed),
-        "digest": found.digest,
-        "path": found.path,
+        "why": _why(checkpoint, pending),
+        "digest": checkpoint.digest,
+        "path": checkpoint.path,
     }
 
 
-def _state(found: "Found", owed: "Owed | None") -> str:
-    if found.lacks:
+def _state(checkpoint: "Found", pending: "Owed | None") -> str:
+    if checkpoint.lacks:
         return "waiting"
-    if found.copy_of:
+    if checkpoint.copy_of:
         return "copy"
-    return "done" if owed is None else "tonight" if owed.tonight else "later"
+    return "done" if pending is None else "tonight" if pending.tonight else "later"
 
 
-def _why(found: "Found", owed: "Owed | None") -> str:
-    if found.copy_of:
-        return f"the same model as {found.copy_of}"
-    tried = (
+def _why(checkpoint: "Found", pending: "Owed | None") -> str:
+    if checkpoint.copy_of:
+        return f"the same model as {checkpoint.copy_of}"
+    failure = (
         "a run of it failed or was withheld; `parley report` says why"
-        if owed is not None and owed.is_left_behind
+        if pending is not None and pending.is_left_behind
         else ""
     )
-    return found.lacks or tried
+    return checkpoint.lacks or failure
 
 
 def _costs(estimates: "Sequence[Estimate]") -> dict[str, Any]:
-    """Estimates of all runs together, tokens of all roles. A cost is None where that of one run is unknown."""
-    unknown = dict.fromkeys(model for one in estimates for model in one.hours_unknown)
+    """Return the sums over all runs and roles. A cost is None if one run's cost is unknown."""
+    unknown = dict.fromkeys(model for run in estimates for model in run.hours_unknown)
     return {
         "runs": len(estimates),
-        "episodes": sum(one.owed for one in estimates),
-        "calls": sum(one.calls + one.simulator_calls for one in estimates),
-        "judge_calls": sum(one.judge_calls for one in estimates),
+        "episodes": sum(run.owed for run in estimates),
+        "calls": sum(run.calls + run.simulator_calls for run in estimates),
+        "judge_calls": sum(run.judge_calls for run in estimates),
         "input_tokens": sum(
-            one.input_tokens + one.simulator_input_tokens + one.judge_input_tokens
-            for one in estimates
+            run.input_tokens + run.simulator_input_tokens + run.judge_input_tokens
+            for run in estimates
         ),
         "output_tokens": sum(
-            one.output_tokens + one.simulator_output_tokens + one.judge_output_tokens
-            for one in estimates
+            run.output_tokens + run.simulator_output_tokens + run.judge_output_tokens
+            for run in estimates
         ),
-        "usd": _sum([one.usd for one in estimates]),
-        "usd_hourly": None if unknown else _sum([one.usd_hourly for one in estimates]),
+        "usd": _sum([run.usd for run in estimates]),
+        "usd_hourly": None if unknown else _sum([run.usd_hourly for run in estimates]),
         "hours_unknown": list(unknown),
     }
 
 
 def _sum(costs: list[float | None]) -> float | None:
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if known and len(known) == len(costs) else None
+    prices = [cost for cost in costs if cost is not None]
+    return sum(prices) if prices and len(prices) == len(costs) else None
 
 
-def _estimates(owed: "Owed") -> "list[Estimate]":
+def _estimates(pending: "Owed") -> "list[Estimate]":
     from flows.night.preflight.dry_run import estimate
 
-    return [estimate(plan) for plan in owed.plans]
+    return [estimate(plan) for plan in pending.plans]

@@ -1,4 +1,4 @@
-"""Commands that bring data in and out: stage, import, export, site."""
+"""Commands that read and write data: stage, import, export, site."""
 
 import json
 from collections.abc import Sequence
@@ -32,13 +32,16 @@ def stage(
     benchmark: Annotated[str, typer.Argument(help=f"One of {', '.join(names())}.")],
     data: Annotated[
         Path,
-        typer.Option(help="File or folder of raw data, as the benchmark's authors publish it."),
+        typer.Option(help="File or folder of raw data, in the layout of the benchmark's authors."),
     ],
     dataset_version: Annotated[str | None, typer.Option(help="Version of the data.")] = None,
     resource: Resources = None,
     json_output: Json = False,
 ) -> None:
-    """Read raw benchmark data into the lake. Bad rows go to quarantine with file, line and reason; the others are staged."""
+    """Read raw benchmark data into the lake.
+
+    Valid rows are staged. Invalid rows go to quarantine with file, line and reason.
+    """
     from flows.stage_benchmarks import stage_dataset
 
     staged, version, digest = stage_dataset(
@@ -62,13 +65,14 @@ def stage(
         )
         return
     print(
-        f"{benchmark} {version}: {counts['staged']} of {counts['rows']} rows staged, {counts['quarantined']} in quarantine"
+        f"{benchmark} {version}: {counts['staged']} of {counts['rows']} rows staged,"
+        f" {counts['quarantined']} in quarantine"
     )
     _print_quarantine(staged.quarantined)
 
 
 def import_data(
-    what: Annotated[
+    kind: Annotated[
         str,
         typer.Argument(
             metavar="BENCHMARK|ratings", help=f"`{RATINGS}`, or one of {', '.join(names())}."
@@ -77,7 +81,7 @@ def import_data(
     source: Annotated[
         Path,
         typer.Argument(
-            metavar="DIR|FILE", help="Folder of published runs; or a CSV file of ratings."
+            metavar="DIR|FILE", help="Folder of published runs, or a CSV file of ratings."
         ),
     ],
     model: Annotated[
@@ -86,32 +90,38 @@ def import_data(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="For published runs: the recording to write, in JSONL; packed if the name ends in .gz."
+            help="For published runs: recording to write (JSONL). A name that ends in .gz is"
+            " compressed."
         ),
     ] = None,
     json_output: Json = False,
 ) -> int:
-    """Bring in published answers of others, or people's ratings.
+    """Import answers that others published, or human ratings.
 
-    `parley import BENCHMARK DIR --model NAME --out FILE` turns published answers into a recording: `parley run` takes it as
-    `--model recorded:FILE`. Raw data beside the answers are staged, too. Published judgements of the answers go to
-    `FILE.judgements.jsonl`: `parley run` takes them as `--judge recorded:FILE.judgements.jsonl`.
+    `parley import BENCHMARK DIR --model NAME --out FILE` converts published answers to a recording,
+    which `parley run` replays with `--model recorded:FILE`. The command also stages raw data that
+    lie beside the answers. It writes published judgements to `FILE.judgements.jsonl`, which `parley
+    run` replays with `--judge recorded:FILE.judgements.jsonl`.
 
-    `parley import ratings FILE.csv` reads rows of episode_id, turn (0: the whole dialogue), rubric, dimension, rater, value (a
-    number or a word); the first line names these columns. A filled-in sheet is read, too: a build's, or one that `parley export
-    rating-sheet` drew. A rating replaces an earlier one by the same rater. Rubrics and dimensions are those of the benchmark, and
-    values lie on their scales; a benchmark without rubrics is rated by any. `parley agreement` shows how far raters agree. Exit
-    code 3: some rows went to quarantine.
+    `parley import ratings FILE.csv` reads a CSV file with the columns episode_id, turn (0: the
+    whole dialogue), rubric, dimension, rater and value (a number or a word). It also reads sheets
+    from `parley export rating-sheet` or `parley build` that people filled in. A rating replaces an
+    earlier rating by the same rater. Rubrics, dimensions and scales must be the benchmark's; a
+    benchmark without rubrics accepts any. `parley agreement` shows how far raters agree. Exit code
+    3: some rows went to quarantine.
     """
-    if what == RATINGS:
+    if kind == RATINGS:
         if model is not None or out is not None:
-            raise UsageError("ratings have no --model and no --out: parley import ratings FILE.csv")
+            raise UsageError(
+                "--model and --out have no effect on ratings. Type: parley import ratings FILE.csv"
+            )
         return _import_ratings(source, json_output)
     if model is None or out is None:
         raise UsageError(
-            f"{what}: name model and recording: parley import {what} {source} --model NAME --out FILE"
+            f"--model and --out are missing. Type: parley import {kind} {source} --model NAME"
+            " --out FILE"
         )
-    _import_recording(what, source, model, out)
+    _import_recording(kind, source, model, out)
     return 0
 
 
@@ -121,17 +131,16 @@ def _import_recording(benchmark: str, folder: Path, model: str, out: Path) -> No
 
     published = registry.load(benchmark).recordings
     if published is None:
-        raise UsageError(f"benchmark {benchmark!r} has no published runs that could be imported")
+        raise UsageError(f"Parley cannot import published runs of benchmark {benchmark!r}")
     n_lines = write_recording(out, published.answers(folder, model))
     print(f"{out}: {n_lines} answers of {model}")
     if published.judgements is not None:
-        told = out.with_name(f"{out.name}.judgements.jsonl")
-        print(
-            f"{told}: {write_recording(told, published.judgements(folder, model))} judgements on them"
-        )
-    beside = published.raw_data(folder)
-    if beside is not None:
-        data, dataset_version = beside
+        recording = out.with_name(f"{out.name}.judgements.jsonl")
+        n_judgements = write_recording(recording, published.judgements(folder, model))
+        print(f"{recording}: {n_judgements} judgements of these answers")
+    raw = published.raw_data(folder)
+    if raw is not None:
+        data, dataset_version = raw
         stage(benchmark, data, dataset_version)
 
 
@@ -140,20 +149,21 @@ def _import_ratings(source: Path, json_output: bool) -> int:
     from tasks.planning.reporting.publishing import publish_to_warehouse
 
     home = find_home()
-    done = import_ratings(home, source, _scales)
+    imported = import_ratings(home, source, _scales)
     publish_to_warehouse(home, ())
-    file, n_kept = done.file, len(done.file.ratings)
+    file, n_stored = imported.file, len(imported.file.ratings)
     if json_output:
         counts = {
             "rows": file.n_input,
-            "kept": n_kept,
-            "changed": done.n_changed,
+            "kept": n_stored,
+            "changed": imported.n_changed,
             "quarantined": len(file.quarantined),
         }
         print(json.dumps(counts))
     else:
         print(
-            f"{source}: {n_kept} of {file.n_input} ratings kept, {done.n_changed} new or changed",
+            f"{source}: {n_stored} of {file.n_input} ratings stored, {imported.n_changed} new or"
+            " changed",
             end="",
         )
         print(f", {len(file.quarantined)} rows in quarantine" if file.quarantined else "")
@@ -162,7 +172,10 @@ def _import_ratings(source: Path, json_output: bool) -> int:
 
 
 def _scales(benchmark: str) -> "Scales | None":
-    """Return the scales of a benchmark's rubrics; None where it has none, or is not installed: people then rate by their own."""
+    """Return the scales of a benchmark's rubrics.
+
+    None: the benchmark has no rubrics or is not installed, so raters choose their own scales.
+    """
     from tasks.benchmarks import registry
     from tasks.judging.rating_scales import scales_of
 
@@ -178,44 +191,50 @@ def _print_quarantine(quarantined: Sequence["QuarantinedRow"]) -> None:
         from flows.text.results import print_rows
 
         rows = [(q.source_file, q.source_line, q.reason, q.detail) for q in quarantined[:20]]
-        print_rows("Quarantine (the first 20)", ("file", "line", "reason", "detail"), rows)
+        print_rows("Quarantine (first 20 rows)", ("file", "line", "reason", "detail"), rows)
 
 
 def export(
-    what: Annotated[
+    export_name: Annotated[
         str,
         typer.Argument(
-            help="`recording` writes a run's answers, to be run again as `--model recorded:FILE`; `judgements` its judges'"
-            " answers, for `--judge recorded:FILE`; `rating-sheet` dialogues that are drawn for people to rate; `inspect` writes"
-            " logs of Inspect AI; `huggingface` writes a dataset's folder. BENCHMARK-NAME writes a table of published results, or"
-            " a run in another tool's layout; an unknown name lists all."
+            metavar="EXPORT",
+            help="`recording`: a run's answers, for `--model recorded:FILE`. `judgements`: a run's"
+            " judge answers, for `--judge"
+            " recorded:FILE`. `rating-sheet`: randomly drawn dialogues for people to rate."
+            " `inspect`: Inspect AI logs. `huggingface`:"
+            " a dataset folder. BENCHMARK-NAME: a table of published results, or a run in another"
+            " tool's format. An unknown name"
+            " prints all names.",
         ),
     ],
     out: Annotated[
         Path,
         typer.Option(
-            help="File or folder to write; a table's name ends in .csv, .json or .jsonl, a recording's may end in .gz."
+            help="File or folder to write. A table's name must end in .csv, .json or .jsonl; a"
+            " recording's can end in .gz."
         ),
     ],
     run: Annotated[
         list[str] | None,
         typer.Option(
-            help="A run's id, or its beginning; for a table, `inspect` and `huggingface` it may be repeated. If none is named, a"
-            " table takes the newest runs, and `huggingface` all published ones."
+            help="Run to export: an id, or its first characters. Repeatable for tables, `inspect`"
+            " and `huggingface`. Default: the newest"
+            " runs for a table, all published runs for `huggingface`."
         ),
     ] = None,
     rubric: Annotated[
-        str | None, typer.Option(help="For a rating sheet: what people rate by.")
+        str | None, typer.Option(help="For a rating sheet: the rubric that people rate by.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="For a rating sheet: seed of the draw; 0 if none is named.")
+        int | None, typer.Option(help="For a rating sheet: random seed of the draw. Default: 0.")
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help="For a rating sheet: dialogues to draw; 200 if none is named."),
+        typer.Option(min=1, help="For a rating sheet: number of dialogues. Default: 200."),
     ] = None,
 ) -> None:
-    """Write runs, tables of results or datasets to files."""
+    """Write runs, result tables or datasets to files."""
     from flows.cli.exports import dataset_folder, inspect_logs, judged
     from flows.cli.exports.exporting import (
         RECORDING,
@@ -225,39 +244,44 @@ def export(
         is_folder,
     )
 
-    if what == judged.RATING_SHEET:
+    if export_name == judged.RATING_SHEET:
         _export_sheet(run or (), out, rubric, seed, limit)
         return
     if (rubric, seed, limit) != (None, None, None):
-        raise UsageError(f"{what} has no --rubric, --seed and --limit: those are a rating sheet's")
-    if what == dataset_folder.NAME:
+        raise UsageError(
+            f"--rubric, --seed and --limit have no effect on {export_name}, only on"
+            f" {judged.RATING_SHEET}. Remove them"
+        )
+    if export_name == dataset_folder.NAME:
         print(f"{out}: {dataset_folder.export_dataset(find_home(), run or (), out)} rows")
         return
-    if what == inspect_logs.NAME:
+    if export_name == inspect_logs.NAME:
         if not run:
-            raise UsageError(f"{what}: name runs by --run RUN. See `parley list runs`")
+            raise UsageError(f"{export_name} needs --run RUN. `parley list runs` shows all runs")
         print(f"{out}: {inspect_logs.export_inspect(find_home(), run, out)} samples")
         return
     try:
-        of_folder = what not in (RECORDING, judged.JUDGEMENTS) and is_folder(what)
+        writes_folder = export_name not in (RECORDING, judged.JUDGEMENTS) and is_folder(export_name)
     except UnknownName as error:
-        known = (
+        exports = (
             inspect_logs.NAME,
             dataset_folder.NAME,
             judged.JUDGEMENTS,
             judged.RATING_SHEET,
             *error.known,
         )
-        raise UnknownName(error.kind, error.value, known, error.remedy) from error
-    if what not in (RECORDING, judged.JUDGEMENTS) and not of_folder:
-        print(f"{out}: {export_table(find_home(), what, run or (), out)} rows")
+        raise UnknownName(error.kind, error.value, exports, error.remedy) from error
+    if export_name not in (RECORDING, judged.JUDGEMENTS) and not writes_folder:
+        print(f"{out}: {export_table(find_home(), export_name, run or (), out)} rows")
         return
     if run is None or len(run) != 1:
-        raise UsageError(f"{what} takes one run: name the run by --run RUN. See `parley list runs`")
-    if of_folder:
-        print(f"{out}: {export_folder(find_home(), what, run[0], out)} files")
+        raise UsageError(
+            f"{export_name} needs exactly one --run RUN. `parley list runs` shows all runs"
+        )
+    if writes_folder:
+        print(f"{out}: {export_folder(find_home(), export_name, run[0], out)} files")
         return
-    write = export_recording if what == RECORDING else judged.export_judgements
+    write = export_recording if export_name == RECORDING else judged.export_judgements
     print(f"{out}: {write(find_home(), run[0], out)} answers")
 
 
@@ -268,7 +292,9 @@ def _export_sheet(
     from flows.cli.exports.exporting import check_format, write_table
 
     if not run:
-        raise UsageError(f"{judged.RATING_SHEET}: name runs by --run RUN. See `parley list runs`")
+        raise UsageError(
+            f"{judged.RATING_SHEET} needs --run RUN. `parley list runs` shows all runs"
+        )
     check_format(out)
     draw = judged.Draw(seed or 0, limit or judged.MOST_DIALOGUES, rubric)
     print(f"{out}: {write_table(judged.rating_sheet(find_home(), run, draw), out)} rows to rate")
@@ -278,19 +304,21 @@ def site(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder to write; if none is named, `site` in the home, to which nights' reports link. Replaces an earlier site"
-            " there, and nothing else."
+            help="Folder to write. Default: `site` in Parley's home, to which night reports link."
+            " An earlier site there is replaced;"
+            " other files stay."
         ),
     ] = None,
     compare: Annotated[
         list[str] | None,
         typer.Option(
             metavar="OLD:NEW",
-            help="Two runs or models, side by side, named as for `parley compare`; may be repeated.",
+            help="Add a page that compares two runs or models, as `parley compare` does."
+            " Repeatable.",
         ),
     ] = None,
 ) -> None:
-    """Write all published results as pages for a browser. The pages need no server and no network."""
+    """Write all published results as HTML pages. The pages need no server and no network."""
     from flows.site.writing import write_site
     from warehouse.comparison.asked import pairs_named
     from warehouse.connect import SITE

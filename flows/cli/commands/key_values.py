@@ -1,4 +1,4 @@
-"""`K=V` arguments."""
+"""Options of the form `KEY=VALUE`, and their parsers."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,15 +18,17 @@ BudgetCaps = Annotated[
     list[str] | None,
     typer.Option(
         metavar="CAP=LIMIT",
-        help=f"Stop at usd=5,hours=2 or the like; may be repeated. Caps: {', '.join(CAPS)}.",
+        help="Stop when a cap is reached, for example usd=5,hours=2. Repeatable. Caps:"
+        f" {', '.join(CAPS)}.",
     ),
 ]
 Decide = Annotated[
     str | None,
     typer.Option(
         metavar="baseline=…,…",
-        help="Stop asking once better, worse or equivalent to a baseline: baseline=MODEL|RUN|predecessor[,margin=0.03,alpha=0.05,"
-        "metric=NAME…]. `off`, the default, asks all.",
+        help="Stop the run early once it is better than, worse than or equivalent to a baseline."
+        " Keys: baseline=MODEL|RUN|predecessor, margin=0.03, alpha=0.05, metric=NAME."
+        " Default: `off`, play all problems. See `parley help decide`.",
         rich_help_panel=COMPARISON,
     ),
 ]
@@ -34,46 +36,57 @@ Resources = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=PATH",
-        help="Something that the data need beside them, such as repos=DIR or images=swebench; may be repeated.",
+        help="Extra files or images that the data need, for example repos=DIR or images=swebench."
+        " Repeatable.",
         rich_help_panel=DATA,
     ),
 ]
 
 
-def parse_budget(given: Iterable[str], stated: "Budget | None" = None) -> "Budget | None":
-    """`["usd=5,hours=2", "tokens=1000000"]` -> a budget; None where nothing is given or stated.
+def parse_budget(arguments: Iterable[str], base: "Budget | None" = None) -> "Budget | None":
+    """Return the budget of arguments such as `["usd=5,hours=2", "tokens=1000000"]`.
 
     Args:
-        stated: a configuration's budget; each given cap takes the place of its own.
+        arguments: texts of `--budget`.
+        base: the configuration's budget, whose caps the arguments override.
+
+    Returns:
+        The budget. None if there are neither arguments nor a base.
 
     Raises:
-        ConfigError: an argument without `=`, or a cap given twice.
-        ValidationError: no such cap, or no number above 0.
+        ConfigError: an argument has no `=`, or a cap occurs twice.
+        ValidationError: a cap does not exist, or its limit is not a number above 0.
     """
     from schemas.night.budget import Budget
 
     caps: dict[str, str] = {}
-    for item in (part.strip() for text in given for part in text.split(",")):
+    for item in (part.strip() for text in arguments for part in text.split(",")):
         name, equals, value = item.partition("=")
         name = "wall_hours" if name == "hours" else name
         if not equals or not name:
             raise ConfigError(
-                f"--budget {item!r} is not of the form CAP=LIMIT, such as usd=5; caps: {', '.join(CAPS)}"
+                f"--budget {item!r} does not have the form CAP=LIMIT, for example usd=5. Caps:"
+                f" {', '.join(CAPS)}"
             )
         if name in caps:
-            raise ConfigError(f"--budget {name} is given twice: {caps[name]!r} and {value!r}")
+            raise ConfigError(
+                f"--budget {name} occurs twice, as {caps[name]!r} and {value!r}. Pass it once"
+            )
         caps[name] = value
     if not caps:
-        return stated
-    return Budget.model_validate((stated.model_dump(exclude_none=True) if stated else {}) | caps)
+        return base
+    return Budget.model_validate((base.model_dump(exclude_none=True) if base else {}) | caps)
 
 
 def parse_decide(text: str | None) -> "DecisionRule | None":
-    """`baseline=predecessor,margin=0.02,metric=a,metric=b` -> a rule; None for `off`.
+    """Return the rule of a text such as `baseline=predecessor,margin=0.02,metric=a,metric=b`.
+
+    Returns:
+        The rule. None for `off`.
 
     Raises:
-        ConfigError: no baseline, an unknown key, or one given twice.
-        ValidationError: no number where one is due.
+        ConfigError: the baseline is missing, a key is unknown, or a key occurs twice.
+        ValidationError: the margin or alpha is not a number.
     """
     from schemas.night.decision import DecisionRule
 
@@ -85,26 +98,27 @@ def parse_decide(text: str | None) -> "DecisionRule | None":
         name, equals, value = item.partition("=")
         if not equals or name not in ("baseline", "margin", "alpha", "metric"):
             raise ConfigError(
-                f"--decide {item!r} is not one of baseline=MODEL|RUN|predecessor, margin=, alpha=, metric=; or `off`"
+                f"--decide {item!r}: expected baseline=MODEL|RUN|predecessor, margin=NUMBER,"
+                " alpha=NUMBER, metric=NAME, or `off`"
             )
         if name in fields:
-            raise ConfigError(f"--decide {name} is given twice: {fields[name]!r} and {value!r}")
+            raise ConfigError(
+                f"--decide {name} occurs twice, as {fields[name]!r} and {value!r}. Pass it once"
+            )
         if name == "metric":
             names.append(value)
         else:
             fields[name] = value
     if "baseline" not in fields:
-        raise ConfigError(
-            "--decide needs baseline=MODEL|RUN|predecessor: a decision is against something"
-        )
+        raise ConfigError("--decide has no baseline. Add baseline=MODEL|RUN|predecessor")
     return DecisionRule.model_validate({**fields, "metrics": names})
 
 
 def parse_refused(text: str) -> Literal["failed", "unscored"]:
-    """Read `--refused`.
+    """Return the checked value of `--refused`.
 
     Raises:
-        UnknownName: neither `failed` nor `unscored`.
+        UnknownName: the text is neither `failed` nor `unscored`.
     """
     if text not in ("failed", "unscored"):
         raise UnknownName("way to score refusals", text, ("failed", "unscored"))
@@ -112,36 +126,42 @@ def parse_refused(text: str) -> Literal["failed", "unscored"]:
 
 
 def parse_options(
-    given: Iterable[str], flag: str = "--option", form: str = "NAME=VALUE"
+    arguments: Iterable[str], flag: str = "--option", form: str = "NAME=VALUE"
 ) -> dict[str, str]:
-    """`["a=1"]` -> `{"a": "1"}`.
+    """Return name -> value of arguments such as `["a=1"]`.
 
     Args:
-        form: what an argument is, as its help says it.
+        arguments: texts of the form `NAME=VALUE`.
+        flag: the command's flag, for errors.
+        form: the expected form, for errors.
 
     Raises:
-        ConfigError: an argument without `=`, or a name given twice.
+        ConfigError: an argument has no `=`, or a name occurs twice.
     """
     options: dict[str, str] = {}
-    for item in given:
+    for item in arguments:
         name, equals, value = item.partition("=")
         if not equals or not name:
-            raise ConfigError(f"{flag} {item!r} is not of the form {form}")
+            raise ConfigError(f"{flag} {item!r} does not have the form {form}")
         if name in options:
-            raise ConfigError(f"{flag} {name} is given twice: {options[name]!r} and {value!r}")
+            raise ConfigError(
+                f"{flag} {name} occurs twice, as {options[name]!r} and {value!r}. Pass it once"
+            )
         options[name] = value
     return options
 
 
-def parse_resources(given: Iterable[str], benchmark: str) -> dict[str, str]:
-    """`["repos=DIR"]` -> `{"repos": "/where/DIR"}`; what the benchmark wants a name for stays as it is.
+def parse_resources(arguments: Iterable[str], benchmark: str) -> dict[str, str]:
+    """Return resource -> value of arguments such as `["repos=DIR"]`.
+
+    Paths become absolute. Values that are names, such as `images=swebench`, stay unchanged.
 
     Raises:
-        ConfigError: as `parse_options`.
+        ConfigError: an argument has no `=`, or a name occurs twice.
     """
-    found = parse_options(given, "--resource")
-    if not found:
+    resources = parse_options(arguments, "--resource")
+    if not resources:
         return {}
     from tasks.planning.dataset import located
 
-    return located(benchmark, found, Path.cwd())
+    return located(benchmark, resources, Path.cwd())

@@ -1,4 +1,4 @@
-"""Commands about models: models test."""
+"""`parley models test`: capabilities of an endpoint."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +9,7 @@ from flows.cli.commands.key_values import parse_options
 if TYPE_CHECKING:
     from tasks.language.probing import EndpointReport
 
-models = typer.Typer(help="Ask models what they take.", no_args_is_help=True)
+models = typer.Typer(help="Test what an endpoint supports.", no_args_is_help=True)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -19,28 +19,33 @@ def add_to(app: typer.Typer) -> None:
 
 @models.callback()
 def root() -> None:
-    """Ask models what they take."""
+    """Test what an endpoint supports."""
 
 
 @models.command("test")
 def print_profile(
     spec: Annotated[str, typer.Argument(metavar="SPEC", help="openai:MODEL[@BASE_URL]")],
     key_env: Annotated[
-        str | None, typer.Option(help="Name of the variable that holds the endpoint's key.")
+        str | None, typer.Option(help="Environment variable that holds the endpoint's API key.")
     ] = None,
     header: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=ENV_VARIABLE", help="Header of each request; may be repeated."),
+        typer.Option(
+            metavar="NAME=ENV_VARIABLE",
+            help="Add a header to each request; its value comes from an environment variable."
+            " Repeatable.",
+        ),
     ] = None,
     profile: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME|FILE", help="Begin with this profile, to see if the endpoint takes it."
-        ),
+        typer.Option(metavar="NAME|FILE", help="Test this profile instead of detecting one."),
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print one object.")] = False,
 ) -> None:
-    """Ask an endpoint six small questions, and print its profile."""
+    """Send six test requests, and print the endpoint's profile.
+
+    The profile contains the parameters and message forms that the endpoint accepts.
+    """
     import asyncio
 
     from tasks.language.probing import probe_endpoint
@@ -65,12 +70,12 @@ def _print(report: "EndpointReport") -> None:
     thoughts = (
         f"yes, in {', '.join(profile.thoughts)}"
         if profile.thoughts
-        else "yes, not shown"
+        else "yes, hidden"
         if report.thinks
         else "no"
     )
     equal_roles = (
-        "unknown: without a system role"
+        "unknown, since it has no system role"
         if report.takes_equal_roles is None
         else _yes(report.takes_equal_roles)
     )
@@ -78,15 +83,17 @@ def _print(report: "EndpointReport") -> None:
     rows = [
         ("thinks", thoughts),
         ("system role", _yes(report.takes_system_role)),
-        ("two messages of one role in a row", equal_roles),
+        ("consecutive messages of one role", equal_roles),
         ("messages", "merged" if profile.messages == "merged" else "native"),
         (
             "tools",
-            _yes(report.calls_tools) if profile.takes_tools else "no, described in the messages",
+            _yes(report.calls_tools)
+            if profile.takes_tools
+            else "no; Parley describes tools in the messages",
         ),
         (
-            "schema of an answer",
-            _yes(report.fits_schema) if profile.takes_schema else "no, not sent",
+            "answer schema",
+            _yes(report.fits_schema) if profile.takes_schema else "no; Parley sends none",
         ),
         ("parameters", ", ".join(report.parameters)),
         ("refused parameters", ", ".join(profile.refused) or "none"),
@@ -95,12 +102,12 @@ def _print(report: "EndpointReport") -> None:
     print_rows(f"{report.model} at {report.url}", ("property", "value"), rows)
     questions = [
         (
-            one.name,
-            one.answer or one.refusal,
-            one.n_calls,
-            None if one.seconds is None else round(one.seconds, 2),
+            question.name,
+            question.answer or question.refusal,
+            question.n_calls,
+            None if question.seconds is None else round(question.seconds, 2),
         )
-        for one in report.questions
+        for question in report.questions
     ]
     print_rows("Questions", ("question", "answer", "requests", "seconds"), questions)
 

@@ -1,4 +1,4 @@
-"""The command that evaluates a whole configuration: nightly."""
+"""`parley nightly`: evaluation of a configuration file."""
 
 import sys
 from functools import partial
@@ -18,23 +18,26 @@ def add_to(app: typer.Typer) -> None:
 
 
 def nightly(
-    config: Annotated[Path, typer.Option(help="The night's configuration.")] = Path("nightly.yaml"),
+    config: Annotated[Path, typer.Option(help="Configuration file of the night.")] = Path(
+        "nightly.yaml"
+    ),
     budget: BudgetCaps = None,
     backfill: Annotated[
         bool,
         typer.Option(
             "--backfill",
-            help="Take every checkpoint that is owed something, whatever `at_most` says.",
+            help="Evaluate every checkpoint with pending work, and ignore `at_most`.",
         ),
     ] = False,
     fail_on: FailOn = None,
     dry_run: DryRun = False,
     json_output: Json = False,
 ) -> None:
-    """Run the models and new checkpoints of a configuration.
+    """Evaluate all models and new checkpoints of a configuration file.
 
-    Evaluates each of them on every benchmark that the file lists, and publishes once, at the end. Before that, runs known attacks
-    and known good programs in the sandbox: if a program ends otherwise than it must, the night is void (exit 3).
+    Each model plays every benchmark in the file. Results are published once, at the end. The night
+    first runs known attacks and known good programs in the sandbox. If one of them has the wrong
+    outcome, the night stops with exit code 3.
     """
     from flows.night.checkpoints import night_requests
     from flows.night.config import read_config
@@ -42,12 +45,12 @@ def nightly(
     settings = read_config(config)
     caps = parse_budget(budget or [], settings.budget)
     home = find_home(settings.home)
-    say = partial(print, file=sys.stderr)
+    print_note = partial(print, file=sys.stderr)
     requests = night_requests(
-        home, settings, config.absolute().parent, say, keep=not dry_run, backfill=backfill
+        home, settings, config.absolute().parent, print_note, keep=not dry_run, backfill=backfill
     )
     if not requests:
-        print("No checkpoint is owed anything: nothing was started", file=sys.stderr)
+        print("No checkpoint has pending evaluations. Nothing was started.", file=sys.stderr)
         return
     evaluate(
         home,

@@ -1,4 +1,4 @@
-"""Commands that only read: show, sql, list, report, why-rerun, agreement, compare, help."""
+"""Read-only commands: show, sql, list, report, why-rerun, agreement, compare, help."""
 
 import json
 from enum import StrEnum
@@ -13,12 +13,15 @@ from schemas.outside.display import plain_line
 from schemas.outside.hidden import hidden
 from tasks.storage.home import find_home
 
-_CSV = "Print comma-separated values, cells as stored: a spreadsheet may read one that begins with = as a formula."
+_CSV = (
+    "Print comma-separated values, unescaped: a spreadsheet may run cells that begin with = as"
+    " formulas."
+)
 Json = Annotated[bool, typer.Option("--json", help="Print one array of objects.")]
 
 
 class Listing(StrEnum):
-    """Kinds of things that `parley list` shows."""
+    """Kinds of items that `parley list` shows."""
 
     BENCHMARKS = "benchmarks"
     AGENTS = "agents"
@@ -47,13 +50,16 @@ def show(
     episode: Annotated[
         str,
         typer.Argument(
-            help="An episode's id, or its beginning (`parley list episodes`).",
+            help="Episode to print: an id, or its first characters (`parley list episodes`).",
             autocompletion=names_of("episodes"),
         ),
     ],
 ) -> None:
-    """Print one episode: prompts, answers, verdicts, test output. Steps have numbers, and rejected drafts are marked."""
-    with hidden("numpy"):  # see `flows.text.listings`
+    """Print one episode: prompts, answers, verdicts, test output.
+
+    Steps are numbered, and rejected drafts are marked.
+    """
+    with hidden("numpy"):  # saves its import time, as in `flows.text.listings`
         from flows.text.transcript import transcript_text
 
     print(transcript_text(find_home(), episode))
@@ -62,30 +68,35 @@ def show(
 def sql(
     query: Annotated[
         str,
-        typer.Argument(help="A SELECT (`SHOW TABLES` lists the tables), or @NAME: a saved query."),
+        typer.Argument(
+            help="A SELECT statement, .describe TABLE, or @NAME for a saved query. `SHOW TABLES` lists"
+            " all tables."
+        ),
     ],
     json_output: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help=_CSV)] = False,
     parquet: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a Parquet file.")
+        Path | None, typer.Option(metavar="FILE", help="Write the rows to a Parquet file.")
     ] = None,
 ) -> None:
-    """Query the warehouse in SQL (DuckDB's dialect). A query cannot change anything.
+    """Query the warehouse in SQL (DuckDB dialect, read-only).
 
-    `parley sql @failures` asks a saved query: a file `queries/failures.sql` of the home, or one that comes with Parley.
+    `parley sql ".describe results"` prints the columns of a table with types and descriptions.
+    `parley sql @failures` runs a saved query: `queries/failures.sql` in Parley's home, or a query
+    bundled with Parley.
     """
     from flows.cli.asking import print_csv, statement_of, write_parquet
 
     if json_output + as_csv + (parquet is not None) > 1:
-        raise UsageError("--json, --csv and --parquet exclude each other")
+        raise UsageError("--json, --csv and --parquet exclude each other. Pass only one of them")
     home = find_home()
     statement = statement_of(home, query)
     if parquet is not None:
         print(f"{write_parquet(home, statement, parquet)} rows in {parquet}")
         return
-    from warehouse.connect import query as ask
+    from warehouse.connect import query as run_query
 
-    columns, rows = ask(home.path, statement)
+    columns, rows = run_query(home.path, statement)
     if json_output:
         print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str))
         return
@@ -99,33 +110,38 @@ def sql(
 
 
 def list_things(
-    what: Annotated[Listing, typer.Argument(help="The kind of things to list.")],
+    kind: Annotated[
+        Listing,
+        typer.Argument(metavar="KIND", help="Kind of items to list."),
+    ],
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]",
-            help="Describe this benchmark or BENCHMARK.SETTING.",
+            metavar="NAME",
+            help="With `benchmarks`: describe this BENCHMARK or BENCHMARK.SETTING.",
             autocompletion=names_of("benchmarks"),
         ),
     ] = None,
     run: Annotated[
-        str | None, typer.Option(help="List only episodes of this run: its id, or its beginning.")
+        str | None,
+        typer.Option(help="With `episodes`: list only this run's; an id, or its first characters."),
     ] = None,
     first: Annotated[
-        bool, typer.Option("--first", help="Print only the first name, for scripts.")
+        bool, typer.Option("--first", help="Print only the first name. Useful in scripts.")
     ] = False,
     json_output: Json = False,
 ) -> None:
-    """List all things of one kind. Models, runs and episodes come from the home, the others from the installation."""
+    """List all items of one kind.
+
+    Models, runs and episodes come from Parley's home, all other kinds from the installation.
+    """
     from flows.text.benchmark_listing import described as benchmark_lines
     from flows.text.benchmark_listing import printed_rows as printed_benchmarks
-    from flows.text.listings import listing, printed_listing, reason_lines
+    from flows.text.listings import listing, printed_listing, printed_metrics, reason_lines
 
-    if name is not None and what is not Listing.BENCHMARKS:
-        raise UsageError(
-            f"`parley list {what.value}` takes no name, only `parley list benchmarks` does: leave {name!r} out"
-        )
-    columns, rows = listing(find_home(), what.value, run)
+    if name is not None and kind is not Listing.BENCHMARKS:
+        raise UsageError(f"`parley list {kind.value}` takes no name. Remove {name!r}")
+    columns, rows = listing(find_home(), kind.value, run)
     if name is not None:
         described = list(benchmark_lines(find_home(), name))
         rows = [row for row in rows if row[0] == name or row[0].startswith(f"{name}.")]
@@ -134,19 +150,23 @@ def list_things(
             return
     if first:
         if not rows:
-            raise UsageError(f"there are no {what.value}")
+            raise UsageError(f"there are no {kind.value} in {find_home().path}")
         print(plain_line(str(rows[0][0]), 1000))
     elif json_output:
         print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str))
     else:
         from flows.text.results import print_rows
 
-        is_benchmarks = what is Listing.BENCHMARKS
+        if kind is Listing.METRICS:
+            for title, (heads, cells) in printed_metrics(rows):
+                print_rows(title, heads, cells)
+            return
+        is_benchmarks = kind is Listing.BENCHMARKS
         print_rows(
             "", *(printed_benchmarks(rows) if is_benchmarks else printed_listing(columns, rows))
         )
         if is_benchmarks:
-            print("Options and further facts: `parley list benchmarks NAME`.")
+            print("`parley list benchmarks NAME` shows the options and details of a benchmark.")
         for line in reason_lines(columns, rows):
             print(line)
 
@@ -156,21 +176,24 @@ def why_rerun(
         str,
         typer.Argument(
             metavar="RUN_A",
-            help="A run's id, or its beginning (`parley list runs`).",
+            help="Run: an id, or its first characters (`parley list runs`).",
             autocompletion=names_of("runs"),
         ),
     ],
     run_b: Annotated[
         str | None,
         typer.Argument(
-            metavar="[RUN_B]",
-            help="Another run's id; if none is named, why RUN_A was worked on again.",
+            metavar="RUN_B",
+            help="Run to compare with. Default: the earlier state of RUN_A.",
             autocompletion=names_of("runs"),
         ),
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Show why two runs differ, or why one was worked on again. Names each field, and the layers that it renews."""
+    """Show why two runs differ, or why a run had to be repeated.
+
+    Prints each field that differs, and the layers of results that it invalidates.
+    """
     from flows.text.why import explain
 
     explain(find_home(), run_a, run_b, json_output=json_output)
@@ -180,42 +203,44 @@ def report(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NIGHT]",
-            help="A night's id, or its beginning; the latest night if none is named.",
+            metavar="NIGHT",
+            help="Night to report: an id, or its first characters. Default: the latest night.",
         ),
     ] = None,
-    night: Annotated[str | None, typer.Option(help="The same as the argument NIGHT.")] = None,
+    night: Annotated[str | None, typer.Option(help="Same as the argument NIGHT.")] = None,
     json_output: Json = False,
 ) -> None:
-    """Show how much of a night was reused or paid for, and why."""
+    """Show which work of a night was reused or paid for, and why."""
     from flows.text.night import show_night
 
     if name is not None and night is not None:
         raise UsageError(
-            f"the night is named twice: {name} and --night {night}. Leave one of them out"
+            f"the night is named twice: {name} and --night {night}. Remove one of them"
         )
     show_night(find_home(), night if name is None else name, json_output=json_output)
 
 
 def agreement(
     rubric: Annotated[
-        str | None, typer.Option(help="Show only this rubric; all rated rubrics if none is named.")
+        str | None, typer.Option(help="Show only this rubric. Default: all rated rubrics.")
     ] = None,
     json_output: Json = False,
 ) -> None:
     """Show how far people agree with each other and with judges.
 
-    Reads the ratings that `parley import ratings` brought in. Prints Cohen's kappa, plain and quadratically weighted, with 95%
-    intervals from a jackknife over episodes: for each pair of raters, and for each rater and the raters' consensus (the lower
-    median of numbers, the most frequent word) against each judge. Rows of `all dimensions` pool a rubric's ratings, those of
-    `all raters` also the raters': one kappa for the whole. `n` things were rated by both sides, `n_missing` by one alone.
+    Reads the ratings that `parley import ratings` stored. Prints Cohen's kappa, unweighted and
+    quadratically weighted, with 95% jackknife intervals over episodes: for each pair of raters, and
+    for each rater and the raters' consensus against each judge. The consensus is the lower median
+    of numbers, or the most frequent word. Rows `all dimensions` pool the dimensions of a rubric;
+    rows `all raters` also pool the raters. `n` items have a rating from both sides, `missing` items
+    from only one.
     """
     from warehouse.connect import named_query
 
     columns, rows = named_query(find_home().path, "agreement")
-    if rubric is not None and rubric not in (known := sorted({row[0] for row in rows})):
+    if rubric is not None and rubric not in (rubrics := sorted({row[0] for row in rows})):
         raise UnknownName(
-            "rated rubric", rubric, known, "`parley import ratings FILE.csv` brings ratings in"
+            "rated rubric", rubric, rubrics, "`parley import ratings FILE.csv` imports ratings"
         )
     rows = [row for row in rows if rubric in (None, row[0])]
     if json_output:
@@ -226,7 +251,8 @@ def agreement(
     print_agreement([dict(zip(columns, row, strict=True)) for row in rows])
     if not rows:
         print(
-            "Nothing was rated by two people, or by a person and a judge. `parley import ratings FILE.csv` brings ratings in"
+            "No item was rated by two people, or by a person and a judge. Import ratings with"
+            " `parley import ratings FILE.csv`."
         )
 
 
@@ -234,36 +260,38 @@ def compare(
     old: Annotated[
         str,
         typer.Argument(
-            help="A run's id or its beginning, or MODEL[@REVISION]: see `parley list runs`.",
+            help="Run (an id, or its first characters), or MODEL[@REVISION]. `parley list runs`"
+            " shows both.",
             autocompletion=names_of("runs"),
         ),
     ],
     new: Annotated[
         str,
         typer.Argument(
-            help="Another run's id, or another MODEL[@REVISION]: two models are compared on every setting that both have runs of."
+            help="Run or MODEL[@REVISION] to compare with OLD. Two models are compared on every"
+            " setting that both have runs of."
         ),
     ],
     metric: Annotated[
-        list[str] | None, typer.Option(help="Show only this metric; may be repeated.")
+        list[str] | None, typer.Option(help="Show only this metric. Repeatable.")
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Compare two runs, or two models, problem by problem.
+    """Compare two runs or two models, paired by problem.
 
-    Shows each metric with its difference, the 95% interval of a bootstrap over problems, a test (McNemar or Wilcoxon) adjusted
-    over the metrics, and the least difference that could have been found. Each night fills the tables `comparisons` and
-    `history` alike.
+    Prints for each metric the difference, its 95% bootstrap interval over problems, an adjusted
+    p-value (McNemar or Wilcoxon) and the minimal detectable effect. Each night writes the same
+    comparisons to the tables `comparisons` and `history`.
     """
     from tasks.planning.reporting.publishing import judged_metrics, metric_directions
     from warehouse.comparison.asked import compare_named
 
     rows = compare_named(find_home().path, old, new, metric_directions(), judged_metrics())
-    known = sorted({row["metric"] for row in rows})
+    metrics = sorted({row["metric"] for row in rows})
     for name in metric or ():
-        if name not in known:
+        if name not in metrics:
             raise UnknownName(
-                "metric", name, known, "`parley list metrics` shows all", of="both runs"
+                "metric", name, metrics, "`parley list metrics` shows all", of="both runs"
             )
     rows = [row for row in rows if not metric or row["metric"] in metric]
     if json_output:
@@ -276,10 +304,13 @@ def compare(
 
 def explain_topic(
     topic: Annotated[
-        str | None, typer.Argument(help="Name of a page; without it, a list of them.")
+        str | None, typer.Argument(help="Name of a page. Default: print the list of pages.")
     ] = None,
 ) -> None:
-    """Print a how-to page, or the list of them. `parley COMMAND --help` explains a command."""
+    """Print a how-to page, or the list of pages.
+
+    For the options of a command, type `parley COMMAND --help`.
+    """
     from flows.text.topics import topic_text
 
     print(topic_text(topic))

@@ -1,4 +1,4 @@
-"""Options of a command that set the keys of its roles, made from their one definition (`tasks.planning.role_keys`)."""
+"""Options that set the keys of a command's roles, generated from `tasks.planning.role_keys`."""
 
 import inspect
 import json
@@ -16,7 +16,7 @@ from schemas.outside.display import plain_line
 from tasks.planning.role_keys import ROLE_KEYS, ROLES, Form, Role, RoleKey, RoleTexts, Subject
 
 RoleValues = Mapping[Role, RoleTexts]
-"""Role -> key -> the texts that its flags give."""
+"""Role -> key -> texts of its flags."""
 _PANELS: Mapping[Subject, str] = {
     "endpoint": ENDPOINT,
     "answers": ANSWERS,
@@ -30,31 +30,36 @@ _GROUPS = {
     key.roles: [other.name for other in ROLE_KEYS if other.roles == key.roles] for key in ROLE_KEYS
 }
 KEYS_HELP = (
-    "Keys may follow a SPEC: openai:m@URL,temperature=0.7,request.top_k=20. The flags above are the subject's keys; other roles"
-    " have such flags, too: --simulator-temperature, --judge-header. "
+    "Keys can follow a SPEC: openai:m@URL,temperature=0.7,request.top_k=20. The flags above set"
+    " the subject's keys."
+    " A prefix sets another role's: --simulator-temperature, --judge-header. `parley help roles`"
+    " explains all. "
     + " ".join(
         f"Keys of {'every role' if roles == ROLES else ' and '.join(roles)}: {', '.join(names)}."
         for roles, names in _GROUPS.items()
     )
 )
-"""End of the command's help: every key with its roles."""
+"""Last paragraph of the command's help: all keys by role."""
 
 
 def with_role_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with an option for each key of each role, in the place of its parameter `roles`, which gets the values.
+    """Replace a command's parameter `roles` by one option for each key of each role.
 
-    The options of all roles but the subject are hidden from `--help`, which would show each key four times.
+    The command still receives `roles`, with the values. Only the subject's options appear in
+    `--help`; otherwise every key would appear four times.
     """
     own = inspect.signature(command, eval_str=True)
 
     def run(**values: Any) -> None:
-        roles = {role: {key.name: texts for key, texts in _taken(role, values)} for role in ROLES}
+        roles = {
+            role: {key.name: texts for key, texts in _pop_values(role, values)} for role in ROLES
+        }
         command(**values, roles=roles)
 
     parameters = [
-        one
-        for name, each in own.parameters.items()
-        for one in (_parameters() if name == "roles" else (each,))
+        parameter
+        for name, original in own.parameters.items()
+        for parameter in (_parameters() if name == "roles" else (original,))
     ]
     run.__doc__ = command.__doc__
     run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  (as `inspect` documents)
@@ -65,8 +70,8 @@ def _flagged(role: Role) -> Iterator[RoleKey]:
     return (key for key in ROLE_KEYS if role in key.roles and key.flag is not None)
 
 
-def _taken(role: Role, values: dict[str, Any]) -> Iterator[tuple[RoleKey, Sequence[str]]]:
-    """Take a role's values out of all."""
+def _pop_values(role: Role, values: dict[str, Any]) -> Iterator[tuple[RoleKey, Sequence[str]]]:
+    """Remove a role's values from `values`, and yield them by key."""
     for key in _flagged(role):
         value = values.pop(key.parameter(role))
         if isinstance(value, bool):
@@ -98,50 +103,56 @@ def _parameters() -> Iterator[inspect.Parameter]:
 
 
 def split_spec(role: Role, text: str) -> tuple[str, dict[str, list[str]]]:
-    """Return the spec of `SPEC,KEY=VALUE,...` and its keys with their texts.
+    """Split `SPEC,KEY=VALUE,...` into the spec and its keys.
 
     Raises:
-        UnknownName: a key that the role does not have.
-        ConfigError: a key is given twice, or as `KEY.NAME` where it has no names.
+        UnknownName: the role has no such key.
+        ConfigError: a key occurs twice, or has the wrong form.
     """
     spec, *parts = _NEXT_KEY.split(text)
-    found: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for part in parts:
         written, _, value = part.partition("=")
         name, dot, inner = written.partition(".")
         key = _BY_NAME.get(name)
         if key is None or role not in key.roles:
-            known = [one.name for one in ROLE_KEYS if role in one.roles]
-            near = get_close_matches(name, known, n=1)
+            names = [key.name for key in ROLE_KEYS if role in key.roles]
+            near = get_close_matches(name, names, n=1)
             raise UnknownName(
-                "key", name, known, f"Do you mean {near[0]}?" if near else "", of=f"--{role}"
+                "key", name, names, f"Did you mean {near[0]}?" if near else "", of=f"--{role}"
             )
         if key.is_map != bool(dot):
             form = f"{name}.NAME=VALUE" if key.is_map else f"{name}=VALUE"
             raise ConfigError(
-                f"--{role} {plain_line(spec, 60)},{plain_line(part, 60)}: write {form}"
+                f"--{role} {plain_line(spec, 60)},{plain_line(part, 60)}: the key must have the"
+                f" form {form}"
             )
-        if name in found and not (key.is_list or key.is_map):
-            raise ConfigError(f"--{role} {plain_line(spec, 60)}: the key {name} is given twice")
-        found.setdefault(name, []).append(f"{inner}={value}" if key.is_map else value)
-    return spec, found
+        if name in texts and not (key.is_list or key.is_map):
+            raise ConfigError(
+                f"--{role} {plain_line(spec, 60)}: the key {name} occurs twice. Pass it once"
+            )
+        texts.setdefault(name, []).append(f"{inner}={value}" if key.is_map else value)
+    return spec, texts
 
 
 def fields_of(role: Role, flags: RoleTexts, own: RoleTexts) -> dict[str, Any]:
-    """Return the fields of a ModelRequest that its flags and the keys behind its spec set.
+    """Return the ModelRequest fields that a role's flags and the keys after its spec set.
 
     Args:
-        own: the keys behind the spec. For a judge they win, since its flags are those of all judges.
+        role: the role.
+        flags: values of the role's flags.
+        own: keys after the spec. A judge's keys override its flags, which apply to all judges.
 
     Raises:
-        ConfigError: a value does not have the form of its key, or a key is given by a flag and behind the spec.
+        ConfigError: a value has the wrong form, or both a flag and a key after the spec set it.
     """
     fields: dict[str, Any] = {}
     for key in ROLE_KEYS:
         by_flag, by_key = flags.get(key.name, ()), own.get(key.name, ())
         if by_flag and by_key and role != "judge" and not (key.is_map or key.is_list):
             raise ConfigError(
-                f"{key.option(role)} and the key {key.name} behind --{role} say the same; leave one of them out"
+                f"{key.option(role)} and {key.name} in --{role} set the same value. Remove one of"
+                " them"
             )
         if key.is_map and (by_flag or by_key):
             read = _MAPS[key.form]
@@ -173,16 +184,17 @@ def _json(option: str, name: str, text: str) -> Any:
     except (ValueError, RecursionError):
         quoted = json.dumps(text, ensure_ascii=False)
         raise ConfigError(
-            f"{option} {name}={text!r}: the value is not JSON. A text stands in quotes: '{name}={quoted}'"
+            f"{option} {name}={text!r}: the value is not valid JSON. Quote a string:"
+            f" '{name}={quoted}'"
         ) from None
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(name)  # NaN and the infinities are no JSON
+    raise ValueError(name)  # NaN and infinities are not JSON
 
 
 def _number(text: str) -> float | str:
-    """Return the number, or the text as it is: the field that takes it names what it wants."""
+    """Return the number, or the unchanged text, which the model's field then rejects by name."""
     try:
         return float(text)
     except ValueError:

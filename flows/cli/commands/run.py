@@ -1,8 +1,6 @@
-"""The command that evaluates one model: run."""
+"""`parley run`: evaluation of one model on one setting."""
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,27 +15,29 @@ from flows.cli.commands.key_values import (
     parse_refused,
     parse_resources,
 )
-from flows.cli.commands.role_options import (
-    KEYS_HELP,
-    RoleValues,
-    fields_of,
-    split_spec,
-    with_role_options,
+from flows.cli.commands.role_options import KEYS_HELP, RoleValues, with_role_options
+from flows.cli.commands.role_requests import (
+    Price,
+    judge_requests,
+    price_fields,
+    role_request,
+    simulator_request,
 )
 from flows.cli.completion import names_of
 from flows.cli.panels import COMPARISON, DATA, EMBEDDER, ENDPOINT, EXECUTION, QUALITY, PanelCommand
-from schemas.errors import ConfigError, UsageError
+from schemas.errors import UsageError
 from tasks.benchmarks.registry import FIRST
-from tasks.planning.role_keys import Role
 from tasks.storage.home import find_home
 
 if TYPE_CHECKING:
-    from tasks.planning.request import ModelRequest
+    pass
 
-MODEL_HELP = "embedded:smollm2 | openai:MODEL[@BASE_URL] | vllm:PATH_OR_REPO | recorded:FILE | control:gold | control:empty"
+MODEL_HELP = (
+    "embedded:smollm2 | openai:MODEL[@BASE_URL] | vllm:PATH_OR_REPO | recorded:FILE |"
+    " control:gold | control:empty"
+)
 EMBEDDER_HELP = "bge-m3[@FOLDER] | embedded:minilm | openai:MODEL[@BASE_URL]"
 _SPEC = "SPEC[,KEY=VALUE...]"
-Price = tuple[float, float] | None
 
 
 def add_to(app: typer.Typer) -> None:
@@ -50,14 +50,14 @@ def run(
         str,
         typer.Argument(
             metavar="BENCHMARK[.SETTING]",
-            help=f"For example {FIRST}; all: `parley list benchmarks`.",
+            help=f"Benchmark and setting, for example {FIRST}. `parley list benchmarks` shows all.",
             autocompletion=names_of("benchmarks"),
         ),
     ],
     model: Annotated[
         str | None,
         typer.Argument(
-            metavar="SUBJECT", help="The same as --subject.", autocompletion=names_of("models")
+            metavar="SUBJECT", help="Same as --subject.", autocompletion=names_of("models")
         ),
     ] = None,
     subject: Annotated[
@@ -66,19 +66,19 @@ def run(
             "--subject",
             "--model",
             metavar=_SPEC,
-            help=f"The model under test: {MODEL_HELP}",
+            help=f"Model under test: {MODEL_HELP}",
             autocompletion=names_of("models"),
         ),
     ] = None,
     simulator: Annotated[
         str | None,
-        typer.Option(metavar=_SPEC, help="Model that plays the user, where a setting needs one."),
+        typer.Option(metavar=_SPEC, help="Model that plays the user, in settings that need one."),
     ] = None,
     judge: Annotated[
         list[str] | None,
         typer.Option(
             metavar=f"[RUBRIC=]{_SPEC}",
-            help="Model that judges, by one rubric or by all; may be repeated.",
+            help="Model that judges the dialogues, for one rubric or for all. Repeatable.",
         ),
     ] = None,
     *,
@@ -87,7 +87,7 @@ def run(
         Price,
         typer.Option(
             metavar="IN OUT",
-            help="USD per million input and output tokens.",
+            help="Price in USD per million input and output tokens.",
             rich_help_panel=ENDPOINT,
         ),
     ] = None,
@@ -115,7 +115,7 @@ def run(
             metavar="IN",
             min=0,
             hidden=True,
-            help="USD per million tokens of embedded texts.",
+            help="Price in USD per million tokens of embedded texts.",
             rich_help_panel=ENDPOINT,
         ),
     ] = None,
@@ -123,62 +123,73 @@ def run(
         str | None,
         typer.Option(
             metavar=_SPEC,
-            help=f"Makes vectors of texts, where scores read them: {EMBEDDER_HELP}",
+            help=f"Model that embeds texts, for metrics that need vectors: {EMBEDDER_HELP}",
             rich_help_panel=EMBEDDER,
         ),
     ] = None,
     data: Annotated[
         str | None,
         typer.Option(
-            help="File or folder of raw data; the data staged before if none is named.",
+            help="File or folder of raw data. Default: the data staged earlier.",
             rich_help_panel=DATA,
         ),
     ] = None,
     dataset_version: Annotated[
-        str | None, typer.Option(help="Version of the data; `sample` comes with Parley.")
+        str | None, typer.Option(help="Version of the data. `sample` is bundled with Parley.")
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(metavar="K=V", help="An option of the setting; may be repeated."),
+        typer.Option(metavar="K=V", help="Set an option of the setting. Repeatable."),
     ] = None,
     resource: Resources = None,
     templates: Annotated[
         str | None,
         typer.Option(
             metavar="DIR",
-            help="Your own texts of questions and judge prompts: see `parley list templates`.",
+            help="Folder with your own prompt templates. `parley list templates` shows their"
+            " names.",
             rich_help_panel=DATA,
         ),
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help="Play only the first N problems; a later run may play more."),
+        typer.Option(min=1, help="Play only the first N problems. A later run can play more."),
     ] = None,
     skip_missing_packages: Annotated[
         bool,
         typer.Option(
             "--skip-missing-packages",
-            help="Leave tasks out whose packages are missing; tables show the share.",
+            help="Skip tasks whose Python packages are not installed. Tables show the share of"
+            " tasks played.",
             rich_help_panel=DATA,
         ),
     ] = False,
     samples: Annotated[
-        int, typer.Option(min=1, help="Episodes of each dialogue, with seeds SEED, SEED+1, ...")
+        int,
+        typer.Option(
+            min=1, help="Number of episodes of each dialogue, with seeds SEED, SEED+1, ..."
+        ),
     ] = 1,
-    seed: Annotated[int, typer.Option(help="Seed of the first sample.", rich_help_panel=DATA)] = 0,
-    concurrency: Annotated[int, typer.Option(min=1, help="Model requests in flight.")] = 64,
+    seed: Annotated[
+        int,
+        typer.Option(help="Random seed of each dialogue's first episode.", rich_help_panel=DATA),
+    ] = 0,
+    concurrency: Annotated[
+        int, typer.Option(min=1, help="Maximum number of model requests in flight.")
+    ] = 64,
     workers: Annotated[
         int,
         typer.Option(
             min=1,
-            help="Dask worker processes, at most one for each episode.",
+            help="Number of Dask worker processes, at most one for each episode.",
             rich_help_panel=EXECUTION,
         ),
     ] = 2,
     sandbox: Annotated[
         str | None,
         typer.Option(
-            help="Sandbox for generated code, see `parley doctor`; `none` isolates nothing; tables say so.",
+            help="Sandbox that runs generated code. `parley list sandboxes` shows all. `none`"
+            " isolates nothing, and tables say so.",
             rich_help_panel=EXECUTION,
         ),
     ] = None,
@@ -188,14 +199,14 @@ def run(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="PEM file of authorities that endpoints' certificates may be of, too.",
+            help="PEM file of additional certificate authorities to trust for endpoints.",
             rich_help_panel=EXECUTION,
         ),
     ] = None,
     baseline: Annotated[
         str | None,
         typer.Option(
-            help="Compare with this model or run, too: see `parley compare`.",
+            help="Also compare the run with this model or run, as `parley compare` does.",
             rich_help_panel=COMPARISON,
         ),
     ] = None,
@@ -204,14 +215,15 @@ def run(
         typer.Option(
             min=0,
             max=1,
-            help="Withhold a run with a larger share of faults.",
+            help="Withhold the run if a larger share of its episodes fails for technical reasons.",
             rich_help_panel=QUALITY,
         ),
     ] = 0.01,
     audit: Annotated[
         Literal["none", "sample", "all"],
         typer.Option(
-            help="Passes that are audited: run again with altered tests, which an earned pass fails.",
+            help="Passed tests to audit: Parley runs them again with altered expectations, which a"
+            " genuine pass fails.",
             rich_help_panel=QUALITY,
         ),
     ] = "sample",
@@ -220,7 +232,7 @@ def run(
         typer.Option(
             min=0,
             max=1,
-            help="Withhold a run with a larger share of forged passes.",
+            help="Withhold the run if a larger share of its audited passes is forged.",
             rich_help_panel=QUALITY,
         ),
     ] = 0.01,
@@ -228,7 +240,8 @@ def run(
         str,
         typer.Option(
             metavar="failed|unscored",
-            help="How a refusal to answer one prompt is scored; it is counted either way.",
+            help="How to score a model's refusal to answer a prompt. Refusals are counted in"
+            " either case.",
             rich_help_panel=QUALITY,
         ),
     ] = "failed",
@@ -236,7 +249,7 @@ def run(
         bool,
         typer.Option(
             "--fsync",
-            help="Flush each write to the disk: safe against loss of power.",
+            help="Flush every write to disk, so that a power failure loses nothing.",
             rich_help_panel=EXECUTION,
         ),
     ] = False,
@@ -244,7 +257,7 @@ def run(
         str | None,
         typer.Option(
             metavar="RUN",
-            help="Go on with this run. Refused if the options describe another run.",
+            help="Resume exactly this run; fail if the options describe another one.",
             autocompletion=names_of("runs"),
             rich_help_panel=EXECUTION,
         ),
@@ -253,15 +266,20 @@ def run(
     dry_run: DryRun = False,
     json_output: Json = False,
 ) -> None:
-    """Evaluate one model on one setting, and publish. After a stop, type it again: finished work is not done twice."""
+    """Evaluate one model on one setting, and publish the results.
+
+    If the command is interrupted, type it again to resume: finished work is not repeated.
+    """
     from sandbox.registry import default_name
     from tasks.planning.participants.embedders import refuse_needless_embedder
     from tasks.planning.participants.judges import refuse_needless_judges
     from tasks.planning.request import BenchmarkRequest, ComparisonRequest, EvaluationRequest
 
-    asked = _request("subject", _one_subject(model, subject), roles, _prices(price))
+    subject_request = role_request(
+        "subject", _subject_spec(model, subject), roles, price_fields(price)
+    )
     request = EvaluationRequest(
-        model=asked,
+        model=subject_request,
         benchmark=BenchmarkRequest(
             name=benchmark,
             data=data,
@@ -274,9 +292,13 @@ def run(
             samples=samples,
             seed=seed,
         ),
-        simulator=simulator_request(simulator, asked, roles, _prices(simulator_price)),
-        judges=judge_requests(judge or [], roles, _prices(judge_price)),
-        embedder=_request("embedder", embedder, roles, {"usd_per_million_input": embedder_price})
+        simulator=simulator_request(
+            simulator, subject_request, roles, price_fields(simulator_price)
+        ),
+        judges=judge_requests(judge or [], roles, price_fields(judge_price)),
+        embedder=role_request(
+            "embedder", embedder, roles, {"usd_per_million_input": embedder_price}
+        )
         if embedder
         else None,
         refused=parse_refused(refused),
@@ -300,77 +322,20 @@ def run(
     )
 
 
-def _one_subject(argument: str | None, option: str | None) -> str:
-    """Return the spec of the model under test, as an argument or an option names it.
+def _subject_spec(argument: str | None, option: str | None) -> str:
+    """Return the spec of the model under test, from the argument or the option.
 
     Raises:
-        UsageError: neither names it, or both do.
+        UsageError: neither or both are present.
     """
     if argument is not None and option is not None:
         raise UsageError(
-            f"the model under test is named twice: {argument} and --subject {option}. Leave one of them out"
+            f"the model under test is named twice: {argument} and --subject {option}. Remove one"
+            " of them"
         )
     text = option if argument is None else argument
     if text is None:
-        raise UsageError(f"no model under test. Name it by --subject SPEC: {MODEL_HELP}")
+        raise UsageError(
+            f"the model under test is missing. Pass it with --model SPEC: {MODEL_HELP}"
+        )
     return text
-
-
-def _prices(price: Price) -> Mapping[str, Any]:
-    return {"usd_per_million_input": price[0], "usd_per_million_output": price[1]} if price else {}
-
-
-def _request(
-    role: Role,
-    text: str,
-    roles: RoleValues,
-    prices: Mapping[str, Any],
-    also: Mapping[str, Any] = MappingProxyType({}),
-) -> "ModelRequest":
-    """Return the request for a role's model, of its spec with keys, its flags and what holds where these say nothing."""
-    from tasks.planning.request import ModelRequest
-
-    spec, own = split_spec(role, text)
-    return ModelRequest(**{**also, **prices, **fields_of(role, roles[role], own), "spec": spec})
-
-
-def judge_requests(
-    given: Sequence[str], roles: RoleValues, prices: Mapping[str, Any]
-) -> "dict[str, ModelRequest]":
-    """`[RUBRIC=]SPEC` arguments -> rubric, or the empty name for all others -> its judge.
-
-    Raises:
-        ConfigError: two judges for one rubric.
-    """
-    judges: dict[str, ModelRequest] = {}
-    for text in given:
-        before, equals, rest = text.partition("=")
-        rubric, spec = (before, rest) if equals and ":" not in before else ("", text)
-        if rubric in judges:
-            named = f"the rubric {rubric!r}" if rubric else "all rubrics"
-            raise ConfigError(
-                f"--judge names two models for {named}: {judges[rubric].spec} and {spec}"
-            )
-        judges[rubric] = _request("judge", spec, roles, prices)
-    return judges
-
-
-def simulator_request(
-    text: str | None, model: "ModelRequest", roles: RoleValues, prices: Mapping[str, Any]
-) -> "ModelRequest | None":
-    """The simulator's request. Where simulator and model are one, it is reached, served and priced as the model, unless told."""
-    if text is None:
-        return None
-    is_model = split_spec("simulator", text)[0] == model.spec
-    return _request(
-        "simulator",
-        text,
-        roles,
-        prices,
-        {name: getattr(model, name) for name in _SHARED} if is_model else {},
-    )
-
-
-_SHARED = ("key_env", "headers", "messages", "profile", "ca_file", "revision", "serve")
-_SHARED += ("usd_per_million_input", "usd_per_million_output", "usd_per_hour", "gpus")
-"""Fields of a model that hold for a simulator which is the same model."""

@@ -1,4 +1,4 @@
-"""Commands of upkeep: publish, release, server, doctor."""
+"""Maintenance commands: publish, release, server, doctor."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ from tasks.storage.home import find_home
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 server = typer.Typer(
-    help="Start, stop or show this home's Prefect server.",
+    help="Start, stop or show the Prefect server of Parley's home.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -32,37 +32,42 @@ def add_to(app: typer.Typer) -> None:
 
 def publish(
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Make the warehouse anew from Parquet alone.")
+        bool, typer.Option("--rebuild", help="Rebuild the whole warehouse from the Parquet files.")
     ] = False,
     migrate: Annotated[
-        bool, typer.Option("--migrate", help="Update the files of an older Parley first.")
+        bool, typer.Option("--migrate", help="First convert files that an older Parley wrote.")
     ] = False,
     set_aside: Annotated[
         bool,
         typer.Option(
             "--set-aside",
-            help="With --migrate: move files aside that cannot be updated; the next run pays for their content again.",
+            help="With --migrate: move files that cannot be converted aside. The next run pays for"
+            " their content again.",
         ),
     ] = False,
     json_output: Json = False,
 ) -> None:
-    """Bring the warehouse up to date with the lake. Readers keep the old one until the new one is whole."""
+    """Update the warehouse from the lake.
+
+    Readers use the old warehouse until the new one is complete.
+    """
     from tasks.planning.reporting.publishing import publish_to_warehouse
 
     if migrate:
         _migrate(set_aside)
     report = publish_to_warehouse(find_home(), rebuild=rebuild)
     if json_output:
-        withheld = [{"run_id": one.run_id, "reason": one.reason} for one in report.withheld]
+        withheld = [{"run_id": run.run_id, "reason": run.reason} for run in report.withheld]
         counts = {"runs_loaded": report.n_runs_loaded, "rows": report.n_rows}
         print(json.dumps({"warehouse": str(report.path), **counts, "withheld": withheld}))
     else:
         print(
-            f"{report.path}: {report.n_runs_loaded} runs loaded, {report.n_rows} rows, {report.seconds:.1f} s"
+            f"{report.path}: {report.n_runs_loaded} runs loaded, {report.n_rows} rows,"
+            f" {report.seconds:.1f} s"
         )
-    for one in report.withheld:
+    for run in report.withheld:
         print(
-            in_three_lines(f"parley: run {one.run_id} is withheld: {one.reason}"), file=sys.stderr
+            in_three_lines(f"parley: run {run.run_id} is withheld: {run.reason}"), file=sys.stderr
         )
     if report.withheld:
         raise typer.Exit(3)
@@ -72,44 +77,47 @@ def release(
     run: Annotated[
         str,
         typer.Argument(
-            help="A withheld run's id, or its beginning (`parley list runs`).",
+            help="Withheld run: an id, or its first characters (`parley list runs`).",
             autocompletion=names_of("runs"),
         ),
     ],
     because: Annotated[
         str,
         typer.Option(
-            help="Why the run's numbers may be read all the same; tables show the reason beside them."
+            help="Reason why the results are valid all the same. Tables show it beside the results."
         ),
     ],
     json_output: Json = False,
 ) -> None:
-    """Publish a withheld run all the same, and keep the reason.
+    """Publish a withheld run, with a reason.
 
-    The tables show the reason in `released_because`. A release holds for the run's results as they are: later results need
-    another release. Exit code 3: the run's files are damaged or hold no scores, and the run stays withheld.
+    The tables show the reason in `released_because`. A release applies to the run's present
+    results; later results need another release. Exit code 3: the run's files are damaged or hold no
+    scores, so the run stays withheld.
     """
     from tasks.planning.reporting.releasing import release as release_run
 
-    done = release_run(find_home(), run, because)
-    made = done.release
+    outcome = release_run(find_home(), run, because)
+    record = outcome.release
     if json_output:
-        still = done.still_withheld_because
+        still = outcome.still_withheld_because
         print(
             json.dumps(
-                {**made.model_dump(), "published": still is None, "still_withheld_because": still}
+                {**record.model_dump(), "published": still is None, "still_withheld_because": still}
             )
         )
     else:
         state = (
-            "published" if done.still_withheld_because is None else "released, but not published"
+            "published" if outcome.still_withheld_because is None else "released, but not published"
         )
-        print(f"run {made.run_id[:12]}, {plain_line(made.model)} on {done.setting}: {state}")
-        print(f"because: {plain_line(made.because, 500)}")
-        print(in_three_lines(f"it was withheld: {made.withheld_reason}"))
-    if done.still_withheld_because is not None:
+        print(f"run {record.run_id[:12]}, {plain_line(record.model)} on {outcome.setting}: {state}")
+        print(f"because: {plain_line(record.because, 500)}")
+        print(in_three_lines(f"it was withheld because: {record.withheld_reason}"))
+    if outcome.still_withheld_because is not None:
         print(
-            in_three_lines(f"parley: run {made.run_id} is withheld: {done.still_withheld_because}"),
+            in_three_lines(
+                f"parley: run {record.run_id} is withheld: {outcome.still_withheld_because}"
+            ),
             file=sys.stderr,
         )
         raise typer.Exit(3)
@@ -119,65 +127,66 @@ def _migrate(set_aside: bool) -> None:
     from tasks.storage.migration import SET_ASIDE, migrate_lake
 
     home = find_home()
-    done = migrate_lake(home, set_aside=set_aside)
-    print(f"{home.lake}: {done.n_upgraded} files brought up to date", file=sys.stderr)
-    if done.n_set_aside:
+    outcome = migrate_lake(home, set_aside=set_aside)
+    print(f"{home.lake}: {outcome.n_upgraded} files converted", file=sys.stderr)
+    if outcome.n_set_aside:
         print(
-            f"{home.path / SET_ASIDE}: {done.n_set_aside} files of older versions; `parley run` makes their content anew",
+            f"{home.path / SET_ASIDE}: {outcome.n_set_aside} files of older versions moved here;"
+            " `parley run` computes their content again",
             file=sys.stderr,
         )
-    for reason in done.stuck:
+    for reason in outcome.stuck:
         print(f"parley: {plain_line(reason, 2000)}", file=sys.stderr)
-    if done.stuck:
+    if outcome.stuck:
         raise UsageError(
-            f"{len(done.stuck)} files cannot be brought up to date. Use the Parley that wrote them, or type"
-            " `parley publish --migrate --set-aside`: it moves them away, and the next run pays for their content again"
+            f"{len(outcome.stuck)} files cannot be converted. Use the version of Parley that"
+            " wrote them, or type `parley publish --migrate --set-aside`: it moves them aside,"
+            " and the next run pays for their content again"
         )
 
 
 @server.command("start")
 def start() -> None:
-    """Start this home's Prefect server and leave it running."""
+    """Start the Prefect server of Parley's home, and leave it running."""
     from flows.orchestration.server import start_server
 
-    found = start_server(find_home().path)
-    print(
-        f"Prefect server: {found.ui_url} (pid {found.pid})\nFor prefect's own commands: export PREFECT_API_URL={found.api_url}"
-    )
+    record = start_server(find_home().path)
+    print(f"Prefect server: {record.ui_url} (pid {record.pid})")
+    print(f"To use the `prefect` command with it: export PREFECT_API_URL={record.api_url}")
 
 
 @server.command("stop")
 def stop(
     force: Annotated[
-        bool, typer.Option("--force", help="End the server even while commands use it.")
+        bool, typer.Option("--force", help="Stop the server even if commands are using it.")
     ] = False,
 ) -> None:
-    """End this home's Prefect server."""
+    """Stop the Prefect server of Parley's home."""
     from flows.orchestration.server import stop_server
 
     print(
         "stopped"
         if stop_server(find_home().path, force=force)
-        else "no server of this home is running"
+        else "no Prefect server of this home is running"
     )
 
 
 @server.command("status")
 def status(json_output: Json = False) -> None:
-    """Say whether this home's Prefect server runs, and where."""
+    """Print the address of the home's Prefect server, or `not running`."""
     from flows.orchestration.server import server_status
 
-    found = server_status(find_home().path)
+    record = server_status(find_home().path)
     if json_output:
         print(
             json.dumps(
                 None
-                if found is None
-                else {"api_url": found.api_url, "ui_url": found.ui_url, "pid": found.pid}
+                if record is None
+                else {"api_url": record.api_url, "ui_url": record.ui_url, "pid": record.pid}
             )
         )
     else:
-        print("not running" if found is None else f"{found.ui_url} (pid {found.pid})")
+        print("not running" if record is None else f"{record.ui_url} (pid {record.pid})")
 
 
 def doctor(
@@ -185,26 +194,29 @@ def doctor(
         bool,
         typer.Option(
             "--calibrate",
-            help="Run reference solutions, and widen limits of CPU time on a slow machine.",
+            help="Run reference solutions, and raise the CPU time limits on a slow machine.",
         ),
     ] = False,
     data: Annotated[
         Path | None,
         typer.Option(
-            help="With --calibrate: folder of published references (JSONL); the bundled references if none is named."
+            help="With --calibrate: folder of published reference solutions (JSONL). Default: the"
+            " bundled ones."
         ),
     ] = None,
     sandbox: Annotated[
         str | None,
         typer.Option(
-            help="With --calibrate: sandbox for the references; the default one if none is named."
+            help="With --calibrate: sandbox that runs the reference solutions. Default: the"
+            " default sandbox."
         ),
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Check this installation, and say how to mend it. Exit code 1 if something is missing.
+    """Check this installation, and print how to fix problems.
 
-    Looks at packages, sandbox, home, server, embedded model and Docker.
+    Checks packages, sandbox, home, server, embedded model and Docker. Exit code 1: something
+    required is missing.
     """
     from dataclasses import asdict
 
@@ -212,7 +224,9 @@ def doctor(
         _calibrate(data, sandbox, json_output)
         return
     if data is not None or sandbox is not None:
-        raise UsageError("--data and --sandbox belong to --calibrate")
+        raise UsageError(
+            "--data and --sandbox have no effect without --calibrate. Add it, or remove them"
+        )
     from flows.cli.doctor import examine
 
     findings = examine(find_home())
@@ -223,7 +237,7 @@ def doctor(
 
         marks = {True: "ok", False: "MISSING", None: "optional, missing"}
         print_rows(
-            "", ("what", "state", "detail"), [(f.what, marks[f.ok], f.detail) for f in findings]
+            "", ("check", "state", "detail"), [(f.what, marks[f.ok], f.detail) for f in findings]
         )
     if any(f.ok is False for f in findings):
         raise typer.Exit(1)
@@ -235,12 +249,17 @@ def _calibrate(data: Path | None, sandbox: str | None, json_output: bool) -> Non
     from flows.cli.calibrating import calibrate, calibrated_text
     from sandbox.registry import default_name
 
-    done = calibrate(find_home(), sandbox or default_name(), data)
+    result = calibrate(find_home(), sandbox or default_name(), data)
     if json_output:
         print(
-            json.dumps({**asdict(done.measured), "factor": done.kept.factor if done.kept else None})
+            json.dumps(
+                {
+                    **asdict(result.measured),
+                    "factor": result.calibration.factor if result.calibration else None,
+                }
+            )
         )
     else:
-        print(plain_text(calibrated_text(done)))
-    if done.kept is None:
+        print(plain_text(calibrated_text(result)))
+    if result.calibration is None:
         raise typer.Exit(1)

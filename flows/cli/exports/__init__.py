@@ -1,1 +1,1 @@
-"""Files made of finished runs: answers, tables, a benchmark's files, a Hugging Face dataset, logs of Inspect AI."""
+"""`parley export` and `parley build`: files written from finished runs."""

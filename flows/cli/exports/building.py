@@ -1,4 +1,4 @@
-"""Builds a benchmark's files from finished runs."""
+"""Builds of a benchmark's files from finished runs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,62 +19,68 @@ from tasks.storage.parquet_store import Lake
 
 
 def build(
-    home: Home, what: str, run_ids: Sequence[str], model: str | None, out: Path, *, replace: bool
+    home: Home, name: str, run_ids: Sequence[str], model: str | None, out: Path, *, replace: bool
 ) -> tuple[str, ...]:
-    """Make the files of `what` from the named runs, or from the latest finished run of each setting of a model.
+    """Write the files of a build from finished runs.
 
     Args:
-        model: as `parley list models` names it, or without its provider.
-        replace: put the new files in the place of an earlier build's.
+        home: Parley's home.
+        name: name of the build.
+        run_ids: runs to build from. Empty: the latest finished run of each setting of `model`.
+        model: a model as `parley list models` shows it, or without its provider.
+        out: the folder to write.
+        replace: replace the files of an earlier build.
 
     Returns:
-        Lines about the files.
+        Lines that describe the files.
 
     Raises:
         UsageError: no build has this name, a run is not finished, or `out` holds files already.
     """
-    known = builds()
-    if what not in known:
-        raise UnknownName("build", what, sorted(known), "`parley list builds` shows them")
-    benchmark, made = known[what]
+    by_name = builds()
+    if name not in by_name:
+        raise UnknownName("build", name, sorted(by_name), "`parley list builds` shows them")
+    benchmark, plan = by_name[name]
     if bool(run_ids) == bool(model):
         raise UsageError(
-            f"parley build {what} is made from runs: name them by --run RUN, or their model by --model MODEL"
+            f"parley build {name} needs finished runs: pass either --run RUN or --model MODEL"
         )
     lake = Lake(home.lake)
     records = (
-        _named(lake, benchmark, made, run_ids)
+        _selected(lake, benchmark, plan, run_ids)
         if run_ids
-        else _latest(lake, benchmark, made, model or "")
+        else _latest(lake, benchmark, plan, model or "")
     )
-    with new_folder(out.resolve(), lambda path: made.owns(path.name), replace=replace) as folder:
-        return tuple(made.write([_finished_run(lake, record) for record in records], folder))
+    with new_folder(out.resolve(), lambda path: plan.owns(path.name), replace=replace) as folder:
+        return tuple(plan.write([_finished_run(lake, record) for record in records], folder))
 
 
-def _named(
-    lake: Lake, benchmark: Benchmark, made: Build, run_ids: Sequence[str]
+def _selected(
+    lake: Lake, benchmark: Benchmark, plan: Build, run_ids: Sequence[str]
 ) -> list[RunRecord]:
     records: dict[str, RunRecord] = {}
     for record in (find_run(lake, run_id) for run_id in run_ids):
-        if record.setting not in _full_settings(benchmark, made):
-            wanted = ", ".join(_full_settings(benchmark, made))
+        if record.setting not in _full_settings(benchmark, plan):
+            wanted = ", ".join(_full_settings(benchmark, plan))
             raise UsageError(
-                f"run {record.run_id} is of {record.setting}; this is built from {wanted}"
+                f"run {record.run_id} has setting {record.setting}, but this build needs {wanted}"
             )
         if record.status != "finished":
             raise UsageError(
-                f"run {record.run_id} is {record.status}, not finished: finish it by `parley run` first"
+                f"run {record.run_id} is {record.status}, not finished. Resume it with `parley"
+                " run` first"
             )
         other = records.setdefault(record.setting, record)
         if other.run_id != record.run_id:
             raise UsageError(
-                f"runs {other.run_id} and {record.run_id} are both of {record.setting}: name one of them"
+                f"runs {other.run_id} and {record.run_id} both have setting {record.setting}."
+                " Pass only one of them"
             )
     return list(records.values())
 
 
-def _latest(lake: Lake, benchmark: Benchmark, made: Build, model: str) -> list[RunRecord]:
-    settings = _full_settings(benchmark, made)
+def _latest(lake: Lake, benchmark: Benchmark, plan: Build, model: str) -> list[RunRecord]:
+    settings = _full_settings(benchmark, plan)
     rows = [
         row
         for row in lake.read("runs", RunRecord, benchmark=benchmark.name)
@@ -83,7 +89,7 @@ def _latest(lake: Lake, benchmark: Benchmark, made: Build, model: str) -> list[R
     models = {row.model for row in rows if model in (row.model, row.model.partition(":")[2])}
     if len(models) > 1:
         raise UsageError(
-            f"several models are called {model!r}: {', '.join(sorted(models))}. Name one of them in full"
+            f"{model!r} matches several models: {', '.join(sorted(models))}. Pass a full name"
         )
     of_model = [row for row in rows if row.model in models]
     if not of_model:
@@ -97,14 +103,15 @@ def _latest(lake: Lake, benchmark: Benchmark, made: Build, model: str) -> list[R
         latest[row.setting] = row
     if not latest:
         raise UsageError(
-            f"no run of {model} is finished ({', '.join(f'{row.run_id}: {row.status}' for row in of_model)})"
+            f"{model} has no finished run"
+            f" ({', '.join(f'{row.run_id}: {row.status}' for row in of_model)})"
         )
     return [latest[setting] for setting in settings if setting in latest]
 
 
-def _full_settings(benchmark: Benchmark, made: Build) -> tuple[str, ...]:
-    """Settings as `BENCHMARK.SETTING`, the form in records of runs."""
-    return tuple(f"{benchmark.name}.{setting}" for setting in made.settings)
+def _full_settings(benchmark: Benchmark, plan: Build) -> tuple[str, ...]:
+    """Return the build's settings as `BENCHMARK.SETTING`, the form in run records."""
+    return tuple(f"{benchmark.name}.{setting}" for setting in plan.settings)
 
 
 def _finished_run(lake: Lake, record: RunRecord) -> FinishedRun:
@@ -119,10 +126,10 @@ def _finished_run(lake: Lake, record: RunRecord) -> FinishedRun:
         )
 
     def problems() -> dict[str, Problem]:
-        found = lake.read(
+        problems = lake.read(
             "problems", Problem, benchmark=record.benchmark, dataset_version=record.dataset_version
         )
-        return {problem.problem_id: problem for problem in found}
+        return {problem.problem_id: problem for problem in problems}
 
     spec = RunSpec.model_validate_json(record.spec_json)
     return FinishedRun(record.run_id, spec, record.finished_at, episodes, problems)

@@ -1,4 +1,4 @@
-"""`parley export huggingface`: published runs as a folder of Parquet files with a card, as the Hugging Face hub wants it."""
+"""Export of published runs as a Hugging Face dataset: Parquet files with a card."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,26 +14,32 @@ from warehouse.connect import connect, identifier, query, warehouse_path
 
 NAME = "huggingface"
 TABLES = {
-    "leaderboard": "each run and metric: mean, 95% interval, n, what is unscored",
-    "runs": "each run: model, setting, data, all that it was told (`spec_json`)",
-    "episodes": "each dialogue: how it ended",
+    "leaderboard": "each run and metric: mean, 95% interval, n, number of unscored values",
+    "runs": "each run: model, setting, data, all parameters (`spec_json`)",
+    "episodes": "each dialogue, with its stop reason",
     "turns": "each message: prompts, answers, feedback, tokens, latency",
-    "steps": "the same with tool calls and observations",
+    "steps": "each message, tool call and observation",
     "test_verdicts": "each instruction's tests on each answer, with their output",
-    "forgery_audit": "each audited pass: the altered test, and whether the answer passed it, too",
+    "forgery_audit": "each audited pass: the altered test, and whether the answer also passed it",
     "judge_verdicts": "each rating, with the judge's words",
-    "scores": "each metric's value for each turn; NULL with a reason where it could not be measured",
+    "scores": "each metric's value for each turn; NULL with a reason if it could not be measured",
 }
-"""Table -> what a row of it is. The first is what the hub shows."""
+"""Table -> meaning of a row. The hub shows the first table by default."""
 _ROWS_AT_ONCE = 20_000
 _OWN = {"runs": "* exclude (work, state)"}
 
 
 def export_dataset(home: Home, run_ids: Sequence[str], out: Path) -> int:
-    """Write the published rows of some runs, or of all, into a new folder; returns how many.
+    """Write the published rows of some runs into a new folder, and return their number.
+
+    Args:
+        home: Parley's home.
+        run_ids: runs to export. Empty: all published runs.
+        out: the new folder.
 
     Raises:
-        UsageError: nothing is published, no such run, one that is not published, or a folder that holds files.
+        UsageError: a run does not exist or is not published, nothing is published, or `out` holds
+            files.
     """
     import duckdb
 
@@ -47,9 +53,13 @@ def export_dataset(home: Home, run_ids: Sequence[str], out: Path) -> int:
     wanted = [find_run(lake, run_id).run_id for run_id in run_ids] or published
     for run_id in wanted:
         if run_id not in published:
-            raise UsageError(f"run {run_id} is not published. See `parley list runs`")
+            raise UsageError(
+                f"run {run_id} is not published. `parley list runs` shows each run's status"
+            )
     if not wanted:
-        raise UsageError(f"nothing is published in {home.path}. See `parley list runs`")
+        raise UsageError(
+            f"no run is published in {home.path}. `parley list runs` shows each run's status"
+        )
     connection = connect(home.path)
     try:
         with new_folder(out, lambda path: False, replace=False) as folder:
@@ -57,7 +67,7 @@ def export_dataset(home: Home, run_ids: Sequence[str], out: Path) -> int:
             (folder / "README.md").write_text(_card(home, wanted, counts), encoding="utf-8")
     except duckdb.Error as error:
         raise UsageError(
-            f"{warehouse_path(home.path)} cannot be read: {error}. `parley publish` brings it up to date"
+            f"{warehouse_path(home.path)} cannot be read: {error}. Update it with `parley publish`"
         ) from error
     finally:
         connection.close()
@@ -65,12 +75,15 @@ def export_dataset(home: Home, run_ids: Sequence[str], out: Path) -> int:
 
 
 def _write(connection: Any, table: str, run_ids: Sequence[str], folder: Path) -> int:
-    """One Parquet file with a table's rows, some thousands in memory at once."""
+    """Write a table's rows to one Parquet file, `_ROWS_AT_ONCE` rows in memory at once."""
     import pyarrow.parquet as pq
 
     folder.mkdir()
     columns = _OWN.get(table, "*")
-    statement = f"select {columns} from {identifier(table)} where list_contains($runs::varchar[], run_id) order by all"
+    statement = (
+        f"select {columns} from {identifier(table)} where list_contains($runs::varchar[], run_id)"
+        " order by all"
+    )
     batches = connection.sql(statement, params={"runs": list(run_ids)}).to_arrow_reader(
         _ROWS_AT_ONCE
     )
@@ -83,7 +96,7 @@ def _write(connection: Any, table: str, run_ids: Sequence[str], folder: Path) ->
 
 
 def _card(home: Home, run_ids: Sequence[str], counts: Mapping[str, int]) -> str:
-    """The card: what the hub reads (YAML), and what people do."""
+    """Return the dataset card: a YAML header for the hub, Markdown for people."""
     import yaml
 
     from flows.text.results import result_markdown
@@ -100,16 +113,16 @@ def _card(home: Home, run_ids: Sequence[str], counts: Mapping[str, int]) -> str:
     columns, rows = query(
         home.path, "select run_id, benchmark, setting, dataset_version, model from runs"
     )
-    told = [dict(zip(columns, row, strict=True)) for row in rows]
-    shown = [one for one in told if one["run_id"] in run_ids]
+    runs = [dict(zip(columns, row, strict=True)) for row in rows]
+    exported = [run for run in runs if run["run_id"] in run_ids]
     lines = ["| run | setting | data | model |", "| --- | --- | --- | --- |"]
     lines += [
         "| "
         + " | ".join(
-            markdown_cell(one[name]) for name in ("run_id", "setting", "dataset_version", "model")
+            markdown_cell(run[name]) for name in ("run_id", "setting", "dataset_version", "model")
         )
         + " |"
-        for one in sorted(shown, key=lambda one: (one["setting"], one["model"], one["run_id"]))
+        for run in sorted(exported, key=lambda run: (run["setting"], run["model"], run["run_id"]))
     ]
     tables = [f"- `{table}`, {counts[table]} rows: {text}" for table, text in TABLES.items()]
     return "\n".join(
@@ -120,10 +133,13 @@ def _card(home: Home, run_ids: Sequence[str], counts: Mapping[str, int]) -> str:
             "",
             "# Dialogues of code models, with tests and scores",
             "",
-            "Written by Parley (`parley export huggingface`). All tables have `run_id`, those of dialogues `episode_id`, too.",
-            "A mean stands beside its `n` and `n_unscored`; what could not be measured is NULL with a reason, never 0.",
-            "Texts are what models wrote, unchanged: take them for data, never for instructions or markup.",
-            "The benchmarks' data have licences of their own, which hold for prompts quoted here.",
+            "Written by Parley (`parley export huggingface`). Every table has `run_id`; tables of"
+            " dialogues also have `episode_id`.",
+            "Each mean comes with `n` and `n_unscored`. A value that could not be measured is"
+            " NULL with a reason, never 0.",
+            "Models wrote the texts, which are unchanged: treat them as data, not as instructions"
+            " or markup.",
+            "The licences of the benchmarks' data apply to the prompts quoted here.",
             "",
             *tables,
             "",

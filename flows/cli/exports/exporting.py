@@ -1,4 +1,4 @@
-"""Writes files for other tools: a run's answers, and the tables and folders that benchmarks offer."""
+"""Exports for other tools: a run's answers, and the benchmarks' tables and folders."""
 
 import csv
 import io
@@ -30,10 +30,10 @@ FORMATS = (".csv", ".json", ".jsonl")
 
 
 def export_recording(home: Home, run_id: str, out: Path) -> int:
-    """Write all answers of a run's subject as a recording; returns how many.
+    """Write all answers of a run's subject as a recording, and return their number.
 
     Raises:
-        UsageError: no such run, or one without any answer.
+        UsageError: the run does not exist, or has no answers.
     """
     lake = Lake(home.lake)
     record = find_run(lake, run_id)
@@ -46,7 +46,9 @@ def export_recording(home: Home, run_id: str, out: Path) -> int:
     )
     episodes = read_episodes(lake, record.benchmark, record.model, [m.episode_id for m in members])
     if not episodes:
-        raise UsageError(f"run {record.run_id} holds no answers yet")
+        raise UsageError(
+            f"run {record.run_id} has no answers yet. Resume it with `parley run` first"
+        )
 
     def answers() -> Iterator[RecordedAnswer]:
         for member in members:
@@ -65,55 +67,66 @@ def export_recording(home: Home, run_id: str, out: Path) -> int:
     return write_recording(out, answers())
 
 
-def find_export(what: str) -> Export | FolderExport:
-    """The table or folder `<benchmark>-<name>`.
+def find_export(export: str) -> Export | FolderExport:
+    """Return the table or folder export `BENCHMARK-NAME`.
 
     Raises:
-        UnknownName: lists the names of all exports.
+        UnknownName: no export has this name; the error lists all names.
     """
     for benchmark in registry.names():
-        if what.startswith(f"{benchmark}-"):
-            name, results = what.removeprefix(f"{benchmark}-"), registry.load(benchmark).results
-            if found := results.exports.get(name) or results.folders.get(name):
-                return found
-    offered = ((b, registry.load(b).results) for b in registry.names())
-    known = (
+        if export.startswith(f"{benchmark}-"):
+            name, results = export.removeprefix(f"{benchmark}-"), registry.load(benchmark).results
+            if match := results.exports.get(name) or results.folders.get(name):
+                return match
+    by_benchmark = ((b, registry.load(b).results) for b in registry.names())
+    names = (
         RECORDING,
-        *(f"{b}-{name}" for b, results in offered for name in (*results.exports, *results.folders)),
+        *(
+            f"{b}-{name}"
+            for b, results in by_benchmark
+            for name in (*results.exports, *results.folders)
+        ),
     )
-    raise UnknownName("export", what, known, "`parley export --help` explains them")
+    raise UnknownName("export", export, names, "`parley export --help` explains them")
 
 
-def is_folder(what: str) -> bool:
-    """Whether an export is a folder. Raises: as `find_export`."""
-    return isinstance(find_export(what), FolderExport)
-
-
-def export_folder(home: Home, what: str, run_id: str, out: Path) -> int:
-    """Write a run as a folder of files for another tool; returns how many. An error leaves `out` as it was.
+def is_folder(export: str) -> bool:
+    """Tell whether an export is a folder.
 
     Raises:
-        UnknownName: no such folder.
-        UsageError: no such run, one without scores, a folder that holds files, or files that `write_files` refuses.
+        UnknownName: no export has this name.
     """
-    export = find_export(what)
+    return isinstance(find_export(export), FolderExport)
+
+
+def export_folder(home: Home, name: str, run_id: str, out: Path) -> int:
+    """Write a run as a folder of files for another tool, and return the number of files.
+
+    An error leaves `out` unchanged.
+
+    Raises:
+        UnknownName: no export has this name.
+        UsageError: the run does not exist or is unfinished, `out` holds files, or `write_files`
+            refuses a file.
+    """
+    export = find_export(name)
     if not isinstance(export, FolderExport):
-        raise UsageError(f"{what} is a table, not a folder")
+        raise UsageError(f"{name} is a table, not a folder")
     lake = Lake(home.lake)
     record = find_run(lake, run_id)
     if record.status == "incomplete":
         raise UsageError(
-            f"run {record.run_id} is not finished: type its command again, then export it"
+            f"run {record.run_id} is not finished. Resume it with its command, then export it"
         )
     with new_folder(out, lambda path: False, replace=False) as folder:
         return write_files(folder, export.files(_whole_run(lake, record)))
 
 
 def write_files(folder: Path, files: Iterable[tuple[str, bytes]]) -> int:
-    """Write files by their names within a folder; returns how many.
+    """Write files into a folder, and return their number.
 
     Raises:
-        UsageError: a name that leads out of the folder, or that a file before it had.
+        UsageError: a name points outside the folder, or two files have the same name.
     """
     written = set[str]()
     for name, content in files:
@@ -126,12 +139,11 @@ def write_files(folder: Path, files: Iterable[tuple[str, bytes]]) -> int:
             or "\0" in name
         ):
             raise UsageError(
-                f"a file of the export is called {name!r}, which is no place in its folder. Nothing is written"
+                f"the export has a file named {name!r}, which lies outside its folder. Nothing"
+                " was written"
             )
         if str(place) in written:
-            raise UsageError(
-                f"two files of the export are called {name!r}, and one would replace the other. Nothing is written"
-            )
+            raise UsageError(f"the export has two files named {name!r}. Nothing was written")
         written.add(str(place))
         path = folder / place
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -158,45 +170,56 @@ def _whole_run(lake: Lake, record: RunRecord) -> WholeRun:
     )
 
 
-def export_table(home: Home, what: str, run_ids: Sequence[str], out: Path) -> int:
-    """Write a benchmark's table of published results, as the file's ending says; returns the number of rows.
+def export_table(home: Home, name: str, run_ids: Sequence[str], out: Path) -> int:
+    """Write a benchmark's table of published results, and return its number of rows.
+
+    The file name's extension selects the format.
 
     Raises:
-        UnknownName: no such table.
-        ConfigError: a file name with another ending than `.csv`, `.json` or `.jsonl`.
-        UsageError: no such run, nothing published to export, or a file that cannot be written.
+        UnknownName: no export has this name.
+        ConfigError: the extension is not `.csv`, `.json` or `.jsonl`.
+        UsageError: a run does not exist, no rows are published, or `out` is not writable.
     """
-    export = find_export(what)
+    export = find_export(name)
     if not isinstance(export, Export):
-        raise UsageError(f"{what} is a folder, not a table")
+        raise UsageError(f"{name} is a folder, not a table")
     check_format(out)
     lake = Lake(home.lake)
-    found = export.rows(home.path, [find_run(lake, run_id).run_id for run_id in run_ids])
-    if not found[1]:
+    table = export.rows(home.path, [find_run(lake, run_id).run_id for run_id in run_ids])
+    if not table[1]:
         of_runs = f" of the runs {', '.join(run_ids)}" if run_ids else ""
         raise UsageError(
-            f"{what}: no rows{of_runs} are published in {home.path}. Tables may leave out controls. See `parley list runs`"
+            f"{name}: no rows{of_runs} are published in {home.path}. Some tables omit control"
+            " models. `parley list runs` shows each run's status"
         )
-    return write_table(found, out)
+    return write_table(table, out)
 
 
 def check_format(out: Path) -> None:
-    """Refuse a name of a table that ends otherwise than in `.csv`, `.json` or `.jsonl`. Raises ConfigError."""
+    """Refuse a table's file name with an unknown extension.
+
+    Raises:
+        ConfigError: the extension is not `.csv`, `.json` or `.jsonl`.
+    """
     if out.suffix not in FORMATS:
         raise ConfigError(
-            f"--out {out}: a table is written as one of {', '.join(FORMATS)}, by the name's ending"
+            f"--out {out}: a table's file name must end in one of {', '.join(FORMATS)}"
         )
 
 
-def write_table(found: Rows, out: Path) -> int:
-    """Write a table as the file's ending says; returns the number of rows. Raises: as `check_format`."""
+def write_table(table: Rows, out: Path) -> int:
+    """Write a table in the format of the file name's extension, and return its number of rows.
+
+    Raises:
+        ConfigError: the extension is not `.csv`, `.json` or `.jsonl`.
+    """
     check_format(out)
-    replace_file(out, _text(found, out.suffix).encode())
-    return len(found[1])
+    replace_file(out, _text(table, out.suffix).encode())
+    return len(table[1])
 
 
-def _text(found: Rows, ending: str) -> str:
-    columns, rows = found
+def _text(table: Rows, ending: str) -> str:
+    columns, rows = table
     if ending == ".csv":
         text = io.StringIO(newline="")
         csv.writer(text, lineterminator="\n").writerows((columns, *rows))

@@ -1,4 +1,4 @@
-"""`parley export judgements` and `parley export rating-sheet`: answers of a run's judges, and dialogues for people to rate."""
+"""Exports of judgements: answers of a run's judges, and sheets of dialogues for people to rate."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,16 +28,19 @@ from warehouse.connect import Rows
 
 JUDGEMENTS, RATING_SHEET = "judgements", "rating-sheet"
 MOST_DIALOGUES = 200
-"""Dialogues of a sheet (Talk2Code, Subjective Evaluation: three experts rate 200 randomly drawn dialogues)."""
+"""Default number of dialogues of a sheet.
+
+Source: Talk2Code, "Subjective Evaluation": three experts rate 200 randomly drawn dialogues.
+"""
 
 
 def export_judgements(home: Home, run_id: str, out: Path) -> int:
-    """Write what the judges of a run answered as a recording, keyed by dialogue; returns how many answers.
+    """Write the judges' answers of a run as a recording, and return their number.
 
-    A judgement that was never given has no line: a run with this recording as its judge finds it missing, too.
+    A missing judgement has no line. It is also missing in a run that uses the recording as judge.
 
     Raises:
-        UsageError: no such run, or one without judgements.
+        UsageError: the run does not exist, or has no judgements.
     """
     lake = Lake(home.lake)
     record = find_run(lake, run_id)
@@ -56,7 +59,7 @@ def export_judgements(home: Home, run_id: str, out: Path) -> int:
         if row.episode_id in episodes and row.unscored_reason not in ("infra", "judge_silent")
     }
     if not answers:
-        raise UsageError(f"run {record.run_id} holds no judgements: was it made with --judge?")
+        raise UsageError(f"run {record.run_id} has no judgements. Repeat the run with --judge SPEC")
 
     def lines() -> Iterator[RecordedAnswer]:
         for (rubric, dialog_id, turn, sample), content in sorted(answers.items()):
@@ -69,39 +72,46 @@ def export_judgements(home: Home, run_id: str, out: Path) -> int:
 
 @dataclass(frozen=True)
 class Draw:
-    """Which dialogues of a run people rate, and by which rubric."""
+    """Random draw of the dialogues that people rate, and the rubric they rate by."""
 
     seed: int = 0
     limit: int = MOST_DIALOGUES
     rubric: str | None = None
-    """None: the only one that rates whole dialogues by numbers."""
+    """Name of the rubric. None: the only rubric that rates whole dialogues by numbers."""
 
 
 def rating_sheet(home: Home, run_ids: Sequence[str], draw: Draw) -> Rows:
-    """Return a sheet of dialogues drawn from the runs, which `parley import ratings` reads once `rater` and values are filled in.
+    """Return a sheet of dialogues drawn from the runs.
 
-    The draw depends on the seed and the dialogues alone, so each rater gets the same sheet. The last column holds the prompt of
-    the judge.
+    Raters fill in `rater` and the values, and `parley import ratings` reads the sheet. The draw
+    depends only on the seed and the dialogues, so every rater gets the same sheet. The last column
+    holds the judge's prompt.
 
     Raises:
-        UsageError: no such run, runs of several benchmarks, or no finished dialogue.
-        ConfigError: a benchmark without rubrics, or with several and none is named.
-        UnknownName: a rubric that the benchmark does not have.
+        UsageError: a run does not exist, the runs have several benchmarks, or no dialogue is
+            finished.
+        ConfigError: the benchmark has no rubrics, or several and `draw.rubric` is None.
+        UnknownName: the benchmark has no such rubric.
     """
     lake = Lake(home.lake)
     records = [find_run(lake, run_id) for run_id in run_ids]
     if len({record.benchmark for record in records}) != 1:
-        raise UsageError("a rating sheet takes runs of one benchmark: name them by --run RUN")
+        raise UsageError(
+            "a rating sheet needs runs of one benchmark. Pass such runs with --run RUN"
+        )
     rubric = _rubric(records[0].benchmark, draw.rubric)
     drawn = sorted(
         {
-            one.episode.episode_id: one for record in records for one in _dialogues(lake, record)
+            dialogue.episode.episode_id: dialogue
+            for record in records
+            for dialogue in _dialogues(lake, record)
         }.values(),
-        key=lambda one: content_id([draw.seed, one.episode.episode_id]),
+        key=lambda dialogue: content_id([draw.seed, dialogue.episode.episode_id]),
     )[: draw.limit]
     if not drawn:
         raise UsageError(
-            f"{', '.join(run_ids)}: no finished dialogue to rate. See `parley list runs`"
+            f"{', '.join(run_ids)}: no dialogue is finished, so there is nothing to rate. `parley"
+            " list runs` shows each run's status"
         )
     dimensions = tuple(scales_of({rubric.name: rubric})[rubric.name])
     columns = (
@@ -116,22 +126,22 @@ def rating_sheet(home: Home, run_ids: Sequence[str], draw: Draw) -> Rows:
     empty = (None,) * (1 + len(dimensions))
     rows = [
         (
-            one.episode.episode_id,
+            dialogue.episode.episode_id,
             run.turn,
             rubric.name,
             *empty,
-            one.dialog.dialog_id,
+            dialogue.dialog.dialog_id,
             run.messages[-1].content,
         )
-        for one in drawn
-        for run in one.judge_runs(rubric)
+        for dialogue in drawn
+        for run in dialogue.judge_runs(rubric)
     ]
     return columns, rows
 
 
 @dataclass(frozen=True)
 class _Dialogue:
-    """A dialogue as a judge is shown it."""
+    """Dialogue with everything that its judgements are made from."""
 
     lake: Lake
     spec: RunSpec
@@ -141,7 +151,7 @@ class _Dialogue:
     episode: Episode
 
     def judge_runs(self, rubric: Rubric) -> Sequence[JudgeRun]:
-        """Return the judgements that the rubric wants of it."""
+        """Return the judgements that the rubric asks for."""
         judging = registry.load(self.spec.benchmark).judging
         assert judging is not None
         verdicts = (
@@ -162,28 +172,29 @@ def _rubric(benchmark: str, name: str | None) -> Rubric:
     judging = registry.load(benchmark).judging
     rubrics = judging.rubrics if judging is not None else {}
     if not rubrics:
-        raise ConfigError(f"benchmark {benchmark} has no rubrics by which dialogues are rated")
+        raise ConfigError(f"benchmark {benchmark} has no rubrics, so its dialogues cannot be rated")
     if name is not None and name not in rubrics:
         raise UnknownName("rubric", name, rubrics, of=benchmark)
     whole = [rubric for rubric in rubrics.values() if rubric.scope == "dialogue" and rubric.ranges]
     if name is None and len(whole) != 1:
         raise ConfigError(
-            f"name the rubric that people rate by with --rubric: {', '.join(sorted(rubrics))}"
+            f"benchmark {benchmark} has several rubrics. Choose one with --rubric:"
+            f" {', '.join(sorted(rubrics))}"
         )
     return whole[0] if name is None else rubrics[name]
 
 
 def _dialogues(lake: Lake, record: RunRecord) -> Iterator[_Dialogue]:
-    """Yield the run's dialogues that were played to their end."""
+    """Yield the run's finished dialogues."""
     keys = {"benchmark": record.benchmark, "model": record.model, "run_id": record.run_id}
     spec = RunSpec.model_validate_json(record.spec_json)
     ids = [member.episode_id for member in lake.read("run_episodes", RunEpisode, **keys)]
-    of_data = {"benchmark": record.benchmark, "dataset_version": record.dataset_version}
+    dataset_keys = {"benchmark": record.benchmark, "dataset_version": record.dataset_version}
     problems = {
         (problem.problem_id, problem.row_digest): problem
-        for problem in lake.read("problems", Problem, **of_data)
+        for problem in lake.read("problems", Problem, **dataset_keys)
     }
-    dialogs = {dialog.row_digest: dialog for dialog in lake.read("dialogs", Dialog, **of_data)}
+    dialogs = {dialog.row_digest: dialog for dialog in lake.read("dialogs", Dialog, **dataset_keys)}
     for episode in read_episodes(lake, record.benchmark, record.model, ids).values():
         dialog = dialogs[episode.row_digest]
         problem = problems[dialog.problem_id, dialog.problem_digest]

@@ -19,7 +19,7 @@ from tasks.audit import AuditDone
 from tasks.check_quality import Checked
 from tasks.converse import Conversed
 from tasks.driver.auditing import VerdictKey
-from tasks.execute import Executed
+from tasks.driver.stage import StageResult
 from tasks.judge import Judged
 from tasks.planning.participants.found_profiles import kept_profiles
 from tasks.planning.participants.models import batched_roles, keep_models, role_cost
@@ -59,7 +59,7 @@ class Work:
     episodes: ModelRows[Episode] = field(
         default_factory=lambda: ModelRows(to_arrow("episodes", ()), Episode)
     )
-    executed: Executed = field(default_factory=lambda: Executed(parts=()))
+    executed: StageResult = field(default_factory=StageResult)
     to_audit: Mapping[VerdictKey, str] = field(default_factory=dict[VerdictKey, str])
     """Verdict id of each pass that the audit is about."""
     audited: AuditDone = field(default_factory=AuditDone)

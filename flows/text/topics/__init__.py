@@ -1,4 +1,7 @@
-"""How-to pages of `parley help TOPIC`, one Markdown file a task; the documentation shows the same files."""
+"""How-to pages of `parley help TOPIC`, one Markdown file for each task.
+
+The documentation site shows the same files.
+"""
 
 import re
 from functools import cache
@@ -24,10 +27,10 @@ def topics() -> tuple[str, ...]:
 
 
 def topic_text(topic: str | None) -> str:
-    """Return a topic's page; without a topic the title of each.
+    """Return a topic's page, or the titles of all pages if `topic` is None.
 
     Raises:
-        UnknownName: lists the topics.
+        UnknownName: no page has this name; the error lists all names.
     """
     if topic is None:
         width = max(map(len, topics()))
@@ -37,19 +40,19 @@ def topic_text(topic: str | None) -> str:
         )
     if topic not in topics():
         raise UnknownName("topic", topic, topics(), "`parley COMMAND --help` explains a command")
-    return _LINK.sub(_typed, _page(topic)).strip()
+    return _LINK.sub(_terminal_link, _page(topic)).strip()
 
 
-def _typed(link: re.Match[str]) -> str:
-    """Replace a link by what a terminal can show: the command that prints the page, or the place."""
+def _terminal_link(link: re.Match[str]) -> str:
+    """Return a link as a terminal can show it: the command that prints the page, or its path."""
     text, target = link.groups()
     if "://" in target:
         return f"{text} ({target})"
-    place = normpath(f"{FOLDER}/{target.partition('#')[0]}")
-    name = basename(place).removesuffix(".md")
-    if place == f"{FOLDER}/{name}.md":
+    path = normpath(f"{FOLDER}/{target.partition('#')[0]}")
+    name = basename(path).removesuffix(".md")
+    if path == f"{FOLDER}/{name}.md":
         return f"{text} (`parley help {name}`)"
-    return text if text == f"`{place}`" else f"{text} ({place})"
+    return text if text == f"`{path}`" else f"{text} ({path})"
 
 
 def _page(topic: str) -> str:

@@ -19,10 +19,11 @@ from tasks.benchmarks.codeif.repositories.repository import (
     source_of,
 )
 from tasks.benchmarks.codeif.repositories.repository_recording import LEVEL_1
-from tasks.benchmarks.codeif.scoring import MEASURES, METRICS, due, score
+from tasks.benchmarks.codeif.scoring import METRICS, due, score
 from tasks.benchmarks.codeif.settings import SETTINGS
 from tasks.benchmarks.codeif.stage import BENCHMARK_NAME, stage
 from tasks.benchmarks.codeif.strategies import PACKAGES, strategy_slots
+from tasks.benchmarks.codeif.wide_tables import MARTS
 from tasks.benchmarks.contract import Benchmark, Data, Programs, Scores
 from tasks.benchmarks.placed_trees import trees_below_resources
 from tasks.benchmarks.play import Play
@@ -89,10 +90,7 @@ BENCHMARK = Benchmark(
         ),
     ),
     results=Results(
-        marts=tuple(
-            files(__name__) / "marts" / name
-            for name in ("codeif_turns.sql", "codeif_strategies.sql")
-        ),
+        marts=MARTS,
         exports=EXPORTS,
         layouts={"repos": LAYOUT},
         axes={
@@ -103,7 +101,6 @@ BENCHMARK = Benchmark(
             ),
             "round_pair": Axis("pair of turns (instruction and its feedback)"),
         },
-        measures=MEASURES,
     ),
     constructions={"tasks": TASKS, "repository-tasks": REPOSITORY_TASKS},
     recordings=Recordings(answers=import_recording, raw_data=recorded_data),

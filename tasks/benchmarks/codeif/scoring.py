@@ -61,14 +61,6 @@ def _past(rounds: Sequence[Round], turn: int) -> Iterable[tuple[int, str]]:
 
 
 Measured = tuple[tuple[TurnMetric, Needed, bool], ...]
-MEASURES = {
-    "ia": instruction_accuracy.name,
-    "ca_strict": conversation_accuracy_strict.name,
-    "ca_fraction": conversation_accuracy_fraction.name,
-    "ifr": instruction_forgetting_ratio.name,
-    "ife": instruction_following_efficiency.name,
-}
-"""Column of the result tables -> its metric."""
 METRICS: Measured = (
     (instruction_accuracy, _own, True),
     (conversation_accuracy_strict, _conversation, False),

@@ -6,7 +6,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.resources import files
 
 from schemas.dialog import Dialog, Role
 from schemas.episode import Step, StopReason
@@ -40,7 +39,6 @@ IMPLICATIONS: tuple[tuple[str, float, str, float], ...] = (
     (mrr.name, 0.0, recall.name, 0.0),
     (recall.name, 0.0, mrr_upstream.name, 0.0),
 )
-MARTS = (files("tasks.benchmarks.convcode") / "marts" / "convcode_settings.sql",)
 
 USUAL_SHARE = 0.6
 

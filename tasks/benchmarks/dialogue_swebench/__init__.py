@@ -13,10 +13,11 @@ from tasks.benchmarks.dialogue_swebench.exports import EXPORTS
 from tasks.benchmarks.dialogue_swebench.furnish import IMAGES, RESOURCES, furnish
 from tasks.benchmarks.dialogue_swebench.programs import gold_answer, test_runs
 from tasks.benchmarks.dialogue_swebench.rubrics import RUBRICS, judge_runs
-from tasks.benchmarks.dialogue_swebench.scoring import MARTS, METRICS, RANGES, due, score
+from tasks.benchmarks.dialogue_swebench.scoring import METRICS, RANGES, due, score
 from tasks.benchmarks.dialogue_swebench.settings import SETTINGS, chosen
 from tasks.benchmarks.dialogue_swebench.stage import BENCHMARK_NAME, stage
 from tasks.benchmarks.dialogue_swebench.verified import grade_routes
+from tasks.benchmarks.dialogue_swebench.wide_tables import MARTS
 from tasks.benchmarks.play import Play
 from tasks.benchmarks.results import Results
 from tasks.storage.files.pulled_images import DISK

@@ -1,7 +1,6 @@
 """Turns verdicts, steps and judgements into scores of whole dialogues (turn 0)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.resources import files
 
 from schemas.dialog import Dialog
 from schemas.episode import Episode, StopReason
@@ -55,8 +54,6 @@ RANGES: Mapping[str, tuple[float, float]] = {
     naturalness.name: (1.0, 3.0),
     coherence.name: (1.0, 3.0),
 }
-_FOLDER = files("tasks.benchmarks.dialogue_swebench") / "marts"
-MARTS = tuple(_FOLDER / f"dialogue_swebench_{name}.sql" for name in ("agents", "user"))
 Value = float | UnscoredReason
 Values = Mapping[Metric[..., float], Value]
 _UNSCORED = {reason.value: reason for reason in UnscoredReason}

@@ -1,7 +1,6 @@
 """Turns verdicts and judgements into scores of whole dialogues (turn 0)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.resources import files
 
 from schemas.dialog import Dialog, Role
 from schemas.episode import StopReason
@@ -64,25 +63,6 @@ IMPLICATIONS = (
     (success_rate.name, 1.0, pass_rate.name, 1.0),
     (delivery_rate.name, 0.0, pass_rate.name, 0.0),
 )
-MARTS = (files("tasks.benchmarks.talk2code") / "marts" / "talk2code_levels.sql",)
-MEASURES = {
-    "tp": "test_case_pass_rate",
-    "sr": "success_rate",
-    "qd": "question_design",
-    "cl": "cognitive_load",
-    "if_": "interaction_fluency",
-    "ua": "user_adaptability",
-    "ce": "communication_efficiency",
-    "ls": "learning_support",
-    "experience": "interaction_experience",
-    "ec": "entity_consistency",
-    "es": "entity_satisfaction",
-    "sc": "semantic_consistency",
-    "ss": "semantic_satisfaction",
-    "delivered": "delivery_rate",
-    "disclosed": "reference_disclosure",
-}
-"""Column of `talk2code_levels` -> its metric."""
 Value = float | UnscoredReason
 Values = Mapping[Metric[..., float], Value] | Mapping[Metric[..., float | None], Value]
 

@@ -22,6 +22,7 @@ from tasks.benchmarks.unidial.recording import published_answers, published_judg
 from tasks.benchmarks.unidial.rubrics import RUBRICS, judge_runs
 from tasks.benchmarks.unidial.scoring import CODE_READING, LOOSE, METRICS, RANGES, due, score
 from tasks.benchmarks.unidial.stage import NORMALISED, TESTED, edition_of, plays, stage
+from tasks.benchmarks.unidial.wide_tables import MARTS
 from tasks.benchmarks.unidial.wording import TEMPLATES
 
 SETTINGS = {
@@ -54,9 +55,6 @@ SETTINGS = {
         most_tokens=MOST_TOKENS,
     ),
 }
-MARTS = tuple(
-    files(__name__) / "marts" / f"{name}.sql" for name in ("unidial_pooled", "unidial_agents")
-)
 
 
 def reworded(texts: Texts) -> Benchmark:

@@ -366,7 +366,7 @@ def test_a_dry_run_counts_calls_and_starts_nothing(home: Path, tmp_path: Path) -
     line = parley(elsewhere, *SAMPLE, *nobody, "--json", "--price", "1", "2").json()
     assert (line["episodes"], line["owed"], line["calls"]) == (8, 8, 38)
     assert line["usd"] > 0
-    shown = parley(elsewhere, *SAMPLE, *nobody).out.partition("Calls are exact")[0]
+    shown = parley(elsewhere, *SAMPLE, *nobody).out.partition("The number of calls")[0]
     assert shown.split()[-9:] == [
         "codeif.static",
         "openai:m",

@@ -42,13 +42,13 @@ def record(home: Path, name: str) -> dict[str, object]:
 
 
 def test_the_table_names_source_licence_and_what_is_not_known(home: Path) -> None:
-    printed = parley(home, "data").out
+    printed = parley(home, "data", environ={"COLUMNS": "120"}).out
     for part in (
         "Public datasets of unidial",
         "snap-research/locomo",
         "1,986",
         "CC BY 4.0",
-        "not known",
+        " – ",
         "not public",
     ):
         assert part in printed
@@ -66,7 +66,7 @@ def test_a_dataset_is_fetched_once_and_found_by_its_name(home: Path, hub: Hub) -
     ]
     assert (Path(got[0]["folder"]) / CSV).read_bytes() == SAMPLE
     again = parley(home, "data", "get", "unidial/multi_if", environ=NOWHERE)
-    assert "multi_if: is here, verified: 1 file" in again.out
+    assert "multi_if: already here, verified: 1 file" in again.out
     assert "parley run unidial.multi_if --data multi_if --model SPEC" in again.out
     staged = parley(home, "stage", "unidial", "--data", "multi_if", "--json").json()
     assert staged["staged"] > 0
@@ -161,7 +161,9 @@ def test_without_a_network_a_command_says_which_file_to_bring_and_a_brought_one_
 
 
 def test_routes_of_a_dataset_are_shown_without_its_files_and_without_a_network(home: Path) -> None:
-    printed = parley(home, "data", "show", "swebench_verified", "--routes", environ=NOWHERE).out
+    printed = parley(
+        home, "data", "show", "swebench_verified", "--routes", environ=NOWHERE | {"COLUMNS": "120"}
+    ).out
     for part in (
         "django/django",
         "3.0 to 3.2",
@@ -210,7 +212,7 @@ def test_routes_come_from_the_rows_where_the_file_is_here(home: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("data", "show", "humaneval", "--routes"), 2, ["graded alike", "--routes"]),
+        (("data", "show", "humaneval", "--routes"), 2, ["graded in the same way", "--routes"]),
         (
             ("data", "get", "longmemevl"),
             2,

@@ -26,10 +26,10 @@ def test_without_a_rule_everything_is_asked(text: str | None) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("margin=0.03", "needs baseline="),
-        ("baseline=a,baseline=b", "given twice"),
-        ("baseline=a,level=1", "'level=1' is not one of"),
-        ("gold", "'gold' is not one of"),
+        ("margin=0.03", "has no baseline"),
+        ("baseline=a,baseline=b", "occurs twice"),
+        ("baseline=a,level=1", "'level=1': expected baseline="),
+        ("gold", "'gold': expected baseline="),
     ],
 )
 def test_another_form_is_refused(text: str, said: str) -> None:

@@ -41,7 +41,7 @@ def test_a_run_goes_on_without_what_the_endpoint_refuses_and_its_record_says_so(
         done = run(home, server)
         assert done.code == 0, done.err
         assert not any("temperature" in body for body in server.bodies[-3:])
-    assert "adapted to its endpoint: without temperature" in done.out
+    assert "requests to the subject's endpoint adapted: without temperature" in done.out
     (record,) = ask(home, "SELECT status, adapted FROM runs")
     assert record["status"] == "finished"
     assert record["adapted"] == [{"key": "subject", "value": "without temperature"}]

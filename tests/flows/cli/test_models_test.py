@@ -66,7 +66,7 @@ def test_an_unwilling_endpoint_is_described(home: Path) -> None:
     }
     assert [one["n_calls"] for one in found["questions"]] == [3, 2, 1, 2, 2, 1]
     assert table.code == 0, table.err
-    assert "no, described in the messages" in table.out
+    assert "Parley describes tools in the messages" in table.out
     assert "stop, temperature, top_p" in table.out
 
 

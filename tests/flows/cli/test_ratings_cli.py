@@ -32,7 +32,7 @@ def ratings(lake: SmallLake, *more: str) -> Path:
 @pytest.mark.slow
 def test_ratings_come_in_and_their_agreement_is_shown(lake: SmallLake) -> None:
     done = parley(lake.home, "import", "ratings", str(ratings(lake)))
-    assert (done.code, done.out.strip().endswith("6 of 6 ratings kept, 6 new or changed")) == (
+    assert (done.code, done.out.strip().endswith("6 of 6 ratings stored, 6 new or changed")) == (
         0,
         True,
     )
@@ -71,7 +71,7 @@ def test_rows_in_quarantine_are_counted_and_change_the_exit_code(lake: SmallLake
 
 def test_each_form_of_import_says_what_it_takes(lake: SmallLake) -> None:
     with_model = parley(lake.home, "import", "ratings", str(ratings(lake)), "--model", "m")
-    assert (with_model.code, "no --model" in with_model.err) == (2, True)
+    assert (with_model.code, "--model and --out have no effect" in with_model.err) == (2, True)
     without = parley(lake.home, "import", "codeif", str(lake.home))
     assert (without.code, "--model NAME --out FILE" in without.err) == (2, True)
     told = parley(lake.home, "import", "--help").out

@@ -187,13 +187,10 @@ def test_a_short_value_of_a_header_changes_no_word_of_an_answer(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            ["--request", "reasoning_effort=low"],
-            "A text stands in quotes: 'reasoning_effort=\"low\"'",
-        ),
-        (["--request", "x=NaN"], "the value is not JSON"),
-        (["--request", "x"], "--request 'x' is not of the form NAME=JSON"),
-        (["--request", "x=1", "--request", "x=2"], "--request x is given twice"),
+        (["--request", "reasoning_effort=low"], "Quote a string: 'reasoning_effort=\"low\"'"),
+        (["--request", "x=NaN"], "the value is not valid JSON"),
+        (["--request", "x"], "--request 'x' does not have the form NAME=JSON"),
+        (["--request", "x=1", "--request", "x=2"], "--request x occurs twice"),
         (["--request", "temperature=1"], "'temperature' is set by Parley: use --temperature"),
         (["--request", "stream=true"], "'stream' is set by Parley: leave it out"),
         (["--request", 'extra={"api_key": "sk-1"}'], "send it by --header NAME=ENV_VARIABLE"),

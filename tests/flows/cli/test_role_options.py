@@ -93,13 +93,13 @@ def test_keys_behind_a_spec_are_fields_of_the_model(
         (
             "subject",
             "openai:m,temprature=1",
-            "unknown key 'temprature' of --subject.*Do you mean temperature?",
+            "unknown key 'temprature' of --subject.*Did you mean temperature?",
         ),
         ("embedder", "openai:m,temperature=1", "unknown key 'temperature' of --embedder"),
         ("simulator", "openai:m,agent=chain_of_thought", "unknown key 'agent' of --simulator"),
-        ("judge", "openai:m,request=1", r"write request\.NAME=VALUE"),
-        ("judge", "openai:m,max_tokens.a=1", "write max_tokens=VALUE"),
-        ("judge", "openai:m,max_tokens=1,max_tokens=2", "max_tokens is given twice"),
+        ("judge", "openai:m,request=1", r"have the form request\.NAME=VALUE"),
+        ("judge", "openai:m,max_tokens.a=1", "have the form max_tokens=VALUE"),
+        ("judge", "openai:m,max_tokens=1,max_tokens=2", "max_tokens occurs twice"),
         ("subject", "openai:m,request.effort=low", "'effort=\"low\"'"),
     ],
 )
@@ -115,6 +115,6 @@ def test_a_judges_own_key_wins_over_the_flag_of_all_judges_and_a_subjects_contra
     )
     assert fields_of("judge", flags, own) == {"temperature": 0.7, "request": {"top_k": 2}}
     with pytest.raises(
-        UsageError, match="--temperature and the key temperature behind --subject say the same"
+        UsageError, match="--temperature and temperature in --subject set the same value"
     ):
         fields_of("subject", flags, own)

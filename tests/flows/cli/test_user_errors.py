@@ -66,7 +66,7 @@ GOLD = (*SAMPLE, "--model", "control:gold")
             2,
             ["unknown export 'codeif-nothing'; known: inspect", "parley export --help"],
         ),
-        (("show", "abc"), 2, ["no episode 'abc'", "parley list episodes"]),
+        (("show", "abc"), 2, ["no episode begins with 'abc'", "parley list episodes"]),
         (("import", "codeif", ".", "--model", "m", "--out", "x.jsonl"), 2, ["base"]),
         (("export", "recording", "--run", "abc", "--out", "x.jsonl"), 2, ["no run 'abc'"]),
         ((*GOLD, "--price", "-1", "1"), 2, ["usd_per_million_input = -1.0"]),
@@ -249,7 +249,7 @@ def test_staging_counts_add_up(home: Path, tmp_path: Path) -> None:
         ),
         (
             PermissionError(13, "Permission denied", "/etc/lake"),
-            ["Permission denied: '/etc/lake'. Check your rights there"],
+            ["Permission denied: '/etc/lake'. Check the file's permissions"],
         ),
     ],
     ids=lambda value: type(value).__name__,

@@ -83,7 +83,7 @@ def test_a_run_stops_at_its_caps_and_goes_on_without_paying_twice(
     most = max(len(str(body["messages"])) // 4 + 2 * 50 for body in server.bodies) / 1e6
     assert 0.0005 <= spent < 0.0005 + IN_FLIGHT * most
     assert "the cap usd=0.0005 is reached" in line["reason"]
-    assert "go on with: parley run codeif.static" in stopped.err
+    assert "resume with: parley run codeif.static" in stopped.err
     assert "--budget usd=0.0005,tokens=100000" in stopped.err
     assert "usd=0.0005" in parley(night_home, "report").out
     (found,) = ask(night_home, "select status, withheld_reason as reason, n_owed from runs")
@@ -103,7 +103,7 @@ def test_a_run_stops_at_its_caps_and_goes_on_without_paying_twice(
     assert again.code == 4, again.err
     assert n_first < len(server.bodies) < N_TURNS
     n_resumed = line["n_new"] - (8 - line["owed"])
-    assert f"{n_resumed} resumed with {n_kept} answers kept" in parley(night_home, "report").out
+    assert f"{n_resumed} resumed with {n_kept} stored answers" in parley(night_home, "report").out
     assert 0 < n_resumed <= n_kept
     late = run(night_home, server, *priced, "--budget", "hours=0.0000001")
     assert (late.code, json.loads(late.out)["model_calls"]) == (4, 0)

@@ -65,7 +65,7 @@ def test_each_checkpoint_is_evaluated_once_newest_first_and_then_the_older_ones(
     night(standing_home, config)
     night(standing_home, config)
     assert states(standing_home, config) == [(f"tuned/step-{n}", "done", 0) for n in (3, 2, 1)]
-    assert "No checkpoint is owed anything" in night(standing_home, config).err
+    assert "No checkpoint has pending evaluations" in night(standing_home, config).err
 
     rows = ask(standing_home, CHECKPOINTS)
     assert [(row["model"], row["family"], row["step"], row["kind"]) for row in rows] == [

@@ -15,6 +15,7 @@ from tests.fixtures.embedding_server import embedding_server
 from tests.fixtures.model_server import ModelServer, model_server
 from tests.fixtures.replies import Reply
 from tests.flows.parley_command import ask, parley
+from tests.warehouse.earlier_marts import differing_tables
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 ROLES = ("subject", "simulator", "judge")
@@ -28,7 +29,7 @@ USD = {
 }
 _PAID = re.compile(r"paid: (\d+) model calls, (\d+) tokens in and (\d+) out, (\S+) USD")
 _RUN = re.compile(r"\(run ([0-9a-f]{12})\)")
-_DRIFT = re.compile(r"(\d+) requests for the drift of its judges")
+_DRIFT = re.compile(r"(\d+) requests to measure judge drift")
 
 
 @dataclass(frozen=True)
@@ -180,9 +181,11 @@ def played(
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.setting.partition(".")[0])
 def test_the_printed_summary_and_costs_are_what_the_endpoints_counted(
-    standing_home: Path, opened: ExitStack, run: Sized
+    standing_home: Path, opened: ExitStack, run: Sized, tmp_path: Path
 ) -> None:
+    """A run of each benchmark in turn: the wide tables over all runs so far are compared with what their earlier SQL made."""
     out, servers = played(standing_home, run, opened)
+    assert differing_tables(standing_home, tmp_path) == {}
     paid, found, drift = _PAID.search(out), _RUN.search(out), _DRIFT.search(out)
     assert paid, out
     assert found, out

@@ -96,7 +96,7 @@ def test_all_places_agree(
     told = parley(home, "report").out
     assert all(
         f"{paid[at]:.6g} USD{more}" in told
-        for at, more in ((3, ""), (4, " for served hours"))
+        for at, more in ((3, ""), (4, " for server hours"))
         if paid[at] is not None
     )
 

@@ -145,7 +145,10 @@ def test_a_night_decides_two_checkpoints_by_their_predecessor_and_says_what_hold
         equal["e_value"],
     )
     assert (
-        " ".join(second.out.split()).count("it holds together with the night's others (e-BH)") == 2
+        " ".join(second.out.split()).count(
+            "still significant among all decisions of the night (e-BH)"
+        )
+        == 2
     ), second.out
 
 

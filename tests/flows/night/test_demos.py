@@ -68,7 +68,7 @@ def test_a_dry_run_of_several_runs_adds_them_up(
         Home(tmp_path), [priced.model_copy(update={"model": model}), free], json_output=False
     )
     said = capsys.readouterr().out
-    assert "In all: 1 call and 1 of simulators, " in said
+    assert "Total: 1 call, 1 simulator call, " in said
     assert "1 of 2 runs without a price" in said
 
 

@@ -13,15 +13,15 @@ from flows.orchestration.settings import changed_environment, client_settings
 from schemas.errors import CorruptRows
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.benchmarks import registry
-from tasks.converse import context_for, converse
+from tasks.converse import ConverseStage, context_for
 from tasks.driver.judging import JudgeAhead, Judgements, judge_context
+from tasks.driver.stage import run_stage
 from tasks.planning.plan import plan_run
 from tasks.planning.reporting.report import RunReport
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.stage import stage
 from tasks.storage.home import Home
-from tasks.worker.jobs import ConverseResult
-from tasks.worker.judge_shard import state_key
+from tasks.worker.jobs import ShardResult
 from tasks.worker.process import this_worker
 from tests.faults.nights import local_client
 from tests.fixtures.model_server import ModelServer, model_server
@@ -112,16 +112,17 @@ def test_judgements_of_dialogues_that_are_stopped_are_given_up(
     stage.fn(plan, "talk")
     server.holds_after = 0
     with local_client() as client:
-        ahead = JudgeAhead(plan, Judgements(plan), judge_context(plan, workers=1), client)
+        context = judge_context(plan, workers=1)
+        ahead = JudgeAhead(plan, Judgements(plan), context, client)
 
-        def stopped(result: ConverseResult) -> None:
+        def stopped(result: ShardResult) -> None:
             ahead.take(result)
             wait_until(lambda: server.in_flight > 0, 60, "a request to the judge")
             raise CorruptRows("stopped in the middle")
 
         stage.fn(plan, "stage")
         with pytest.raises(CorruptRows), ahead:
-            converse.fn(plan, context_for(plan, workers=1, cores=1), client, "talk", stopped)
-        assert state_key(plan.run_id) not in this_worker()._held
+            run_stage(ConverseStage(plan, context_for(plan, workers=1, cores=1), client), stopped)
+        assert context.key not in this_worker()._held
         assert all(future.cancelled() for future in ahead._under_way)
         server.holds_after = None

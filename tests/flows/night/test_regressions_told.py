@@ -160,7 +160,7 @@ def test_a_moved_judge_is_named_beside_the_model_that_seems_worse(
         [word] = box.came
     assert (word["event"], word["title"]) == ("judge_moved", "Parley: 1 loss beside a moved judge")
     assert f"undecided (the judge moved) on {IA} 0.900 → 0.500" in word["text"]
-    assert "; the judge moved, too: 2 of 3 judgements" in word["text"]
+    assert "; the judge also drifted: 2 of 3 ratings" in word["text"]
     table = comparison_markdown(compared_rows(made, [new.run_id])).splitlines()
     assert table[0].endswith("| event | judgements moved |")
     assert table[2].endswith("| judge_moved | 2 of 3 (-0.5) |")

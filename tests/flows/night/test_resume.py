@@ -102,7 +102,7 @@ def test_a_signal_ends_it_with_what_to_type_next(home: Path) -> None:
         answered, server.holds_after = server.answered, None
         assert process.returncode == 143, err
         assert "Traceback" not in err
-        assert "go on with: parley run codeif.static" in err
+        assert "resume with: parley run codeif.static" in err
         wait_until(lambda: not living(relatives), 60, "the end of every process of the stopped run")
         assert_whole_and_unrepeated(home, server, answered)
 

@@ -78,10 +78,10 @@ def test_a_comparison_is_an_artifact_of_its_own(tmp_path: Path, made: list[dict[
         "Comparison of night 20261101T020000: regressions: 1, improvements: 0, pairs of runs: 1"
     )
     assert "| regression | 3 of 8 |" in comparison["given"][0]
-    assert "MDE: the least true difference" in comparison["given"][0]
+    assert "MDE: minimal detectable effect" in comparison["given"][0]
     assert "| regression |" not in found["leaderboard"]["given"][0]
     assert (
-        f"`PARLEY_HOME={tmp_path} parley report 20261101T020000` tells of this night"
+        f"`PARLEY_HOME={tmp_path} parley report 20261101T020000` shows this night's work"
         in found["leaderboard"]["given"][0]
     )
 

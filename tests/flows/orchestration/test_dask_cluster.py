@@ -226,7 +226,9 @@ def test_a_named_cluster_whose_workers_would_import_somebody_elses_file_is_refus
     (tmp_path / "flows.py").write_text("raise RuntimeError('not for Parley')", encoding="utf-8")
     with named_cluster(tmp_path) as address:
         monkeypatch.setenv("PARLEY_DASK_ADDRESS", address)
-        with pytest.raises(ConfigError, match=rf"'flows' in Dask worker .* found at {tmp_path}"):
+        with pytest.raises(
+            ConfigError, match=rf"'flows' in Dask worker .* imported from {tmp_path}"
+        ):
             with dask_cluster(n_workers=1, threads_per_worker=1, scratch=tmp_path):
                 pass
 
@@ -266,7 +268,7 @@ def test_what_is_no_address_is_refused_at_once(
 ) -> None:
     monkeypatch.setenv("PARLEY_DASK_ADDRESS", address)
     with pytest.raises(
-        ConfigError, match=r"PARLEY_DASK_ADDRESS=.* is not the address .* give tcp://HOST:PORT"
+        ConfigError, match=r"PARLEY_DASK_ADDRESS=.* is not the address .* Set it to tcp://HOST:PORT"
     ):
         with dask_cluster(n_workers=1, threads_per_worker=1, scratch=tmp_path):
             pass

@@ -260,6 +260,6 @@ def test_a_dead_configured_server_is_named_with_a_remedy(
 def test_a_server_that_cannot_start_says_why(home: Path) -> None:
     (home / "prefect").mkdir(parents=True)
     (home / "prefect" / "prefect.db").write_bytes(b"not a database " * 100)
-    with pytest.raises(ServerUnavailable, match=r"ended at its start: .*server\.log"):
+    with pytest.raises(ServerUnavailable, match=r"ended while starting: .*server\.log"):
         with prefect_server(home):
             pass

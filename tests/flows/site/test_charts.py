@@ -10,8 +10,8 @@ from flows.site.labels import metric_of, place_names
 from flows.site.pages import render
 from tasks.benchmarks import registry
 from tasks.metrics import registry as metrics
-from tests.own_files import ROOT
 from warehouse.curves import CurveTable, counts_of, curve_table
+from warehouse.wide_tables import WideTable
 
 RUN = {"run_id": "varchar", "model": "varchar", "setting": "varchar", "dataset_version": "varchar"}
 
@@ -52,13 +52,15 @@ def test_a_table_that_does_not_say_whose_its_values_are_is_no_curve(lacking: str
 
 def test_every_measure_of_the_bundled_marts_has_an_n_of_its_own() -> None:
     drawn: dict[str, CurveTable] = {}
-    for mart in sorted(ROOT.glob("tasks/benchmarks/*/marts/*.sql")):
-        lines = (line.strip(" ,") for line in mart.read_text(encoding="utf-8").splitlines())
-        found = curve_table(
-            mart.stem, {**RUN, **{line.split(" as ")[-1].split(".")[-1]: "" for line in lines}}
-        )
+    for mart in (
+        mart
+        for name in registry.names()
+        for mart in registry.load(name).results.marts
+        if isinstance(mart, WideTable)
+    ):
+        found = curve_table(mart.name, dict.fromkeys(mart.columns, ""))
         if found is not None:
-            drawn[mart.stem] = found
+            drawn[mart.name] = found
     assert drawn.keys() >= {"codeif_turns", "convcode_settings", "talk2code_levels"}
     for name, found in drawn.items():
         assert all(
@@ -179,11 +181,8 @@ def test_positions_have_the_names_of_their_strategies() -> None:
 def test_each_measure_of_the_bundled_marts_is_a_known_metric() -> None:
     for name in registry.names():
         benchmark = registry.load(name)
-        for mart in benchmark.results.marts:
-            lines = (line.strip(" ,") for line in mart.read_text(encoding="utf-8").splitlines())
-            found = curve_table(
-                mart.name, {**RUN, **{line.split(" as ")[-1].split(".")[-1]: "" for line in lines}}
-            )
+        for mart in (mart for mart in benchmark.results.marts if isinstance(mart, WideTable)):
+            found = curve_table(mart.name, dict.fromkeys(mart.columns, ""))
             for measure in found.measures if found else ():
                 assert (
                     metrics.load(metric_of(f"{name}.any", measure)).name in benchmark.all_metrics

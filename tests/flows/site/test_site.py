@@ -210,7 +210,7 @@ def test_a_site_beside_the_warehouse_is_linked_from_a_night_and_from_the_checks(
     assert "Published results" not in _index(folder, context)
     assert parley(home.path, "site").code == 0
     [line, commands] = _further(home, "20260101T000000")
-    assert "parley site` writes the pages anew; " in commands
+    assert "parley site` updates these pages. " in commands
     assert f"({(home.path / 'site' / 'index.html').as_uri()})" in line
     [link] = re.findall(r'<a href="([^"]*)">Published results</a>', _index(folder, context))
     assert (folder / link).resolve() == home.path / "site" / "index.html"

@@ -44,7 +44,7 @@ def test_the_time_that_went_by_is_said_before_stages_that_overlap(
     lines = capsys.readouterr().out.splitlines()
     assert (
         lines[1]
-        == "took 7.0 s, from its first stage to its last; stages of runs that went side by side overlap"
+        == "took 7.0 s, from its first stage to its last; stages of concurrent runs overlap"
     )
     show_night(home, None, json_output=True)
     assert json.loads(capsys.readouterr().out)["wall_seconds"] == 7.0
@@ -55,7 +55,7 @@ def test_a_run_that_could_not_be_planned_is_told_with_its_reason(
 ) -> None:
     show_night(home, None, json_output=False)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[2:4] == ["a · b: failed (it could not be planned)", "  failed: no such data"]
+    assert lines[2:4] == ["a · b: failed (could not be planned)", "  failed: no such data"]
     show_night(home, None, json_output=True)
     (lost,) = json.loads(capsys.readouterr().out)["failed"]
     assert (lost["reason"], lost["seconds"]) == ("no such\x1b data", {})

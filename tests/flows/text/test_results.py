@@ -71,7 +71,8 @@ def test_a_run_is_a_row_and_a_metric_a_column_with_interval_n_and_what_is_unscor
         " control:empty  –      n=0   –      n=0   –            –",
         "                38 unscored  38 unscored",
         "",
-        " Mean and n, the 95% interval below; then what a fault left unscored.",
+        " Mean and n, the 95% interval below; then the number of values that faults left",
+        " unscored.",
         " IA = instruction_accuracy · CA = conversation_accuracy_strict ·",
         " CA share = conversation_accuracy_fraction · IFR = instruction_forgetting_ratio",
         "",
@@ -83,9 +84,7 @@ def test_what_has_no_value_by_its_nature_is_said_of(capsys: pytest.CaptureFixtur
         [record("codeif.static", "instruction_accuracy", 0.5, n_not_applicable=4)], capsys
     )
     said = " ".join("\n".join(lines).split())
-    assert (
-        "n leaves out what has no value here: unscored_reason in the table scores says why." in said
-    )
+    assert "n excludes values that do not apply: see unscored_reason in the table scores." in said
 
 
 def test_what_differs_between_rows_has_a_column(capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,9 +111,8 @@ LIVE = ("convcode.live[f_c]", "convcode.live[f_c,f_e]", "convcode.live[f_c,f_e*,
 def test_tables_fit(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a terminal; in a pipe they are 100 wide. Of many settings the first metrics stand there, of few settings all."""
+    """As wide as COLUMNS says. Of many settings the first metrics stand there, of few settings all."""
     monkeypatch.setenv("COLUMNS", str(width))
-    monkeypatch.setattr("flows.text.result_print.WIDTH", width)
     names = [
         f"openai:laboratory/Some-Coder-7B-Instruct-checkpoint-{step:06}-learning-rate-3e-5-final"
         for step in (1000, 2000)

@@ -120,6 +120,17 @@ def test_gold_passes_and_empty_fails(tmp_path: Path, file: str, n_turns: int) ->
         tmp_path, "sql", "SELECT DISTINCT max(turn) AS n FROM turns GROUP BY episode_id", "--json"
     ).json()
     assert rows == [{"n": n_turns}]
+    groups = "SELECT axis, count(*) AS n, min(mean) AS low, max(mean) AS high FROM results WHERE metric IN"
+    rows = parley_process(
+        tmp_path,
+        "sql",
+        f"{groups} ('unit_tests', 'final_number') GROUP BY axis ORDER BY axis",
+        "--json",
+    ).json()
+    assert {row["axis"] for row in rows} == {"all", "level", "turn"}
+    assert {(row["low"], row["high"]) for row in rows} == {(0.0, 1.0)}, (
+        "rows of both models, without any groups.sql"
+    )
 
 
 @pytest.mark.slow

@@ -15,14 +15,14 @@ from schemas.errors import SandboxUnavailable
 from schemas.lake.rows import from_arrow
 from schemas.run import Limits
 from schemas.verdict import Outcome, TestVerdict
-from tasks import converse as converse_stage
 from tasks.benchmarks import registry
-from tasks.converse import ConverseShards, context_for, converse, settle
-from tasks.driver import run_ahead
-from tasks.driver.execution import episode_groups
+from tasks.converse import ConverseShards, ConverseStage, context_for, settle
+from tasks.driver import ahead as driver_ahead
+from tasks.driver import execution
+from tasks.driver.execution import RunAhead, episode_groups
 from tasks.driver.idle_cores import IdleCores
-from tasks.driver.run_ahead import running_ahead
-from tasks.execute import Executed, execute
+from tasks.driver.stage import StageResult, run_stage
+from tasks.execute import ExecuteStage
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.score import verdict_rows
@@ -31,7 +31,7 @@ from tasks.storage.home import Home
 from tasks.storage.journaling.tries import shard_try
 from tasks.storage.owed import read_episodes
 from tasks.worker.converse_shard import converse_shard
-from tasks.worker.jobs import ConverseResult, ConverseShard, RunContext
+from tasks.worker.jobs import ConverseShard, RunContext, ShardResult
 from tests.faults.nights import local_client
 from tests.tasks.worker.coding_rounds import MODULE, NAME
 
@@ -49,7 +49,8 @@ def client() -> Iterator[Any]:
 @pytest.fixture(autouse=True)
 def _known_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.BUILT_IN, NAME, MODULE)
-    monkeypatch.setattr(run_ahead, "_LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(driver_ahead, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(execution, "LOOK_EVERY_S", 0.01)
 
 
 def with_idle(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
@@ -57,7 +58,7 @@ def with_idle(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
         def since_last(self) -> float:
             return share
 
-    monkeypatch.setattr(run_ahead, "IdleCores", Meter)
+    monkeypatch.setattr(execution, "IdleCores", Meter)
 
 
 def plan_of(home: Path, sandbox: str = "none", samples: int = SAMPLES) -> RunPlan:
@@ -80,11 +81,10 @@ def parts(plan: RunPlan) -> set[str]:
 
 def executed(
     plan: RunPlan, context: RunContext, client: Any
-) -> tuple[Executed, dict[tuple[str, int], Outcome]]:
-    episodes = tuple(
-        read_episodes(plan.lake, NAME, plan.spec.subject.label, plan.members.ids).values()
-    )
-    done = execute.fn(plan, context, episodes, client, "execute")
+) -> tuple[StageResult, dict[tuple[str, int], Outcome]]:
+    ids = [w.episode_id for w in plan.members]
+    episodes = tuple(read_episodes(plan.lake, NAME, plan.spec.subject.label, ids).values())
+    done = run_stage(ExecuteStage(plan, context, client, episodes))
     return done, {
         (v.episode_id, v.turn): v.outcome for v in from_arrow(verdict_rows(plan), TestVerdict)
     }
@@ -107,7 +107,7 @@ def test_programs_of_a_finished_group_are_decided_before_the_next_is_played(
     owed = plan.owed()
     with (
         shard_try(plan.home.tries(plan.run_id), context.invocation),
-        running_ahead(plan, context, client, owed.ids.to_pylist()) as ahead,
+        RunAhead(plan, context, client, owed.ids.to_pylist()) as ahead,
     ):
         for shard in ConverseShards(plan, context, owed.among(ids_of(first))):
             ahead.take(converse_shard(shard))
@@ -115,7 +115,7 @@ def test_programs_of_a_finished_group_are_decided_before_the_next_is_played(
         for shard in ConverseShards(plan, context, owed.among(ids_of(second))):
             ahead.take(converse_shard(shard))
     settle(plan)
-    decided, n_ahead = parts(plan), ahead.n_run
+    decided, n_ahead = parts(plan), ahead.result.n_run
     done, outcomes = executed(plan, context, client)
     assert n_ahead >= 1
     assert done.n_run + n_ahead == N_GROUPS, (
@@ -134,14 +134,14 @@ def test_a_night_runs_ahead_and_its_next_stage_does_the_rest(
     plan = plan_of(home)
     _, second = episode_groups(plan)
 
-    def last_of_all(shard: ConverseShard) -> ConverseResult:
+    def last_of_all(shard: ConverseShard) -> ShardResult:
         if shard.episodes[-1].episode_id == second[-1]:
             wait_for(lambda: parts(plan), "no program ran while there was more to play")
         return converse_shard(shard)
 
-    monkeypatch.setattr(converse_stage, "converse_shard", last_of_all)
+    monkeypatch.setattr(ConverseStage, "run_shard", staticmethod(last_of_all))
     context = context_for(plan, workers=1, cores=2)
-    conversed = converse.fn(plan, context, client, "converse")
+    conversed = run_stage(ConverseStage(plan, context, client))
     done, outcomes = executed(plan, context, client)
     assert conversed.n_run >= 1
     assert conversed.n_run + done.n_run == N_GROUPS
@@ -154,7 +154,7 @@ def test_where_no_processor_idles_the_next_stage_does_everything(
     with_idle(monkeypatch, 0.0)
     plan = plan_of(home)
     context = context_for(plan, workers=1, cores=2)
-    assert converse.fn(plan, context, client, "converse").n_run == 0
+    assert run_stage(ConverseStage(plan, context, client)).n_run == 0
     assert not parts(plan)
     done, outcomes = executed(plan, context, client)
     assert done.n_run == N_GROUPS
@@ -172,10 +172,10 @@ def test_nothing_is_saved_up_while_no_shard_waits(
             looks.append(1.0)
             return 1.0
 
-    monkeypatch.setattr(run_ahead, "IdleCores", Meter)
+    monkeypatch.setattr(execution, "IdleCores", Meter)
     plan = plan_of(home)
     context = context_for(plan, workers=1, cores=2)
-    with running_ahead(plan, context, client, plan.owed().ids.to_pylist()) as ahead:
+    with RunAhead(plan, context, client, plan.owed().ids.to_pylist()) as ahead:
         wait_for(lambda: len(looks) > 2 * ahead.most, "nobody looked")
         assert ahead._allowed == 0
 
@@ -200,7 +200,7 @@ def test_a_sandbox_that_fails_is_tried_once_and_left_to_the_next_stage_which_say
     groups, owed = episode_groups(plan), plan.owed()
     with (
         shard_try(plan.home.tries(plan.run_id), context.invocation),
-        running_ahead(plan, context, client, owed.ids.to_pylist()) as ahead,
+        RunAhead(plan, context, client, owed.ids.to_pylist()) as ahead,
     ):
         for group in groups[:2]:
             for shard in ConverseShards(plan, context, owed.among(ids_of(group))):
@@ -223,7 +223,7 @@ def test_a_group_with_episodes_of_an_earlier_night_is_left_to_the_next_stage(
     owed, groups = plan.owed(), episode_groups(plan)
     with (
         shard_try(plan.home.tries(plan.run_id), context.invocation),
-        running_ahead(plan, context, client, owed[1:].ids.to_pylist()) as ahead,
+        RunAhead(plan, context, client, owed[1:].ids.to_pylist()) as ahead,
     ):
         for shard in ConverseShards(plan, context, owed):
             ahead.take(converse_shard(shard))

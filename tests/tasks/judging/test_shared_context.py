@@ -13,8 +13,9 @@ from schemas.lake.rows import ModelRows
 from schemas.verdict import TestVerdict
 from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Judging
-from tasks.converse import context_for, converse
+from tasks.converse import ConverseStage, context_for
 from tasks.driver.judging import Judgements
+from tasks.driver.stage import run_stage
 from tasks.judging.rubric import JudgeRun
 from tasks.language.chat_model import Message
 from tasks.planning.plan import plan_run
@@ -59,7 +60,7 @@ def test_each_is_shown_as_much_of_the_context_as_its_dialogue_begins_after(
     stage.fn(plan, "talk")
     with local_client() as client:
         stage.fn(plan, "stage")
-        converse.fn(plan, context_for(plan, workers=1, cores=1), client, "talk")
+        run_stage(ConverseStage(plan, context_for(plan, workers=1, cores=1), client))
     episodes = ModelRows(plan.episodes.rows(plan.members.ids), Episode)
     wanted = Judgements(plan).wanted(episodes, {}, all_rubrics=True)
     shown = {one.job.problem_id: one.job.messages[0].content.splitlines() for one in wanted}

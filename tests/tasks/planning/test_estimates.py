@@ -12,7 +12,8 @@ from flows.night.preflight.dry_run import (
     Estimate,
     estimate,
 )
-from tasks.converse import context_for, converse
+from tasks.converse import ConverseStage, context_for
+from tasks.driver.stage import run_stage
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.stage import stage
@@ -62,7 +63,7 @@ def played(owing: RunPlan, server: ModelServer) -> tuple[int, int, int]:
     stage.fn(owing, "estimate")
     with local_client() as client:
         stage.fn(owing, "stage")
-        converse.fn(owing, context_for(owing, workers=1, cores=2), client, "estimate")
+        run_stage(ConverseStage(owing, context_for(owing, workers=1, cores=2), client))
     bodies = [body for body in server.bodies[before:] if "messages" in body]
     shown = sum(len(str(message["content"])) for body in bodies for message in body["messages"])
     answered = len(server.answer([])) * len(bodies)

@@ -1,6 +1,7 @@
 """What a judged run will ask, told before anything is started: its judges' calls, tokens, cost, keys and endpoints."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,14 +10,17 @@ from flows.night.preflight.checks import preflight
 from flows.night.preflight.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, estimate
 from schemas.errors import ModelUnavailable
 from tasks.benchmarks import registry
-from tasks.converse import context_for, converse
+from tasks.converse import ConverseStage, context_for
 from tasks.driver.judging import Judgements, judge_context
-from tasks.judge import judge
+from tasks.driver.stage import run_stage
+from tasks.judge import JudgeStage
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.stage import stage
 from tasks.storage.home import Home
 from tasks.storage.owed import read_episodes
+from tasks.worker.jobs import JudgeShard, ShardResult
+from tasks.worker.judge_shard import judge_shard
 from tests.faults.nights import local_client
 from tests.fixtures.model_server import ModelServer, model_server
 from tests.tasks.benchmarks import judged
@@ -29,6 +33,16 @@ ROUND = len("Problem 0, round 1") // CHARACTERS_PER_TOKEN + TOKENS_PER_ANSWER
 FORM, WHOLE_FORM = (
     len(rubric.prompt + rubric.form) // CHARACTERS_PER_TOKEN for rubric in (CLEAR, WHOLE)
 )
+
+
+_deaths: list[str] = []
+
+
+def asked_by_workers_of_whom_one_dies(shard: JudgeShard) -> ShardResult:
+    if not _deaths:
+        _deaths.append(shard.name)
+        judge_shard(replace(shard, jobs=shard.jobs[:1]))
+    return judge_shard(shard)  # Dask gives a dead worker's shard, as first sent, to another one
 
 
 @pytest.fixture(autouse=True)
@@ -99,13 +113,13 @@ def test_a_dry_run_names_the_keys_of_judges(
 def test_judgements_on_kept_dialogues_are_counted_as_they_will_be_asked_and_their_judge_is_looked_for(
     tmp_path: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two dialogues say the same: their judgement is asked for once."""
+    """Two dialogues say the same: their judgement is asked for once, though a worker dies after its first answer."""
     asked = ModelRequest(spec=f"openai:mock@{server.base_url}", revision="1", key_env="JUDGE_KEY")
     owing = plan(tmp_path, "talk", asked)
     stage.fn(owing, "talk")
     with local_client() as client:
         stage.fn(owing, "stage")
-        converse.fn(owing, context_for(owing, workers=1, cores=1), client, "talk")
+        run_stage(ConverseStage(owing, context_for(owing, workers=1, cores=1), client))
         monkeypatch.delenv("JUDGE_KEY", raising=False)
         played = estimate(owing)
         assert (played.owed, played.calls, played.judge_calls) == (
@@ -127,7 +141,12 @@ def test_judgements_on_kept_dialogues_are_counted_as_they_will_be_asked_and_thei
             owing.lake, judged.NAME, owing.spec.label, [w.episode_id for w in owing.members]
         )
         wanted = judgements.wanted(episodes.values(), {}, all_rubrics=True)
-        done = judge.fn(owing, judgements, wanted, lambda: (context, client), "talk")
+        n_before = len(server.bodies)
+        monkeypatch.setattr(
+            JudgeStage, "run_shard", staticmethod(asked_by_workers_of_whom_one_dies)
+        )
+        done = run_stage(JudgeStage(owing, judgements, wanted, lambda: (context, client)))
+    assert (done.error, len(_deaths), len(server.bodies) - n_before) == (None, 1, N_DISTINCT)
     assert (done.n_asked, len(done.rows)) == (N_DISTINCT, 2 * N_DIALOGS * N_ROUNDS)
     told = estimate(owing)
     assert (told.judge_calls, told.judge_input_tokens, told.at_most, told.keys_not_set) == (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flows.cli.commands.role_options import RoleValues
-from flows.cli.commands.run import simulator_request
+from flows.cli.commands.role_requests import simulator_request
 from flows.night.preflight.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, estimate
 from flows.text.dry_run import show_dry_run
 from schemas.audit import AUDIT_SAMPLE
@@ -230,7 +230,7 @@ def test_a_dry_run_says_that_dialogues_may_end_early(
 ) -> None:
     asked: Sequence[EvaluationRequest] = (request("live[model]", DEAR),)
     show_dry_run(Home(tmp_path), asked, json_output=False)
-    assert "those of usual dialogues" in capsys.readouterr().out
+    assert "Dialogues that can end early are estimated" in capsys.readouterr().out
     show_dry_run(Home(tmp_path), asked, json_output=True)
     assert json.loads(capsys.readouterr().out)["simulator_calls"] == len(ANSWERS) * (N_ROUNDS - 1)
 
@@ -253,7 +253,7 @@ def test_a_dry_run_names_the_keys_that_are_not_set(
     monkeypatch.delenv("SPEAKER_KEY", raising=False)
     show_dry_run(Home(tmp_path), asked, json_output=False)
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last == "not set: OPENAI_API_KEY (key of openai:m); SPEAKER_KEY (key of openai:s)"
+    assert last == "API keys not set: OPENAI_API_KEY (for openai:m); SPEAKER_KEY (for openai:s)"
     show_dry_run(Home(tmp_path), asked, json_output=True)
     lines = [json.loads(line)["keys_not_set"] for line in capsys.readouterr().out.splitlines()]
     assert lines == [

@@ -18,11 +18,12 @@ from schemas.lake.rows import ModelRows
 from schemas.run import Limits
 from schemas.score import Score
 from schemas.verdict import Outcome, ProgramVerdict, TestVerdict
-from tasks import converse as converse_stage
 from tasks.benchmarks import registry
-from tasks.converse import Conversed, context_for, converse
-from tasks.driver import run_ahead
-from tasks.execute import Executed, execute
+from tasks.converse import Conversed, ConverseStage, context_for
+from tasks.driver import execution
+from tasks.driver import stage as driver_stage
+from tasks.driver.stage import StageResult, run_stage
+from tasks.execute import ExecuteStage
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.score import score, score_requests, verdict_rows
@@ -59,7 +60,7 @@ def plan_of(
 @dataclass(frozen=True)
 class Night:
     conversed: Conversed
-    executed: Executed
+    executed: StageResult
     episodes: ModelRows[Episode]
     verdicts: ModelRows[TestVerdict]
     scores: ModelRows[Score]
@@ -71,9 +72,9 @@ class Night:
 def play(plan: RunPlan, client: Any) -> Night:
     stage.fn(plan, "stage")
     context = context_for(plan, workers=1, cores=2)
-    conversed = converse.fn(plan, context, client, "converse")
+    conversed = run_stage(ConverseStage(plan, context, client))
     episodes = ModelRows(plan.episodes.rows(plan.members.ids), Episode)
-    executed = execute.fn(plan, context, episodes, client, "execute")
+    executed = run_stage(ExecuteStage(plan, context, client, episodes))
     verdicts = ModelRows(verdict_rows(plan), TestVerdict)
     return Night(
         conversed, executed, episodes, verdicts, score.fn(plan, episodes, verdicts, "score")
@@ -143,7 +144,7 @@ class BusyCores:
 def test_a_run_whose_dialogues_run_nothing_runs_it_after_them(
     tmp_path: Path, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_ahead, "IdleCores", BusyCores)
+    monkeypatch.setattr(execution, "IdleCores", BusyCores)
     plan = plan_of(tmp_path, "told", samples=2)
     told = play(plan, client)
     assert (told.conversed.n_run, told.executed.n_run) == (
@@ -190,7 +191,7 @@ class Broken(UnisolatedSandbox):
 def test_a_sandbox_that_fails_makes_the_episode_owed_again(
     tmp_path: Path, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(converse_stage, "_RETRY_DELAY_S", 0.01)
+    monkeypatch.setattr(driver_stage, "RETRY_DELAY_S", 0.01)
     monkeypatch.setitem(sandboxes.BUILT_IN, "broken", f"{__name__}:Broken")
     lost = play(plan_of(tmp_path, sandbox="broken"), client)
     assert {e.stop_reason for e in lost.episodes} == {StopReason.INFRA}

@@ -8,7 +8,8 @@ import pytest
 
 from schemas.run import ModelEndpoint
 from tasks.benchmarks import registry
-from tasks.converse import context_for, converse
+from tasks.converse import ConverseStage, context_for
+from tasks.driver.stage import run_stage
 from tasks.language.embedding import EmbedderAccess
 from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.planning.plan import RunPlan, plan_run
@@ -48,8 +49,8 @@ def play(plan: RunPlan, client: Any, server: EmbeddingServer) -> None:
         plan.spec.embedder, ModelEndpoint(base_url=server.base_url), CallPolicy()
     )
     stage.fn(plan, "stage")
-    done = converse.fn(
-        plan, context_for(plan, workers=1, cores=1, embedder=access), client, "converse"
+    done = run_stage(
+        ConverseStage(plan, context_for(plan, workers=1, cores=1, embedder=access), client)
     )
     assert (done.n_owed, done.error) == (0, None)
 

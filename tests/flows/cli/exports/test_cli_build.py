@@ -101,11 +101,11 @@ def test_what_can_be_built_is_listed_with_what_it_is_made_from(
     ("arguments", "said"),
     [
         (("constructed-pears", "--model", "x"), ["'constructed-pears'", "constructed-pairs", WHAT]),
-        ((WHAT, "--model", MODEL, "--limit", "3"), [WHAT, "made from runs"]),
-        ((WHAT, "--model", MODEL, "--budget", "tokens=9"), [WHAT, "made from runs"]),
+        ((WHAT, "--model", MODEL, "--limit", "3"), [WHAT, "built from finished runs"]),
+        ((WHAT, "--model", MODEL, "--budget", "tokens=9"), [WHAT, "built from finished runs"]),
         (
             ("codeif-repos", "--out", "x", "--budget", "hours=1"),
-            ["codeif-repos", "Only --checkout, --only and"],
+            ["codeif-repos", "takes only --checkout, --fetch, --only and"],
         ),
         (
             ("codeif-repos", "--out", "x", "--resource", "project=y"),
@@ -114,7 +114,7 @@ def test_what_can_be_built_is_listed_with_what_it_is_made_from(
         (("codeif-repos", "--out", "x", "--resource", "projects=y"), ["y: no list of projects"]),
         (
             ("codeif-repos", "--out", "x", "--checkout", "here"),
-            ["--checkout 'here' is not of the form OWNER/NAME=PATH"],
+            ["--checkout 'here' does not have the form OWNER/NAME=PATH"],
         ),
         (
             (
@@ -128,7 +128,7 @@ def test_what_can_be_built_is_listed_with_what_it_is_made_from(
             ),
             ["then=subsample", "all files or none", "--limit"],
         ),
-        (("constructed-pairs", "--run", "abc"), ["made by model calls", "--model"]),
+        (("constructed-pairs", "--run", "abc"), ["built by model calls", "--model"]),
         (("constructed-pairs", "--model", "control:empty"), ["--out DIR"]),
         (("constructed-pairs", "--model", "control:empty", "--out", "x"), ["--judge SPEC"]),
         (
@@ -193,22 +193,22 @@ def test_what_cannot_be_built_says_why(home: Path, keep: Keep, tmp_path: Path) -
     with pytest.raises(UnknownName, match=r"unknown build 'convcode-log'; known: .*convcode-logs"):
         build(Home.at(home), "convcode-log", (), MODEL, out, replace=False)
     for runs, model in (((), None), ((run.run_id,), MODEL)):
-        with pytest.raises(UsageError, match="by --run RUN, or their model by --model MODEL"):
+        with pytest.raises(UsageError, match="pass either --run RUN or --model MODEL"):
             told(home, out, *runs, model=model)
     with pytest.raises(
         UsageError,
-        match=rf"{none.run_id} is of convcode\.live\[none\]; this is built from convcode\.",
+        match=rf"{none.run_id} has setting convcode\.live\[none\], but this build needs convcode\.",
     ):
         told(home, out, none.run_id)
     with pytest.raises(UsageError, match=rf"{open_run.run_id} is incomplete, not finished"):
         told(home, out, open_run.run_id)
     with pytest.raises(
-        UsageError, match=r"are both of convcode\.live\[f_c,f_e\*,f_v\*\]: name one"
+        UsageError, match=r"both have setting convcode\.live\[f_c,f_e\*,f_v\*\]\. Pass only one"
     ):
         told(home, out, run.run_id, twin.run_id)
     with pytest.raises(
         UsageError,
-        match="several models are called 'lab/subject': openai:lab/subject, recorded:lab/subject",
+        match="'lab/subject' matches several models: openai:lab/subject, recorded:lab/subject",
     ):
         told(home, out, model="lab/subject")
     with pytest.raises(

@@ -10,6 +10,7 @@ from schemas.episode import StopReason
 from tasks.benchmarks.contract import Played
 from tests.tasks.benchmarks.convcode.played import live, static
 from tests.tasks.benchmarks.convcode.small_lake import SIMULATOR, ConvCodeLake, model
+from tests.warehouse.earlier_marts import differing_tables
 from warehouse.connect import query
 from warehouse.intervals import wilson
 
@@ -50,6 +51,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def rows(home: Path, columns: str, setting: str) -> list[tuple[Any, ...]]:
     sql = f"select {columns} from convcode_settings where setting = $setting order by turn"
     return query(home, sql, {"setting": f"convcode.{setting}"})[1]
+
+
+def test_the_view_holds_what_its_earlier_sql_made(home: Path, tmp_path: Path) -> None:
+    assert differing_tables(home, tmp_path) == {}
 
 
 def test_pass_at_1_of_each_turn_stands_beside_its_denominator(home: Path) -> None:

@@ -9,8 +9,8 @@ import duckdb
 import pytest
 
 from tasks.benchmarks.dialogue_swebench.exports import judges
-from warehouse import sql_files
 from warehouse.connect import FILE_NAME
+from warehouse.publication.migrate import statements
 
 Row = dict[str, Any]
 
@@ -21,8 +21,9 @@ class Tables:
     def __init__(self, home: Path) -> None:
         self.home = home
         self._connection = duckdb.connect(str(home / FILE_NAME))
-        for name in ("runs", "judge_verdicts", "ratings"):
-            self._connection.execute(sql_files.load("ddl", name).statement)
+        for table in statements():
+            if table.name in ("runs", "judge_verdicts", "ratings"):
+                self._connection.execute(table.statement)
         self._connection.execute("create table dialogue_swebench_agents (run_id varchar)")
 
     def add(self, table: str, **values: object) -> None:

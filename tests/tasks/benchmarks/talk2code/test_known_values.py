@@ -280,15 +280,15 @@ def test_a_sheet_of_drawn_dialogues_comes_back_as_ratings(night: Path, tmp_path:
             for row in drawn
         )
     done = parley(night, "import", "ratings", sheet)
-    assert (done.code, "20 of 24 ratings kept" in done.out, "4 rows in quarantine" in done.out) == (
-        3,
-        True,
-        True,
-    )
+    assert (
+        done.code,
+        "20 of 24 ratings stored" in done.out,
+        "4 rows in quarantine" in done.out,
+    ) == (3, True, True)
     refused = parley(
         night, "export", "recording", "--run", run, "--seed", "1", "--out", tmp_path / "x.jsonl"
     )
-    assert (refused.code, "a rating sheet's" in refused.err) == (2, True)
+    assert (refused.code, "only on rating-sheet" in refused.err) == (2, True)
 
 
 def test_people_rate_the_same_dialogues_and_their_agreement_stands_by_dimension(
@@ -310,7 +310,7 @@ def test_people_rate_the_same_dialogues_and_their_agreement_stands_by_dimension(
     assert (
         parley(night, "import", "ratings", path)
         .out.strip()
-        .endswith("24 of 24 ratings kept, 24 new or changed")
+        .endswith("24 of 24 ratings stored, 24 new or changed")
     )
     found = parley(night, "agreement", "--rubric", "experience", "--json").json()
     found = [row for row in found if "cy" not in (row["first"], row["second"])]

@@ -1,0 +1,84 @@
+"""Result tables: ConvCodeWorld's groups in `results`, what feedback cost, and the wide table over both."""
+
+from importlib.resources import files
+
+from tasks.metrics.iterative_generation import (
+    mrr,
+    mrr_upstream,
+    pass_at_1,
+    pass_at_1_upstream,
+    recall,
+)
+from tasks.metrics.leakage import contains_refined_code, mentions_reference
+from warehouse.wide_tables import (
+    NOT_APPLICABLE,
+    UNSCORED,
+    Column,
+    WideTable,
+    counts,
+    interval,
+    kept,
+    mean,
+)
+
+_OF_RUN = ", ".join(
+    f"'{one.name}'"
+    for one in (mrr, mrr_upstream, recall, mentions_reference, contains_refined_code)
+)
+_BOTH = (UNSCORED, NOT_APPLICABLE)
+_FOLDER = files("tasks.benchmarks.convcode") / "marts"
+
+SETTINGS_TABLE = WideTable(
+    name="convcode_settings",
+    grain="One row per run x turn as the paper counts (0: the first answer); what holds of the whole run stands in each of its"
+    " rows.",
+    key=("run_id", "turn"),
+    columns=kept("run_id benchmark model setting")
+    | {
+        "part": Column(
+            r"regexp_extract(setting, '^[^.]*\.(\w+)\[', 1)",
+            "Part of the benchmark: live or static.",
+        ),
+        "feedback": Column(
+            r"regexp_extract(setting, '\[(.*)\]$', 1)", "Kinds of feedback that the setting gives."
+        ),
+    }
+    | kept("dataset_version")
+    | {"options": Column("episode_options", "Options of the dialogues, as JSON.")}
+    | kept("reference_model")
+    | {
+        "turns": Column("turns", "Last turn of the run, as the paper counts."),
+        "turn": Column("turn", "Turn as the paper counts: 0 is the first answer."),
+    }
+    | interval("pass_at_1", pass_at_1.name)
+    | counts("n", pass_at_1.name, *_BOTH)
+    | mean("pass_at_1_upstream", pass_at_1_upstream.name)
+    | interval("mrr", mrr.name)
+    | counts("n_mrr", mrr.name, *_BOTH)
+    | mean("mrr_upstream", mrr_upstream.name)
+    | interval("recall", recall.name)
+    | counts("n_recall", recall.name, *_BOTH)
+    | kept(
+        "n_feedback n_verbal_feedback feedback_calls feedback_input_tokens feedback_output_tokens feedback_usd"
+    )
+    | kept(
+        "n_feedback_in_all n_verbal_feedback_in_all feedback_calls_in_all feedback_input_tokens_in_all"
+    )
+    | kept("feedback_output_tokens_in_all feedback_usd_in_all")
+    | mean("mentions_reference", mentions_reference.name)
+    | counts("n_mentions_reference", mentions_reference.name)
+    | mean("contains_refined_code", contains_refined_code.name)
+    | counts("n_contains_refined_code", contains_refined_code.name, UNSCORED)
+    | kept("sandbox isolated task_share"),
+    source=f"""from (
+    select results.*, said.* exclude (run_id), max(said.turn) over (partition by said.run_id) as turns
+    from convcode_feedback as said
+    inner join results on said.run_id = results.run_id
+        and (
+            (results.axis = 'turn' and results.position = said.turn::varchar and results.metric not in ({_OF_RUN}))
+            or (results.axis = 'all' and results.metric in ({_OF_RUN}))
+        )
+)""",
+    base=_FOLDER / "convcode_feedback.sql",
+)
+MARTS = (_FOLDER / "convcode_groups.sql", _FOLDER / "convcode_feedback.sql", SETTINGS_TABLE)

@@ -1,0 +1,136 @@
+"""Begins a stage's work on dialogues as they end, while others are still being played.
+
+Nothing rests on it: the stage finds this work done, does what failed or was not reached, and says so.
+"""
+
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from contextvars import copy_context
+from functools import cached_property
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Any, Self
+
+from schemas.episode import Episode
+from tasks.driver.resources import ClusterResources
+from tasks.driver.stage import StageResult
+from tasks.planning.plan import RunPlan
+from tasks.worker.jobs import ShardResult
+
+LOOK_EVERY_S = 0.5
+_LEAVES_S = 10.0
+"""Seconds that stopped dialogues wait for the end of what is begun in the thread itself."""
+
+
+class Ahead(ABC):
+    """Block around dialogues. At its end what was begun is done; where the dialogues were stopped, it is given up.
+
+    Args:
+        client: a Dask client. Early shards go before shards of dialogues that wait.
+    """
+
+    def __init__(self, plan: RunPlan, client: Any) -> None:
+        self.plan, self.client = plan, client
+        self.result = StageResult()
+        """What its shards came to."""
+        self._played: SimpleQueue[ShardResult] = SimpleQueue()
+        self._waiting: deque[Any] = deque()
+        self._under_way: list[Any] = []
+        self._wake, self._is_over, self._is_given_up = (
+            threading.Event(),
+            threading.Event(),
+            threading.Event(),
+        )
+        self._thread = threading.Thread(
+            target=copy_context().run, args=(self._go_on,), name="parley-ahead", daemon=True
+        )
+
+    def new_work(self, result: ShardResult) -> Sequence[Any]:
+        """Return what can be begun now that a shard of dialogues was played: the name of their part."""
+        return [result.part] if result.finished else []
+
+    @abstractmethod
+    def begin(self, work: Any) -> Any:
+        """Begin some work; return its future, None where nothing of it is under way."""
+
+    def room(self) -> float:
+        """Return how many shards may be under way."""
+        return float("inf")
+
+    def add(self, result: ShardResult) -> None:
+        """Add a shard's result to `result`."""
+        self.result.add([result])
+
+    def take(self, result: ShardResult) -> None:
+        """Take in a shard of dialogues that was played."""
+        self._played.put(result)
+        self._wake.set()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            self._is_given_up.set()
+        self._is_over.set()
+        self._wake.set()
+        self._thread.join(None if error is None else _LEAVES_S)
+        if error is None:
+            for future in self._under_way:
+                self._end(future)
+        elif self._under_way:
+            with suppress(Exception):  # the cluster may have failed, which is told elsewhere
+                self.client.cancel(self._under_way, force=True)
+
+    def submit(self, run_shard: Callable[[Any], ShardResult], shard: object) -> Any:
+        """Return the future of a shard that a Dask worker does."""
+        return self._resources.submit(run_shard, shard, priority=1)
+
+    @cached_property
+    def _resources(self) -> ClusterResources:
+        return ClusterResources(self.client)
+
+    def episodes(self, part: str) -> list[Episode]:
+        """Return the episodes of a part that a shard of dialogues wrote."""
+        folder = self.plan.lake.folder("episodes", **self.plan.keys)
+        return self.plan.lake.read_part("episodes", Episode, folder / f"part-{part}.parquet")
+
+    def _go_on(self) -> None:
+        with suppress(Exception):  # whatever it is: the stage meets it again, and says so
+            while not self._is_given_up.is_set():
+                is_over = self._is_over.is_set()
+                with suppress(Empty):
+                    while True:
+                        self._waiting += self.new_work(self._played.get_nowait())
+                self._begin_waiting()
+                if is_over:
+                    return
+                self._wake.wait(LOOK_EVERY_S)
+                self._wake.clear()
+
+    def _begin_waiting(self) -> None:
+        finished = [future for future in self._under_way if future.done()]
+        self._under_way = [future for future in self._under_way if future not in finished]
+        for future in finished:
+            self._end(future)
+        room = self.room()
+        while self._waiting and len(self._under_way) < room and not self._is_given_up.is_set():
+            future = self.begin(self._waiting.popleft())
+            if future is not None:
+                future.add_done_callback(lambda _: self._wake.set())
+                self._under_way.append(future)
+
+    def _end(self, future: Any) -> None:
+        with suppress(
+            Exception
+        ):  # whatever it was: the stage does it again, and says what happens then
+            self.add(future.result())
