@@ -337,10 +337,10 @@ def results_page() -> str:
 
 def all_marts() -> tuple[Mart, ...]:
     """Return the marts of all installed benchmarks."""
-    from tasks.benchmarks import registry
+    from tasks.benchmarks.registry import BENCHMARKS
 
     return collect_marts(
-        [mart for name in registry.names() for mart in registry.load(name).results.marts]
+        [mart for name in BENCHMARKS.names() for mart in BENCHMARKS.load(name).results.marts]
     )
 
 
@@ -371,11 +371,11 @@ def _short(kind: str) -> str:
 
 def metrics_page() -> str:
     """Return the page of all metrics, by family."""
-    from tasks.metrics import registry
+    from tasks.metrics.registry import METRICS
 
     families: dict[str, list[Any]] = {}
-    for name in registry.names():
-        metric = registry.load(name)
+    for name in METRICS.names():
+        metric = METRICS.load(name)
         families.setdefault(metric.function.__module__.rpartition(".")[2], []).append(metric)
     parts = [
         "# Metrics",

@@ -1,4 +1,4 @@
-"""Flow: a dataset, made by model calls and programs."""
+"""Flow that builds a dataset with model calls and programs."""
 
 from prefect import flow
 
@@ -24,14 +24,16 @@ STAGE = "construct"
 def build_dataset(
     request: BuildRequest, home: str | None = None, budget: Budget | None = None
 ) -> BuildReport:
-    """Make the files; asks for nothing that is kept.
+    """Build the files. Stored answers are not requested again.
 
     Args:
-        budget: caps on tokens and hours.
+        request: The build.
+        home: Folder of all data. `$PARLEY_HOME` takes precedence.
+        budget: Caps on tokens and hours.
 
     Raises:
-        BudgetSpent: a cap is met. All answers are kept.
-        ParleyError: it could not be begun, or was stopped. All answers are kept.
+        BudgetSpent: A cap is reached. All answers are stored.
+        ParleyError: The build could not start, or was stopped. All answers are stored.
     """
     with night(find_home(home), 1) as tonight:
         tonight.set_budget(budget)
@@ -40,31 +42,31 @@ def build_dataset(
         with plan.home.build_lock(plan.build_id):
             require_place(plan)
             plan.note_begun()
-            kept = _kept(plan, tonight.board)
+            stored_calls = _stored_calls(plan, tonight.board)
 
             def find_served() -> dict[ModelIdentity, ModelEndpoint]:
                 preflight_build(plan)
                 return dict(tonight.servers.reach(plan))
 
-            made = construct(
+            built = construct(
                 plan,
-                unlooked(kept),
+                unlooked(stored_calls),
                 request.what,
                 find_served,
                 lambda: tonight.embedder(plan),
                 purse,
             )
             tonight.board.stage(request.what, "write")
-            files = write_built(plan, made)
+            files = write_built(plan, built)
             note_reviewed(
-                plan.folder, plan.benchmark.name, made.review.ids, made.review.rubric_scales
+                plan.folder, plan.benchmark.name, built.review.ids, built.review.rubric_scales
             )
             plan.note_finished()
-            return report_of(plan, made, files, kept)
+            return report_of(plan, built, files, stored_calls)
 
 
-def _kept(plan: BuildPlan, board: Board) -> KeptCalls:
-    """What the build was told before; from now on each new answer shows on the board."""
+def _stored_calls(plan: BuildPlan, board: Board) -> KeptCalls:
+    """Return the build's stored answers. Each new answer updates the progress display."""
     board.stage(plan.request.what, STAGE, sum(plan.estimate.values()), unit="calls")
     return KeptCalls(
         plan.folder,

@@ -1,4 +1,4 @@
-"""Flow: one model on one setting of one benchmark, from raw rows to scores."""
+"""Flow that evaluates one model on one setting of one benchmark, from raw rows to scores."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -34,10 +34,10 @@ from tasks.storage.home import find_home
 
 @flow(name="evaluate_model", flow_run_name="{request.title}", validate_parameters=False)
 def evaluate_model(request: EvaluationRequest, home: str | None = None) -> RunReport:
-    """Evaluate; returns how it ended. Repeats no finished work.
+    """Evaluate, and return the run's report. Finished work is not repeated.
 
     Raises:
-        ParleyError: it could not be begun, or was stopped. Finished work is kept.
+        ParleyError: The run could not start, or was stopped. Finished work is stored.
     """
     with night(find_home(home), request.workers) as tonight:
         plan = tonight.plan(request)
@@ -47,14 +47,14 @@ def evaluate_model(request: EvaluationRequest, home: str | None = None) -> RunRe
         with ExitStack() as held:
             try:
                 held.enter_context(
-                    plan.home.awaited_run_lock(plan.run_id, _other_awaited(tonight, request.title))
+                    plan.home.awaited_run_lock(plan.run_id, _wait_callback(tonight, request.title))
                 )
             except BudgetSpent as spent:
-                return _told(leave_run(plan, tonight.night_id, str(spent)))
-            if plan.is_finished():  # another process has done it meanwhile
+                return _as_state(leave_run(plan, tonight.night_id, str(spent)))
+            if plan.is_finished():  # Another process has finished it meanwhile.
                 return _finished(plan)
             with tonight.board.following(plan.run_id), tonight.using_servers(plan):
-                return _told(_evaluate(tonight, plan))
+                return _as_state(_evaluate(tonight, plan))
 
 
 def _finished(plan: RunPlan) -> RunReport:
@@ -63,14 +63,17 @@ def _finished(plan: RunPlan) -> RunReport:
     return finished_report(plan)
 
 
-def _other_awaited(tonight: Night, title: str) -> Callable[[], None]:
-    """Return what is called again and again while another process works on the run: a signal or a cap ends the waiting."""
+def _wait_callback(tonight: Night, title: str) -> Callable[[], None]:
+    """Return a callback for the time in which another process works on the run.
+
+    A signal or cap ends the wait.
+    """
     shown: list[str] = []
 
     def wait() -> None:
         if not shown:
             shown.append(title)
-            tonight.board.stage(title, "wait for another process that works on it")
+            tonight.board.stage(title, "wait for another process that runs it")
         heed_signals()
         tonight.heed_caps()
 
@@ -88,15 +91,15 @@ def _evaluate(tonight: Night, plan: RunPlan) -> RunReport:
         keep_comparison_rule(plan)
         remove_leftovers(plan)
         work = begin_run(plan, tonight.night_id, begun)
-        return _played(tonight, plan, begun, work)
+        return _run_stages(tonight, plan, begun, work)
     except DiskFull:
-        raise  # it cannot be written either
+        raise  # The failure could not be written either.
     except ParleyError as error:
         fail_run(plan, tonight.night_id, begun, work, str(error))
         raise
 
 
-def _played(tonight: Night, plan: RunPlan, begun: str, work: Work) -> RunReport:
+def _run_stages(tonight: Night, plan: RunPlan, begun: str, work: Work) -> RunReport:
     gate = QualityGate(plan, plan.request.title, tonight.check_table)
     try:
         _stages(Stages(tonight, plan, work), gate)
@@ -108,8 +111,11 @@ def _played(tonight: Night, plan: RunPlan, begun: str, work: Work) -> RunReport:
     return finish_run(plan, tonight.night_id, begun, work, gate.finish())
 
 
-def _told(report: RunReport) -> RunReport:
-    """The report; of a withheld or incomplete run as a state of that name, which Prefect's UI shows with the reason."""
+def _as_state(report: RunReport) -> RunReport:
+    """Return the report.
+
+    Prefect's UI shows a withheld or incomplete run as a state of that name, with the reason.
+    """
     if report.status not in ("withheld", "incomplete"):
         return report
     return cast(

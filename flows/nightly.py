@@ -1,4 +1,4 @@
-"""Flow: a whole night. Every model on every benchmark, then one publication."""
+"""Flow of a night: evaluate every model on every benchmark, then publish once."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -56,25 +56,29 @@ from tasks.storage.parquet_store import Lake
 
 _log = logging.getLogger("parley.nightly")
 _NAMES = {"run_id", "title", "setting", "model"}
-"""What a report and a failed run have in common."""
+"""Fields that a report and a failed run share."""
 
 
 def _night_name() -> str:
-    """Name of the night: its one evaluation, or how many models it asks for how many benchmarks; and whether it seeks more."""
+    """Return the name of the flow run.
+
+    It contains the only evaluation, or the numbers of models and settings, and tells if the night
+    looks for checkpoints.
+    """
     from prefect.runtime import flow_run
 
-    given, config = flow_run.parameters.get("requests"), flow_run.parameters.get("config")
-    requests = _requests(given, config)
+    requests_given, config = flow_run.parameters.get("requests"), flow_run.parameters.get("config")
+    requests = _requests(requests_given, config)
     models, benchmarks = (
-        {one.model.label for one in requests},
-        {one.benchmark.name for one in requests},
+        {request.model.label for request in requests},
+        {request.benchmark.name for request in requests},
     )
     parts = ["night"]
     if len(requests) == 1:
         parts.append(requests[0].title)
     elif requests:
         parts.append(f"{_counted(models, 'model')} on {_counted(benchmarks, 'setting')}")
-    if given is None and read_config(Path(config)).sources:
+    if requests_given is None and read_config(Path(config)).sources:
         parts.append("new checkpoints")
     return " · ".join(parts)
 
@@ -103,36 +107,40 @@ def nightly(
 ) -> list[RunReport]:
     """Run the `requests`, or those of the configuration file.
 
+    A configuration sets `notify`, `budget`, `runs_at_once`, `site` and `telemetry` itself.
+
     Args:
-        config: path of a configuration; read where no requests are given.
-        home: folder of all data; `$PARLEY_HOME` wins.
-        notify: which events to notify about, and where; a configuration says so itself.
-        budget: where to stop; a configuration says so itself.
-        runs_at_once: most runs that go side by side; 1 has them go one after another. A configuration says so itself.
-        site: where to write the site at the end, for links of messages; a configuration says so itself.
-        telemetry: base URL of the OpenTelemetry collector that gets metrics; a configuration says so itself. None for that of
-            the environment, if any.
-        backfill: of a configuration's sources take every checkpoint that is owed something, whatever their `at_most` says.
+        config: Path of a configuration. It is read if there are no `requests`.
+        requests: One request per run.
+        home: Folder of all data. `$PARLEY_HOME` takes precedence.
+        notify: Which events to notify about, and where.
+        budget: Caps at which the night stops.
+        runs_at_once: Maximum number of parallel runs. With 1, runs execute one after another.
+        backfill: Evaluate every pending checkpoint of the configuration's sources, ignoring `at_most`.
+        site: Where to write the site at the end, for links in messages.
+        telemetry: Base URL of the OpenTelemetry collector. None uses the environment's, if any.
 
     Returns:
-        One report for each run; none where no checkpoint is owed anything.
+        One report per run. Empty if no checkpoint has pending evaluations.
 
     Raises:
-        NightVoid: known cheats and golds, which a night by configuration runs first, did not end as they must.
-        DiskFull: no run goes on. Finished work is kept, and published by the next night.
-        RunsFailed: a run could not be begun or was stopped by an error. The other runs are published all the same.
-        ParleyError: nothing was published.
+        NightVoid: A cheat passed or a reference solution failed (tested by configured nights).
+        DiskFull: The disk is full. The next night publishes the finished work.
+        RunsFailed: A run could not start or was stopped by an error. The other runs are published.
+        ParleyError: Nothing was published.
     """
     verify_packages()
     if requests is not None:
         notify = Notify.model_validate(notify) if notify else None
         with reporting_failure(notify):
             require_places(notify, find_home(home), _log.warning)
-            given = [EvaluationRequest.model_validate(request) for request in requests]
+            run_requests = [EvaluationRequest.model_validate(request) for request in requests]
             caps = Budget.model_validate(budget) if budget else None
             pages = SiteTarget.model_validate(site) if site else None
             collector = find_collector(find_home(home), telemetry)
-            return _told(*_whole_night(given, home, notify, caps, runs_at_once, pages, collector))
+            return _as_state(
+                *_run_night(run_requests, home, notify, caps, runs_at_once, pages, collector)
+            )
     settings = read_config(Path(config), check_names=False)
     home = home or settings.home
     with reporting_failure(settings.notify):
@@ -153,32 +161,35 @@ def nightly(
             _log.info(line)
         caps, at_once = settings.budget, settings.runs_at_once
         collector = find_collector(find_home(home), settings.telemetry)
-        return _told(
-            *_whole_night(
+        return _as_state(
+            *_run_night(
                 requests, home or settings.home, settings.notify, caps, at_once, pages, collector
             )
         )
 
 
 def _requests(requests: Sequence[Any] | None, config: str) -> tuple[EvaluationRequest, ...]:
-    """Those given, else those of the configuration."""
+    """Return the given requests, or else those of the configuration."""
     if requests is not None:
         return tuple(EvaluationRequest.model_validate(request) for request in requests)
     return read_config(Path(config), check_names=False).requests(Path(config).absolute().parent)
 
 
-def _told(reports: list[RunReport], over: str | None) -> list[RunReport]:
-    """The reports; of a night that stopped at a cap as a state of that name, which Prefect's UI shows with the reason."""
+def _as_state(reports: list[RunReport], over: str | None) -> list[RunReport]:
+    """Return the reports.
+
+    Prefect's UI shows a night that stopped at a cap as Incomplete, with the reason.
+    """
     if over is None:
         return reports
-    message = f"{over}. Finished work is kept, and the next night goes on"
+    message = f"{over}. Finished work is stored, and the next night resumes it"
     return cast(
         "list[RunReport]",
         Completed(name="Incomplete", message=plain_line(message, 1000), data=reports),
     )
 
 
-def _whole_night(
+def _run_night(
     requests: Sequence[EvaluationRequest],
     home: str | None,
     notify: Notify | None,
@@ -187,7 +198,7 @@ def _whole_night(
     site: SiteTarget | None,
     collector: str | None,
 ) -> tuple[list[RunReport], str | None]:
-    """Reports of all runs, and the cap that stopped the night, if one did."""
+    """Return the reports of all runs, and the cap that stopped the night, if any."""
     place, n_workers = find_home(home), max(request.workers for request in requests)
     with (
         pausable(),
@@ -242,7 +253,10 @@ def _whole_night(
 
 
 def _with_served_hours(tonight: Night, report: RunReport) -> RunReport:
-    """Add what the run's servers cost, which is known once they have ended: idle servers belong to their latest run."""
+    """Add the cost of the run's servers.
+
+    It is known once they have ended: idle servers count for their latest run.
+    """
     cost = tonight.servers.hours.usd_hourly(report.run_id)
     if report.work is None or cost is None:
         return report
@@ -250,19 +264,25 @@ def _with_served_hours(tonight: Night, report: RunReport) -> RunReport:
 
 
 def _write_site(tonight: Night, site: SiteTarget | None) -> None:
-    """Write the site, if the night has one. A site that cannot be written fails no night: its log says why."""
+    """Write the site, if the night has one.
+
+    If it cannot be written, log the reason and continue.
+    """
     if site is None:
         return
     tonight.board.stage("night", "write site")
     try:
         write_to_target(tonight.home, site)
     except (OSError, ParleyError) as error:
-        _log.warning("the site was not written: %s", error)
+        _log.warning("The site could not be written: %s", error)
     tonight.board.end()
 
 
 def _plans(tonight: Night, requests: Sequence[EvaluationRequest]) -> Iterator[RunPlan]:
-    """Plans of what is left to do. A request that cannot be planned fails its own run, with the same message."""
+    """Yield the plans of unfinished runs.
+
+    A request that cannot be planned fails its own run with the same message.
+    """
     for request in requests:
         with suppress(ParleyError):
             plan = tonight.plan(request)
@@ -271,20 +291,26 @@ def _plans(tonight: Night, requests: Sequence[EvaluationRequest]) -> Iterator[Ru
 
 
 def _in_turn(home: Home) -> AbstractContextManager[None]:
-    """Deployed nights of one home never overlap: Prefect starts the next one while a cancelled one still ends."""
+    """Run deployed nights of one home one after another.
+
+    Prefect starts the next night while a cancelled one still ends.
+    """
     from prefect.runtime import deployment
 
     return home.turn("deployed-night") if deployment.id else nullcontext()
 
 
 def _stage_given_data(requests: Sequence[EvaluationRequest], home: Home) -> None:
-    """Stage each raw dataset of the night once. One that cannot be staged fails its own runs, with the same message."""
-    given = {
+    """Stage each raw dataset of the night once.
+
+    A dataset that cannot be staged fails its own runs with the same message.
+    """
+    datasets = {
         (r.benchmark.name.partition(".")[0], r.benchmark.data, r.benchmark.dataset_version)
         for r in requests
         if r.benchmark.data
     }
-    for benchmark, data, version in sorted(given, key=str):
+    for benchmark, data, version in sorted(datasets, key=str):
         with suppress(ParleyError):
             stage_benchmarks(benchmark, str(data), version, home=str(home.path))
 
@@ -292,7 +318,7 @@ def _stage_given_data(requests: Sequence[EvaluationRequest], home: Home) -> None
 def _evaluate_all(
     tonight: Night, requests: Sequence[EvaluationRequest], at_once: int
 ) -> list[RunReport]:
-    """One report for each request, in their order."""
+    """Return one report per request, in their order."""
     if len(requests) == 1 or at_once == 1:
         tonight.servers.expect(_served_plans(tonight, requests) if len(requests) > 1 else ())
         reports = {
@@ -309,7 +335,7 @@ def _evaluate_all(
 
 
 def _served_plans(tonight: Night, requests: Sequence[EvaluationRequest]) -> Iterator[RunPlan]:
-    """Plans of runs, not finished, with a model that Parley serves."""
+    """Yield the plans of unfinished runs with a model that Parley serves."""
     for request in requests:
         plan = (
             plan_of(tonight, request)
@@ -325,7 +351,7 @@ def _evaluate(tonight: Night, request: EvaluationRequest) -> RunReport:
         with naming_full_disk("what this run makes", tonight.home.path):
             return evaluate_model(request, home=str(tonight.home.path))
     except DiskFull:
-        raise  # the other runs would fail alike, and so would every word about them
+        raise  # The other runs would fail too, and so would every notification about them.
     except ParleyError as error:
         _log.error("%s: %s", request.title, error)
         return failed_report(request, plan_of(tonight, request), tonight.night_id, str(error))
@@ -339,7 +365,7 @@ def record_night(
     budget: Sequence[CapSpent] = (),
     times: Sequence[StageTime] = (),
 ) -> None:
-    """Keep in the lake which runs the night listed, what was spent of each cap, and where its time went."""
+    """Write the night's runs, the amount spent of each cap, and the stage times to the lake."""
     row = NightRecord(
         night_id=night_id,
         started_at=started,
@@ -366,6 +392,9 @@ def _failed(night_id: str, reports: Sequence[RunReport]) -> Iterator[FailedRun]:
 
 
 def _record_publication(tonight: Night, n_kept: int) -> None:
-    """Keep how long it took. It cannot be in the warehouse that it made, so it has a table of its own in the lake."""
+    """Record how long the publication took.
+
+    The warehouse cannot contain it, so the lake has a table for it.
+    """
     times = tonight.board.times(tonight.night_id)[n_kept:]
     Lake(tonight.home.lake).write_part("publication_times", times, "0", night_id=tonight.night_id)

@@ -1,4 +1,7 @@
-"""Parley in a notebook or a script: stage data, evaluate a model, query the tables. The command line's own steps and files."""
+"""Parley in a notebook or script: stage data, evaluate a model, query tables.
+
+Uses the steps and files of the command line.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,10 +21,12 @@ if TYPE_CHECKING:
 def stage(
     benchmark: str, data: str | Path, dataset_version: str | None = None
 ) -> Mapping[str, int]:
-    """Read raw data into the lake (`parley stage`); returns how many rows there were, were staged and went to quarantine.
+    """Read raw data into the lake (`parley stage`).
+
+    Return the numbers of rows read, staged and quarantined.
 
     Raises:
-        SourceUnreadable: nothing at all could be staged.
+        SourceUnreadable: No row could be staged.
     """
     from flows.stage_benchmarks import stage_dataset
 
@@ -36,19 +41,24 @@ def stage(
 def evaluate(
     setting: str, *, model: str, judge: str | Mapping[str, str] = "", **more: Any
 ) -> "RunReport":
-    """Evaluate a model on a setting, and publish (`parley run`). Called again it goes on, and pays for nothing twice.
+    """Evaluate a model on a setting, and publish (`parley run`).
+
+    A second call resumes and pays for nothing twice.
 
     Args:
-        judge: who judges, by all rubrics; or rubric -> who judges by it.
-        more: what `parley run` takes besides, by the name of its field: `agent`, `max_tokens` and others of the model, `data`,
-            `options`, `limit` and others of the benchmark, `embedder`, `simulator`, `concurrency`, `workers`, `sandbox`.
+        setting: `BENCHMARK.SETTING`.
+        model: Spec of the model.
+        judge: Spec of the judge for all rubrics, or one spec per rubric name.
+        more: Other options of `parley run` by field name: `agent`, `max_tokens` and others of the
+            model, `data`, `options`, `limit` and others of the benchmark, `embedder`, `simulator`,
+            `concurrency`, `workers`, `sandbox`.
 
     Returns:
-        How the run ended: `run_id`, `status`, `n_unscored` and more.
+        Report of the run, with `run_id`, `status`, `n_unscored` and more.
 
     Raises:
-        UsageError: the request cannot be planned, or has a field that nobody knows.
-        InfraError: endpoint or sandbox is not usable.
+        UsageError: The request cannot be planned, or has an unknown field.
+        InfraError: The endpoint or the sandbox is not usable.
     """
     from flows.night.invocation import run_night
     from flows.night.reporting.progress import Board
@@ -81,10 +91,10 @@ def evaluate(
 
 
 def sql(statement: str) -> "pd.DataFrame":
-    """Rows of a query on the published warehouse (`parley sql`).
+    """Return the rows of a query on the published warehouse (`parley sql`).
 
     Raises:
-        UsageError: nothing is published yet.
+        UsageError: Nothing is published yet.
     """
     import pandas as pd
 

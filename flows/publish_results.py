@@ -1,4 +1,4 @@
-"""Flow: publishes the lake as the warehouse that people read."""
+"""Flow that publishes the lake as the warehouse for readers."""
 
 from collections.abc import Sequence
 
@@ -13,14 +13,16 @@ from tasks.storage.home import find_home
 def publish_results(
     run_ids: Sequence[str] | None = None, home: str | None = None, rebuild: bool = False
 ) -> str:
-    """Publish some runs, or all of the lake; returns the warehouse's path. Readers never see half of it.
+    """Publish some runs, or the whole lake, and return the warehouse's path.
+
+    Readers never see a partial publication.
 
     Raises:
-        ParleyError: another publish holds the lock, or the lake cannot be read; the old warehouse stays.
+        ParleyError: Another process publishes, or the lake cannot be read. The old warehouse stays.
     """
     return publish(find_home(home), None if run_ids is None else tuple(run_ids), rebuild=rebuild)
 
 
 def published_count(reports: Sequence[RunReport]) -> int:
-    """How many runs were published."""
+    """Return the number of published runs."""
     return sum(report.is_published for report in reports)

@@ -1,12 +1,12 @@
-"""Flow: raw benchmark data into the lake, checked."""
+"""Flow that stages raw benchmark data in the lake and checks it."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 from prefect import flow
 
-from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Staged
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.datasets.located import locate
 from tasks.planning.dataset import furnished_data, read_raw, require_rows, write_staged
 from tasks.storage.home import find_home
@@ -21,7 +21,7 @@ def stage_benchmarks(
     home: str | None = None,
     resources: dict[str, str] | None = None,
 ) -> dict[str, object]:
-    """Stage one dataset; returns its counts and digest. See `stage_dataset`."""
+    """Stage one dataset and return its counts and digest. See `stage_dataset`."""
     staged, version, digest = stage_dataset(benchmark, Path(data), dataset_version, home, resources)
     return {
         "benchmark": benchmark,
@@ -43,23 +43,28 @@ def stage_dataset(
     """Read raw data and write dialogs, problems and quarantined rows.
 
     Args:
-        data: a path, or the name of a public dataset that was fetched.
-        resources: what the rows need beside them; without any, they are staged as they are, and a run has to be given some.
+        benchmark: Name of the benchmark.
+        data: Path, or name of a public dataset that was fetched.
+        dataset_version: Name of this version of the dataset.
+        home: Folder of all data. `$PARLEY_HOME` takes precedence.
+        resources: Resources of the rows. Without them, rows are staged unresolved, and a run must
+            name resources.
 
     Returns:
         The rows, the dataset version and the dataset's digest.
 
     Raises:
-        SourceUnreadable: nothing at all could be staged; the message and the table `quarantine` name the faults.
+        SourceUnreadable: No row could be staged. The message and the table `quarantine` name the
+            faults.
     """
-    found = registry.load(benchmark)
-    place = find_home(home)
-    located, version = locate(found, str(data), dataset_version, place)
+    loaded = BENCHMARKS.load(benchmark)
+    data_home = find_home(home)
+    located, version = locate(loaded, str(data), dataset_version, data_home)
     source = str(located)
     staged = (
-        furnished_data(found, source, version, place, resources)
+        furnished_data(loaded, source, version, data_home, resources)
         if resources
-        else read_raw(found, Path(source), version)
+        else read_raw(loaded, Path(source), version)
     )
-    digest = write_staged(staged, found.name, version, Lake(place.lake))
-    return require_rows(staged, source, found.name, version), version, digest
+    digest = write_staged(staged, loaded.name, version, Lake(data_home.lake))
+    return require_rows(staged, source, loaded.name, version), version, digest

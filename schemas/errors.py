@@ -28,8 +28,18 @@ A message states the value, the place and the remedy. The command line prints `s
 """
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 from functools import partial
 from typing import Any
+
+
+def near_name(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that a person may have meant, whatever its case; None where none is like it."""
+    written: dict[str, str] = {}
+    for one in known:
+        written.setdefault(one.rpartition("/")[2].lower().replace("-", "_"), one)
+    near = get_close_matches(name.rpartition("/")[2].lower().replace("-", "_"), written, n=1)
+    return written[near[0]] if near else None
 
 
 class ParleyError(Exception):
@@ -66,7 +76,9 @@ class UnknownName(UsageError):
         )
         named = f"{kind} {value!r}{' of ' + of if of else ''}"
         listed = f"; known: {', '.join(self.known)}" if self.known else ""
-        super().__init__(f"unknown {named}{listed}{'. ' + remedy if remedy else ''}")
+        near = near_name(value, self.known)
+        said = f"unknown {named}{listed}{f'. Do you mean {near}?' if near else ''}"
+        super().__init__(f"{said}{' ' if near else '. '}{remedy}" if remedy else said)
 
     def __reduce__(self) -> tuple[type, tuple[str, str, tuple[str, ...], str, str]]:
         return type(self), (self.kind, self.value, self.known, self.remedy, self.of)

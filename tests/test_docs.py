@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from schemas.lake.tables import TABLES
-from tasks.metrics import registry as metrics
+from tasks.metrics.registry import METRICS
 from tests.documentation import generate, generated_pages
 from tests.own_files import ROOT
 from tests.test_readme import command_tree
@@ -101,7 +101,7 @@ def test_the_reference_has_every_command_table_column_metric_and_exit_code() -> 
     assert "### codeif_turns" in pages["reference/results.md"]
     assert re.findall(r"^### (.+)$", pages["reference/metrics.md"], re.MULTILINE)
     assert sorted(re.findall(r"^### (.+)$", pages["reference/metrics.md"], re.MULTILINE)) == sorted(
-        metrics.names()
+        METRICS.names()
     )
     assert re.findall(r"^\| \*\*(\d)\*\*", pages["reference/exit-codes.md"], re.MULTILINE) == list(
         "012345"

@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 
 from sandbox.host.python_environment import environment_folders
 from tasks.benchmarks.convcode.packages import MODULES
-from tasks.dialogue.agents import registry as agents
+from tasks.dialogue.agents.registry import AGENTS
 from tasks.dialogue.agents.repository.outside.environment import installed_python
 from tests.own_files import ROOT
 
@@ -40,7 +40,7 @@ def _pins(name: str) -> dict[str, str]:
 EXTRAS = ("embeddings", "inspect", "docs", "bigcodebench", "telemetry")
 LOCKS = ("requirements.lock", *(f"requirements-{extra}.lock" for extra in EXTRAS))
 PINS, EMBEDDING_PINS, INSPECT_PINS, DOCS_PINS, BIGCODEBENCH_PINS, TELEMETRY_PINS = map(_pins, LOCKS)
-AGENTS = {"openhands": "openhands-sdk", "mini-swe-agent": "mini-swe-agent"}
+AGENT_PACKAGES = {"openhands": "openhands-sdk", "mini-swe-agent": "mini-swe-agent"}
 """Agent with a lock -> its package."""
 BIGCODEBENCH = environment_folders("bigcodebench")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -101,14 +101,14 @@ def _asked(pins: Mapping[str, str], *extras: str) -> tuple[list[str], set[str]]:
     return unmet, {name for name, _ in visited}
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", AGENT_PACKAGES)
 def test_the_lock_of_an_agent_has_the_package_that_its_adapter_names(agent: str) -> None:
-    options = {option.name: option.default for option in agents.load(agent).options}
+    options = {option.name: option.default for option in AGENTS.load(agent).options}
     pins = _pins(f"requirements-{agent}.lock")
-    assert pins[AGENTS[agent]] in options.values()
+    assert pins[AGENT_PACKAGES[agent]] in options.values()
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", AGENT_PACKAGES)
 def test_an_agents_environment_is_the_locked_one(agent: str) -> None:
     python = installed_python(agent)
     if not python.exists():
@@ -122,7 +122,7 @@ def test_an_agents_environment_is_the_locked_one(agent: str) -> None:
 
 
 def test_the_locks_begin_by_saying_what_they_are() -> None:
-    for name in (*LOCKS, *(f"requirements-{agent}.lock" for agent in AGENTS)):
+    for name in (*LOCKS, *(f"requirements-{agent}.lock" for agent in AGENT_PACKAGES)):
         assert (ROOT / name).read_text(encoding="utf-8").startswith("# ")
 
 

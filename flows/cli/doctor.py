@@ -83,9 +83,9 @@ def _toolchain(name: str, kind: SuiteKind) -> str:
 
 def _environments() -> Iterator[Finding]:
     """Yield a finding for each benchmark's package environment."""
-    from tasks.benchmarks import registry as benchmarks
+    from tasks.benchmarks.registry import BENCHMARKS
 
-    for benchmark in map(benchmarks.load, benchmarks.names()):
+    for benchmark in map(BENCHMARKS.load, BENCHMARKS.names()):
         for version, name in benchmark.programs.environments.items():
             folders = benchmark.programs.package_folders(version)
             n_packages = (
@@ -102,9 +102,9 @@ def _environments() -> Iterator[Finding]:
 
 def _agents() -> Iterator[Finding]:
     """Yield a finding for each agent that needs software beside Parley."""
-    from tasks.dialogue.agents import registry as agents
+    from tasks.dialogue.agents.registry import AGENTS
 
-    for agent in map(agents.load, agents.names()):
+    for agent in map(AGENTS.load, AGENTS.names()):
         if agent.check is not None:
             options = {option.name: option.default for option in agent.options}
             yield _try(f"agent {agent.name}", partial(agent.check, options), optional=True)
@@ -117,9 +117,9 @@ def _calibration(home: Home) -> str:
 
 
 def _benchmarks() -> str:
-    from tasks.benchmarks import registry as benchmarks
+    from tasks.benchmarks.registry import BENCHMARKS
 
-    return ", ".join(f"{name} {benchmarks.load(name).about.version}" for name in benchmarks.names())
+    return ", ".join(f"{name} {BENCHMARKS.load(name).about.version}" for name in BENCHMARKS.names())
 
 
 def _home(home: Home) -> str:

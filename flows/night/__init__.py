@@ -1,0 +1,1 @@
+"""Night runs: configuration, checks, parallel execution, budget and reports."""

@@ -1,4 +1,4 @@
-"""Checkpoints of a night's sources: which are owed something, and which of them tonight takes."""
+"""Selection of checkpoints with pending evaluations for a night."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,25 +23,35 @@ from tasks.storage.home import Home
 
 @dataclass(frozen=True)
 class Owed:
-    """A complete checkpoint with its runs that are not finished."""
+    """Complete checkpoint with its unfinished runs."""
 
     found: Found
     plans: tuple[RunPlan, ...]
     is_left_behind: bool
-    """Whether a run of it failed or was withheld in the latest night that took it. Untried checkpoints go first."""
+    """True if a run of this checkpoint failed or was withheld in the latest night that ran it.
+
+    Such a checkpoint is deprioritised.
+    """
     tonight: bool = True
-    """Whether the next night takes it; else others of its source come first."""
+    """True if the next night runs this checkpoint.
+
+    False if the source's `at_most` leaves it for a later night.
+    """
 
 
 class CheckpointPlan:
-    """What the sources of a configuration hold, and what follows from it. Starts nothing; weights are read where they are new.
+    """Checkpoints found in a configuration's sources, with their pending evaluations.
+
+    Starts no runs. Reads weights only if they are new.
 
     Args:
-        folder: relative paths of the configuration begin here.
-        backfill: the next night takes all that is owed, whatever `at_most` says.
+        home: Parley's data folder.
+        settings: Configuration of the night.
+        folder: Base folder of relative paths in the configuration.
+        backfill: Plan all pending checkpoints for the next night, ignoring `at_most`.
 
     Raises:
-        UsageError: a benchmark cannot be planned.
+        UsageError: A benchmark cannot be planned.
     """
 
     def __init__(
@@ -54,9 +64,10 @@ class CheckpointPlan:
 
     @cached_property
     def owed(self) -> tuple[Owed, ...]:
-        """Checkpoints that some benchmark was not finished for, in the order in which nights take them.
+        """Checkpoints with unfinished benchmarks, in the order in which nights run them.
 
-        Newest first, and after them those that the latest night tried in vain: one that never ends keeps no other one back.
+        The newest checkpoint comes first. Checkpoints that failed in the latest night come last, so
+        one that always fails does not block the others.
         """
         names = {
             digest: row.model.partition(":")[2]
@@ -77,60 +88,65 @@ class CheckpointPlan:
                 )
                 if plans:
                     owed.append(Owed(found, plans, any(plan.run_id in behind for plan in plans)))
-        owed.sort(key=lambda one: one.is_left_behind)
-        return tuple(self._in_their_nights(owed))
+        owed.sort(key=lambda item: item.is_left_behind)
+        return tuple(self._marked_for_tonight(owed))
 
-    def _in_their_nights(self, owed: Sequence[Owed]) -> Iterator[Owed]:
-        taken: Counter[int] = Counter()
-        for one in owed:
-            source = one.found.source
-            taken[id(source)] += 1
+    def _marked_for_tonight(self, owed: Sequence[Owed]) -> Iterator[Owed]:
+        n_by_source: Counter[int] = Counter()
+        for pending in owed:
+            source = pending.found.source
+            n_by_source[id(source)] += 1
             yield replace(
-                one, tonight=self._backfill or taken[id(source)] <= (source.at_most or len(owed))
+                pending,
+                tonight=self._backfill or n_by_source[id(source)] <= (source.at_most or len(owed)),
             )
 
     def _unfinished(
         self, found: Found, name: str, finished: Mapping[str, frozenset[str]]
     ) -> tuple[RunPlan, ...]:
-        asked = found.source.request(
+        request_fields = found.source.request(
             found.spec, name if found.names_weights else None, found.digest, found.family
         )
         plans = (
             plan_run(request, self.home)
-            for request in self._settings.requests_for(asked, self._folder)
+            for request in self._settings.requests_for(request_fields, self._folder)
         )
         return tuple(plan for plan in plans if not is_known(plan, finished))
 
     @property
     def tonight(self) -> tuple[Owed, ...]:
-        """Checkpoints that the next night takes."""
-        return tuple(one for one in self.owed if one.tonight)
+        """Return the checkpoints that the next night runs."""
+        return tuple(pending for pending in self.owed if pending.tonight)
 
     def requests(self) -> tuple[EvaluationRequest, ...]:
-        """What the next night asks of them: all of one checkpoint before the next one, so that each is loaded once."""
-        return tuple(plan.request for one in self.tonight for plan in one.plans)
+        """Return the next night's requests by checkpoint, so that each is loaded once."""
+        return tuple(plan.request for pending in self.tonight for plan in pending.plans)
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """A line about each source that could not be read."""
+        """Return one message per source that could not be read."""
         return tuple(
-            f"source {one.source.place} was not read: {one.reason}" for one in self.sighting.unread
+            f"source {source.source.place} could not be read: {source.reason}"
+            for source in self.sighting.unread
         )
 
     def lines(self) -> tuple[str, ...]:
-        """What the night's log says of the sources."""
+        """Return the lines about the sources for the night's log."""
         waiting = [
-            f"checkpoint {one.path} waits: {one.lacks}" for one in self.sighting.found if one.lacks
+            f"checkpoint {checkpoint.path} waits: {checkpoint.lacks}"
+            for checkpoint in self.sighting.found
+            if checkpoint.lacks
         ]
-        taken = [
-            f"checkpoint {one.found.path} is taken: {len(one.plans)} runs" for one in self.tonight
+        planned = [
+            f"checkpoint {pending.found.path} is planned with {len(pending.plans)} runs"
+            for pending in self.tonight
         ]
         later = len(self.owed) - len(self.tonight)
         return (
             *self.unread,
             *waiting,
-            *taken,
-            *([f"{later} checkpoints wait for another night or a backfill"] if later else []),
+            *planned,
+            *([f"{later} checkpoints wait for a later night or a backfill"] if later else []),
         )
 
 
@@ -143,18 +159,23 @@ def night_requests(
     keep: bool = True,
     backfill: bool = False,
 ) -> tuple[EvaluationRequest, ...]:
-    """Everything that a night by configuration asks: its models, then the checkpoints that its sources owe.
+    """Return all requests of a night: its models, then its sources' pending checkpoints.
 
-    A source that could not be read beside other models is told as a failure to those whom `notify` names.
+    If a source cannot be read and the night has other work, report the source as a failure to the
+    destinations in `notify`.
 
     Args:
-        say: is told, a line each, what was found and what waits.
-        keep: write down which checkpoints are taken, and send word; False for a dry run.
-        backfill: take every owed checkpoint, whatever `at_most` says.
+        home: Parley's data folder.
+        settings: Configuration of the night.
+        folder: Base folder of relative paths in the configuration.
+        say: Receives one line per checkpoint that is planned or waits, and per unreadable source.
+        keep: Record the selected checkpoints and send notifications. Pass False for a dry run.
+        backfill: Plan all pending checkpoints, ignoring `at_most`.
 
     Raises:
-        ConfigError: nobody could be told of the night at the places that `notify` names.
-        UsageError: a benchmark cannot be planned, or no source could be read and nothing else is to be done.
+        ConfigError: No destination in `notify` can be used.
+        UsageError: A benchmark cannot be planned, or no source could be read and there is no other
+            work.
     """
     require_places(settings.notify, home, say)
     plan = CheckpointPlan(home, settings, folder, backfill=backfill)
@@ -163,9 +184,11 @@ def night_requests(
     requests = (*settings.requests(folder), *plan.requests())
     if not requests and plan.sighting.unread:
         raise UsageError(
-            "; ".join(f"source {one.source.place}: {one.reason}" for one in plan.sighting.unread)
+            "; ".join(
+                f"source {source.source.place}: {source.reason}" for source in plan.sighting.unread
+            )
         )
     if keep:
         report_sources(settings.notify, home, plan.unread)
-        keep_checkpoints(home, [one.found for one in plan.tonight])
+        keep_checkpoints(home, [pending.found for pending in plan.tonight])
     return requests

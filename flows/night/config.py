@@ -1,4 +1,7 @@
-"""The configuration of a night: a YAML file, validated; see `nightly.yaml` for an example with every field."""
+"""Configuration of a night: a validated YAML file.
+
+`nightly.yaml` is an example with every field.
+"""
 
 from collections.abc import Mapping
 from importlib.resources import as_file
@@ -10,20 +13,19 @@ from pydantic import Field, TypeAdapter, ValidationError, field_validator, model
 
 from flows.night.reporting.destinations import Notify
 from flows.site.target import SiteTarget
-from sandbox import registry as sandboxes
-from sandbox.registry import default_name
+from sandbox.registry import SANDBOXES, default_name
 from schemas.audit import AuditMode
 from schemas.base import Frozen
 from schemas.errors import ConfigError, UnknownName, UsageError
 from schemas.night.budget import Budget
 from schemas.night.decision import DecisionRule
 from schemas.outside.display import plain_line
-from tasks.benchmarks import registry
 from tasks.benchmarks.raw_tables import is_hub_dataset
+from tasks.benchmarks.registry import BENCHMARKS, FIRST
 from tasks.checkpoints.source import CheckpointSource
 from tasks.datasets.located import dataset_named
-from tasks.language.providers import registry as providers
-from tasks.metrics import registry as metrics
+from tasks.language.providers.registry import provider_of
+from tasks.metrics.registry import METRICS
 from tasks.planning.dataset import located
 from tasks.planning.participants.choice import find_setting
 from tasks.planning.request import (
@@ -36,89 +38,110 @@ from tasks.planning.request import (
 
 
 class BenchmarkEntry(BenchmarkRequest):
-    """A benchmark of a night, for all of its models or some."""
+    """Benchmark of a night, run on all of its models or on some of them."""
 
     models: tuple[str, ...] = ()
-    """Specs of the night's models that are run on it; all where none is named."""
+    """Specs of the models that run on this benchmark. Default: all models of the night."""
     audit: AuditMode | None = None
-    """Passes to audit in its runs; without it the night's `audit`."""
+    """Which passes to audit in runs of this benchmark. Default: the night's `audit`."""
     decide: DecisionRule | None = None
-    """Rule by which its runs stop asking early; without it the night's `decide`."""
+    """Rule for stopping runs of this benchmark early. Default: the night's `decide`."""
 
 
 class NightlyConfig(Frozen):
-    """Every model is run on every benchmark that does not name others."""
+    """Configuration of a night. Each model runs on each benchmark that lists no `models` itself."""
 
     home: str | None = None
-    """Folder of all data; `$PARLEY_HOME` wins."""
+    """Folder of all data. The environment variable `PARLEY_HOME` takes precedence."""
     sandbox: str = Field(default_factory=default_name)
-    """Without it, the machine's default counts: see `parley doctor`."""
+    """Sandbox that runs the programs. Default: this machine's default, shown by `parley doctor`."""
     concurrency: int = Field(default=64, ge=1)
-    """Model requests in flight to one endpoint."""
+    """Maximum number of model requests in flight to one endpoint."""
     workers: int = Field(default=2, ge=1)
-    """Dask worker processes; fewer where a night has fewer episodes."""
+    """Number of Dask worker processes. A night with fewer episodes starts fewer workers."""
     runs_at_once: int = Field(default=16, ge=1)
-    """Most runs that go side by side; 1 has them go one after another."""
+    """Maximum number of runs that execute in parallel. With 1, runs execute one after another."""
     max_fault_share: float = Field(default=0.01, ge=0, le=1)
-    """A run with a larger share of episodes with infra faults or unscored turns is withheld."""
+    """Limit of the share of episodes with infra faults or unscored turns.
+
+    A run above it is withheld.
+    """
     audit: AuditMode = "sample"
-    """Passes to audit: none, a sample of each run, or all."""
+    """Which passes to audit: none, a sample of each run, or all."""
     max_forged_share: float = Field(default=0.01, ge=0, le=1)
-    """A run with a larger share of forged passes among the audited ones is withheld."""
+    """Limit of the share of forged passes among the audited passes. A run above it is withheld."""
     fsync: bool = False
-    """Flush each write to the disk: safe against loss of power, slower."""
+    """Flush each write to the disk. This protects against power loss, and is slower."""
     simulator: ModelRequest | None = None
     judge: ModelRequest | None = None
-    """Judges by every rubric that `judges` does not name."""
+    """Judge model for every rubric that `judges` does not name."""
     judges: dict[str, ModelRequest] = Field(default_factory=dict)
-    """Rubric -> who judges by it."""
+    """Judge model of each rubric, by the rubric's name."""
     embedder: ModelRequest | None = None
-    """Makes the vectors of texts, for the settings that read some."""
+    """Embedding model, for the settings that need text embeddings."""
     comparison: ComparisonRequest | None = None
-    """A baseline, and the losses that are regressions; without it as stated before, if ever."""
+    """Baseline, and the losses that count as regressions.
+
+    Default: the comparison stated in an earlier run, if any.
+    """
     decide: DecisionRule | None = None
-    """Stop asking once a run's comparison with a baseline is decided; without it all is asked."""
+    """Rule for stopping a run once its comparison with a baseline is decided.
+
+    Default: send all requests.
+    """
     budget: Budget | None = None
-    """Where a night stops; without it nowhere."""
+    """Caps at which a night stops. Default: no caps."""
     notify: Notify | None = None
     """Which events to notify about, and where. Default: no notifications."""
     site_url: str | None = None
-    """Address of the pages of `parley site`: messages and artifacts link to it, and a night ends by writing them there."""
+    """Address of the site's pages.
+
+    Messages and artifacts link to it, and a night writes the pages there at its end.
+    """
     site_target: str | None = None
-    """Folder or fsspec URL to write the pages to, where `site_url` is an address for readers only (https://…)."""
+    """Folder or fsspec URL to write the pages to.
+
+    Use it where readers open `site_url` as https://….
+    """
     telemetry: str | None = None
-    """Base URL of the OpenTelemetry collector that gets metrics and spans, such as http://localhost:4318. Default: none."""
+    """Base URL of the OpenTelemetry collector for metrics and spans. Default: none.
+
+    Example: http://localhost:4318.
+    """
     models: tuple[ModelRequest, ...] = ()
-    """Models of every night. At least one, or a source."""
+    """Models that every night evaluates. At least one model or one source is required."""
     sources: tuple[CheckpointSource, ...] = ()
-    """Where checkpoints appear; see `flows.night.checkpoints` for what a night takes of them."""
+    """Sources of new checkpoints. `flows.night.checkpoints` selects the checkpoints for a night."""
     benchmarks: tuple[BenchmarkEntry, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _names_its_models(self) -> Self:
-        known = sorted({model.spec for model in self.models})
+    def _require_listed_models(self) -> Self:
+        known_specs = sorted({model.spec for model in self.models})
         for entry in self.benchmarks:
-            if unknown := sorted(set(entry.models) - set(known)):
+            if unknown := sorted(set(entry.models) - set(known_specs)):
                 raise ValueError(
-                    f"{entry.name} names {', '.join(unknown)}; `models` holds only {', '.join(known)}"
+                    f"{entry.name} lists models that `models` does not contain:"
+                    f" {', '.join(unknown)}. `models` contains {', '.join(known_specs)}"
                 )
         return self
 
     @field_validator("comparison")
     @classmethod
-    def _of_known_metrics(cls, given: ComparisonRequest | None) -> ComparisonRequest | None:
-        for name in given.thresholds if given else ():
+    def _require_known_metrics(
+        cls, comparison: ComparisonRequest | None
+    ) -> ComparisonRequest | None:
+        for name in comparison.thresholds if comparison else ():
             try:
-                metrics.load(name)
+                METRICS.load(name)
             except UnknownName as error:
                 raise ConfigError(f"comparison.thresholds: {error}") from None
-        return given
+        return comparison
 
     def site_at(self, folder: Path) -> SiteTarget | None:
-        """Return where the site is read and written; None where a night writes none.
+        """Return where the site is read and written, or None if the night writes no site.
 
         Args:
-            folder: relative paths in the configuration begin here.
+            folder: Base folder of relative paths in the configuration.
         """
         if self.site_url is None:
             return None
@@ -133,27 +156,27 @@ class NightlyConfig(Frozen):
         return ({"": self.judge} if self.judge else {}) | self.judges
 
     @model_validator(mode="after")
-    def _has_site(self) -> Self:
+    def _require_site_url(self) -> Self:
         if self.site_target and not self.site_url:
             raise ConfigError(
-                "`site_target` needs `site_url`: the address at which the pages that it holds are read"
+                "`site_target` needs `site_url`, the address where readers open the pages"
             )
         self.site_at(Path())
         return self
 
     @model_validator(mode="after")
-    def _has_models(self) -> Self:
+    def _require_models(self) -> Self:
         if not self.models and not self.sources:
             raise ConfigError(
-                "neither `models` nor `sources` names a model to evaluate; give at least one"
+                "`models` and `sources` are both empty. Name at least one model or source"
             )
         return self
 
     def requests(self, folder: Path) -> tuple[EvaluationRequest, ...]:
-        """One request for each benchmark and model. The checkpoints of the sources are not among them.
+        """Return one request per benchmark and model, without the checkpoints of the sources.
 
         Args:
-            folder: relative paths in the configuration begin here.
+            folder: Base folder of relative paths in the configuration.
         """
         return tuple(
             self._request(model, entry, folder)
@@ -163,7 +186,10 @@ class NightlyConfig(Frozen):
         )
 
     def requests_for(self, model: ModelRequest, folder: Path) -> tuple[EvaluationRequest, ...]:
-        """One request for each benchmark that names no models, of one model that need not be among the configuration's."""
+        """Return one request for `model` per benchmark that lists no `models`.
+
+        The model need not be in the configuration.
+        """
         return tuple(
             self._request(model, entry, folder) for entry in self.benchmarks if not entry.models
         )
@@ -199,7 +225,7 @@ def _benchmark(entry: BenchmarkEntry, folder: Path) -> BenchmarkRequest:
 
 def _located(model: ModelRequest, folder: Path) -> ModelRequest:
     name, _, rest = model.spec.partition(":")
-    provider = providers.provider_of(model.spec)
+    provider = provider_of(model.spec)
     update = (
         {"spec": f"{name}:{provider.located(rest, folder)}"}
         if provider and provider.located
@@ -214,10 +240,10 @@ def _located_data(entry: BenchmarkEntry, folder: Path) -> str | None:
     data, benchmark = entry.data, entry.name.partition(".")[0]
     if not data or is_hub_dataset(data):
         return data
-    is_path = (folder / data).exists() or benchmark not in registry.names()
+    is_path = (folder / data).exists() or benchmark not in BENCHMARKS.names()
     return (
         str(folder / data)
-        if is_path or dataset_named(registry.load(benchmark), data) is None
+        if is_path or dataset_named(BENCHMARKS.load(benchmark), data) is None
         else data
     )
 
@@ -226,43 +252,50 @@ def read_config(path: Path, *, check_names: bool = True) -> NightlyConfig:
     """Read and validate a configuration.
 
     Args:
-        check_names: refuse unknown benchmarks and sandboxes, too; False for who does so where a failure is told of.
+        path: Path of the YAML file.
+        check_names: Also reject unknown benchmarks and sandboxes. Pass False if the caller calls
+            `require_known_names` itself, inside the block that sends failure notifications.
 
     Raises:
-        ConfigError: names the file, the field, its fault and its possible values.
+        ConfigError: The message names the file, the field, the fault and the possible values.
     """
     try:
         data: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(
-            f"configuration {path} does not exist. Copy the example nightly.yaml, or name another by --config"
+            f"configuration {path} does not exist. Copy the example nightly.yaml,"
+            " or pass another path with --config"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"configuration {path} cannot be read: {error}") from error
     except yaml.YAMLError as error:
         raise ConfigError(
-            f"configuration {path} is not YAML: {plain_line(str(error), 300)}. Texts with brackets, commas or colons need quotes"
+            f"configuration {path} is not valid YAML: {plain_line(str(error), 300)}."
+            " Quote texts that contain brackets, commas or colons"
         ) from error
     if not isinstance(data, dict):
         raise ConfigError(
-            f"configuration {path} holds no fields; it needs at least `models` (or `sources`) and `benchmarks`"
+            f"configuration {path} is not a YAML mapping. It needs at least"
+            " `models` (or `sources`) and `benchmarks`"
         )
     try:
         config = NightlyConfig.model_validate(_with_located_files(data, path.absolute().parent))
         config.requests_for(
             ModelRequest(spec="control:empty"), path.absolute().parent
-        )  # who takes which part
+        )  # Check early that each model can take its role in each benchmark.
     except ValidationError as error:
         raise ConfigError(f"configuration {path}: {explain(error)}") from error
     except UsageError as error:
-        raise ConfigError(f"configuration {path}: {_place_of(str(error), data)}{error}") from error
+        raise ConfigError(
+            f"configuration {path}: {_field_of_error(str(error), data)}{error}"
+        ) from error
     if check_names:
         require_known_names(config, path)
     return config
 
 
 def _with_located_files(data: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the fields with benchmarks' files as seen from the configuration's folder."""
+    """Return the fields, with benchmark file paths resolved against the configuration's folder."""
     entries = data.get("benchmarks")
     if not isinstance(entries, list):
         return data
@@ -276,52 +309,58 @@ def _with_located_files(data: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def require_known_names(config: NightlyConfig, path: Path) -> None:
-    """Refuse a name that would be unknown once a run of it is due, which may be weeks later.
+    """Reject an unknown name now rather than when a run needs it, which may be weeks later.
 
     Raises:
-        ConfigError: an unknown benchmark, setting or sandbox.
+        ConfigError: A benchmark, setting or sandbox is unknown.
     """
     for number, entry in enumerate(config.benchmarks):
         try:
             find_setting(entry.name)
         except UsageError as error:
             raise ConfigError(f"configuration {path}: benchmarks.{number}.name: {error}") from None
-    if config.sandbox not in (known := sandboxes.names()):
-        raise ConfigError(f"configuration {path}: {UnknownName('sandbox', config.sandbox, known)}")
+    try:
+        SANDBOXES.require(config.sandbox)
+    except UnknownName as error:
+        raise ConfigError(f"configuration {path}: {error}") from None
 
 
-def _place_of(said: str, data: Mapping[str, Any]) -> str:
-    """The field that raises this error, or the member of its list, with a colon; empty where no single one does."""
+def _field_of_error(message: str, data: Mapping[str, Any]) -> str:
+    """Return the field or list item whose validation raises this message, followed by a colon.
+
+    Return "" if no single field raises it.
+    """
     for name in data.keys() & NightlyConfig.model_fields.keys():
-        given, kind = data[name], TypeAdapter[Any](NightlyConfig.__annotations__[name])
+        value, kind = data[name], TypeAdapter[Any](NightlyConfig.__annotations__[name])
         parts = (
-            [(f"{name}.{n}", [one]) for n, one in enumerate(given)]
-            if isinstance(given, list)
-            else [(name, given)]
+            [(f"{name}.{n}", [item]) for n, item in enumerate(value)]
+            if isinstance(value, list)
+            else [(name, value)]
         )
-        for place, part in parts:
+        for field, part in parts:
             try:
                 kind.validate_python(part)
             except ValidationError:
                 continue
             except UsageError as error:
-                if str(error) == said:
-                    return f"{place}: "
+                if str(error) == message:
+                    return f"{field}: "
     return ""
 
 
 def demo_requests(name: str | None) -> tuple[EvaluationRequest, ...]:
-    """Requests of a benchmark's demo, or of the first benchmark's where none is named.
+    """Return the requests of a benchmark's demo. The default benchmark is the first registered one.
 
     Raises:
-        UnknownName: no such benchmark.
-        ConfigError: it offers no demo.
+        UnknownName: No benchmark has this name.
+        ConfigError: The benchmark has no demo.
     """
-    benchmark = registry.load(name or registry.FIRST)
+    benchmark = BENCHMARKS.load(name or FIRST)
     if benchmark.data.demo is None:
         raise ConfigError(
-            f"benchmark {benchmark.name!r} offers no demo. Try its sample: parley run"
-            f" '{benchmark.name}.{next(iter(benchmark.settings))}' --dataset-version sample --model control:gold"
+            f"benchmark {benchmark.name!r} has no demo. Try its sample: parley run"
+            f" '{benchmark.name}.{next(iter(benchmark.settings))}'"
+            " --dataset-version sample --model control:gold"
         )
     with as_file(benchmark.data.demo) as config:
         return read_config(config).requests(config.parent)

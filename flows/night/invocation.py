@@ -1,4 +1,7 @@
-"""One invocation from the command line: plans what is asked for, starts only the services it needs, runs the flow."""
+"""One invocation of the command line.
+
+It plans the requests, starts the services that they need, and runs the flow.
+"""
 
 import logging
 import os
@@ -45,7 +48,7 @@ class NightOutcome:
     night_id: str
     reports: tuple[RunReport, ...]
     spent: tuple[CapSpent, ...] = ()
-    """What was spent of each cap."""
+    """Amount spent of each cap."""
 
 
 def run_night(
@@ -60,25 +63,31 @@ def run_night(
     runs_at_once: int | None = None,
     telemetry: str | None = None,
 ) -> NightOutcome:
-    """Run the requests; where all of them are finished, start nothing and tell how they ended.
+    """Run the requests. If all runs are finished already, start nothing and return their results.
 
     Args:
-        with_canary: try the sandboxes with known cheats and golds first.
-        notify: which events to notify about, and where. A night with nothing to do reports nothing again.
-        site: where to write the site at the end.
-        budget: where to stop.
-        runs_at_once: most runs that go side by side, 1 and up; None leaves it to the flow.
-        telemetry: base URL of the OpenTelemetry collector that gets metrics; None for that of the environment, if any.
+        home: Parley's data folder.
+        requests: One request per run.
+        board: Progress display.
+        with_canary: Test the sandboxes with known cheats and reference solutions first.
+        notify: Which events to notify about, and where. A night with no work sends no notification.
+        site: Where to write the site at the end.
+        budget: Caps at which the night stops.
+        runs_at_once: Maximum number of parallel runs, 1 or more. None uses the flow's default.
+        telemetry: Base URL of the OpenTelemetry collector that receives metrics. None uses the
+            collector that the environment names, if any.
 
     Raises:
-        NightVoid: a cheat passed, or a gold did not; nothing was started.
-        UsageError: a request cannot be planned, or another process is at work on the only run; nothing was started.
-        DiskFull: there was no room on the disk, at the start or later.
-        InfraError: the only request's sandbox or endpoint is not usable, or the Prefect server does not start.
+        NightVoid: A known cheat passed, or a reference solution failed. Nothing was started.
+        UsageError: A request cannot be planned, or another process runs the only run. Nothing was
+            started.
+        DiskFull: The disk was full, at the start or later.
+        InfraError: The only request's sandbox or endpoint is not usable, or the Prefect server does
+            not start.
     """
-    _remove_what_was_left(home)
+    _remove_leftovers(home)
     with reading_once():
-        return _run_what_is_left(
+        return _run_unfinished(
             home, requests, board, with_canary, notify, site, budget, runs_at_once, telemetry
         )
 
@@ -86,18 +95,23 @@ def run_night(
 def run_build(
     home: Home, request: BuildRequest, board: Board, budget: Budget | None = None
 ) -> "BuildReport":
-    """Make a dataset. Says at once what is bound to fail: no room, another driver, a dead endpoint of a build not begun yet.
+    """Build a dataset.
+
+    Fails at once if the disk is full, another process builds it, or an endpoint of a new build does
+    not answer.
 
     Raises:
-        UsageError: it cannot be planned, another process is at work on it, or its folder holds something else.
-        DiskFull: there was no room on the disk, at the start or later.
-        InfraError: an endpoint, the sandbox or the Prefect server is not usable. All answers are kept.
-        BudgetSpent: a cap is met. All answers are kept.
+        UsageError: The build cannot be planned, another process works on it, or its folder contains
+            something else.
+        DiskFull: The disk was full, at the start or later.
+        InfraError: An endpoint, the sandbox or the Prefect server is not usable. All answers are
+            stored.
+        BudgetSpent: A cap is reached. All answers are stored.
     """
     from flows.night.preflight.checks import preflight_build
     from flows.orchestration.server import starting_prefect_server
 
-    _remove_what_was_left(home)
+    _remove_leftovers(home)
     with reading_once(), _naming_full_disk(home), _unlogged_logging():
         plan = plan_build(request, home)
         named_address()
@@ -118,11 +132,11 @@ def run_build(
 
 
 def _quiet_prefect() -> None:
-    """Keep its log off the terminal; before it is imported."""
+    """Keep Prefect's log off the terminal. Call this before importing Prefect."""
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
 
 
-def _remove_what_was_left(home: Home) -> None:
+def _remove_leftovers(home: Home) -> None:
     remove_abandoned(home.path / "dask")
     remove_abandoned(home.path / "spending")
     remove_abandoned(home.path / "calls")
@@ -131,7 +145,7 @@ def _remove_what_was_left(home: Home) -> None:
     end_orphans(home.logs)
 
 
-def _run_what_is_left(
+def _run_unfinished(
     home: Home,
     requests: Sequence[EvaluationRequest],
     board: Board,
@@ -154,9 +168,9 @@ def _run_what_is_left(
         require_prices([plan for plan in plans if not plan.is_finished()], budget)
     named_address()
     require_room(home.path)
-    told = [line for plan in plans for line in environment_lines(plan.dataset)]
+    lines = [line for plan in plans for line in environment_lines(plan.dataset)]
     for line in dict.fromkeys(
-        [*told, *(skipped_line(plan.skipped) for plan in plans if plan.skipped)]
+        [*lines, *(skipped_line(plan.skipped) for plan in plans if plan.skipped)]
     ):
         print(line, file=sys.stderr)
     if with_canary:
@@ -165,38 +179,47 @@ def _run_what_is_left(
         board.stage("night", "canary")
         for line in require_live_canary(request.sandbox for request in requests):
             print(line, file=sys.stderr)
-    passed: list[str] = []
+    checked: list[str] = []
     if len(plans) == 1:
         from flows.night.preflight.checks import preflight
 
         preflight(plans[0])
-        passed.append(plans[0].run_id)
-        if not with_canary:  # a night waits for it
+        checked.append(plans[0].run_id)
+        if not with_canary:  # A night waits for the lock instead.
             with home.run_lock(plans[0].run_id):
-                pass  # held by another process: said now, not after server and cluster were started
+                # Fail here if another process holds the lock, before the server and the cluster
+                # start.
+                pass
     with _naming_full_disk(home), _unlogged_logging():
-        return _run_flow(home, plans, board, passed, notify, site, budget, runs_at_once, collector)
+        return _run_flow(home, plans, board, checked, notify, site, budget, runs_at_once, collector)
 
 
 @contextmanager
 def _naming_full_disk(home: Home) -> Iterator[None]:
-    """Raise DiskFull where server or cluster fail while the disk is full: their own errors do not say so."""
+    """Raise DiskFull if the server or the cluster fails while the disk is full.
+
+    Their own errors do not say so.
+    """
     try:
         yield
     except (DiskFull, UsageError):
         raise
-    except Exception as error:  # any: Prefect, Dask and SQLite each fail in their own way; all but a full disk goes on as it is
+    # any error: Prefect, Dask and SQLite each fail differently. Only a full disk is renamed.
+    except Exception as error:
         named = named_before(error)
         if named is not None:
             raise DiskFull(str(named)) from error
         if is_full(error) or has_no_room(home.path):
-            raise disk_full("what Prefect's server, Dask and the run keep", home.path) from error
+            raise disk_full("the data of Prefect's server, Dask and the run", home.path) from error
         raise
 
 
 @contextmanager
 def _unlogged_logging() -> Iterator[None]:
-    """Drop complaints about log records that could not be kept: a full disk, which ends the run, is their cause."""
+    """Suppress errors about log records that cannot be written.
+
+    A full disk, which ends the run, causes them.
+    """
     before, logging.raiseExceptions = logging.raiseExceptions, False
     try:
         yield
@@ -209,9 +232,9 @@ def _already_finished(home: Home, plans: Sequence[RunPlan]) -> NightOutcome:
 
     for plan in plans:
         require_same_models(plan)
-    restated = [keep_models(plan) | keep_comparison_rule(plan) for plan in plans]
+    changed = [keep_models(plan) | keep_comparison_rule(plan) for plan in plans]
     records = [record for plan in plans if (record := plan.record()) is not None]
-    if any(restated) or unpublished(home, records):
+    if any(changed) or unpublished(home, records):
         publish_to_warehouse(home, [record.run_id for record in records])
     night_id = max(record.night_id for record in records)
     return NightOutcome(
@@ -220,7 +243,11 @@ def _already_finished(home: Home, plans: Sequence[RunPlan]) -> NightOutcome:
 
 
 def needed_workers(plans: Sequence[RunPlan]) -> int:
-    """Worker processes: as many as asked for, but no more than the largest run has episodes. Each costs seconds of start-up."""
+    """Return the number of worker processes.
+
+    This is the requested number, but at most the number of episodes of the largest run, since each
+    process costs seconds of start-up.
+    """
     return max(
         1,
         min(max(plan.request.workers for plan in plans), max(len(plan.members) for plan in plans)),
@@ -231,7 +258,7 @@ def _run_flow(
     home: Home,
     plans: Sequence[RunPlan],
     board: Board,
-    passed: Sequence[str],
+    checked: Sequence[str],
     notify: "Notify | None",
     site: "SiteTarget | None",
     budget: Budget | None,
@@ -251,15 +278,15 @@ def _run_flow(
             tonight.take_plans(plans)
             tonight.n_lanes = n_lanes(plans)
             tonight.start_checks()
-            tonight.skip_preflight(passed)
+            tonight.skip_preflight(checked)
             from flows.nightly import (
                 nightly,
-            )  # seconds, in which the server and the checks are starting
+            )  # This import takes seconds, while the server and the checks are starting.
 
             tonight.client()
             server = pending.wait_ready()
             print(f"Prefect UI while this runs: {server.ui_url}", file=sys.stderr)
-            with suppress(RunsFailed):  # told by their reports
+            with suppress(RunsFailed):  # The reports contain the failures.
                 nightly(
                     requests=requests,
                     home=str(home.path),

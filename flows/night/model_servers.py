@@ -1,7 +1,10 @@
-"""Parley's own model servers in one night: started when a run first needs them, shared by runs, ended after their last use.
+"""Parley's own model servers of a night.
 
-Servers of several models are up at once where their devices allow it (`flows.night.server_queue`). A server ends when no run of
-the night uses it or will use it, while the run that used it last goes on with its programs and scores.
+Runs share them. Each starts at its first use and ends after its last.
+
+Servers of several models are up together if their devices allow it (see
+`flows.night.server_queue`). A server ends when no run of the night uses it or will use it. The last
+run that used it then continues with its programs and scores.
 """
 
 import logging
@@ -33,20 +36,22 @@ _LOG = logging.getLogger("parley.servers")
 
 
 class ModelServers:
-    """The servers that are up. Safe by threads.
+    """Servers that are up. Thread-safe.
 
     Args:
-        resources: ends the servers with the night, at the latest.
-        tell: gets what a server is at while it starts.
+        home: Parley's data folder.
+        night_id: Id of the night, for the rows about server use.
+        resources: Exit stack of the night. Closing it ends all servers.
+        tell: Receives progress messages while a server starts.
     """
 
     def __init__(
         self, home: Home, night_id: str, resources: ExitStack, tell: Callable[[str], None]
     ) -> None:
         self.hours = Serving(night_id)
-        """Whose their hours are."""
+        """Records which run used which server, and for how long."""
         self.spending: Spending | None = None
-        """Counts their hours, where the invocation has caps."""
+        """Counter of server hours, if the invocation has caps."""
         self._home, self._night_id, self._resources, self._tell = home, night_id, resources, tell
         self._queue, self._changed, self._numbers = (
             ServerQueue(machine_devices),
@@ -57,20 +62,23 @@ class ModelServers:
         self._enders: list[threading.Thread] = []
 
     def expect(self, plans: Iterable[RunPlan]) -> None:
-        """Keep servers up for these runs, which begin later, and let those that need many devices go first."""
+        """Keep servers up for these runs, which begin later.
+
+        Runs that need many devices get them first.
+        """
         with self._changed:
             for plan in plans:
                 models = {
-                    identity: asked
-                    for identity, _, asked in plan.models
+                    identity: request
+                    for identity, _, request in plan.models
                     if is_served_here(identity.provider)
                 }
                 if models and plan.run_id not in self._queue.needed:
                     self._queue.needed[plan.run_id] = set(models)
                     players = (plan.spec.subject, plan.spec.simulator)
                     self._queue.upcoming[plan.run_id] = {
-                        identity: demand_of(asked)
-                        for identity, asked in models.items()
+                        identity: demand_of(request)
+                        for identity, request in models.items()
                         if identity in players
                     }
 
@@ -83,15 +91,19 @@ class ModelServers:
         on_granted: Callable[[], None] = lambda: None,
         heed: Callable[[], None] = lambda: None,
     ) -> Mapping[ModelIdentity, ModelEndpoint]:
-        """Start servers for the plan's models that need one; returns where all models are that are up.
+        """Start the servers that the plan's models need.
 
-        The plan uses them until `keep` or `leave`. Waits until there are devices for all of them.
+        Return the endpoints of all models that are up.
+
+        The plan uses the servers until `keep` or `leave` is called. The call waits until there are
+        devices for all of them.
 
         Args:
-            only: those that are needed now; None for all of the plan's.
-            on_wait: called first, where devices have to become free.
-            on_granted: called once there are devices, before servers start.
-            heed: called while it waits; ends the wait by what it raises.
+            plan: Run or build that needs the servers.
+            only: Models that are needed now. None stands for all models of the plan.
+            on_wait: Called first if devices have to become free.
+            on_granted: Called when the devices are reserved, before servers start.
+            heed: Called repeatedly while the call waits. An exception that it raises ends the wait.
         """
         of_plan = {identity: (endpoint, asked) for identity, endpoint, asked in plan.models}
         ours = [
@@ -113,7 +125,7 @@ class ModelServers:
                 is_later,
                 next(self._numbers),
             )
-            grant = self._granted(claim, on_wait, heed)
+            grant = self._wait_for_grant(claim, on_wait, heed)
             on_granted()
             self._start_all(plan, claim, grant, of_plan)
         with self._changed:
@@ -124,18 +136,18 @@ class ModelServers:
             }
 
     def fit(self, plan: RunPlan, identities: Iterable[ModelIdentity]) -> bool:
-        """Whether the servers of these models could be up together."""
-        asked = {identity: demand_of(request) for identity, _, request in plan.models}
+        """Return True if the servers of these models could be up together."""
+        demands = {identity: demand_of(request) for identity, _, request in plan.models}
         with self._changed:
             return self._queue.fits(
                 {
-                    identity: asked[identity]
+                    identity: demands[identity]
                     for identity in identities
                     if is_served_here(identity.provider)
                 }
             )
 
-    def _granted(
+    def _wait_for_grant(
         self, claim: Claim, on_wait: Callable[[], None], heed: Callable[[], None]
     ) -> Grant:
         with self._changed:
@@ -153,7 +165,7 @@ class ModelServers:
                 is_first = True
                 while (
                     grant := self._queue.granted(
-                        claim, [one for one in dead if one in self._known()]
+                        claim, [server for server in dead if server in self._servers_now()]
                     )
                 ) is None:
                     if is_first:
@@ -168,7 +180,7 @@ class ModelServers:
                 self._queue.waiting.remove(claim)
                 self._changed.notify_all()
 
-    def _known(self) -> Collection[Server]:
+    def _servers_now(self) -> Collection[Server]:
         return tuple(self._queue.servers.values())
 
     def _start_all(
@@ -183,10 +195,9 @@ class ModelServers:
             again = [server.identity for server in grant.to_start]
             for server in grant.to_end:
                 server.resources.close()
-                if (
-                    server.identity not in again
-                ):  # the hours of one that died go on, and are still those of all runs that use it
-                    self._ended(server)
+                # A dead server that starts again keeps its users, who pay for its hours.
+                if server.identity not in again:
+                    self._forget(server)
             if isinstance(plan, RunPlan):
                 self.hours.take(plan, claim.wanted)
             while waiting:
@@ -194,7 +205,7 @@ class ModelServers:
                 waiting.pop(0)
         except BaseException:
             for server in waiting:
-                self._ended(server)
+                self._forget(server)
             self._drop(claim.user, claim.wanted)
             raise
 
@@ -215,21 +226,21 @@ class ModelServers:
 
     @staticmethod
     def _on_devices(server: Server) -> ModelRequest:
-        asked, chosen = server.asked, tuple(filter(None, server.devices))
-        if asked.serve is None or asked.serve.devices != AUTO:
-            return asked
-        return asked.model_copy(
-            update={"serve": asked.serve.model_copy(update={"devices": chosen})}
+        request, devices = server.asked, tuple(filter(None, server.devices))
+        if request.serve is None or request.serve.devices != AUTO:
+            return request
+        return request.model_copy(
+            update={"serve": request.serve.model_copy(update={"devices": devices})}
         )
 
     @contextmanager
     def _server(
-        self, identity: ModelIdentity, endpoint: ModelEndpoint, asked: ModelRequest
+        self, identity: ModelIdentity, endpoint: ModelEndpoint, request: ModelRequest
     ) -> Iterator[ModelEndpoint]:
         from tasks.language.servers.served import serving
 
         with serving(
-            identity, endpoint, asked.serve, asked.revision, self._home.logs, self._tell
+            identity, endpoint, request.serve, request.revision, self._home.logs, self._tell
         ) as place:
             if place.served_name is None or place.base_url is None:
                 yield place
@@ -242,7 +253,7 @@ class ModelServers:
                 try:
                     yield place
                 finally:
-                    self._meters.remove(meter)  # another server may get its port
+                    self._meters.remove(meter)  # Another server may get its port.
 
     def keep(
         self,
@@ -250,11 +261,15 @@ class ModelServers:
         used: Collection[ModelIdentity] = (),
         later: Collection[ModelIdentity] = (),
     ) -> None:
-        """Note what a run still needs. Servers that no run needs any more end at once, beside the run.
+        """Record which servers a run still needs.
+
+        End each server that no run needs any more, in the background.
 
         Args:
-            used: models that the run goes on to use.
-            later: models that the run will use again, after a pause. Their servers may have to start again then.
+            plan: The run.
+            used: Models that the run continues to use.
+            later: Models that the run uses again after a pause. Their servers may end and
+                start again meanwhile.
         """
         with self._changed:
             needed = self._queue.needed.get(plan.run_id, set())
@@ -264,26 +279,29 @@ class ModelServers:
         )
 
     def leave(self, run_id: str) -> None:
-        """Note that a run is over."""
+        """Record that a run has ended."""
         with self._changed:
             self._queue.upcoming.pop(run_id, None)
             self._queue.needed.pop(run_id, None)
-            held = [server.identity for server in self._known() if run_id in server.users]
+            held = [server.identity for server in self._servers_now() if run_id in server.users]
         self._drop(run_id, held)
         self.hours.release(run_id)
 
     def _drop(self, user: str, identities: Iterable[ModelIdentity]) -> None:
-        """Take a run off these servers, and end each that no run needs any more."""
+        """Remove a run from the users of these servers.
+
+        End each server that no run needs any more.
+        """
         dropped = set(identities)
         self.hours.release(user, dropped)
         with self._changed:
-            for server in self._known():
+            for server in self._servers_now():
                 if server.identity in dropped and user in server.users:
                     server.users.discard(user)
                     server.idle_since_s = time.monotonic()
             unneeded = [
                 server
-                for server in self._known()
+                for server in self._servers_now()
                 if server.is_up and not self._queue.is_needed(server)
             ]
             for server in unneeded:
@@ -292,7 +310,7 @@ class ModelServers:
         self._end_beside(unneeded)
 
     def _end_beside(self, servers: Sequence[Server]) -> None:
-        """End servers in threads: SIGTERM to vLLM and the removal of its shared memory take seconds."""
+        """End servers in threads: stopping vLLM and removing its shared memory takes seconds."""
         self._enders = [thread for thread in self._enders if thread.is_alive()]
         for server in servers:
             thread = threading.Thread(
@@ -304,11 +322,11 @@ class ModelServers:
     def _end(self, server: Server) -> None:
         try:
             server.resources.close()
-        except Exception:  # noqa: BLE001  (the log tells; a thread that ends a server has nobody to raise to)
-            _LOG.exception("the server of %s did not end cleanly", server.identity.label)
-        self._ended(server)
+        except Exception:  # noqa: BLE001  (logged, since the thread has no caller to raise to)
+            _LOG.exception("The server of %s did not end cleanly", server.identity.label)
+        self._forget(server)
 
-    def _ended(self, server: Server) -> None:
+    def _forget(self, server: Server) -> None:
         with self._changed:
             if self._queue.servers.get(server.identity) is server:
                 del self._queue.servers[server.identity]
@@ -316,14 +334,14 @@ class ModelServers:
             self._changed.notify_all()
 
     def measure(self) -> None:
-        """Have what vLLM's servers did so far in the lake."""
+        """Write the metrics of all vLLM servers to the lake."""
         for meter in tuple(self._meters):
             meter.look()
 
     def end(self) -> None:
-        """End all servers: nothing is asked of them any more, and their hours count."""
+        """End all servers and count their hours. No requests may follow."""
         with self._changed:
-            up = [server for server in self._known() if server.is_up]
+            up = [server for server in self._servers_now() if server.is_up]
             for server in up:
                 server.is_ending = True
             self._queue.needed.clear()
@@ -335,7 +353,7 @@ class ModelServers:
 
 
 def is_served(place: ModelEndpoint | None) -> bool:
-    """Whether there is a server, and it, or one of its replicas, has not died meanwhile."""
+    """Return True if the server, or one of its replicas, accepts connections."""
     if place is None or place.base_url is None:
         return False
     for url in place.replicas or (place.base_url,):

@@ -1,4 +1,7 @@
-"""Resources of one invocation: its home, its cluster and model servers (started when first needed), its caps and board."""
+"""Resources of one invocation: its home, cluster, model servers, caps and progress display.
+
+The cluster and the servers start when they are first needed.
+"""
 
 import sys
 import time
@@ -46,13 +49,14 @@ if TYPE_CHECKING:
     from warehouse.checks.service import CheckService
 
 THREADS_PER_WORKER = 64
-"""Shards that a worker process may have in flight for each lane of runs (`tasks.driver.lanes`): enough for two of its runs.
+"""Maximum number of shards in flight per worker process and queue (`tasks.driver.lanes`).
 
-They wait on one loop, so threads are cheap."""
+It is enough for two runs. The threads wait on one event loop, so they are cheap.
+"""
 
 
 def new_night_id() -> str:
-    """Sorts by time: `20261121T020000-1f2e`."""
+    """Return a new id that sorts by time, such as `20261121T020000-1f2e`."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{token_hex(2)}"
 
 
@@ -73,7 +77,7 @@ class Night:
         self.reports: list[RunReport] = []
         self._resources = ExitStack()
         self.turns = Turns()
-        """What runs that go side by side do one after another."""
+        """Locks for the steps that parallel runs execute one after another."""
         self.servers = ModelServers(home, self.night_id, self._resources, self.board.note)
         self._embedders: dict[EmbedderIdentity, ModelEndpoint] = {}
         self._client: Any = None
@@ -82,22 +86,22 @@ class Night:
         self._passed: set[str] = set()
         self._began_at = time.time()
         self.spending: Spending | None = None
-        """The caps of the invocation, if it has any."""
+        """Budget meter of the invocation, or None if it has no caps."""
         self.spent: tuple[CapSpent, ...] = ()
-        """What was spent of each cap, once all runs are over."""
+        """Amount spent of each cap, set when all runs are over."""
         self._plans: list[RunPlan] = []
         self.n_lanes = 1
-        """Of runs that go side by side; set before the cluster is started."""
+        """Number of queues of parallel runs. Set it before the cluster starts."""
         self._telemetry: Telemetry | None = None
         self._calls_folder = ""
         self._starting, self._planning = RLock(), RLock()
-        """Runs that go side by side start the cluster once, and plan each run once."""
+        """Locks that let parallel runs start the cluster only once, and plan each run only once."""
 
     def plan(self, request: EvaluationRequest) -> RunPlan:
-        """Return the run's plan; it is made at the first call.
+        """Return the run's plan; make it at the first call.
 
         Raises:
-            ParleyError: it cannot be planned.
+            ParleyError: The run cannot be planned.
         """
         with self._planning:
             plan = next((plan for plan in self._plans if plan.request == request), None)
@@ -107,72 +111,78 @@ class Night:
             return plan
 
     def take_plans(self, plans: Iterable[RunPlan]) -> None:
-        """Use these plans, which were made a moment ago, for their requests."""
+        """Use plans that the caller has just made, so that the night need not make them again."""
         self._plans += plans
 
     def set_budget(self, budget: Budget | None) -> None:
-        """Hold the invocation to these caps, from its beginning on.
+        """Set the caps of the invocation. They count from its beginning.
 
         Raises:
-            ConfigError: workers elsewhere could not count what they spend.
+            ConfigError: Workers on other machines cannot count what they spend.
         """
         require_budget_is_counted(self.home, budget)
         if budget is not None and self.spending is None:
             folder = self._resources.enter_context(scratch_folder(self.home.path / "spending"))
-            ledger = str(
-                folder / self.night_id
-            )  # its process remembers open ledgers by name, and may have had a night before
+            # One name per night: this process caches open ledgers by name.
+            ledger = str(folder / self.night_id)
             self.spending = self.servers.spending = Spending(budget, ledger, self._began_at)
 
     def purse(self, plan: RunPlan) -> Purse | None:
-        """What the run's models are paid from; None where there is no cap."""
+        """Return the budget meter for the run's models, or None if there is no cap."""
         return self.spending.purse(plan) if self.spending else None
 
     def why_over(self) -> str | None:
-        """Which caps are met, in a line; None where nothing keeps the invocation from asking for more."""
+        """Return a line about the caps that are reached, or None if more requests may be sent."""
         return self.spending.why_over() if self.spending else None
 
     def export_to(self, collector: str | None) -> None:
-        """Send metrics of the invocation to this OpenTelemetry collector, from now to its end. Nothing is imported without one.
+        """Send the invocation's metrics to this OpenTelemetry collector until the night ends.
+
+        Without a collector, import nothing.
 
         Args:
-            collector: its base URL, as `flows.night.preflight.collector` found it.
+            collector: Base URL of the collector, as `flows.night.preflight.collector` returns it.
         """
         if collector is None or self._telemetry is not None:
             return
         from flows.night.reporting.telemetry import exporting
 
         scratch = self._resources.enter_context(scratch_folder(self.home.path / "calls"))
-        folder = (
-            scratch / self.night_id
-        )  # nights of one process differ: a worker may have an earlier one's file open
+        # One folder per night: a worker may still have an earlier night's file open.
+        folder = scratch / self.night_id
         self._calls_folder = str(folder)
         sending = exporting(collector, self.night_id, folder, self.board, lambda: self.reports)
         self._telemetry = self._resources.enter_context(sending)
 
     def call_log(self, plan: RunPlan) -> CallLog | None:
-        """Log of the run's model calls; None where no metrics are sent."""
+        """Return the log of the run's model calls, or None if no metrics are sent."""
         if self._telemetry is None:
             return None
         self._telemetry.follow(plan)
         return CallLog(self._calls_folder, plan.run_id)
 
     def heed_caps(self) -> None:
-        """End a run here if a cap is met.
+        """End a run here if a cap is reached.
 
         Raises:
-            BudgetSpent: one is.
+            BudgetSpent: A cap is reached.
         """
         if over := self.why_over():
             raise BudgetSpent(over)
 
     def spent_by(self, plan: RunPlan) -> Sum:
-        """What the run's models said in this invocation; to be asked where there is a cap."""
+        """Return the tokens that the run's models used in this invocation.
+
+        Only counted if there is a cap.
+        """
         return self.spending.ledger.of_run(plan.run_id) if self.spending else Sum()
 
     @contextmanager
     def using_servers(self, plan: RunPlan) -> Iterator[None]:
-        """A run is under way in this block: the hours of the model servers that it uses are its own, until others use them."""
+        """Mark a run as active in this block.
+
+        Hours of its model servers count for it until another run uses them.
+        """
         self.servers.expect([plan])
         try:
             yield
@@ -180,17 +190,20 @@ class Night:
             self.servers.leave(plan.run_id)
 
     def preflight(self, plan: RunPlan) -> None:
-        """Find, once a night for each run, what is bound to fail. See `flows.night.preflight.checks`."""
+        """Check, once a night per run, for faults that would make it fail.
+
+        See `flows.night.preflight.checks`.
+        """
         if plan.run_id not in self._passed:
             preflight(plan)
             self._passed.add(plan.run_id)
 
     def skip_preflight(self, run_ids: Iterable[str]) -> None:
-        """Take it that these runs have passed it a moment ago."""
+        """Mark runs as checked, because the caller has just checked them."""
         self._passed.update(run_ids)
 
     def start_checks(self) -> None:
-        """Have tables checked by a process that gets ready for it now, unless this one is ready already."""
+        """Start a process for the quality checks, unless this process has loaded them already."""
         if self._checks is None and "great_expectations" not in sys.modules:
             from warehouse.checks.service import CheckService
 
@@ -200,14 +213,14 @@ class Night:
     def check_table(
         self, table: str, data: "pa.Table", context: "CheckContext"
     ) -> "list[QualityCheck]":
-        """Run a table's suite of quality checks."""
+        """Run the quality checks of a table."""
         from warehouse.checks import check_table
 
         with self.turns.alone("checks"):
             return (self._checks.check_table if self._checks else check_table)(table, data, context)
 
     def client(self) -> Any:
-        """The Dask client; starts the cluster at the first call."""
+        """Return the Dask client. The first call starts the cluster."""
         with self._starting:
             return self._started_client()
 
@@ -234,24 +247,30 @@ class Night:
 
     @property
     def n_workers(self) -> int:
-        """Living worker processes; starts the cluster at the first call."""
+        """Return the number of living worker processes. The first call starts the cluster."""
         return len(living_workers(self.client()))
 
     @property
     def cores(self) -> int:
-        """Cores of the machine that runs the programs (a remote cluster's workers are taken to be alike)."""
+        """Return the cores of this machine.
+
+        Workers of a remote cluster are assumed to have as many.
+        """
         return slot_count()
 
     def embedder(self, plan: RunPlan | BuildPlan) -> "EmbedderAccess":
-        """Where the run's embedder is reached; one of our own is started at the first call and stays up."""
+        """Return access to the run's embedder.
+
+        The first call starts the embedder if Parley serves it; it then stays up.
+        """
         from tasks.language.embedding import EmbedderAccess
         from tasks.language.endpoints.call_policy import CallPolicy
         from tasks.language.endpoints.outage import OutagePolicy
 
-        identity, endpoint, asked = plan.spec.embedder, plan.embedder, plan.request.embedder
+        identity, endpoint, request = plan.spec.embedder, plan.embedder, plan.request.embedder
         assert identity is not None
         assert endpoint is not None
-        assert asked is not None
+        assert request is not None
         if not identity.is_hosted:
             with self.turns.alone("embedder"):
                 if not is_served(self._embedders.get(identity)):
@@ -263,15 +282,18 @@ class Night:
                     )
                 endpoint = self._embedders[identity]
         policy = CallPolicy(
-            concurrency=asked.concurrency or plan.request.concurrency,
-            timeout_s=asked.timeout_s,
-            check_served_model=asked.check_served_model,
-            outage=OutagePolicy(patience_s=asked.patience_s),
+            concurrency=request.concurrency or plan.request.concurrency,
+            timeout_s=request.timeout_s,
+            check_served_model=request.check_served_model,
+            outage=OutagePolicy(patience_s=request.patience_s),
         )
         return EmbedderAccess(identity, endpoint, policy)
 
     def prepare_publication(self) -> None:
-        """Begin to copy the warehouse for the publication at the night's end, while the models answer; once a night."""
+        """Start to copy the warehouse for the publication at the night's end, while models answer.
+
+        Does so once a night.
+        """
         from warehouse.publication.prepared import prepare_copy
 
         with self._starting:
@@ -282,7 +304,7 @@ class Night:
                 self._copying.start()
 
     def await_preparation(self) -> None:
-        """Wait for the copy, if one was begun."""
+        """Wait for the copy, if one was started."""
         if self._copying is not None:
             self._copying.join()
 
@@ -295,7 +317,10 @@ class Night:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End what was started; at once where a signal ends the night, which no part of it can refuse."""
+        """End all services.
+
+        If a signal ends the night, end them at once, so that none can delay it.
+        """
         self._client = None
         if isinstance(error, Exception):
             self._resources.close()
@@ -310,15 +335,15 @@ _current: ContextVar[Night | None] = ContextVar("parley_night", default=None)
 def night(
     home: Home, workers: int, board: Board | None = None, secret_names: tuple[str, ...] = ()
 ) -> Iterator[Night]:
-    """The night that is under way, or a new one for the time of the block."""
-    under_way = _current.get()
-    if under_way is not None:
-        yield under_way
+    """Yield the current night, or a new one for the time of the block."""
+    current_night = _current.get()
+    if current_night is not None:
+        yield current_night
         return
-    opened = Night(home, workers, board, secret_names)
-    token = _current.set(opened)
+    new_night = Night(home, workers, board, secret_names)
+    token = _current.set(new_night)
     try:
-        with terminated_in_time(), opened, reading_once():
-            yield opened
+        with terminated_in_time(), new_night, reading_once():
+            yield new_night
     finally:
         _current.reset(token)

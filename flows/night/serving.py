@@ -1,7 +1,10 @@
-"""The hours of Parley's own model servers, told to the runs that use them: rows of `served_hours`.
+"""Hours of Parley's own model servers, charged to the runs that use them.
 
-A server's time belongs, in equal shares, to the roles of the runs that hold it at the moment. Where none holds it, it is the last
-ones' until another run takes it. A row without hours is written when a run takes a server: a killed night's hours are unknown.
+They become rows of `served_hours`.
+
+At each moment, the roles of the runs that use a server share its time equally. If no run uses it,
+its last users are charged until another run takes it. A row without hours is written when a run
+takes a server, so that the hours of a killed night count as unknown.
 """
 
 import threading
@@ -20,7 +23,7 @@ from tasks.planning.request import ModelRequest
 
 
 class Holder(NamedTuple):
-    """A role of a run on one server."""
+    """Role of a run on one server."""
 
     run_id: str
     role: str
@@ -35,7 +38,7 @@ class _Server:
 
 
 class Serving:
-    """One night's servers, in the driver's process. Safe by threads: the runs that use them go side by side."""
+    """Usage of one night's servers, kept in the driver's process. Thread-safe."""
 
     def __init__(self, night_id: str) -> None:
         self._night_id = night_id
@@ -45,9 +48,9 @@ class Serving:
         self._lock = threading.RLock()
 
     def take(self, plan: RunPlan, identities: Iterable[ModelIdentity]) -> None:
-        """A run begins to use servers, which run or are being started."""
+        """Record that a run begins to use servers. They may still be starting."""
         with self._lock:
-            asked = {identity: request for identity, _, request in plan.models}
+            requests = {identity: request for identity, _, request in plan.models}
             for identity in identities:
                 new = {Holder(plan.run_id, role, identity) for role in _roles(plan, identity)}
                 server = self._servers.setdefault(identity, _Server(time.monotonic()))
@@ -59,11 +62,14 @@ class Serving:
                 server.holders = server.holders | new if server.is_held else new
                 server.is_held = True
                 for holder in new - self._taken.keys():
-                    self._taken[holder] = plan, asked[identity]
+                    self._taken[holder] = plan, requests[identity]
             self._keep(plan.run_id)
 
     def release(self, run_id: str, identities: Collection[ModelIdentity] | None = None) -> None:
-        """Take a run off servers: off those of these models, or off all of them at its end."""
+        """Remove a run from the servers of these models.
+
+        None stands for all servers, at the run's end.
+        """
         with self._lock:
             for identity, server in self._servers.items():
                 if identities is not None and identity not in identities:
@@ -75,7 +81,7 @@ class Serving:
             self._keep(run_id, is_known=True)
 
     def end(self, identity: ModelIdentity) -> None:
-        """A server has ended."""
+        """Record that a server has ended."""
         with self._lock:
             server = self._servers.pop(identity, None)
             if server is not None:
@@ -84,14 +90,17 @@ class Serving:
                     self._keep(run_id, is_known=True)
 
     def usd_hourly(self, run_id: str) -> float | None:
-        """Return what a run's servers cost this night, once they have ended; None where a price is unknown, or it used none."""
+        """Return the cost of a run's servers this night. Call it after they have ended.
+
+        Return None if a price is unknown or the run used no server.
+        """
         with self._lock:
             held = [
-                (holder, *found) for holder, found in self._taken.items() if holder.run_id == run_id
+                (holder, *usage) for holder, usage in self._taken.items() if holder.run_id == run_id
             ]
             return sum_usd_hourly(
-                role_cost(plan, holder.identity, asked, hours=self._seconds[holder] / 3600)
-                for holder, plan, asked in held
+                role_cost(plan, holder.identity, request, hours=self._seconds[holder] / 3600)
+                for holder, plan, request in held
             )
 
     def _settle(self, server: _Server) -> None:
@@ -102,7 +111,7 @@ class Serving:
 
     def _keep(self, run_id: str, *, is_known: bool = False) -> None:
         held = [
-            (holder, *found) for holder, found in self._taken.items() if holder.run_id == run_id
+            (holder, *usage) for holder, usage in self._taken.items() if holder.run_id == run_id
         ]
         if not held:
             return
@@ -116,9 +125,9 @@ class Serving:
                 role=holder.role,
                 role_model=holder.identity.label,
                 hours=self._seconds[holder] / 3600 if is_known else None,
-                gpus=asked.n_gpus,
+                gpus=request.n_gpus,
             )
-            for holder, _, asked in held
+            for holder, _, request in held
         ]
         plan.lake.write_part("served_hours", rows, self._night_id, **plan.keys)
 
@@ -128,6 +137,6 @@ def _roles(plan: RunPlan, identity: ModelIdentity) -> set[str]:
     played = {
         ("subject", spec.subject),
         ("simulator", spec.simulator),
-        *(("judge", one.judge) for one in spec.judges),
+        *(("judge", seat.judge) for seat in spec.judges),
     }
-    return {role for role, who in played if who == identity}
+    return {role for role, model in played if model == identity}

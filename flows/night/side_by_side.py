@@ -1,4 +1,7 @@
-"""A night's runs side by side, each in a thread of its own. The main thread begins them, heeds signals and collects reports."""
+"""Parallel execution of a night's runs, each in its own thread.
+
+The main thread starts the runs, reacts to signals and collects the reports.
+"""
 
 import threading
 import time
@@ -21,7 +24,10 @@ from tasks.planning.request import EvaluationRequest
 RUNS_AT_ONCE = 16
 _LOOK_EVERY_S = 0.2
 _AFTER_SIGNAL_S, _AFTER_FAULT_S = 2.0, 15.0
-"""Time for runs to end when the night does. A signal leaves 8 s for everything (`tasks.driver.signals`)."""
+"""Seconds for which the night waits for its runs to end.
+
+A signal leaves 8 s for everything (`tasks.driver.signals`).
+"""
 
 
 def side_by_side(
@@ -30,13 +36,20 @@ def side_by_side(
     at_once: int,
     evaluate: Callable[[int], RunReport],
 ) -> list[RunReport]:
-    """Evaluate all requests, as many side by side as their lanes and `at_once` allow; reports in the order of the requests.
+    """Evaluate all requests, as many in parallel as their queues and `at_once` allow.
 
     Args:
-        evaluate: evaluates the request of that number, whatever thread it is called in.
+        tonight: The current night.
+        requests: One request per run.
+        at_once: Maximum number of parallel runs.
+        evaluate: Evaluates the request of this index. It is called in several threads.
+
+    Returns:
+        One report per request, in the order of the requests.
 
     Raises:
-        DiskFull, Exception: what the first run raised that did not end in a report. The other runs are stopped first.
+        DiskFull, Exception: The first exception that a run raised instead of returning a report.
+            The other runs are stopped first.
     """
     plans = [plan_of(tonight, request) for request in requests]
     await_baselines([plan for plan in plans if plan])
@@ -47,8 +60,10 @@ def side_by_side(
     ]
     tonight.n_lanes = n_lanes([plan for plan in plans if plan])
     if any(plan and not plan.is_finished() for plan in plans):
-        tonight.client()  # it hides keys from the processes that it starts, and so from the threads of runs
-    tails = 0 if tonight.spending else 1  # of two runs that end together a cap would stop both
+        # The client hides API keys from the processes that it starts, and so from the threads of
+        # runs.
+        tonight.client()
+    tails = 0 if tonight.spending else 1  # with caps, two runs that end together would both stop
     tonight.servers.expect(plan for plan in plans if plan and not plan.is_finished())
     lanes, halt = Lanes(needs, at_once, tails), threading.Event()
     reports: list[Future[RunReport]] = [Future() for _ in requests]
@@ -115,7 +130,7 @@ def _join(threads: Sequence[threading.Thread]) -> None:
 
 
 def plan_of(tonight: Night, request: EvaluationRequest) -> RunPlan | None:
-    """The run's plan; None where it cannot be planned, which its run then says."""
+    """Return the run's plan, or None if it cannot be planned. The run itself then reports why."""
     try:
         return tonight.plan(request)
     except ParleyError:
@@ -123,20 +138,23 @@ def plan_of(tonight: Night, request: EvaluationRequest) -> RunPlan | None:
 
 
 def n_lanes(plans: Sequence[RunPlan]) -> int:
-    """How many lanes these runs are in, 1 or more."""
+    """Return the number of queues that these runs need, 1 or more."""
     return max(1, len({_lane(plan) for plan in plans}))
 
 
 def _lane(plan: RunPlan) -> frozenset[Endpoint]:
     spec = plan.spec
-    asked = {endpoint_of(spec.subject, plan.subject)}
+    endpoints = {endpoint_of(spec.subject, plan.subject)}
     if spec.simulator is not None and plan.simulator is not None:
-        asked.add(endpoint_of(spec.simulator, plan.simulator))
-    return frozenset(asked)
+        endpoints.add(endpoint_of(spec.simulator, plan.simulator))
+    return frozenset(endpoints)
 
 
 def too_narrow(plans: Sequence[RunPlan], workers: int) -> frozenset[Endpoint]:
-    """Endpoints whose concurrency is below the number of worker processes: each of these keeps to a limit of its own."""
+    """Return the endpoints whose concurrency is below the number of workers.
+
+    Each worker keeps its own limit for them.
+    """
     return frozenset(
         endpoint
         for plan in plans
@@ -146,17 +164,19 @@ def too_narrow(plans: Sequence[RunPlan], workers: int) -> frozenset[Endpoint]:
 
 
 def needs_of(plan: RunPlan, narrow: frozenset[Endpoint] = frozenset()) -> Needs:
-    """What decides beside whom a run may go. Two runs may want the same episode: one pays for it, and the other finds it.
+    """Return the needs that decide which runs may execute in parallel.
+
+    Of two runs that need the same episode, one pays and the other reuses it.
 
     Args:
-        narrow: endpoints that only one run at a time may ask.
+        plan: Plan of the run.
+        narrow: Endpoints that only one run at a time may use.
     """
     lane = _lane(plan)
     alone = (f"all of {address}" for address, _ in lane & narrow)
     judged = judgements_of(plan)
-    in_step = (
-        judged if plan.request.decide else ()
-    )  # it is judged while it is played, and nothing may be paid for twice
+    # A run with `decide` is judged while it is played, and nothing may be paid for twice.
+    in_step = judged if plan.request.decide else ()
     return Needs(
         lane=lane,
         owned=frozenset({plan.run_id, *alone, *in_step, *plan.owed().ids.to_pylist()}),

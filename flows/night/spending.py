@@ -1,4 +1,4 @@
-"""What one invocation may spend, in the driver: who may pay from it, what was spent, and whether a cap is met."""
+"""Budget of one invocation, in the driver: prices, the amount spent, and which caps are reached."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,7 @@ from schemas.errors import ConfigError
 from schemas.night.budget import Budget, CapSpent, why_stopped
 from schemas.night.cost import Price
 from schemas.run import ModelIdentity
-from tasks.language.providers import registry
+from tasks.language.providers.registry import PROVIDERS
 from tasks.planning.participants.models import price_of
 from tasks.planning.plan import RunPlan
 from tasks.planning.request import ModelRequest
@@ -19,7 +19,7 @@ from tasks.worker.purse import Payee, Purse, caps_spent
 
 @dataclass(frozen=True)
 class Spending:
-    """The caps of an invocation, and the ledger that all its processes count in."""
+    """Caps of an invocation, and the ledger in which all its processes count."""
 
     budget: Budget
     folder: str
@@ -27,37 +27,37 @@ class Spending:
 
     @property
     def ledger(self) -> Ledger:
-        """Where all processes count."""
+        """Return the ledger that all processes share."""
         return ledger_at(self.folder)
 
     def purse(self, plan: RunPlan) -> Purse:
-        """What the run's models and embedder are paid from."""
-        known: dict[Payee, Price] = {
+        """Return the budget meter of the run's models and embedder."""
+        prices: dict[Payee, Price] = {
             identity: price
-            for identity, _, asked in plan.models
-            if (price := token_price(plan, identity, asked)) is not None
+            for identity, _, request in plan.models
+            if (price := token_price(plan, identity, request)) is not None
         }
         embedder = plan.request.embedder
         if plan.spec.embedder is not None and embedder is not None:
-            known[plan.spec.embedder] = embedder.usd_per_million_input or 0.0, 0.0
-        return Purse(self.folder, self.budget, self.began_at, plan.run_id, known)
+            prices[plan.spec.embedder] = embedder.usd_per_million_input or 0.0, 0.0
+        return Purse(self.folder, self.budget, self.began_at, plan.run_id, prices)
 
     def build_purse(self, build_id: str) -> Purse:
-        """What a construction's models are paid from."""
+        """Return the budget meter of a dataset build's models."""
         return Purse(self.folder, self.budget, self.began_at, build_id)
 
     def account(self) -> tuple[CapSpent, ...]:
-        """What is spent of each cap so far."""
+        """Return the amount spent of each cap so far."""
         return caps_spent(self.budget, self.ledger.totals(), time.time() - self.began_at)
 
     def why_over(self) -> str | None:
-        """Which caps are met; None where none is."""
-        met = [one for one in self.account() if one.is_met]
+        """Return a line about the caps that are reached, or None if there are none."""
+        met = [cap for cap in self.account() if cap.is_met]
         return why_stopped(met) if met else None
 
     @contextmanager
     def server(self, asked: ModelRequest) -> Iterator[None]:
-        """Count the hours of a model server of ours, from its start in this block to its end."""
+        """Count the hours of a model server of Parley while this block runs."""
         name = self.ledger.server_started(asked.n_gpus or 0.0, asked.usd_per_hour or 0.0)
         try:
             yield
@@ -66,36 +66,50 @@ class Spending:
 
 
 def stated_price(plan: RunPlan, identity: ModelIdentity, asked: ModelRequest) -> Price | None:
-    """Return the price of tokens, stated now or before; 0 for controls and recordings. None where nobody stated one."""
+    """Return the price of tokens, stated now or in an earlier run.
+
+    Return 0 for controls and recordings, None if it is unknown.
+    """
     price = price_of(plan, identity, asked)
-    return (0.0, 0.0) if price is None and registry.load(identity.provider).knows_answers else price
+    return (
+        (0.0, 0.0) if price is None and PROVIDERS.load(identity.provider).knows_answers else price
+    )
 
 
 def token_price(plan: RunPlan, identity: ModelIdentity, asked: ModelRequest) -> Price | None:
-    """Return what a cap counts for tokens: their price, 0 for a model of ours that costs by the hour alone."""
+    """Return the token price that a cap counts.
+
+    A model that Parley serves and that costs only by the hour has the token price 0.
+    """
     price = stated_price(plan, identity, asked)
     return (0.0, 0.0) if price is None and asked.usd_per_hour is not None else price
 
 
 def player_prices(plan: RunPlan) -> tuple[Price | None, ...]:
-    """USD per million tokens of the subject, then of the simulator where there is one; empty where nothing is paid by tokens."""
-    known = {identity: token_price(plan, identity, asked) for identity, _, asked in plan.models}
+    """Return the USD per million tokens of the subject, then of the simulator if there is one.
+
+    Return () if tokens cost nothing.
+    """
+    prices_of = {
+        identity: token_price(plan, identity, request) for identity, _, request in plan.models
+    }
     players = (player for player in (plan.spec.subject, plan.spec.simulator) if player is not None)
-    prices = tuple(known.get(player) for player in players)
+    prices = tuple(prices_of.get(player) for player in players)
     return prices if any(price != (0.0, 0.0) for price in prices) else ()
 
 
 def sends_nothing(identity: ModelIdentity, asked: ModelRequest) -> bool:
-    """Whether a model is a control or a recording without a stated price: it is sent no requests."""
-    is_free = registry.load(identity.provider).knows_answers
+    """Return True for a control or a recording without a stated price: no requests are sent."""
+    is_free = PROVIDERS.load(identity.provider).knows_answers
     return is_free and asked.usd_per_million_input is None and asked.usd_per_million_output is None
 
 
 def require_prices(plans: Iterable[RunPlan], budget: Budget | None) -> None:
-    """Refuse a cap that nobody can keep.
+    """Reject a cap that cannot be enforced.
 
     Raises:
-        ConfigError: a cap on money, and a model without a price; or one on GPU hours, and a model whose GPUs nobody stated.
+        ConfigError: There is a cap on money and a model without a price, or a cap on GPU hours
+            and a model without a stated number of GPUs.
     """
     caps = budget.caps if budget else {}
     for plan in plans:
@@ -106,13 +120,14 @@ def require_prices(plans: Iterable[RunPlan], budget: Budget | None) -> None:
 
 
 def _require_known_prices(plan: RunPlan, limit: float) -> None:
-    for identity, _, asked in plan.models:
-        if token_price(plan, identity, asked) is None:
-            by_hour = " or usd_per_hour (--usd-per-hour)" if asked.is_served_here else ""
+    for identity, _, request in plan.models:
+        if token_price(plan, identity, request) is None:
+            by_hour = " or usd_per_hour (--usd-per-hour)" if request.is_served_here else ""
             raise ConfigError(
-                f"the cap usd={limit:.10g} cannot be kept: model {identity.label} has no price. State usd_per_million_input and"
-                f" usd_per_million_output (--price IN OUT; --simulator-price, --judge-price){by_hour}, 0 where it costs nothing;"
-                " or cap tokens or wall_hours instead"
+                f"the cap usd={limit:.10g} cannot be enforced: model {identity.label} has no price."
+                " Set usd_per_million_input and usd_per_million_output"
+                f" (--price IN OUT; --simulator-price, --judge-price){by_hour}, to 0 if it costs"
+                " nothing. Or cap tokens or wall_hours instead"
             )
     embedder = plan.request.embedder if plan.spec.embedder else None
     if (
@@ -121,15 +136,17 @@ def _require_known_prices(plan: RunPlan, limit: float) -> None:
         and embedder.usd_per_hour is None
     ):
         raise ConfigError(
-            f"the cap usd={limit:.10g} cannot be kept: embedder {embedder.spec} has no price. State usd_per_million_input"
-            " (--embedder-price IN), 0 where it costs nothing; or cap tokens or wall_hours instead"
+            f"the cap usd={limit:.10g} cannot be enforced: embedder {embedder.spec} has no price."
+            " Set usd_per_million_input (--embedder-price IN), to 0 if it costs nothing."
+            " Or cap tokens or wall_hours instead"
         )
 
 
 def _require_known_gpus(plan: RunPlan, limit: float) -> None:
-    for identity, _, asked in plan.models:
-        if asked.is_served_here and asked.n_gpus is None:
+    for identity, _, request in plan.models:
+        if request.is_served_here and request.n_gpus is None:
             raise ConfigError(
-                f"the cap gpu_hours={limit:.10g} cannot be kept: nobody stated how many GPUs the server of model {identity.label}"
-                " holds. State gpus (--gpus N; `gpus` in a night's configuration), 0 where it runs on processors"
+                f"the cap gpu_hours={limit:.10g} cannot be enforced: the number of GPUs of"
+                f" the server of model {identity.label} is unknown. Set gpus (--gpus N; `gpus` in"
+                " a night's configuration), to 0 if it runs on CPUs"
             )

@@ -1,10 +1,13 @@
-"""Chooses, before the first request, the share of the tasks whose estimated cost fits a budget: the same for every model."""
+"""Choice of a share of the tasks, before the first request, whose estimated cost fits a budget.
+
+It is equal for every model.
+"""
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from flows.night.preflight.dry_run import drift_calls, whole_calls
+from flows.night.preflight.assumed_requests import drift_calls, whole_calls
 from flows.night.preflight.estimated_cost import Asked, estimated_costs, unknown_hours
 from flows.night.preflight.memory_builds import turns_to_build
 from flows.night.spending import require_prices
@@ -23,7 +26,7 @@ from tasks.storage.wanted import WantedEpisode
 
 @dataclass(frozen=True)
 class Cost:
-    """Tokens and dollars, estimated."""
+    """Estimated tokens and dollars."""
 
     tokens: float = 0
     usd: float = 0.0
@@ -32,7 +35,7 @@ class Cost:
         return Cost(self.tokens + other.tokens, self.usd + other.usd)
 
     def fits(self, budget: Budget) -> bool:
-        """Whether it exceeds no cap."""
+        """Return True if the cost exceeds no cap of the budget."""
         return (budget.tokens is None or self.tokens <= budget.tokens) and (
             budget.usd is None or self.usd <= budget.usd
         )
@@ -40,7 +43,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class _Priced:
-    """A run's costs: of what does not hang on its tasks, and of its first 0, 1, 2, ... tasks in the subsample's order."""
+    """Costs of a run: without its tasks, then with the first 1, 2, ... of them."""
 
     of_first: tuple[Cost, ...]
 
@@ -53,73 +56,81 @@ class _Priced:
 
 
 def n_of(share: float, n_tasks: int) -> int:
-    """How many of so many tasks a share is: one at least."""
+    """Return the number of tasks in a share of `n_tasks`, at least one."""
     return max(1, math.floor(share * n_tasks + 1e-9)) if n_tasks else 0
 
 
 def subsampled(
     home: Home, requests: Sequence[EvaluationRequest], budget: Budget | None, *, keep: bool = True
 ) -> tuple[tuple[EvaluationRequest, ...], str | None]:
-    """Return the requests, cut down to the budget where it says so and they exceed it, and a line that reports it.
+    """Return the requests, reduced to the budget if they exceed it, and a line about the choice.
 
-    The cost is that of all episodes, as if none were kept. The first choice for a run under a budget stays: later estimates know
-    more, and other tasks would cost anew. Runs of the same settings share a choice from night to night while it fits.
+    The requests stay as they are unless the budget has `then=subsample`. The cost counts all
+    episodes, as if none were stored. The first choice for a run and budget stays: a later estimate
+    is more precise, but other tasks would cost new requests. Runs of equal settings share a choice
+    from night to night while it fits.
 
     Args:
-        keep: remember the choice; False for a dry run.
+        home: Parley's data folder.
+        requests: Requests of the night.
+        budget: Caps of the night, if any.
+        keep: Store the choice. Pass False for a dry run.
 
     Raises:
-        ConfigError: a price is unknown, or one task of each run exceeds the budget.
-        UsageError: a request cannot be planned.
+        ConfigError: A price is unknown, or one task of each run exceeds the budget.
+        UsageError: A request cannot be planned.
     """
     if budget is None or budget.then != "subsample" or not requests:
         return tuple(requests), None
     with reading_once():
         plans = [plan_run(request, home) for request in requests]
     require_prices(plans, budget)
-    kept = KeptShares(home.subsamples)
+    stored = KeptShares(home.subsamples)
     keys, night = [_run_key(plan, budget) for plan in plans], _night_key(plans, budget)
-    before = [kept.of_run(key) for key in keys]
-    new = [plan for plan, share in zip(plans, before, strict=True) if share is None]
-    known = [share for share in (*before, kept.of_night(night)) if share is not None]
-    share, line = _chosen(new, known, budget) if new else (1.0, None)
+    stored_shares = [stored.of_run(key) for key in keys]
+    new = [plan for plan, share in zip(plans, stored_shares, strict=True) if share is None]
+    candidates = [share for share in (*stored_shares, stored.of_night(night)) if share is not None]
+    share, line = _choose_share(new, candidates, budget) if new else (1.0, None)
     if keep:
-        for key, earlier in zip(keys, before, strict=True):
+        for key, earlier in zip(keys, stored_shares, strict=True):
             if earlier is None:
-                kept.keep(KeptShare(key, night, share))
-    shares = [share if earlier is None else earlier for earlier in before]
+                stored.keep(KeptShare(key, night, share))
+    shares = [share if earlier is None else earlier for earlier in stored_shares]
     cut = [
         _cut(request, of_run, budget.seed) for request, of_run in zip(requests, shares, strict=True)
     ]
     again = [
         (plan, earlier)
-        for plan, earlier in zip(plans, before, strict=True)
+        for plan, earlier in zip(plans, stored_shares, strict=True)
         if earlier is not None and earlier < 1
     ]
     lines = ([line] if line else []) + (
-        [f"subsample as it was first chosen for this budget: {_sizes(again)}"] if again else []
+        [f"subsample chosen earlier for this budget: {_sizes(again)}"] if again else []
     )
     return tuple(cut), "; ".join(lines) or None
 
 
-def _chosen(
-    plans: Sequence[RunPlan], known: Sequence[float], budget: Budget
+def _choose_share(
+    plans: Sequence[RunPlan], stored: Sequence[float], budget: Budget
 ) -> tuple[float, str | None]:
-    """The share that all these runs can have, and a line that reports it: the first known one that fits, else the largest."""
+    """Return the share of tasks for all these runs, and a line about it.
+
+    The first known share that fits is used, or else the largest that fits.
+    """
     priced = [_priced(plan, budget) for plan in plans]
-    whole = sum((one.at(1.0) for one in priced), Cost())
-    candidates = (*known, *([1.0] if whole.fits(budget) else []))
+    whole = sum((run.at(1.0) for run in priced), Cost())
+    candidates = (*stored, *([1.0] if whole.fits(budget) else []))
     fitting = (
-        share for share in candidates if sum((one.at(share) for one in priced), Cost()).fits(budget)
+        share for share in candidates if sum((run.at(share) for run in priced), Cost()).fits(budget)
     )
     share = next(fitting, None) or _largest_share(priced, budget)
     if share == 1:
         return share, None
-    estimated = sum((one.at(share) for one in priced), Cost())
+    estimated = sum((run.at(share) for run in priced), Cost())
     return share, (
         f"subsample: {share:.2%} of the tasks (seed {budget.seed}), the same for every model:"
         f" {_sizes([(plan, share) for plan in plans])}."
-        f" Estimated {_text(estimated, budget)}; all of them {_text(whole, budget)}"
+        f" Estimated cost {_text(estimated, budget)}; of all tasks {_text(whole, budget)}"
     )
 
 
@@ -155,18 +166,18 @@ def _text(cost: Cost, budget: Budget) -> str:
 
 def _largest_share(priced: Iterable[_Priced], budget: Budget) -> float:
     priced = tuple(priced)
-    shares = sorted({n / one.n_tasks for one in priced for n in range(1, one.n_tasks + 1)})
-    low, high = 0, len(shares)  # the first share that does not fit lies in [low, high]
+    shares = sorted({n / run.n_tasks for run in priced for n in range(1, run.n_tasks + 1)})
+    low, high = 0, len(shares)  # The first share that does not fit lies in [low, high].
     while low < high:
         middle = (low + high) // 2
-        fits = sum((one.at(shares[middle]) for one in priced), Cost()).fits(budget)
+        fits = sum((run.at(shares[middle]) for run in priced), Cost()).fits(budget)
         low, high = (middle + 1, high) if fits else (low, middle)
     if low == 0:
-        least = sum((one.at(shares[0]) for one in priced), Cost())
+        least = sum((run.at(shares[0]) for run in priced), Cost())
         caps = ", ".join(f"{name}={limit:.10g}" for name, limit in budget.caps.items())
         raise ConfigError(
-            f"one task of each of {len(priced)} runs costs about {_text(least, budget)}, more than the budget"
-            f" {caps}. Raise it, or leave models or settings out"
+            f"one task of each of {len(priced)} runs costs about {_text(least, budget)}, more than"
+            f" the budget {caps}. Raise the budget, or remove models or settings"
         )
     return shares[low - 1]
 
@@ -202,12 +213,13 @@ def _priced(plan: RunPlan, budget: Budget) -> _Priced:
     return _Priced(tuple(sums))
 
 
-def _cost(plan: RunPlan, asked: Iterable[Asked], n_dialogues: int, budget: Budget) -> Cost:
-    costs = estimated_costs(plan, asked, n_dialogues)
+def _cost(plan: RunPlan, calls: Iterable[Asked], n_dialogues: int, budget: Budget) -> Cost:
+    costs = estimated_costs(plan, calls, n_dialogues)
     if budget.usd is not None and (unknown := unknown_hours(costs)):
         raise ConfigError(
-            f"then=subsample needs an estimate, and no earlier run tells how many hours {', '.join(unknown)} will take. Run a few"
-            " tasks first (--limit), or cap tokens instead of usd"
+            "then=subsample needs an estimate, but no earlier run shows how many hours"
+            f" {', '.join(unknown)} will take. Run a few tasks first (--limit),"
+            " or cap tokens instead of usd"
         )
     roles = [cost for _, cost in costs]
     tokens = sum(role.input_tokens + role.output_tokens for role in roles)

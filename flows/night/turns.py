@@ -1,4 +1,4 @@
-"""What the runs of a night, which go side by side, do one after another."""
+"""Locks for steps that the parallel runs of a night execute one after another."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,19 +10,22 @@ _HEED_EVERY_S = 0.2
 
 
 class Turns:
-    """Locks by name. Safe by threads."""
+    """Locks by name. Thread-safe."""
 
     def __init__(self) -> None:
         self._locks: dict[str, Lock] = {}
 
     @contextmanager
     def alone(self, *names: str) -> Iterator[None]:
-        """Do alone what has one of these names. A run that waits for another one heeds signals meanwhile."""
-        with ExitStack() as held:
+        """Run the block while no other run holds one of these names.
+
+        React to signals while waiting.
+        """
+        with ExitStack() as locks:
             for name in sorted(set(names)):
                 lock = self._locks.setdefault(name, Lock())
                 while not lock.acquire(timeout=_HEED_EVERY_S):
                     heed_signals()
-                held.callback(lock.release)
+                locks.callback(lock.release)
             heed_signals()
             yield

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tasks.benchmarks import registry
-from tasks.metrics import registry as metrics
+from tasks.benchmarks.registry import BENCHMARKS
+from tasks.metrics.registry import METRICS
 
 if TYPE_CHECKING:
     from tasks.benchmarks.contract import Benchmark
@@ -23,7 +23,7 @@ _SHARE = (0.0, 1.0)
 def _benchmark(setting: str) -> "Benchmark | None":
     """Return the benchmark of a setting; None where it is not installed here."""
     name = setting.partition(".")[0]
-    return registry.load(name) if name in registry.names() else None
+    return BENCHMARKS.load(name) if name in BENCHMARKS.names() else None
 
 
 def metric_order(setting: str) -> tuple[str, ...]:
@@ -41,13 +41,13 @@ def metric_of(setting: str, column: str) -> str:
 def metric_name(metric: str) -> str:
     """Return a metric's name in words, with its short heading where it has another one."""
     words = metric.replace("_", " ")
-    heading = metrics.load(metric).heading if metric in metrics.names() else words
+    heading = METRICS.load(metric).heading if metric in METRICS.names() else words
     return words if heading.lower() in (words.lower(), metric.lower()) else f"{words} ({heading})"
 
 
 def better(metric: str) -> str | None:
     """Return `higher` or `lower`, whichever is better; None where neither is, or nobody here knows the metric."""
-    return metrics.load(metric).better if metric in metrics.names() else None
+    return METRICS.load(metric).better if metric in METRICS.names() else None
 
 
 def metric_range(setting: str, metric: str) -> tuple[float, float] | None:

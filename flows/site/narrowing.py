@@ -5,7 +5,7 @@ from typing import Any
 
 from flows.site.charts import LEFT, PLOT, TOP, WIDTH
 from flows.site.labels import metric_name
-from tasks.metrics import registry as metrics
+from tasks.metrics.registry import METRICS
 
 _RIGHT, _ROOM, _TICKS = 22, 48, 5
 """Room to the right of the plot and below it, and ticks of each axis."""
@@ -76,7 +76,7 @@ def _chart(row: Row) -> dict[str, Any]:
 
 def _margin(row: Row) -> tuple[float, float] | None:
     """Return both ends of the margin in the metric's unit; None where nobody here knows the metric's range."""
-    if row["metric"] not in metrics.names():
+    if row["metric"] not in METRICS.names():
         return None
-    low, high = metrics.load(row["metric"]).ends
+    low, high = METRICS.load(row["metric"]).ends
     return -row["margin"] * (high - low), row["margin"] * (high - low)

@@ -4,8 +4,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from schemas.errors import UnknownName
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS, resolve_name
 from tasks.storage.home import Home
 from tasks.storage.parquet_rows import n_rows
 
@@ -26,7 +25,7 @@ def benchmark_rows(home: Home) -> list[Row]:
     `rows_staged` is None if the lake lies in an object store.
     """
     rows: list[Row] = []
-    for benchmark in map(registry.load, registry.names()):
+    for benchmark in map(BENCHMARKS.load, BENCHMARKS.names()):
         staged = rows_staged(home, benchmark.name)
         for setting in benchmark.settings.values():
             options = " ".join(f"{o.name}={'|'.join(o.choices)}" for o in setting.options)
@@ -85,12 +84,8 @@ def described(home: Home, name: str) -> Iterator[str]:
     Raises:
         UnknownName: no benchmark or setting has this name.
     """
-    benchmark_name, _, setting_name = name.partition(".")
-    if benchmark_name not in registry.names():
-        raise UnknownName(
-            "benchmark", benchmark_name, registry.names(), "See `parley list benchmarks`"
-        )
-    benchmark = registry.load(benchmark_name)
+    benchmark_name, _, setting_name = resolve_name(name).partition(".")
+    benchmark = BENCHMARKS.load(benchmark_name)
     settings = (
         [benchmark.setting(setting_name)] if setting_name else list(benchmark.settings.values())
     )

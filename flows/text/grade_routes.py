@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from schemas.errors import DataUnavailable, UsageError
-from tasks.benchmarks import registry
 from tasks.benchmarks.grade_routes import GradeRoute
 from tasks.benchmarks.public_data import PublicDataset
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.datasets.folders import DataFolders, State
 from tasks.storage.home import Home
 
@@ -22,7 +22,7 @@ def routes_of(dataset: PublicDataset, home: Home) -> Sequence[GradeRoute]:
         UsageError: the benchmark grades all answers in the same way.
         DataUnavailable: the files are not on this machine, and no bundled facts exist.
     """
-    list_routes = registry.load(dataset.benchmark).data.grade_routes
+    list_routes = BENCHMARKS.load(dataset.benchmark).data.grade_routes
     if list_routes is None:
         raise UsageError(
             f"{dataset.full_name}: all rows are graded in the same way, so --routes has no"

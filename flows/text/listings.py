@@ -111,9 +111,9 @@ def _benchmarks(home: Home) -> Rows:
 
 
 def _agents(_home: Home) -> Rows:
-    from tasks.dialogue.agents import registry
+    from tasks.dialogue.agents.registry import AGENTS
 
-    agents = [registry.load(name) for name in registry.names()]
+    agents = [AGENTS.load(name) for name in AGENTS.names()]
     rows = [
         (
             a.name,
@@ -155,10 +155,10 @@ def _builds(_home: Home) -> Rows:
 
 
 def _templates(_home: Home) -> Rows:
-    from tasks.benchmarks import registry
+    from tasks.benchmarks.registry import BENCHMARKS
 
     rows = []
-    for benchmark in map(registry.load, registry.names()):
+    for benchmark in map(BENCHMARKS.load, BENCHMARKS.names()):
         for name, template in benchmark.wording.templates.items() if benchmark.wording else ():
             values = " ".join(
                 f"{{{name}}}{'' if name not in template.needed else ' (required)'}"
@@ -172,24 +172,24 @@ def _templates(_home: Home) -> Rows:
 
 
 def _metrics(_home: Home) -> Rows:
-    from tasks.benchmarks import registry
-    from tasks.metrics import registry as metrics
+    from tasks.benchmarks.registry import BENCHMARKS
+    from tasks.metrics.registry import METRICS
 
     rows = []
-    for name in registry.names():
-        for metric in registry.load(name).all_metrics:
-            definition = metrics.load(metric)
+    for name in BENCHMARKS.names():
+        for metric in BENCHMARKS.load(name).all_metrics:
+            definition = METRICS.load(metric)
             rows.append((metric, definition.version, name, definition.summary))
     return ("metric", "version", "benchmark", "about"), rows
 
 
 def _sandboxes(_home: Home) -> Rows:
-    from sandbox import registry
+    from sandbox.registry import SANDBOXES, load
     from schemas.errors import SandboxUnavailable
 
     rows = []
-    for name in registry.names():
-        sandbox = registry.load(name)
+    for name in SANDBOXES.names():
+        sandbox = load(name)
         try:
             sandbox.check()
             state = "usable"

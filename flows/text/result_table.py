@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.outside.display import markdown_cell, plain_line
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 
 _MANY_SETTINGS, _FIRST_METRICS = 3, 3
 """A table with at least this many settings shows only this many metrics on a terminal."""
@@ -77,7 +77,7 @@ def result_tables(records: Sequence[Record]) -> Iterator[ResultTable]:
             if record["benchmark"] == benchmark:
                 runs.setdefault(record["run_id"], {})[record["metric"]] = record
         measured = dict.fromkeys(name for results in runs.values() for name in results)
-        ordered = registry.load(benchmark).all_metrics if benchmark in registry.names() else ()
+        ordered = BENCHMARKS.load(benchmark).all_metrics if benchmark in BENCHMARKS.names() else ()
         metrics = tuple(
             name for name in (*ordered, *(measured.keys() - set(ordered))) if name in measured
         )

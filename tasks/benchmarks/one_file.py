@@ -7,14 +7,16 @@ The name of the file is the benchmark's name, and `sums.jsonl` beside it its dat
         return Item(row["id"], [row["question"]], tests=row["tests"], reference=row["solution"])
 
 The program of the last answer runs the tests (metric `unit_tests`). A task without tests is scored by `metric(answer,
-reference)`, or by a judge.
+reference)`, or by a judge. With `agentic=True` each task has a `Repository` that an agent works on (metric `resolved`).
 
-Benchmarks with simulated users, feedback or repositories are written against `tasks.benchmarks.contract`.
+Benchmarks with simulated users or feedback are written against `tasks.benchmarks.contract`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 from pydantic import Field
@@ -23,17 +25,25 @@ from schemas.base import Frozen
 from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role, Turn
 from schemas.episode import Episode
-from schemas.errors import SourceUnreadable
+from schemas.errors import ConfigError, SourceUnreadable
 from schemas.problem import BASE_INSTRUCTION, NO_TESTS, Instruction, Problem, TestSuite
+from schemas.run import Limits
 from schemas.score import Score, UnscoredReason, reason_of
-from schemas.verdict import Outcome, TestVerdict
+from schemas.verdict import Outcome
+from tasks.benchmarks.advanced import (
+    JudgeRequest,
+    Judging,
+    Play,
+    Resources,
+    fenced_reference,
+    scripted_chat,
+)
 from tasks.benchmarks.contract import (
     NO_PROGRAMS,
     Benchmark,
     Data,
     Due,
-    Judging,
-    Play,
+    Played,
     Programs,
     ScoreRequest,
     Scores,
@@ -41,7 +51,9 @@ from tasks.benchmarks.contract import (
     TestRun,
 )
 from tasks.benchmarks.extraction import extraction_option, python_program
-from tasks.benchmarks.play import fenced_reference
+from tasks.benchmarks.one_file_items import Item as Item  # a benchmark imports these from here
+from tasks.benchmarks.one_file_items import Repository as Repository
+from tasks.benchmarks.one_file_work import LIMITS, MOST_ROUNDS, cast, patch_runs
 from tasks.benchmarks.raw_lines import (
     SUFFIXES,
     BadRow,
@@ -56,7 +68,9 @@ from tasks.benchmarks.staging import Staging
 from tasks.judging.rubric import JudgeRun, Rubric
 from tasks.language.chat_model import Message
 from tasks.metrics.registry import Metric, metric
+from tasks.metrics.repository_dialogue import resolved
 from tasks.metrics.unit_tested_code import unit_tests
+from tasks.storage.home import Home
 
 CHAT = "chat"
 SETTING, METRIC = "setting", "metric"
@@ -85,45 +99,6 @@ def judged_rating(rating: float) -> float:
 
 
 @dataclass(frozen=True)
-class Item:
-    """One task.
-
-    Args:
-        id: unique in the file.
-        messages: what the user says, message by message; setting -> messages where a benchmark has several settings.
-        tests: Python statements that the program of the last answer must pass.
-        reference: what a good last answer holds: a program, where there are tests. `control:gold` gives it.
-        level: group of tasks in result tables.
-    """
-
-    id: str
-    messages: Sequence[str] | Mapping[str, Sequence[str]]
-    tests: Sequence[str] = ()
-    reference: str = ""
-    level: str = "all"
-
-    def by_setting(self, settings: Sequence[str]) -> Mapping[str, Sequence[str]]:
-        """Return setting -> messages. Raises BadRow where a setting has none."""
-        found = (
-            self.messages
-            if isinstance(self.messages, Mapping)
-            else dict.fromkeys(settings, self.messages)
-        )
-        for setting in settings:
-            texts = found.get(setting, ())
-            if (
-                isinstance(texts, str)
-                or not texts
-                or not all(isinstance(text, str) and text.strip() for text in texts)
-            ):
-                raise BadRow(
-                    "wrong_type",
-                    f"setting {setting} needs a list of messages that are not blank, not {texts!r}",
-                )
-        return found
-
-
-@dataclass(frozen=True)
 class _OneFile:
     """The parts of a benchmark that its file decides."""
 
@@ -132,20 +107,13 @@ class _OneFile:
     make: Callable[[dict[str, Any]], Item]
     metric: Metric[..., Any] | None
     judge: Judge | None
-    has_tests: bool | None
+    has_tests: bool
+    agentic: bool
 
     def stage(self, source: Path, dataset_version: str) -> Staged:
         """Stage a JSONL file, or all of a folder."""
-        files = (
-            sorted(path for path in source.glob("*") if path.name.endswith(SUFFIXES))
-            if source.is_dir()
-            else [source]
-        )
-        if not files:
-            raise SourceUnreadable(
-                f"{source} holds no {' or '.join(SUFFIXES)} file: give one by --data"
-            )
         staging = Staging(self.name, dataset_version)
+        files = _files(source)
         for path in files:
             file = relative_name(path, source)
             staging.add_lines(
@@ -156,36 +124,68 @@ class _OneFile:
         staging.require_lines(source, len(files))
         return staging.staged()
 
-    def _made(self, line: Line, file: str, version: str) -> tuple[Problem, list[Dialog]]:
-        row = parse_object(line.content)
+    def resolve(
+        self, staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home
+    ) -> Staged:
+        """Store the repositories of all tasks. Rows that were staged before name theirs already."""
+        found: dict[str, Repository | None] = {}
+        for path in _files(source) if source is not None else ():
+            for line in read_lines(path):
+                with suppress(BadRow):
+                    if isinstance(line, Line):
+                        item = self._item(parse_object(line.content), f"{path.name}:{line.number}")
+                        found.setdefault(item.id, item.repository)
+
+        def resolved(problem: Problem) -> Problem:
+            assert problem.repo is not None
+            repository = found.get(problem.problem_id)
+            if repository is None and not problem.repo.tree:
+                raise ConfigError(
+                    f"task {problem.problem_id}: the files of its repository are not stored. Name the data by --data"
+                )
+            return (
+                problem.model_copy(update={"repo": repository.stored(problem.repo, home)})
+                if repository
+                else problem
+            )
+
+        return replace(staged, problems=tuple(map(resolved, staged.problems)))
+
+    def _item(self, row: dict[str, Any], place: str) -> Item:
+        """Return the item of a row. Raises BadRow where the row cannot be staged."""
         try:
             item = self.make(row)
-            messages = item.by_setting(tuple(self.settings))
-            digest = content_id(
-                [
-                    row,
-                    {name: list(texts) for name, texts in messages.items()},
-                    list(item.tests),
-                    item.reference,
-                ]
-            )
         except KeyError as fault:
             raise BadRow("missing_field", f"the row has no field {fault}") from None
         except (TypeError, ValueError, AttributeError, IndexError) as fault:
             if isinstance(fault, BadRow):
                 raise
             raise BadRow("wrong_type", f"{type(fault).__name__}: {fault}") from None
-        if item.tests and self.metric is not None and not self.has_tests:
-            raise BadRow(
-                "wrong_type", "the task has tests, and the benchmark does not say has_tests=True"
+        except Exception as fault:
+            raise _own_fault(self.make, f"the row {place}", fault) from fault
+        if not isinstance(item, Item):
+            raise _own_fault(
+                self.make,
+                f"the row {place}",
+                TypeError(f"it returned {item!r:.60} instead of an Item"),
             )
-        if not item.tests and self.metric is None:
-            raise BadRow(
-                "missing_field",
-                "the task has no tests, and the benchmark has no metric or judge for answers without",
-            )
+        item.require(self.agentic, self.has_tests, self.metric is not None)
+        return item
+
+    def _made(self, line: Line, file: str, version: str) -> tuple[Problem, list[Dialog]]:
+        row = parse_object(line.content)
+        item = self._item(row, f"{file}:{line.number}")
+        messages = item.by_setting(tuple(self.settings))
+        reference = item.repository.diff if item.repository else item.reference
+        parts = [
+            row,
+            {name: list(texts) for name, texts in messages.items()},
+            list(item.tests),
+            reference,
+        ]
+        kind = "patch" if item.repository else "statements"
         first = next(iter(messages.values()))[0]
-        suite = TestSuite(tests=tuple(item.tests)) if item.tests else NO_TESTS
+        suite = TestSuite(tests=tuple(item.tests), kind=kind) if item.tests else NO_TESTS
         problem = Problem(
             benchmark=self.name,
             dataset_version=version,
@@ -193,10 +193,13 @@ class _OneFile:
             level=item.level,
             prompt=first,
             instructions=(Instruction(instruction_id=BASE_INSTRUCTION, text=first, suite=suite),),
-            reference_code=item.reference,
+            reference_code=reference,
             source_file=file,
             source_line=line.number,
-            row_digest=digest,
+            row_digest=content_id(
+                [*parts, *([asdict(item.repository)] if item.repository else [])]
+            ),
+            repo=item.repository.snapshot(item.id, item.tests) if item.repository else None,
         )
         return problem, [
             self._dialog(problem, setting, messages[setting]) for setting in self.settings
@@ -223,6 +226,8 @@ class _OneFile:
         )
 
     def _metric_of(self, problem: Problem) -> Metric[..., Any]:
+        if self.agentic:
+            return resolved
         return (
             unit_tests
             if self.metric is None or problem.instructions[0].suite != NO_TESTS
@@ -234,15 +239,22 @@ class _OneFile:
         return dict(dialog.labels)[SETTING] == setting
 
     def gold_answer(self, problem: Problem, turn: int) -> str:
-        """Return the reference: as a program where tests run it."""
-        return (
-            fenced_reference(problem, turn)
-            if problem.instructions[0].suite != NO_TESTS
-            else problem.reference_code
+        """Return the reference: as a program where tests run it, as a diff where the task has a repository."""
+        is_program = (
+            problem.instructions[0].suite.kind == "statements"
+            and problem.instructions[0].suite != NO_TESTS
         )
+        return fenced_reference(problem, turn) if is_program else problem.reference_code
 
     def due(self, setting: str, options: Options, dialog: Dialog) -> Due:
-        """Return an answer to each message, and one score of the last."""
+        """Return an answer to each message, and one score of the last; an agent has as many rounds as it takes, and one score."""
+        if self.agentic:
+            return Due(
+                MOST_ROUNDS,
+                frozenset({(0, resolved.name)}),
+                is_exact=False,
+                usual=len(dialog.generated_turns),
+            )
         turns = dialog.generated_turns
         return Due(len(turns), frozenset({(turns[-1], dict(dialog.labels)[METRIC])}), turns=turns)
 
@@ -250,6 +262,8 @@ class _OneFile:
         self, problem: Problem, dialog: Dialog, episode: Episode, options: Options
     ) -> Sequence[TestRun]:
         """Return the tests of the last answer's program; none where the task has no tests."""
+        if self.agentic:
+            return patch_runs(problem, episode)
         suite, turn = problem.instructions[0].suite, dialog.generated_turns[-1]
         answer = episode.answer(turn)
         if suite == NO_TESTS:
@@ -272,53 +286,91 @@ class _OneFile:
             ),
         )
 
-    def judge_runs(
-        self,
-        *,
-        problem: Problem,
-        dialog: Dialog,
-        context: tuple[Turn, ...],
-        episode: Episode,
-        options: Options,
-        verdicts: Sequence[TestVerdict],
-        rubric: str,
-    ) -> Sequence[JudgeRun]:
+    def judge_runs(self, request: JudgeRequest) -> Sequence[JudgeRun]:
         """Return the judgement of the last answer."""
-        turn = dialog.generated_turns[-1]
-        answer = episode.answer(turn)
+        turn = request.dialog.generated_turns[-1]
+        answer = request.episode.answer(turn)
         if answer is None or self.judge is None:
             return ()
-        asked = "\n\n".join(one.content or "" for one in dialog.turns if one.role is Role.USER)
-        return (
-            JudgeRun(
-                turn,
-                rubric,
-                (Message(Role.USER, self.judge(asked, answer, problem.reference_code)),),
-            ),
+        asked = "\n\n".join(
+            one.content or "" for one in request.dialog.turns if one.role is Role.USER
         )
+        try:
+            prompt = self.judge(asked, answer, request.problem.reference_code)
+        except Exception as fault:
+            raise _own_fault(
+                self.judge, f"the answer to {request.problem.problem_id}", fault
+            ) from fault
+        return (JudgeRun(turn, request.rubric, (Message(Role.USER, prompt),)),)
 
     def score(self, request: ScoreRequest) -> Sequence[Score]:
-        """Score the last answer of each dialogue."""
-        scores: list[Score] = []
-        for played in request.played:
-            chosen, turn = self._metric_of(request.problem), played.dialog.generated_turns[-1]
-            answer = played.episode.answer(turn)
-            value: float | UnscoredReason = reason_of(played.episode, turn)
-            if chosen is unit_tests:
-                for verdict in played.verdicts:
-                    if verdict.outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT):
-                        value = unit_tests(int(verdict.outcome is Outcome.PASSED), 1)
-            elif chosen is judged_rating:
-                for one in played.judgements:
-                    value = (
-                        judged_rating(one.value)
-                        if one.value is not None
-                        else UnscoredReason(one.unscored_reason or "infra")
+        """Score the last answer of each dialogue, or what an agent left."""
+        chosen = self._metric_of(request.problem)
+        return [
+            request.row(one, chosen, self._value(request, one), turn=self._scored_turn(one))
+            for one in request.played
+        ]
+
+    def _scored_turn(self, played: Played) -> int:
+        return 0 if self.agentic else played.dialog.generated_turns[-1]
+
+    def _value(self, request: ScoreRequest, played: Played) -> float | UnscoredReason:
+        chosen, turn = self._metric_of(request.problem), max(self._scored_turn(played), 1)
+        missing, answer = reason_of(played.episode, turn), played.episode.answer(turn)
+        if chosen in (unit_tests, resolved):
+            for verdict in played.verdicts:
+                if verdict.outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT):
+                    has_passed = verdict.outcome is Outcome.PASSED
+                    return (
+                        resolved(has_passed, True)
+                        if self.agentic
+                        else unit_tests(int(has_passed), 1)
                     )
-            elif answer is not None:
-                value = chosen(answer, request.problem.reference_code)
-            scores.append(request.row(played, chosen, value, turn=turn))
-        return scores
+            return missing
+        if chosen is judged_rating:
+            for one in played.judgements:
+                return (
+                    judged_rating(one.value)
+                    if one.value is not None
+                    else UnscoredReason(one.unscored_reason or "infra")
+                )
+            return missing
+        if answer is None:
+            return missing
+        try:
+            value = chosen(answer, request.problem.reference_code)
+            return UnscoredReason.UNDEFINED if value is None else float(value)
+        except Exception as fault:
+            raise _own_fault(
+                chosen.function, f"the answer to {request.problem.problem_id}", fault
+            ) from fault
+
+
+def _files(source: Path) -> Sequence[Path]:
+    files = (
+        sorted(path for path in source.glob("*") if path.name.endswith(SUFFIXES))
+        if source.is_dir()
+        else [source]
+    )
+    if not files or not files[0].is_file():
+        raise SourceUnreadable(
+            f"{source} is no {' or '.join(SUFFIXES)} file, and no folder with one: name the data by --data"
+        )
+    return files
+
+
+def _own_fault(function: Callable[..., Any], what: str, fault: Exception) -> ConfigError:
+    """Return the error for a function of the benchmark's file that failed on `what`."""
+    code = function.__code__
+    lines = [
+        frame.lineno
+        for frame in extract_tb(fault.__traceback__)
+        if frame.filename == code.co_filename
+    ]
+    place = f"{code.co_filename}:{lines[-1] if lines else code.co_firstlineno}"
+    return ConfigError(
+        f"{place}: {code.co_name} failed on {what}: {type(fault).__name__}: {fault}. Correct the function"
+    )
 
 
 def benchmark(
@@ -331,6 +383,7 @@ def benchmark(
     metric: Metric[..., Any] | None = None,
     judge: Judge | None = None,
     has_tests: bool | None = None,
+    agentic: bool = False,
     packages: Sequence[str] = (),
     marts: Sequence[str] = (),
 ) -> Callable[[Callable[[dict[str, Any]], Item]], Benchmark]:
@@ -345,14 +398,32 @@ def benchmark(
         metric: score of the last answer where a task has no tests: a metric of `(answer, reference)`.
         judge: in place of `metric`, makes the prompt by which a judge rates the last answer from 1 to 5.
         has_tests: whether some tasks have tests. By default, where there is neither metric nor judge.
+        agentic: whether each task has a `Repository` for an agent (`--agent autonomous`). A chat model answers with a diff.
         packages: distributions that tests import.
         marts: SQL files of result tables beside the file; line 1 of each states its grain.
+
+    Raises:
+        ValueError: nothing says how answers are scored, or two things do.
     """
+    if (metric is not None) + (judge is not None) + agentic > 1:
+        raise ValueError(f"benchmark {name!r}: name one of metric, judge and agentic")
+    tested = has_tests if has_tests is not None else agentic or (metric is None and judge is None)
+    if not tested and metric is None and judge is None:
+        raise ValueError(
+            f"benchmark {name!r}: its answers have no tests, so name a metric or a judge"
+        )
 
     def make_benchmark(make: Callable[[dict[str, Any]], Item]) -> Benchmark:
         file = Path(make.__code__.co_filename)
+        for mart in marts:
+            if not (file.parent / mart).is_file():
+                raise ValueError(
+                    f"benchmark {name!r}: no file {file.parent / mart}; marts are SQL files beside {file.name}"
+                )
         helps = dict(settings or {CHAT: "the user's messages, one after another"})
-        parts = _OneFile(name, helps, make, judged_rating if judge else metric, judge, has_tests)
+        parts = _OneFile(
+            name, helps, make, judged_rating if judge else metric, judge, tested, agentic
+        )
         rubric = Rubric(
             name=f"{name}_rating",
             version=version,
@@ -362,11 +433,11 @@ def benchmark(
             dimensions=("rating",),
             ranges={"rating": (1, 5)},
         )
-        tested = has_tests if has_tests is not None else parts.metric is None
-        metrics = [one for one in (unit_tests if tested else None, parts.metric) if one is not None]
+        of_tests = resolved if agentic else unit_tests
+        metrics = [one for one in (of_tests if tested else None, parts.metric) if one is not None]
         rubrics, options = (
             (rubric.name,) if judge else (),
-            (extraction_option("scoring"),) if tested else (),
+            (extraction_option("scoring"),) if tested and not agentic else (),
         )
         return Benchmark(
             about=About(name=name, version=version, title=title or name, paper=paper),
@@ -384,8 +455,13 @@ def benchmark(
                 )
                 for one, text in helps.items()
             },
-            play=Play(gold_answer=parts.gold_answer),
-            programs=Programs(test_runs=parts.test_runs, packages=tuple(packages))
+            play=Play(cast=cast if agentic else scripted_chat, gold_answer=parts.gold_answer),
+            resources=Resources(resolve=parts.resolve) if agentic else Resources(),
+            programs=Programs(
+                test_runs=parts.test_runs,
+                limits=LIMITS if agentic else Limits(),
+                packages=(*(("pytest",) if agentic else ()), *packages),
+            )
             if tested
             else NO_PROGRAMS,
             judging=Judging({rubric.name: rubric}, parts.judge_runs) if judge else None,

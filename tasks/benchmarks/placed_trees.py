@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Protocol
 
 from schemas.dialog import MISSING, Dialog
-from tasks.benchmarks.contract import Furnish, Staged
+from tasks.benchmarks.advanced import Resolve
+from tasks.benchmarks.data import Staged
 from tasks.storage.files.source_trees import TreeDigests, tree_digests
 from tasks.storage.home import Home
 
@@ -35,13 +36,13 @@ class FitsSource(Protocol):
     def __call__(self, dialog: Dialog, folder: Path) -> bool: ...
 
 
-def trees_below_resources(source_of: FindSource, fits: FitsSource) -> Furnish:
+def trees_below_resources(source_of: FindSource, fits: FitsSource) -> Resolve:
     """A benchmark's hook that gives each dialog the digests of its files, which stay where the user has them.
 
     A dialog whose files are missing, or do not fit, is told so: it is not asked, and its scores are unscored for that.
     """
 
-    def furnish(
+    def resolve(
         staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home
     ) -> Staged:
         known: dict[Source, TreeDigests | None] = {}
@@ -66,4 +67,4 @@ def trees_below_resources(source_of: FindSource, fits: FitsSource) -> Furnish:
 
         return replace(staged, dialogs=tuple(map(placed, staged.dialogs)))
 
-    return furnish
+    return resolve

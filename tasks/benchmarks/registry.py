@@ -3,35 +3,51 @@
 import os
 import re
 import sys
-from importlib import import_module
+from collections.abc import Callable
+from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from traceback import extract_tb
 from typing import TYPE_CHECKING
 
-from schemas.errors import ConfigError
-from schemas.outside.plugins import load_registered, registered_names
+from schemas.errors import ConfigError, ParleyError
+from schemas.outside.registry import Registry
 
 if TYPE_CHECKING:
     from tasks.benchmarks.contract import Benchmark
 
-BUILT_IN: dict[str, str] = {
-    "codeif": "tasks.benchmarks.codeif",
-    "convcode": "tasks.benchmarks.convcode",
-    "dialogue_swebench": "tasks.benchmarks.dialogue_swebench",
-    "talk2code": "tasks.benchmarks.talk2code",
-    "unidial": "tasks.benchmarks.unidial",
-}
-GROUP = "parley.benchmarks"
-FIRST = next(iter(BUILT_IN))
+FILES_VARIABLE = "PARLEY_BENCHMARKS"
+"""Environment variable of the files of benchmarks, as PATH has folders: the workers of a run inherit it."""
+_FILE = re.compile(r"(?P<path>.+\.py)(:(?P<setting>[\w-]+))?")
+
+
+def _files() -> dict[str, Path]:
+    paths = map(Path, filter(None, os.environ.get(FILES_VARIABLE, "").split(os.pathsep)))
+    return {path.stem: path for path in paths if path.is_file()}
+
+
+def _file_loaders() -> "dict[str, Callable[[], Benchmark]]":
+    return {name: partial(_load_file, path) for name, path in _files().items()}
+
+
+BENCHMARKS: "Registry[Benchmark]" = Registry(
+    "benchmark",
+    "parley.benchmarks",
+    {
+        "codeif": "tasks.benchmarks.codeif:BENCHMARK",
+        "convcode": "tasks.benchmarks.convcode:BENCHMARK",
+        "dialogue_swebench": "tasks.benchmarks.dialogue_swebench:BENCHMARK",
+        "talk2code": "tasks.benchmarks.talk2code:BENCHMARK",
+        "unidial": "tasks.benchmarks.unidial:BENCHMARK",
+    },
+    _file_loaders,
+    "See `parley list benchmarks`",
+)
+FIRST = next(iter(BENCHMARKS.built_in))
 """Benchmark of examples and of the demo, where none is named."""
 
 
-_FILE = re.compile(r"(?P<path>.+\.py)(:(?P<setting>[\w-]+))?")
-FILES_VARIABLE = "PARLEY_BENCHMARKS"
-"""Environment variable of the files of benchmarks, as PATH has folders: the workers of a run inherit it."""
-
-
-def named(text: str) -> str:
+def resolve_name(text: str) -> str:
     """Return BENCHMARK.SETTING as it is; of `path/to/bench.py[:SETTING]`, the name that the file has from now on.
 
     Raises:
@@ -55,7 +71,7 @@ def _add_file(path: str) -> str:
             f"{path}: no such file. A benchmark is a name of `parley list benchmarks`, or the path of a .py file"
         )
     other = _files().get(file.stem)
-    if file.stem in registered_names(GROUP, BUILT_IN) or other not in (None, file):
+    if other != file and file.stem in BENCHMARKS.names():
         raise ConfigError(
             f"{path}: {other or 'another benchmark'} has the name {file.stem!r} already. Rename the file"
         )
@@ -64,52 +80,39 @@ def _add_file(path: str) -> str:
     return file.stem
 
 
-def names() -> tuple[str, ...]:
-    """List all known benchmarks, sorted. Imports nothing."""
-    return registered_names(GROUP, {**BUILT_IN, **_files()})
-
-
-def load(name: str) -> "Benchmark":
-    """Load the benchmark of that name.
-
-    Raises:
-        UnknownName: lists the known names.
-        ConfigError: its file offers no benchmark of that name.
-    """
-    return load_registered(
-        "benchmark", GROUP, {**BUILT_IN, **_files()}, name, _own, "See `parley list benchmarks`"
-    )
-
-
-def _files() -> dict[str, Path]:
-    paths = map(Path, filter(None, os.environ.get(FILES_VARIABLE, "").split(os.pathsep)))
-    return {path.stem: path for path in paths if path.is_file()}
-
-
-def _own(name: str) -> "Benchmark":
-    return import_module(BUILT_IN[name]).BENCHMARK if name in BUILT_IN else _of_file(_files()[name])
-
-
-def _of_file(path: Path) -> "Benchmark":
+def _load_file(path: Path) -> "Benchmark":
     from tasks.benchmarks.contract import Benchmark
 
     module_name = f"parley_benchmark_{path.stem}"
     module = sys.modules.get(module_name)
     if module is None or module.__file__ != str(path):
         spec = spec_from_file_location(module_name, path)
-        if spec is None or spec.loader is None:
-            raise ConfigError(f"{path}: Python cannot import it. Does its name end in .py?")
+        assert spec, path  # its name ends in .py
+        assert spec.loader, path
         module = module_from_spec(spec)
         sys.modules[module_name] = module
         try:
             spec.loader.exec_module(module)
-        except BaseException:
+        except BaseException as error:
             del sys.modules[module_name]
+            if isinstance(error, Exception) and not isinstance(error, ParleyError):
+                raise ConfigError(_import_fault(path, error)) from error
             raise
     offered = [value for value in vars(module).values() if isinstance(value, Benchmark)]
     if [one.name for one in offered] != [path.stem]:
-        named = ", ".join(one.name for one in offered) or "none"
+        others = ", ".join(repr(one.name) for one in offered) or "none"
         raise ConfigError(
-            f"{path}: it must offer one benchmark, of the name {path.stem!r}; it offers {named}"
+            f"{path}: the file must offer one benchmark, of its own name {path.stem!r}; it offers {others}."
+            f' Write @benchmark("{path.stem}") above the function that makes an Item of a row, or rename the file'
         )
     return offered[0]
+
+
+def _import_fault(path: Path, error: Exception) -> str:
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return f"{path}:{error.lineno}: {type(error).__name__}: {error.msg}: {(error.text or '').strip()}. Correct this line"
+    lines = [
+        frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)
+    ]
+    place = f"{path}:{lines[-1]}" if lines else str(path)
+    return f"{place}: the file cannot be imported: {type(error).__name__}: {error}. `python {path}` shows where it fails"

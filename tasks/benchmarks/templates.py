@@ -3,11 +3,10 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, near_name
 from tasks.language.prompt import placeholders
 
 if TYPE_CHECKING:
@@ -126,8 +125,8 @@ def _read(path: Path, known: Mapping[str, Template]) -> str:
 def _template_of(path: Path, known: Mapping[str, Template]) -> Template:
     name, *rest = path.name.removesuffix(".md").split(".")
     if not path.is_file() or path.suffix != ".md" or name not in known:
-        near = [f". Do you mean {one}.md?" for one in get_close_matches(name, known, n=1)]
-        raise ConfigError(f"template {path}: no template has this name{''.join(near)}; {_REMEDY}")
+        near = f". Do you mean {one}.md?" if (one := near_name(name, known)) else ""
+        raise ConfigError(f"template {path}: no template has this name{near}; {_REMEDY}")
     template = known[name]
     if template.kind == "judge" and rest and rest[-1] == SYSTEM:
         rest = rest[:-1]

@@ -1,0 +1,1 @@
+"""Checkpoints: their sources, completeness, and earlier evaluations."""

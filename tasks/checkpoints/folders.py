@@ -19,16 +19,16 @@ from tasks.storage.file_digests import FileDigests
 _DEPTH = 4
 _CONFIG = "config.json"
 _RECORDINGS = (".jsonl", ".jsonl.gz")
-_LOST = "went away while it was looked at"
+_LOST = "it was removed while it was being read"
 
 
 def find_folders(
     source: CheckpointSource, root: Path, digests: FileDigests, now_s: float
 ) -> list[Found]:
-    """Folders with weights below a folder, at any depth up to four.
+    """Return the folders with weights below a folder, at most four levels deep.
 
     Raises:
-        UsageError: there is no such folder, or it cannot be read.
+        UsageError: The folder does not exist or cannot be read.
     """
     _require_folder(root)
     return [
@@ -39,10 +39,10 @@ def find_folders(
 
 
 def find_recordings(source: CheckpointSource, root: Path, now_s: float) -> list[Found]:
-    """Recordings directly in a folder.
+    """Return the recordings directly in a folder.
 
     Raises:
-        UsageError: there is no such folder, or it cannot be read.
+        UsageError: The folder does not exist or cannot be read.
     """
     _require_folder(root)
     return [
@@ -55,22 +55,22 @@ def find_recordings(source: CheckpointSource, root: Path, now_s: float) -> list[
 def _require_folder(root: Path) -> None:
     if not os.access(root, os.R_OK | os.X_OK) or not root.is_dir():
         raise UsageError(
-            f"source {root}: no such folder, or no right to read it. Is its disk mounted?"
+            f"source {root}: the folder does not exist or is not readable. Is its disk mounted?"
         )
 
 
 def _folders(root: Path, only: str) -> Iterator[Path]:
-    """Folders of such names, the given one and those below it, hidden ones left out.
+    """Yield the matching folders, the root included and hidden ones excluded, each once.
 
-    Each is given once. A link stands for a folder that nothing else leads to.
+    A link is followed only if no other path leads to its folder.
     """
-    given, opened = set[Path](), set[Path]()
+    yielded, opened = set[Path](), set[Path]()
     real, links = deque([(root, _DEPTH)]), deque[tuple[Path, int]]()
     while real or links:
         folder, depth = (real or links).popleft()
         target = folder.resolve()
-        if target not in given and fnmatch(folder.name, only):
-            given.add(target)
+        if target not in yielded and fnmatch(folder.name, only):
+            yielded.add(target)
             yield folder
         if depth and target not in opened:
             opened.add(target)
@@ -108,11 +108,11 @@ def _checkpoint(
     digest, lacks, changed_s = "", "", 0.0
     try:
         changed_s = _last_change(folder)
-        step = step if step is not None else _trainers_step(folder)
-        lacks = _missing(source, folder) or _unrest(source, changed_s, now_s)
+        step = step if step is not None else _step_of_trainer(folder)
+        lacks = _missing(source, folder) or _recent_change(source, changed_s, now_s)
         digest = "" if lacks else weights_digest(folder, digests)
         if not lacks and _last_change(folder) != changed_s:
-            digest, lacks = "", "it changed while its digest was made"
+            digest, lacks = "", "it changed while its digest was computed"
     except OSError:
         digest, lacks = "", _LOST
     return Found(
@@ -129,22 +129,28 @@ def _checkpoint(
 
 
 def _last_change(folder: Path) -> float:
-    """Seconds since 1970 of the newest file, or of the folder itself, which a file's coming and going changes."""
+    """Return the modification time (seconds since 1970) of the folder or its newest file.
+
+    The folder's own time changes when a file is added or removed.
+    """
     times = [folder.stat().st_mtime_ns, *(entry.stat().st_mtime_ns for entry in os.scandir(folder))]
     return max(times) / 1e9
 
 
 def _missing(source: CheckpointSource, folder: Path) -> str:
     if source.marker is not None and not (folder / source.marker).is_file():
-        return f"{source.marker} is not there yet"
+        return f"{source.marker} does not exist yet"
     files = weight_files(folder)
     if not files:
-        return "no file of weights is there yet"
+        return "no weights file exists yet"
     is_safetensors = files[0].suffix == ".safetensors"
     if source.marker is None and not (folder / _CONFIG).is_file():
-        return f"{_CONFIG} is not there yet"
+        return f"{_CONFIG} does not exist yet"
     if source.marker is None and not is_safetensors:
-        return f"nothing tells whether its {files[0].suffix} files are whole; name the file that does by `marker`"
+        return (
+            f"{files[0].suffix} files do not show whether they are complete;"
+            " set `marker` to the name of a file that is written last"
+        )
     try:
         if source.marker is None:
             require_whole(folder, files)
@@ -156,15 +162,18 @@ def _missing(source: CheckpointSource, folder: Path) -> str:
     return ""
 
 
-def _unrest(source: CheckpointSource, changed_s: float, now_s: float) -> str:
+def _recent_change(source: CheckpointSource, changed_s: float, now_s: float) -> str:
     quiet_min = (now_s - changed_s) / 60
     if quiet_min >= source.quiet_minutes:
         return ""
-    return f"it changed {max(0.0, quiet_min):.0f} minutes ago; it is taken after {source.quiet_minutes:g} quiet ones"
+    return (
+        f"it changed {max(0.0, quiet_min):.0f} minutes ago;"
+        f" it is evaluated after {source.quiet_minutes:g} minutes without a change"
+    )
 
 
-def _trainers_step(folder: Path) -> int | None:
-    """`global_step` of the trainer's state, where it left one."""
+def _step_of_trainer(folder: Path) -> int | None:
+    """Return `global_step` of the trainer's state file, or None without one."""
     try:
         state: Any = json.loads((folder / "trainer_state.json").read_text(encoding="utf-8"))
         return int(state["global_step"])
@@ -178,7 +187,7 @@ def _recording(source: CheckpointSource, root: Path, path: Path, now_s: float) -
     digest, lacks, changed_s = "", "", 0.0
     try:
         changed_s = path.stat().st_mtime
-        lacks = _unrest(source, changed_s, now_s)
+        lacks = _recent_change(source, changed_s, now_s)
         digest = "" if lacks else load_recording(path).digest
     except OSError:
         lacks = _LOST

@@ -1,4 +1,4 @@
-"""Checkpoints as a source holds them now."""
+"""Checkpoints in a source at present."""
 
 import re
 from collections.abc import Iterable
@@ -14,50 +14,60 @@ _STEP = re.compile(
 
 @dataclass(frozen=True)
 class Found:
-    """One checkpoint, complete or not."""
+    """Checkpoint in a source, complete or not."""
 
     source: CheckpointSource
     spec: str
-    """As `--model` takes it."""
+    """Model spec, in the form of `--model`."""
     path: str
     family: str
     name: str
-    """Its name in tables, after the provider."""
+    """Name in tables, after the provider."""
     step: int | None
     changed_s: float
-    """When it was last written, seconds since 1970; 0 where nothing says so."""
+    """Time of the last change, seconds since 1970. 0 if unknown."""
     digest: str = ""
-    """Empty where it is not complete."""
+    """Digest of the weights. Empty if the checkpoint is incomplete."""
     lacks: str = ""
-    """What it waits for; empty where it is complete."""
+    """Reason why the checkpoint is incomplete. Empty if it is complete."""
     copy_of: str = ""
-    """Path of the older checkpoint that is the same model."""
+    """Path of the older checkpoint with the same weights, or ""."""
 
     @property
     def is_due(self) -> bool:
-        """Whether it can be evaluated, and no other one stands for it."""
+        """Return True if the checkpoint is complete and is no copy of an older one."""
         return not self.lacks and not self.copy_of
 
     @property
     def names_weights(self) -> bool:
-        """Whether its model has a name of its own in tables; a repository's and an endpoint's have theirs already."""
+        """Return True if the model needs a name of its own in tables.
+
+        Repositories and endpoints name theirs.
+        """
         return self.source.kind in ("directory", "recordings")
 
 
 @dataclass(frozen=True)
 class Unread:
-    """A source that could not be read, and why. The others are."""
+    """Source that could not be read, with the reason. Other sources are still read."""
 
     source: CheckpointSource
     reason: str
 
 
 def step_of(name: str) -> int | None:
-    """Step of the training that a name ends with: `checkpoint-1000`, `global_step300`. None where it ends otherwise."""
-    found = _STEP.search(name)
-    return int(found.group(1)) if found else None
+    """Return the training step at the end of a name, or None.
+
+    Examples: `checkpoint-1000`, `global_step300`.
+    """
+    match = _STEP.search(name)
+    return int(match.group(1)) if match else None
 
 
 def newest_first(found: Iterable[Found]) -> list[Found]:
-    """By time, of equal times by step."""
-    return sorted(found, key=lambda one: (one.changed_s, one.step or 0, one.name), reverse=True)
+    """Sort by time, then by step, newest first."""
+    return sorted(
+        found,
+        key=lambda checkpoint: (checkpoint.changed_s, checkpoint.step or 0, checkpoint.name),
+        reverse=True,
+    )

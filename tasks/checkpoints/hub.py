@@ -1,6 +1,7 @@
-"""Revisions of a repository on the Hugging Face hub, by the requests of its HTTP interface for branches, tags and commits.
+"""Revisions of a Hugging Face hub repository, read through the hub's HTTP API.
 
-A commit that changes no weights, tokenizer or template makes no other model: the first commit with these files stands for all.
+A commit that changes no weights, tokenizer or template makes no new model: the first commit with
+these files stands for all.
 """
 
 import json
@@ -27,60 +28,70 @@ from tasks.language.weights import model_names, weight_names
 
 _TIMEOUT_S = 30.0
 Contents = tuple[str, ...]
-"""Names and digests of the files that make a model."""
+"""Names and digests of the files that define a model."""
 
 
 def find_revisions(
     source: CheckpointSource, earlier: Sequence[str] = (), environ: Mapping[str, str] = os.environ
 ) -> list[Found]:
-    """Branches and tags; of several names for one commit the first.
+    """Return the branches and tags. If several names point to one commit, return the first.
 
     Args:
-        earlier: the repository's commits that nights took before, the latest first.
+        source: Source with a repository.
+        earlier: Commits of the repository that earlier nights evaluated, latest first.
+        environ: Environment variables.
 
     Raises:
-        ModelUnavailable: the hub does not answer, or does not know the repository.
+        ModelUnavailable: The hub does not answer or does not know the repository.
     """
     repository = source.repository or ""
-    refs = _asked(f"/api/models/{quote(repository)}/refs", repository, environ)
+    refs = _fetch_json(f"/api/models/{quote(repository)}/refs", repository, environ)
     named: dict[str, str] = {}
-    for one in [*_rows(refs, "branches"), *_rows(refs, "tags")]:
-        name, commit = str(one.get("name", "")), str(one.get("targetCommit", ""))
+    for ref in [*_rows(refs, "branches"), *_rows(refs, "tags")]:
+        name, commit = str(ref.get("name", "")), str(ref.get("targetCommit", ""))
         if name and commit and fnmatch(name, source.only):
             named.setdefault(commit, name)
     revisions = [
         _revision(source, repository, name, commit, environ) for commit, name in named.items()
     ]
-    return _standing_for(revisions, earlier, lambda commit: _contents(repository, commit, environ))
+    return _with_first_commits(
+        revisions, earlier, lambda commit: _contents(repository, commit, environ)
+    )
 
 
-def _standing_for(
+def _with_first_commits(
     revisions: Iterable[Found], earlier: Sequence[str], contents_of: Callable[[str], Contents]
 ) -> list[Found]:
-    """The revisions, each by the first commit that holds the same model: one taken before, else the oldest."""
+    """Set each revision's digest to the first commit of the same model.
+
+    This is a commit that a night evaluated, or else the oldest one.
+    """
     first: dict[Contents, str] = {}
     unread = iter(earlier)
 
-    def standing(one: Found) -> Found:
-        if one.digest in earlier:
-            return one
-        contents = contents_of(one.digest)
+    def with_first_commit(revision: Found) -> Found:
+        if revision.digest in earlier:
+            return revision
+        contents = contents_of(revision.digest)
         if not contents:
-            return replace(one, digest="", lacks="no file of weights is there yet")
+            return replace(revision, digest="", lacks="no weights file exists yet")
         while contents not in first and (commit := next(unread, None)) is not None:
-            with suppress(ModelUnavailable):  # it is no longer on the hub
+            with suppress(ModelUnavailable):  # The commit is no longer on the hub.
                 first.setdefault(contents_of(commit), commit)
-        return replace(one, digest=first.setdefault(contents, one.digest))
+        return replace(revision, digest=first.setdefault(contents, revision.digest))
 
-    return [standing(one) for one in sorted(revisions, key=lambda one: one.changed_s)]
+    return [
+        with_first_commit(revision)
+        for revision in sorted(revisions, key=lambda revision: revision.changed_s)
+    ]
 
 
 def _contents(repository: str, commit: str, environ: Mapping[str, str]) -> Contents:
-    """What a commit holds; empty where no weights are among it."""
+    """Return the model files of a commit, or () if it has no weights."""
     path = f"/api/models/{quote(repository)}/revision/{quote(commit)}?blobs=true"
     files = {
         str(row.get("rfilename")): row
-        for row in _rows(_asked(path, repository, environ), "siblings")
+        for row in _rows(_fetch_json(path, repository, environ), "siblings")
     }
     if not weight_names(files):
         return ()
@@ -95,7 +106,7 @@ def _digest_of(file: Mapping[str, Any]) -> str:
 def _revision(
     source: CheckpointSource, repository: str, name: str, commit: str, environ: Mapping[str, str]
 ) -> Found:
-    history = _asked(
+    history = _fetch_json(
         f"/api/models/{quote(repository)}/commits/{quote(commit)}?limit=1", repository, environ
     )
     return Found(
@@ -116,21 +127,23 @@ def _rows(answer: Any, key: str) -> list[dict[str, Any]]:
 
 
 def _date_of(history: Any) -> float:
-    """Seconds since 1970 of the newest commit; 0 where the hub does not say."""
+    """Return the time of the newest commit in seconds since 1970, or 0 if it is unknown."""
     try:
         return datetime.fromisoformat(str(history[0]["date"])).timestamp()
     except (LookupError, TypeError, ValueError):
         return 0.0
 
 
-def _asked(path: str, repository: str, environ: Mapping[str, str]) -> Any:
+def _fetch_json(path: str, repository: str, environ: Mapping[str, str]) -> Any:
     hub = hub_address(environ)
-    asked = urllib.request.Request(f"{hub}{path}", headers=hub_headers(environ))
+    request = urllib.request.Request(f"{hub}{path}", headers=hub_headers(environ))
     try:
-        with urllib.request.urlopen(asked, timeout=_TIMEOUT_S) as response:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:
             return json.load(response)
     except (OSError, ValueError) as error:
         raise ModelUnavailable(
-            f"source {repository}: {hub} gave no list of its revisions ({type(error).__name__}: {error}). Check the name, the"
-            f" network, {HUB_VARIABLE}, and {KEY_VARIABLE} where the repository is not public"
+            f"source {repository}: {hub} returned no list of revisions ({type(error).__name__}:"
+            f" {error})."
+            f" Check the name, the network, {HUB_VARIABLE}, and {KEY_VARIABLE} if the repository is"
+            " private"
         ) from None

@@ -1,4 +1,4 @@
-"""Looks through all sources of a night: what they hold, which of it is whole, and which is the same model twice."""
+"""Scan of a night's sources: their checkpoints, which are complete, and which are copies."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ from tasks.storage.home import Home
 
 @dataclass(frozen=True)
 class Sighting:
-    """All checkpoints of all sources, newest first, and the sources that could not be read."""
+    """Checkpoints of all sources, newest first, and the sources that could not be read."""
 
     found: tuple[Found, ...] = ()
     unread: tuple[Unread, ...] = ()
@@ -30,26 +30,30 @@ class Sighting:
 def look(
     home: Home, sources: Sequence[CheckpointSource], folder: Path, now_s: float | None = None
 ) -> Sighting:
-    """Look through the sources. A source that cannot be read keeps no other one back. The first of two has what both hold.
+    """Scan the sources. If two sources contain a checkpoint, it counts for the first.
+
+    A source that cannot be read does not stop the others.
 
     Args:
-        folder: relative paths of sources begin here.
-        now_s: the present, seconds since 1970.
+        home: Parley's data folder.
+        sources: Sources of the configuration.
+        folder: Base folder of relative paths.
+        now_s: Present time, seconds since 1970. Default: the clock.
     """
     digests = FileDigests(home.file_digests)
     present_s = time.time() if now_s is None else now_s
-    found: dict[tuple[str, str], Found] = {}
+    checkpoints: dict[tuple[str, str], Found] = {}
     unread: list[Unread] = []
     for source in sources:
         try:
-            for one in _look_into(source, folder, digests, present_s, home):
-                found.setdefault((one.spec, one.path), one)
+            for checkpoint in _scan_source(source, folder, digests, present_s, home):
+                checkpoints.setdefault((checkpoint.spec, checkpoint.path), checkpoint)
         except ParleyError as error:
             unread.append(Unread(source, str(error)))
-    return Sighting(tuple(_with_copies_named(newest_first(found.values()))), tuple(unread))
+    return Sighting(tuple(_with_copies_marked(newest_first(checkpoints.values()))), tuple(unread))
 
 
-def _look_into(
+def _scan_source(
     source: CheckpointSource, folder: Path, digests: FileDigests, now_s: float, home: Home
 ) -> list[Found]:
     match source.kind:
@@ -58,13 +62,13 @@ def _look_into(
         case "recordings":
             return find_recordings(source, _located(folder, source.place), now_s)
         case "repository":
-            return find_revisions(source, _taken_before(home, source.place))
+            return find_revisions(source, _evaluated_commits(home, source.place))
         case "endpoint":
             return _served(source)
 
 
-def _taken_before(home: Home, repository: str) -> list[str]:
-    """Commits of a repository that nights took, the latest first."""
+def _evaluated_commits(home: Home, repository: str) -> list[str]:
+    """Return the commits of a repository that nights evaluated, latest first."""
     rows = [
         row
         for row in known_checkpoints(home).values()
@@ -103,13 +107,15 @@ def _served(source: CheckpointSource) -> list[Found]:
     ]
 
 
-def _with_copies_named(found: Sequence[Found]) -> list[Found]:
-    """The oldest of a digest stands for all; the others say so."""
+def _with_copies_marked(checkpoints: Sequence[Found]) -> list[Found]:
+    """Set `copy_of` of each checkpoint to the oldest one with the same digest."""
     first: dict[str, Found] = {}
-    for one in reversed(found):
-        if one.digest:
-            first.setdefault(one.digest, one)
+    for checkpoint in reversed(checkpoints):
+        if checkpoint.digest:
+            first.setdefault(checkpoint.digest, checkpoint)
     return [
-        one if first.get(one.digest, one) is one else replace(one, copy_of=first[one.digest].path)
-        for one in found
+        checkpoint
+        if first.get(checkpoint.digest, checkpoint) is checkpoint
+        else replace(checkpoint, copy_of=first[checkpoint.digest].path)
+        for checkpoint in checkpoints
     ]

@@ -1,4 +1,4 @@
-"""The table of checkpoints: those that nights took, and when."""
+"""Table of the checkpoints that nights evaluated, with their times."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -18,16 +18,19 @@ _PROVIDERS = {
 
 
 def known_checkpoints(home: Home) -> Mapping[str, Checkpoint]:
-    """Digest -> the checkpoint, as a night took it first and saw it last."""
+    """Return the recorded checkpoints by digest, with their first name and latest path."""
     return {row.digest: row for row in Lake(home.lake).read("checkpoints", Checkpoint)}
 
 
 def keep_checkpoints(home: Home, taken: Iterable[Found]) -> None:
-    """Write down what a night takes. A digest keeps its first name, family and time; path and source are the latest."""
-    known = known_checkpoints(home)
-    for one in taken:
-        before = known.get(one.digest)
-        row = _row(one, before)
+    """Record the checkpoints that a night evaluates.
+
+    A digest keeps its first name, family and time. Path and source are the latest.
+    """
+    recorded = known_checkpoints(home)
+    for checkpoint in taken:
+        before = recorded.get(checkpoint.digest)
+        row = _row(checkpoint, before)
         if row != before:
             Lake(home.lake).write_part("checkpoints", [row], row.digest, family=row.family)
 

@@ -1,12 +1,11 @@
 """Lists the public datasets of all benchmarks, and finds them by name."""
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from schemas.errors import UnknownName
-from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Benchmark
 from tasks.benchmarks.public_data import PublicDataset, read_datasets
+from tasks.benchmarks.registry import BENCHMARKS
 
 
 def datasets_of(benchmark: Benchmark) -> tuple[PublicDataset, ...]:
@@ -17,7 +16,7 @@ def datasets_of(benchmark: Benchmark) -> tuple[PublicDataset, ...]:
 def all_datasets() -> tuple[PublicDataset, ...]:
     """Return the public datasets of every benchmark, by benchmark."""
     return tuple(
-        dataset for name in registry.names() for dataset in datasets_of(registry.load(name))
+        dataset for name in BENCHMARKS.names() for dataset in datasets_of(BENCHMARKS.load(name))
     )
 
 
@@ -42,8 +41,4 @@ def unknown_dataset(
 ) -> UnknownName:
     """Return the error for a name that no dataset has; it names the nearest one."""
     names = tuple(dict.fromkeys(one.name for one in known))
-    near = get_close_matches(
-        name.rpartition("/")[2].lower().replace("-", "_"), names, n=1, cutoff=0.5
-    )
-    nearest = f"Did you mean {near[0]!r}? " if near else ""
-    return UnknownName(kind, name, names, f"{nearest}`parley data` shows them all")
+    return UnknownName(kind, name, names, "`parley data` shows them all")

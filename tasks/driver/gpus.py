@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
-from tasks.language.providers import registry
+from tasks.language.providers.registry import provider_of
 from tasks.language.servers.vllm_settings import AUTO, VllmSettings
 from tasks.planning.request import ModelRequest
 
@@ -54,7 +54,7 @@ class Occupied:
 
 def demand_of(asked: ModelRequest) -> Demand:
     """Return the devices that the servers of a model need."""
-    provider = registry.provider_of(asked.spec)
+    provider = provider_of(asked.spec)
     if provider is None or not provider.takes_serve_settings:
         return Demand(0)
     settings = asked.serve or VllmSettings()

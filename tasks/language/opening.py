@@ -1,4 +1,7 @@
-"""Opens models, from the identity and endpoint that a run keeps. These can be pickled; an open model cannot."""
+"""Opening of models from the identity and endpoint in a run.
+
+These can be pickled, an open model cannot.
+"""
 
 import asyncio
 import json
@@ -15,8 +18,8 @@ from tasks.language.endpoints.faults import Fault, is_no_such_model, shortened
 from tasks.language.endpoints.openai_model import OpenAIModel
 from tasks.language.endpoints.sticky_model import StickyModel
 from tasks.language.endpoints.wire import is_plausible_name
-from tasks.language.providers import registry
 from tasks.language.providers.contract import OpenSettings
+from tasks.language.providers.registry import PROVIDERS
 from tasks.language.sends import CountedModel, OnSend, ignore_send
 from tasks.language.system_text import PromptedModel
 
@@ -24,7 +27,7 @@ _CHECK = CallPolicy(concurrency=1, connect_s=5.0, timeout_s=30.0)
 _CHECK_TRIES = 3
 _GLANCE = CallPolicy(concurrency=1, connect_s=3.0, timeout_s=5.0)
 _PRESENT_S = 120.0
-"""A time of creation so near to the present is that of the answer, and not the model's (vLLM, llama.cpp)."""
+"""Age in seconds below which a creation time is the answer's, not the model's (vLLM, llama.cpp)."""
 
 
 def open_model(
@@ -39,36 +42,42 @@ def open_model(
     environ: Mapping[str, str] | None = None,
     on_send: OnSend = ignore_send,
 ) -> ChatModel:
-    """Open a model. Nothing is sent or started by it.
+    """Open a model. Sends and starts nothing.
 
     Args:
-        concurrency: most requests in flight at once in this process, for all models opened on the endpoint. The replicas of an
-            endpoint share it evenly.
-        gold: (problem id, round from 1) -> the benchmark's reference answer, for `control:gold`.
-        timeout_s: limit of one request.
-        patience_s: how long all requests wait together for an endpoint that stopped answering.
-        environ: holds the key; the process's environment by default.
-        on_send: is told of each request that goes out, once its end is known.
+        identity: Identity of the model.
+        endpoint: Endpoint of the model.
+        concurrency: Maximum number of requests in flight in this process, for all models on the
+            endpoint. Replicas of an endpoint share it evenly.
+        gold: Returns the benchmark's reference answer for (problem id, 1-based round). For
+            `control:gold`.
+        check_served_model: Reject answers by another model.
+        timeout_s: Time limit in seconds of one request.
+        patience_s: Seconds for which all requests wait together for an endpoint that stopped
+            answering.
+        environ: Environment variables, with the key. Default: those of the process.
+        on_send: Called for each sent request, once it has ended.
 
     Raises:
-        ConfigError: the key's variable is empty, a local model has no server, or a recording is broken.
-        UsageError: a recording is not there, or is not the one that the identity names.
+        ConfigError: The key's variable is empty, a local model has no server, or a recording is
+            broken.
+        UsageError: A recording does not exist, or differs from the one in the identity.
     """
     settings = OpenSettings(
         concurrency, gold, check_served_model, timeout_s, patience_s, environ, on_send
     )
-    model = registry.load(identity.provider).open(identity, endpoint, settings)
+    model = PROVIDERS.load(identity.provider).open(identity, endpoint, settings)
     return model if _client_of(model) or on_send is ignore_send else CountedModel(model, on_send)
 
 
 def profile_of(model: ChatModel) -> EndpointProfile | None:
-    """Return what is known of an opened model's endpoint; None where it has none."""
+    """Return the profile of an opened model's endpoint, or None without an endpoint."""
     client = _client_of(model)
     return client.found_profile if client else None
 
 
 def _client_of(model: ChatModel) -> OpenAIModel | StickyModel | None:
-    """Return Parley's own client within an opened model; None where a recording, a control or a plug-in answers."""
+    """Return Parley's client in an opened model, or None for recordings, controls and plug-ins."""
     inner = model.model if isinstance(model, PromptedModel) else model
     return inner if isinstance(inner, (OpenAIModel, StickyModel)) else None
 
@@ -76,11 +85,14 @@ def _client_of(model: ChatModel) -> OpenAIModel | StickyModel | None:
 async def check_endpoint(
     identity: ModelIdentity, endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None
 ) -> None:
-    """Ask an endpoint, before a run, whether it is there and knows key and model. Endpoints that list no models are let through.
+    """Check before a run that an endpoint answers and accepts the key and the model.
+
+    An endpoint that lists no models passes.
 
     Raises:
-        ConfigError: the key's variable is empty.
-        ModelUnavailable: no connection, a refused key, or a model that the endpoint does not serve.
+        ConfigError: The key's variable is empty.
+        ModelUnavailable: There is no connection, the key is rejected, or the endpoint does not
+            serve the model.
     """
     model = OpenAIModel(identity, endpoint, policy=_CHECK, environ=environ)
     try:
@@ -88,7 +100,7 @@ async def check_endpoint(
         if listed is not None and not any(
             is_plausible_name(identity.name, name) for name in listed
         ):
-            await _check_by_asking(model, listed)
+            await _check_by_request(model, listed)
     finally:
         await model.aclose()
 
@@ -96,12 +108,13 @@ async def check_endpoint(
 async def served_facts(
     identity: ModelIdentity, endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None
 ) -> Mapping[str, str] | None:
-    """Ask an endpoint once what it tells of a model: its address, and `root`, `created`, `owned_by` and sizes if it lists them.
+    """Request the facts that an endpoint reports about a model.
 
-    Returns None where the endpoint does not answer, or lists other models only.
+    These are its address, and `root`, `created`, `owned_by` and sizes if it lists them. Return None
+    if the endpoint does not answer or lists only other models.
 
     Raises:
-        ConfigError: the key's variable is empty.
+        ConfigError: The key's variable is empty.
     """
     model = OpenAIModel(identity, endpoint, policy=_GLANCE, environ=environ)
     try:
@@ -111,32 +124,35 @@ async def served_facts(
     if isinstance(outcome, Fault):
         return {"base_url": model.url} if outcome.status in (404, 405, 501) else None
     rows = _rows(outcome)
-    alike = [row for row in rows if is_plausible_name(identity.name, row["id"])]
-    row = next((row for row in alike if row["id"] == identity.name), alike[0] if alike else None)
+    candidates = [row for row in rows if is_plausible_name(identity.name, row["id"])]
+    row = next(
+        (row for row in candidates if row["id"] == identity.name),
+        candidates[0] if candidates else None,
+    )
     if row is None:
         return None if rows else {"base_url": model.url}
     return {"base_url": model.url, **_facts(row)}
 
 
 def _facts(row: Mapping[str, Any]) -> dict[str, str]:
-    """Return the fields of a listed model that tell its weights apart from others."""
+    """Return the fields of a listed model that distinguish its weights from others."""
     sizes = row.get("meta")
-    found = {name: row.get(name) for name in ("root", "parent", "owned_by")}
-    found |= (
+    facts = {name: row.get(name) for name in ("root", "parent", "owned_by")}
+    facts |= (
         {name: sizes.get(name) for name in ("n_params", "size")} if isinstance(sizes, dict) else {}
     )
     created = row.get("created")
     if isinstance(created, (int, float)) and 0 < created < time.time() - _PRESENT_S:
-        found["created"] = created
+        facts["created"] = created
     return {
         name: shortened(str(value))
-        for name, value in found.items()
+        for name, value in facts.items()
         if value not in (None, "", row["id"])
     }
 
 
 async def _listed_models(model: OpenAIModel) -> tuple[str, ...] | None:
-    """Names that GET /models lists; None where the endpoint has no such list."""
+    """Return the names that GET /models lists, or None if the endpoint has no such list."""
     for tries in range(1, _CHECK_TRIES + 1):
         outcome = await model.call(model.pool(), "/models")
         if not isinstance(outcome, Fault):
@@ -152,7 +168,7 @@ async def _listed_models(model: OpenAIModel) -> tuple[str, ...] | None:
 
 
 def _rows(data: bytes) -> Sequence[Mapping[str, Any]]:
-    """Return the models that a body lists; none where it is no list of models."""
+    """Return the models that a body lists, or none if it is not a list of models."""
     try:
         rows: Any = json.loads(data)["data"]
         return [row for row in rows if isinstance(row["id"], str)]
@@ -163,27 +179,27 @@ def _rows(data: bytes) -> Sequence[Mapping[str, Any]]:
 async def listed_models(
     endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
-    """Names of the models that an endpoint lists.
+    """Return the names of the models that an endpoint lists.
 
     Raises:
-        ConfigError: the key's variable is empty.
-        ModelUnavailable: no connection, a refused key, or an endpoint that lists none.
+        ConfigError: The key's variable is empty.
+        ModelUnavailable: There is no connection, the key is rejected, or the endpoint lists none.
     """
-    nobody = ModelIdentity(provider="openai", name="the models of a source")
-    model = OpenAIModel(nobody, endpoint, policy=_CHECK, environ=environ)
+    identity = ModelIdentity(provider="openai", name="the models of a source")
+    model = OpenAIModel(identity, endpoint, policy=_CHECK, environ=environ)
     try:
         listed = await _listed_models(model)
     finally:
         await model.aclose()
     if not listed:
         raise ModelUnavailable(
-            f"source {model.url}: it lists no models. Name one by `models`, openai:MODEL@BASE_URL"
+            f"source {model.url} lists no models. Name a model in `models` as openai:MODEL@BASE_URL"
         )
     return listed
 
 
-async def _check_by_asking(model: OpenAIModel, listed: tuple[str, ...]) -> None:
-    """Send one tiny request: gateways serve models that they do not list."""
+async def _check_by_request(model: OpenAIModel, listed: tuple[str, ...]) -> None:
+    """Send one tiny request, since gateways serve models that they do not list."""
     body = {
         "model": model.identity.name,
         "messages": [{"role": "user", "content": "Say ok."}],
@@ -196,10 +212,10 @@ async def _check_by_asking(model: OpenAIModel, listed: tuple[str, ...]) -> None:
         raise model.unavailable(outcome, 1)
     if outcome.status == 404 or is_no_such_model(outcome.text):
         names = ", ".join(model.shown(name) for name in sorted(listed)[:10])
-        known = f" It serves: {names}{', ...' if len(listed) > 10 else ''}." if listed else ""
+        served = f" It serves: {names}{', ...' if len(listed) > 10 else ''}." if listed else ""
         raise ModelUnavailable(
-            f"model {model.identity.name!r} at {model.url}: the endpoint does not know it ({outcome.text}).{known}"
-            " Write the model as openai:MODEL@BASE_URL",
+            f"model {model.identity.name!r} at {model.url}: the endpoint does not serve it"
+            f" ({outcome.text}).{served} Write the model as openai:MODEL@BASE_URL",
             permanent=True,
             n_calls=1,
         )

@@ -1,4 +1,4 @@
-"""Asks an endpoint six small questions, by the client that runs use, and describes what it takes and how it answers."""
+"""Probe of an endpoint: six small requests show what it accepts and how it answers."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.language.endpoints.faults import shortened
 from tasks.language.endpoints.openai_model import OpenAIModel
 from tasks.language.opening import check_endpoint
-from tasks.language.providers import registry
+from tasks.language.providers.registry import PROVIDERS
 
 _POLICY = CallPolicy(concurrency=1, connect_s=10.0, timeout_s=120.0, max_tries=3, patience_s=180.0)
 _SAMPLING = Sampling(temperature=0.0, top_p=0.9, max_tokens=1024, stop=("<END>",))
@@ -35,49 +35,53 @@ _TWO_IN_A_ROW = (Message(Role.USER, "I will ask for a colour."), Message(Role.US
 
 
 class Question(Frozen):
-    """One question and what came of it."""
+    """One probe request and its result."""
 
     name: str
     answer: str = ""
     """Beginning of the answer's text."""
     refusal: str = ""
-    """The endpoint's words, where it gave no answer."""
+    """Message of the endpoint if it gave no answer."""
     n_calls: int
     seconds: float | None = None
     output_tokens: int | None = None
 
 
 class EndpointReport(Frozen):
-    """What six questions tell of an endpoint and its model."""
+    """Properties of an endpoint and its model, found with six requests."""
 
     model: str
     url: str
     thinks: bool
     takes_system_role: bool
     takes_equal_roles: bool | None
-    """Two messages of one role in a row; None where the missing system role hides it."""
+    """Endpoint accepts two messages of one role in a row.
+
+    None if it has no system role, which hides it.
+    """
     calls_tools: bool
-    """It called a tool by the protocol's own fields."""
+    """Model called a tool with the protocol's own fields."""
     fits_schema: bool
-    """Its answer fitted a JSON schema that the endpoint took."""
+    """Answer fitted a JSON schema that the endpoint accepted."""
     parameters: tuple[str, ...]
-    """Parameters that it takes, of those that Parley sends."""
+    """Parameters of Parley's requests that the endpoint accepts."""
     tokens_per_second: float | None
-    """Of one answer without others beside it; None where the endpoint counts no tokens."""
+    """Speed of one answer without parallel ones. None if the endpoint counts no tokens."""
     profile: EndpointProfile
     questions: tuple[Question, ...]
 
 
 async def probe_endpoint(identity: ModelIdentity, endpoint: ModelEndpoint) -> EndpointReport:
-    """Ask an endpoint six small questions.
+    """Send six small requests to an endpoint and describe it.
 
     Raises:
-        ConfigError: the model is no endpoint, or the variable of its key is not set.
-        ModelUnavailable: it does not answer, or refuses key, model or even the plainest question.
+        ConfigError: The model is not at an endpoint, or the variable of its key is not set.
+        ModelUnavailable: The endpoint does not answer, or rejects the key, the model or the
+            plainest request.
     """
-    if registry.load(identity.provider).facts is None:
+    if PROVIDERS.load(identity.provider).facts is None:
         raise ConfigError(
-            f"model {identity.label}: only an endpoint is asked; write openai:MODEL@BASE_URL"
+            f"model {identity.label}: only endpoints can be probed; write openai:MODEL@BASE_URL"
         )
     await check_endpoint(identity, endpoint)
     model = OpenAIModel(identity, endpoint, policy=_POLICY)
@@ -88,7 +92,7 @@ async def probe_endpoint(identity: ModelIdentity, endpoint: ModelEndpoint) -> En
 
 
 async def _report(model: OpenAIModel) -> EndpointReport:
-    asked: list[tuple[Question, Completion | None]] = []
+    results: list[tuple[Question, Completion | None]] = []
 
     async def ask(
         name: str, *messages: Message, **more: Any
@@ -97,13 +101,13 @@ async def _report(model: OpenAIModel) -> EndpointReport:
         try:
             answer = await model.complete(request)
         except ModelUnavailable as error:
-            if not asked:
+            if not results:
                 raise
-            asked.append(
+            results.append(
                 (Question(name=name, refusal=shortened(str(error)), n_calls=error.n_calls), None)
             )
             return None, model.found_profile
-        asked.append((_question(name, answer), answer))
+        results.append((_question(name, answer), answer))
         return answer, model.found_profile
 
     await ask("plain", Message(Role.USER, "What is 17 + 25? Answer with the number alone."))
@@ -121,7 +125,7 @@ async def _report(model: OpenAIModel) -> EndpointReport:
         model=model.identity.label,
         url=model.url,
         thinks=bool(profile.thoughts)
-        or any(answer is not None and answer.reasoning_tokens for _, answer in asked),
+        or any(answer is not None and answer.reasoning_tokens for _, answer in results),
         takes_system_role=is_native and system is not None,
         takes_equal_roles=after_equal.messages != "merged" and equal is not None
         if is_native
@@ -134,15 +138,15 @@ async def _report(model: OpenAIModel) -> EndpointReport:
         ),
         tokens_per_second=_speed(speed),
         profile=profile,
-        questions=tuple(question for question, _ in asked),
+        questions=tuple(question for question, _ in results),
     )
 
 
 def _question(name: str, answer: Completion) -> Question:
-    called = ", ".join(f"{call.name}({call.arguments})" for call in answer.calls)
+    calls = ", ".join(f"{call.name}({call.arguments})" for call in answer.calls)
     return Question(
         name=name,
-        answer=shortened(answer.content or called)[:80],
+        answer=shortened(answer.content or calls)[:80],
         n_calls=answer.n_calls,
         seconds=answer.latency_s,
         output_tokens=answer.output_tokens,

@@ -1,10 +1,13 @@
-"""Recordings: answers given before, as JSONL (`.gz` allowed), one `{"problem_id", "turn", "sample", "content"}` a line.
+"""Recordings of answers as JSONL (`.gz` allowed), one answer a line.
 
-A recording makes published runs of others, and our own, repeatable without the model. Further keys are allowed and ignored.
-A judge's recording has `{"benchmark", "rubric", "problem_id", "turn", "sample", "content"}` a line (turn 0: all of it),
-or `{"prompt", "content"}` with the digest of the whole prompt. Where a turn takes several answers, a line has its number within
-the turn as `step` (from 0, which may be left out), and the tools that the answer calls as `calls`: `{"call_id", "name",
-"arguments"}` each, the arguments as JSON text.
+A line is `{"problem_id", "turn", "sample", "content"}`. Additional keys are allowed and ignored. A
+recording makes a published run repeatable without its model.
+
+A judge's recording has `{"benchmark", "rubric", "problem_id", "turn", "sample", "content"}` a line
+(turn 0: the whole dialogue), or `{"prompt", "content"}` with the digest of the whole prompt. If a
+turn has several answers, a line has its number within the turn as `step` (from 0, which may be left
+out), and the tool calls of the answer as `calls`: `{"call_id", "name", "arguments"}` each, with the
+arguments as JSON text.
 """
 
 import gzip
@@ -25,9 +28,11 @@ from tasks.language.endpoints.wire import valid_unicode
 from tasks.storage.replaced_file import replace_file
 
 AnswerKey = tuple[str | int, ...]
-"""(id of a problem, or of one of its dialogs; round from 1; sample from 0); then, for all but the first answer of a turn, its
-number from 1. A judgement's has `BENCHMARK.RUBRIC` before it, or is
-the digest of its prompt alone."""
+"""Key of a recorded answer: (id of a problem or dialog, 1-based round, 0-based sample).
+
+All but the first answer of a turn add their number, from 1. A judgement's key begins with
+`BENCHMARK.RUBRIC`, or is the digest of its prompt alone.
+"""
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class RecordedAnswer:
     """One line of a recording."""
 
     problem_id: str
-    """Id of the problem, or of one of its dialogs where it has several."""
+    """Id of the problem, or of one of its dialogs if it has several."""
     turn: int
     content: str
     sample: int = 0
@@ -43,12 +48,15 @@ class RecordedAnswer:
     """Number of the answer within its turn."""
     calls: tuple[ToolCall, ...] = ()
     rubric: str = ""
-    """Of a judge's answer: what it rates by, and the benchmark that has the rubric."""
+    """Rubric of a judge's answer. `benchmark` is the benchmark with the rubric."""
     benchmark: str = ""
 
     @property
     def line(self) -> dict[str, object]:
-        """The line's fields; a field that older recordings do not know stands there only where it says something."""
+        """Return the line's fields.
+
+        Fields that are newer than the first format appear only if they are set.
+        """
         record: dict[str, object] = {
             "problem_id": self.problem_id,
             "turn": self.turn,
@@ -62,19 +70,19 @@ class RecordedAnswer:
 
 @dataclass(frozen=True)
 class Recording:
-    """A recording's answers by problem or dialogue, turn, sample and number within the turn."""
+    """Answers of a recording by problem or dialogue, turn, sample and number within the turn."""
 
     digest: str
-    """Digest of the uncompressed content: the same for `x.jsonl` and `x.jsonl.gz`."""
+    """Digest of the uncompressed content, equal for `x.jsonl` and `x.jsonl.gz`."""
     answers: Mapping[AnswerKey, str]
     calls: Mapping[AnswerKey, tuple[ToolCall, ...]] = field(
         default_factory=dict[AnswerKey, tuple[ToolCall, ...]]
     )
-    """Of the answers that call tools."""
+    """Tool calls of the answers that have any."""
 
 
 def recording_name(path: PurePath) -> str:
-    """File name without `.jsonl` or `.jsonl.gz`."""
+    """Return the file name without `.jsonl` or `.jsonl.gz`."""
     return path.name.removesuffix(".gz").removesuffix(".jsonl")
 
 
@@ -82,19 +90,20 @@ def load_recording(path: Path) -> Recording:
     """Read a recording. A process reads each file once, until it changes.
 
     Raises:
-        UsageError: there is no such file, or it cannot be read.
-        ConfigError: a line that is no answer, or a second answer for the same turn; names file and line.
+        UsageError: The file does not exist or cannot be read.
+        ConfigError: A line is not an answer, or a turn has two. The message names file and line.
     """
     try:
         facts = path.stat()
         return _load(path.resolve(), facts.st_mtime_ns, facts.st_size)
     except FileNotFoundError:
         raise UsageError(
-            f"recording {path}: no such file; `parley import` and `parley export recording` write one"
+            f"recording {path} does not exist; `parley import` and `parley export recording`"
+            " write recordings"
         ) from None
     except (OSError, EOFError) as error:
         raise UsageError(
-            f"recording {path}: cannot be read ({type(error).__name__}: {error})"
+            f"recording {path} cannot be read ({type(error).__name__}: {error})"
         ) from None
 
 
@@ -108,16 +117,17 @@ def _load(path: Path, mtime_ns: int, size: int) -> Recording:
     for number, line in enumerate(data.split(b"\n"), start=1):
         if not line.strip():
             continue
-        key, content, called = _answer(line, f"recording {path}, line {number}")
+        key, content, tool_calls = _answer(line, f"recording {path}, line {number}")
         if key in answers:
             raise ConfigError(
-                f"recording {path}, line {number}: a second answer for {_said(key)}; keep one of them"
+                f"recording {path}, line {number}: a second answer for {_key_text(key)};"
+                " keep one of them"
             )
         answers[key] = content
-        if called:
-            calls[key] = called
+        if tool_calls:
+            calls[key] = tool_calls
     if not answers:
-        raise ConfigError(f"recording {path}: holds no answers")
+        raise ConfigError(f"recording {path} contains no answers")
     return Recording(
         digest=hashlib.sha256(data).hexdigest()[:ID_LENGTH], answers=answers, calls=calls
     )
@@ -127,29 +137,32 @@ def _answer(line: bytes, place: str) -> tuple[AnswerKey, str, tuple[ToolCall, ..
     try:
         record: Any = json.loads(line)
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise ConfigError(f"{place}: is not JSON in UTF-8 ({error})") from None
-    wanted = (
-        'one answer a line is {"problem_id": text, "turn": 1.., "sample": 0.., "content": text}'
+        raise ConfigError(f"{place}: the line is not JSON in UTF-8 ({error})") from None
+    expected_form = (
+        'a line must be {"problem_id": text, "turn": 1.., "sample": 0.., "content": text}'
     )
     if not isinstance(record, dict):
-        raise ConfigError(f"{place}: is a {type(record).__name__}, not an object; {wanted}")
+        raise ConfigError(
+            f"{place}: the line is a {type(record).__name__}, not an object; {expected_form}"
+        )
     rubric = _rubric(record, place)
     if isinstance(record.get("prompt"), str) and isinstance(record.get("content"), str):
         return (record["prompt"],), valid_unicode(record["content"]), ()
     problem_id, turn, content = record.get("problem_id"), record.get("turn"), record.get("content")
     sample, step = record.get("sample", 0), record.get("step", 0)
     if not isinstance(problem_id, str) or not problem_id:
-        raise ConfigError(f"{place}: problem_id is {problem_id!r}; {wanted}")
+        raise ConfigError(f"{place}: problem_id is {problem_id!r}; {expected_form}")
     if type(turn) is not int or turn < (0 if rubric else 1):
-        raise ConfigError(f"{place}: turn is {turn!r}; {wanted}")
+        raise ConfigError(f"{place}: turn is {turn!r}; {expected_form}")
     if type(sample) is not int or sample < 0:
-        raise ConfigError(f"{place}: sample is {sample!r}; {wanted}")
+        raise ConfigError(f"{place}: sample is {sample!r}; {expected_form}")
     if type(step) is not int or step < 0:
         raise ConfigError(
-            f"{place}: step is {step!r}; {wanted}; further answers of a turn have a step from 1"
+            f"{place}: step is {step!r}; {expected_form}; further answers of a turn have a step"
+            " from 1"
         )
     if not isinstance(content, str):
-        raise ConfigError(f"{place}: content is a {type(content).__name__}; {wanted}")
+        raise ConfigError(f"{place}: content is a {type(content).__name__}; {expected_form}")
     return (
         (*rubric, problem_id, turn, sample, *_step(step)),
         valid_unicode(content),
@@ -166,23 +179,25 @@ def _calls(record: Mapping[str, Any], place: str) -> tuple[ToolCall, ...]:
         return tuple(ToolCall.model_validate(call) for call in record.get("calls", ()))
     except (TypeError, ValueError):
         raise ConfigError(
-            f'{place}: calls is no list of {{"call_id": text, "name": text, "arguments": JSON as text}}'
+            f'{place}: calls must be a list of {{"call_id": text, "name": text,'
+            ' "arguments": JSON as text}'
         ) from None
 
 
 def _rubric(record: Mapping[str, Any], place: str) -> tuple[str, ...]:
-    """(`BENCHMARK.RUBRIC`,) of a judge's line; nothing of another."""
+    """Return (`BENCHMARK.RUBRIC`,) for a judge's line, or () for another."""
     if "rubric" not in record:
         return ()
     benchmark, rubric = record.get("benchmark"), record["rubric"]
     if not isinstance(benchmark, str) or not isinstance(rubric, str) or not benchmark or not rubric:
         raise ConfigError(
-            f"{place}: a judge's line has the texts benchmark and rubric, not {benchmark!r} and {rubric!r}"
+            f"{place}: a judge's line needs the texts benchmark and rubric, not {benchmark!r}"
+            f" and {rubric!r}"
         )
     return (f"{benchmark}.{rubric}",)
 
 
-def _said(key: AnswerKey) -> str:
+def _key_text(key: AnswerKey) -> str:
     if len(key) == 1:
         return f"prompt {key[0]}"
     rubric = f"rubric {key[0]}, " if isinstance(key[1], str) else ""
@@ -193,22 +208,22 @@ def _said(key: AnswerKey) -> str:
 
 
 def write_recording(path: Path, answers: Iterable[RecordedAnswer]) -> int:
-    """Write a recording in one step (temporary file, then rename), compressed where the name ends in `.gz`.
+    """Write a recording atomically (temporary file, then rename). `.gz` names are compressed.
 
-    Equal answers give equal bytes. Returns the number of answers written.
+    Equal answers give equal bytes. Return the number of answers written.
 
     Raises:
-        ConfigError: an answer that no recording can hold, or a second one for the same turn; nothing is written then.
-        UsageError: the file cannot be written.
+        ConfigError: A recording cannot contain an answer, or a turn has two. Nothing is written.
+        UsageError: The file cannot be written.
     """
-    seen: set[AnswerKey] = set()
+    keys: set[AnswerKey] = set()
     lines: list[bytes] = []
     for number, answer in enumerate(answers, start=1):
         line = json.dumps(answer.line, ensure_ascii=False).encode()
         key, *_ = _answer(line, f"answer {number} for {path}")
-        if key in seen:
-            raise ConfigError(f"answer {number} for {path}: a second answer for {_said(key)}")
-        seen.add(key)
+        if key in keys:
+            raise ConfigError(f"answer {number} for {path}: a second answer for {_key_text(key)}")
+        keys.add(key)
         lines.append(line + b"\n")
     data = b"".join(lines)
     replace_file(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
@@ -217,18 +232,19 @@ def write_recording(path: Path, answers: Iterable[RecordedAnswer]) -> int:
 
 @dataclass(frozen=True)
 class RecordedModel:
-    """Answers from a recording, without a network; equal for all runs on the same content."""
+    """Model that answers from a recording, without a network. Equal contents give equal answers."""
 
     identity: ModelIdentity
     recording: Recording
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """The recorded answer; the conversation's text is not looked at.
+        """Return the recorded answer, whatever the text of the conversation is.
 
-        An answer may be recorded for one dialog of a problem, by the dialog's id, or for all of them.
+        An answer may be recorded for one dialog of a problem, by the dialog's id, or for all of
+        them.
 
         Raises:
-            AnswerMissing: the recording has none for this problem, turn, sample and number within the turn.
+            AnswerMissing: The recording has no answer for this problem, turn, sample and number.
         """
         answers = self.recording.answers
         rubric = (request.rubric,) if request.rubric else ()
@@ -244,7 +260,7 @@ class RecordedModel:
         key = next((key for key in keys if key in answers), None)
         if key is None:
             raise AnswerMissing(
-                f"recording {self.identity.name!r} has no answer for {_said(of_problem)}"
+                f"recording {self.identity.name!r} has no answer for {_key_text(of_problem)}"
             )
         calls = self.recording.calls.get(key, ())
         return Completion(
@@ -255,5 +271,5 @@ class RecordedModel:
         )
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Do nothing, since there is nothing to close."""
         pass

@@ -1,4 +1,4 @@
-"""Sends of requests to models, as the client tells them. `schemas.night.requests.RequestCounts` defines the words."""
+"""Counted sends of requests to models. `schemas.night.requests.RequestCounts` defines the terms."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from tasks.language.chat_model import ChatModel, ChatRequest, Completion
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """One request that went out, once its end is known."""
+    """One sent request, once it has ended."""
 
     is_repeated: bool
     """False for the first send of a request."""
     is_paid: bool
-    """False where it was refused."""
+    """False if the request was rejected."""
 
 
 OnSend = Callable[[Send], None]
@@ -27,18 +27,18 @@ def ignore_send(_: Send) -> None:
 
 @dataclass(frozen=True)
 class CountedModel:
-    """A plug-in's model, which tells no sends: they are taken from the number of requests that each answer took."""
+    """Model of a plug-in, whose sends are derived from the number of requests of each answer."""
 
     model: ChatModel
     on_send: OnSend
 
     @property
     def identity(self) -> ModelIdentity:
-        """Who answers."""
+        """Return the identity of the model."""
         return self.model.identity
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """See `ChatModel.complete`."""
+        """Answer one request. See `ChatModel.complete`."""
         try:
             answer = await self.model.complete(request)
         except ModelUnavailable as error:

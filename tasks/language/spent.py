@@ -1,4 +1,4 @@
-"""Adds up the cost of several calls for one message."""
+"""Summed cost of several calls for one message."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,37 +8,37 @@ T = TypeVar("T", int, float)
 
 
 class Call(Protocol):
-    """The cost fields that a step and a completion share."""
+    """Cost fields that a step and a completion share."""
 
     @property
     def input_tokens(self) -> int | None:
-        """Tokens of the request; None where the endpoint did not count them."""
+        """Return the tokens of the request, or None if the endpoint did not count them."""
         ...
 
     @property
     def output_tokens(self) -> int | None:
-        """Tokens of the answer; None where the endpoint did not count them."""
+        """Return the tokens of the answer, or None if the endpoint did not count them."""
         ...
 
     @property
     def latency_s(self) -> float | None:
-        """Seconds from request to answer; None where no request was sent."""
+        """Return the seconds from request to answer, or None if no request was sent."""
         ...
 
     @property
     def reasoning_tokens(self) -> int | None:
-        """The part of the answer's tokens that were thoughts; None where the endpoint did not count them."""
+        """Return the reasoning tokens of the answer, or None if the endpoint did not count them."""
         ...
 
     @property
     def n_calls(self) -> int:
-        """Requests sent, 0 and up."""
+        """Return the number of sent requests, 0 or more."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Sums over all calls. Tokens and seconds are None where a call that was sent did not tell them."""
+    """Sums over all calls. Tokens and seconds are None if they are unknown for a sent call."""
 
     input_tokens: int | None
     output_tokens: int | None
@@ -48,7 +48,7 @@ class Spent:
 
 
 def spent(calls: Sequence[Call]) -> Spent:
-    """The sums. Without calls: None for tokens and seconds, 0 requests."""
+    """Return the sums. Without calls: None for tokens and seconds, 0 requests."""
     return Spent(
         input_tokens=_sum(call.input_tokens for call in calls),
         output_tokens=_sum(call.output_tokens for call in calls),

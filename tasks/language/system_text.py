@@ -1,4 +1,4 @@
-"""A system text of the user's own, such as a deployment's prompt, before the benchmark's own system text."""
+"""System text of the user, such as a deployment's prompt, before the benchmark's system text."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,11 +13,11 @@ _BETWEEN = "\n\n"
 
 
 def read_system_text(path: Path) -> str:
-    """Return the text of a file, without white space around it.
+    """Return the text of a file, without surrounding white space.
 
     Raises:
-        UsageError: the file cannot be read.
-        ConfigError: it is empty, or not UTF-8.
+        UsageError: The file cannot be read.
+        ConfigError: The file is empty or is not UTF-8.
     """
     try:
         text = path.read_text(encoding="utf-8").strip()
@@ -31,15 +31,17 @@ def read_system_text(path: Path) -> str:
         ) from None
     if not text:
         raise ConfigError(
-            f"system prompt {plain_line(str(path))}: the file is empty. Write the text into it, or leave it out"
+            f"system prompt {plain_line(str(path))}: the file is empty. Write the text into it, or"
+            " remove the option"
         )
     return text
 
 
 def with_system_text(request: ChatRequest, text: str) -> ChatRequest:
-    """Return the request with the text at the beginning of its system message; as a system message where it has none.
+    """Return the request with the text at the beginning of its system message, or as a new one.
 
-    One message holds both texts, an empty line between them, since several chat templates refuse a second system message.
+    One message contains both texts, with an empty line between them, since several chat templates
+    reject a second system message.
     """
     first, *rest = request.messages
     if first.role is Role.SYSTEM:
@@ -51,18 +53,20 @@ def with_system_text(request: ChatRequest, text: str) -> ChatRequest:
 
 @dataclass(frozen=True)
 class PromptedModel:
-    """A model whose requests begin with a system text. See `tasks.language.chat_model.ChatModel`."""
+    """Model whose requests begin with a system text. See `ChatModel`."""
 
     model: ChatModel
     text: str
 
     @property
     def identity(self) -> ModelIdentity:
+        """Return the identity of the model."""
         return self.model.identity
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """See `ChatModel.complete`."""
+        """Answer one request. See `ChatModel.complete`."""
         return await self.model.complete(with_system_text(request, self.text))
 
     async def aclose(self) -> None:
+        """Close the model."""
         await self.model.aclose()

@@ -1,4 +1,4 @@
-"""The files of a folder that make a model answer as it does, and the digest that identifies it by them."""
+"""Files of a folder that determine a model's answers, and the digest that identifies the model."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,7 @@ from schemas.content_id import ID_LENGTH
 from tasks.storage.file_digests import FileDigests
 
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "consolidated*.pth", "*.gguf")
-"""Formats of weights; of several, a server loads the first."""
+"""Formats of weights. If a folder has several, a server loads the first."""
 _BESIDE = (
     *("config.json", "adapter_config.json", "params.json", "configuration_*.py", "modeling_*.py"),
     *(
@@ -23,11 +23,17 @@ _BESIDE = (
     ),
     *("sentencepiece*", "spiece.model", "chat_template*", "additional_chat_templates/*"),
 )
-"""Architecture, tokenizer and chat template. Optimizer, trainer and notes are left out: they change no answer."""
+"""Files of architecture, tokenizer and chat template.
+
+Optimizer, trainer and notes change no answer.
+"""
 
 
 def weight_files(folder: Path) -> tuple[Path, ...]:
-    """Files of weights directly in a folder, sorted by name; none where it holds no model."""
+    """Return the weights files directly in a folder, sorted by name.
+
+    Empty if it contains no model.
+    """
     return tuple(
         folder / name
         for name in weight_names(path.name for path in folder.iterdir() if path.is_file())
@@ -35,7 +41,7 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
 
 
 def weight_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Which of these names, relative to a model's folder, are of its files of weights; sorted."""
+    """Return the names, relative to a model's folder, that are weights files, sorted."""
     visible = sorted(name for name in names if not name.startswith("."))
     return next(
         filter(
@@ -46,10 +52,10 @@ def weight_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def model_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Which of these names, relative to a model's folder, are of files that the digest is made of; sorted."""
-    given = tuple(names)
-    beside = (name for name in given for pattern in _BESIDE if _fits(name, pattern))
-    return tuple(sorted({*weight_names(given), *beside}))
+    """Return the names, relative to a model's folder, that are part of the digest, sorted."""
+    all_names = tuple(names)
+    beside = (name for name in all_names for pattern in _BESIDE if _fits(name, pattern))
+    return tuple(sorted({*weight_names(all_names), *beside}))
 
 
 def _fits(name: str, pattern: str) -> bool:
@@ -57,7 +63,7 @@ def _fits(name: str, pattern: str) -> bool:
 
 
 def model_files(folder: Path) -> tuple[Path, ...]:
-    """Files that the digest is made of, sorted by their names within the folder."""
+    """Return the files that are part of the digest, sorted by their names within the folder."""
     return tuple(
         sorted(
             {*weight_files(folder), *_files_beside(folder)},
@@ -72,10 +78,12 @@ def _files_beside(folder: Path) -> Iterator[Path]:
 
 
 def weights_digest(folder: Path, digests: FileDigests) -> str:
-    """Digest of weights, architecture, tokenizer and chat template: 32 hex digits, the same wherever the folder lies.
+    """Return a digest of weights, architecture, tokenizer and chat template: 32 hex digits.
+
+    It does not depend on the folder's location.
 
     Raises:
-        OSError: a file cannot be read.
+        OSError: A file cannot be read.
     """
     whole = hashlib.sha256()
     for path in model_files(folder):

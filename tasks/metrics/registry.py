@@ -5,11 +5,12 @@ A metric is a pure function. Its family's module says which arguments it takes; 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Generic, Literal, ParamSpec, TypeVar, cast
 
 from schemas.errors import UnknownName
-from schemas.outside.plugins import load_registered, registered_names
+from schemas.outside.registry import Loaders, Registry
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,7 +28,6 @@ FAMILIES: tuple[str, ...] = (
     "tasks.metrics.user_dialogue",
     "tasks.metrics.verifiable_instructions",
 )
-GROUP = "parley.metrics"
 
 _registered: dict[str, "Metric[..., object]"] = {}
 
@@ -91,32 +91,20 @@ def metric(
     return register
 
 
-def names() -> tuple[str, ...]:
-    """All known metrics, sorted."""
-    _import_families()
-    return registered_names(GROUP, _registered)
+def _loaders() -> "Loaders[Metric[..., object]]":
+    for family in FAMILIES:
+        import_module(family)
+    return {name: partial(_registered.__getitem__, name) for name in _registered}
 
 
-def load(name: str) -> "Metric[..., object]":
-    """The metric of that name.
-
-    Raises:
-        UnknownName: lists the known names.
-    """
-    _import_families()
-    return load_registered(
-        "metric", GROUP, _registered, name, _registered.__getitem__, "See `parley list metrics`"
-    )
+METRICS = Registry["Metric[..., object]"](
+    "metric", "parley.metrics", {}, _loaders, "See `parley list metrics`"
+)
 
 
 def heading_of(name: str) -> str:
     """Return the words above a metric's column: its name where nothing here offers the metric."""
     try:
-        return load(name).heading
+        return METRICS.load(name).heading
     except UnknownName:
         return name
-
-
-def _import_families() -> None:
-    for family in FAMILIES:
-        import_module(family)

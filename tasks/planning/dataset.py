@@ -12,8 +12,8 @@ from schemas.dialog import Dialog
 from schemas.errors import ConfigError, CorruptRows, SourceUnreadable, UnknownName, UsageError
 from schemas.lake.packed_rows import PackedRows
 from schemas.problem import Problem, QuarantinedRow
-from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Benchmark, Staged
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.datasets.located import how_to_get
 from tasks.planning.environment_check import with_environments_checked
 from tasks.planning.played_dialogs import PlayedDialogs
@@ -58,7 +58,9 @@ def located(benchmark: str, resources: Mapping[str, str], folder: Path) -> dict[
         benchmark: or a setting of it. Of one that nobody knows, all are paths.
     """
     first = benchmark.partition(".")[0]
-    names = registry.load(first).data.names if resources and first in registry.names() else ()
+    names = (
+        BENCHMARKS.load(first).resources.names if resources and first in BENCHMARKS.names() else ()
+    )
     return {
         name: place if name in names else str((folder / place).absolute())
         for name, place in resources.items()
@@ -82,7 +84,7 @@ def furnished_data(
     Raises:
         UsageError: as `find_data`; an unknown resource, or one that is not there.
     """
-    known = benchmark.data.resources
+    known = benchmark.resources.help
     for name, place in resources.items():
         if name not in known:
             raise UnknownName(
@@ -92,12 +94,12 @@ def furnished_data(
                 "" if known else f"{benchmark.name} needs no resources",
                 of=benchmark.name,
             )
-        if name not in benchmark.data.names and not Path(place).exists():
+        if name not in benchmark.resources.names and not Path(place).exists():
             raise ConfigError(f"--resource {name}={place}: nothing is there. {known[name]}")
     places = {name: Path(path) for name, path in resources.items()}
     bundled = {"sample": benchmark.data.sample, **benchmark.data.bundled}
     staged = find_data(benchmark, data, version, Lake(home.lake), setting)
-    if benchmark.data.furnish is None:
+    if benchmark.resources.resolve is None:
         return staged
     with (
         as_file(bundled[version])
@@ -119,15 +121,15 @@ def _furnished(
     places: Mapping[str, Path],
     home: Home,
 ) -> Staged:
-    known, furnish = _read.get(), benchmark.data.furnish
-    assert furnish is not None
+    known, resolve = _read.get(), benchmark.resources.resolve
+    assert resolve is not None
     given = {name: str(place.absolute()) for name, place in places.items()}
     where = canonical_json([str(source.absolute()) if source else None, sorted(given.items())])
     key = (benchmark.name, Path(staged.digest), where)
     if known is None:
-        return furnish(staged, source, places, home)
+        return resolve(staged, source, places, home)
     if key not in known:
-        known[key] = furnish(staged, source, places, home)
+        known[key] = resolve(staged, source, places, home)
     return known[key]
 
 

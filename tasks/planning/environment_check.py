@@ -87,9 +87,9 @@ def _summary(fault: str) -> str:
 
 
 def _self_test(benchmark: Benchmark, problem: Problem, dialog: Dialog) -> WantedProgram | None:
-    if benchmark.data.self_test is None or dialog.tree is None or dialog.is_sourceless:
+    if benchmark.resources.self_test is None or dialog.tree is None or dialog.is_sourceless:
         return None
-    return benchmark.data.self_test(problem, dialog)
+    return benchmark.resources.self_test(problem, dialog)
 
 
 def _fingerprint(sandbox: Sandbox) -> str | None:

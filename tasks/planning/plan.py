@@ -10,11 +10,11 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sandbox import registry as sandboxes
 from sandbox.backends.docker.backend import DockerSandbox
 from sandbox.calibration.factor import widened
 from sandbox.interface import Sandbox
 from sandbox.judging.function_tests import RUNNER_VERSION
+from sandbox.registry import SANDBOXES
 from schemas.content_id import content_id, text_digest
 from schemas.dialog import Dialog
 from schemas.errors import ConfigError, UnknownName
@@ -25,7 +25,7 @@ from schemas.run import ModelEndpoint, ModelIdentity, RunSpec, Sampling
 from tasks.benchmarks.contract import Benchmark, Due, Staged
 from tasks.datasets.located import locate
 from tasks.language.model_spec import ModelChoice
-from tasks.metrics import registry as metrics
+from tasks.metrics.registry import METRICS
 from tasks.planning.chosen_tasks import chosen_problems
 from tasks.planning.dataset import furnished_data, images_of, require_dialogs
 from tasks.planning.decisions.baseline import NoBaseline, await_baselines
@@ -288,7 +288,7 @@ class RunPlan:
         return {
             "environment": self.environment,
             **{
-                f"metrics.{name}": str(metrics.load(name).version)
+                f"metrics.{name}": str(METRICS.load(name).version)
                 for name in self.benchmark.metrics_of(self.spec.setting)
             },
             "episodes": f"{len(self.members)} ({content_id(sorted(self.members.ids.to_pylist()))})",
@@ -337,8 +337,7 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     judges = choose_judges(request, benchmark, setting, resumed, home)
     embedder = choose_embedder(request, benchmark, setting, resumed)
     runs_programs = benchmark.runs_programs(setting)
-    if request.sandbox not in sandboxes.names():
-        raise UnknownName("sandbox", request.sandbox, sandboxes.names())
+    SANDBOXES.require(request.sandbox)
     resources = request.benchmark.resources
     tested_in = request.sandbox if runs_programs else None
     staged = furnished_data(benchmark, data, version, home, resources, tested_in, setting)

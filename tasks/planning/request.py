@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import date
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -13,19 +12,19 @@ from schemas.audit import AuditMode
 from schemas.base import Frozen
 from schemas.content_id import text_digest
 from schemas.endpoint_profile import MessageForm
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, near_name
 from schemas.night.comparison import THRESHOLD
 from schemas.night.decision import DecisionRule
 from schemas.outside.display import plain_line
 from schemas.outside.fields import fields_at
 from schemas.outside.secret_names import looks_secret, secret_in
 from schemas.run import Sampling
-from tasks.benchmarks import registry as benchmarks
+from tasks.benchmarks.registry import resolve_name
 from tasks.language.endpoints.extra_headers import check_headers
 from tasks.language.endpoints.reasoning import tag_names
 from tasks.language.endpoints.request_fields import check_request_fields
-from tasks.language.providers import registry
 from tasks.language.providers.contract import file_name
+from tasks.language.providers.registry import provider_of
 from tasks.language.servers.vllm_settings import VllmSettings
 from tasks.language.system_text import read_system_text
 
@@ -92,26 +91,26 @@ class ModelRequest(Frozen):
     def label(self) -> str:
         """Provider and model as tables name them: without the endpoint's URL, a path's folders and the agent's options."""
         provider, _, rest = self.spec.partition(":")
-        kind = registry.provider_of(self.spec)
+        kind = provider_of(self.spec)
         shown = self.name or (kind.shown_name if kind else file_name)(rest)
         return f"{provider}:{shown}" + (f"+{self.agent}" if self.agent else "")
 
     @property
     def is_served_here(self) -> bool:
         """Whether Parley starts its server."""
-        provider = registry.provider_of(self.spec)
+        provider = provider_of(self.spec)
         return provider is not None and provider.serve is not None
 
     @property
     def converses(self) -> bool:
         """Whether its answers come of a talk: a control and a recording know theirs before."""
-        provider = registry.provider_of(self.spec)
+        provider = provider_of(self.spec)
         return provider is None or not provider.knows_answers
 
     @property
     def n_gpus(self) -> float | None:
         """GPUs that its server holds; None where nobody said, or where the server is not ours."""
-        provider = registry.provider_of(self.spec)
+        provider = provider_of(self.spec)
         return provider.usual_gpus if self.gpus is None and provider else self.gpus
 
     @property
@@ -162,7 +161,7 @@ class ModelRequest(Frozen):
             check_headers(self.headers)
         except ConfigError as error:
             raise ConfigError(f"model {plain_line(self.label)!r}: {error}") from None
-        if self.headers and not ((provider := registry.provider_of(self.spec)) and provider.check):
+        if self.headers and not ((provider := provider_of(self.spec)) and provider.check):
             raise ConfigError(
                 f"model {plain_line(self.label)!r}: headers are for endpoints (openai:); leave them out"
             )
@@ -176,7 +175,7 @@ class ModelRequest(Frozen):
 
     @model_validator(mode="after")
     def _is_served_by_us(self) -> Self:
-        provider = registry.provider_of(self.spec)
+        provider = provider_of(self.spec)
         if self.serve is not None and not (provider and provider.takes_serve_settings):
             raise ConfigError(
                 f"model {plain_line(self.spec)!r}: `serve` is for models that Parley serves by vLLM: vllm:PATH_OR_REPO"
@@ -242,7 +241,7 @@ class BenchmarkRequest(Frozen):
     @field_validator("name")
     @classmethod
     def _named(cls, name: str) -> str:
-        return benchmarks.named(name)
+        return resolve_name(name)
 
 
 class EvaluationRequest(Frozen):
@@ -375,9 +374,8 @@ def _lies_in(place: tuple[int | str, ...], whole: tuple[int | str, ...]) -> bool
 def _fields_instead(title: str, place: tuple[int | str, ...]) -> str:
     """What may stand in the place of an unknown field: the one of nearly this name, or else all of them."""
     known = fields_at(title, place[:-1])
-    near = get_close_matches(str(place[-1]), known, n=1)
-    if near:
-        return f". Do you mean {near[0]}?"
+    if near := near_name(str(place[-1]), known):
+        return f". Do you mean {near}?"
     return f". Known: {', '.join(known)}" if known else ""
 
 
@@ -411,7 +409,7 @@ def key_names(requests: Sequence[EvaluationRequest | BuildRequest]) -> tuple[str
         name for m in models for name in m.headers.values()
     }
     for model in models:
-        provider = registry.provider_of(model.spec)
+        provider = provider_of(model.spec)
         if (
             provider is not None
             and not model.key_env

@@ -6,7 +6,7 @@ from schemas.errors import ConfigError
 from schemas.lake.records import RunRecord
 from schemas.run import AgentIdentity, ModelIdentity, RunSpec
 from tasks.benchmarks.contract import Benchmark, Due
-from tasks.dialogue.agents import registry as agents
+from tasks.dialogue.agents.registry import AGENTS
 from tasks.planning.request import EvaluationRequest, ModelRequest
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
@@ -61,7 +61,7 @@ def chosen_agent(model: ModelRequest) -> AgentIdentity | None:
         raise ConfigError(
             f"options of an agent ({', '.join(model.agent_options)}), but no agent: name one by --agent NAME"
         )
-    return None if model.agent is None else agents.load(model.agent).identity(model.agent_options)
+    return None if model.agent is None else AGENTS.load(model.agent).identity(model.agent_options)
 
 
 def require_batchable(request: EvaluationRequest, find_dues: Callable[[], Iterable[Due]]) -> None:

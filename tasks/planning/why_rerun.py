@@ -18,7 +18,7 @@ from schemas.lake.rows import from_arrow
 from schemas.night.work import Difference, Layer
 from schemas.run import RubricJudge, RunSpec, judgement_id
 from schemas.verdict import verdict_id
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.storage.parquet_store import Lake
 
 ROWS_NAMED = 5
@@ -241,9 +241,9 @@ def rows_of(lake: Lake, spec: RunSpec) -> Rows | None:
 
 def _played_rows(lake: Lake, spec: RunSpec, editions: Sequence[Path]) -> Rows | None:
     """Rows that the run's setting plays, from an edition that holds dialogs of other settings, too."""
-    if spec.benchmark not in registry.names():
+    if spec.benchmark not in BENCHMARKS.names():
         return None
-    plays = registry.load(spec.benchmark).data.plays
+    plays = BENCHMARKS.load(spec.benchmark).data.plays
     for part in editions:
         if lake.is_whole("dialogs", part):
             dialogs = from_arrow(lake.read_arrow("dialogs", [part]), Dialog)

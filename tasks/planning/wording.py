@@ -4,8 +4,8 @@ from pathlib import Path
 
 from schemas.content_id import text_digest
 from schemas.errors import ConfigError
-from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Benchmark
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.benchmarks.templates import owner_of, read_templates
 
 Digests = tuple[tuple[str, str], ...]
@@ -25,7 +25,7 @@ def worded(benchmark: Benchmark, setting: str, folder: str | None) -> tuple[Benc
     wording = benchmark.wording
     if wording is None:
         known = ", ".join(
-            name for name in registry.names() if registry.load(name).wording is not None
+            name for name in BENCHMARKS.names() if BENCHMARKS.load(name).wording is not None
         )
         raise ConfigError(
             f"templates {folder}: {benchmark.name} takes none. Leave them out; benchmarks that take some: {known}"

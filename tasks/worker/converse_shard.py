@@ -11,10 +11,10 @@ from schemas.episode import Episode, Step, StepKind, StopReason
 from schemas.errors import BudgetSpent, DiskFull, ImageFault, InfraError, ServerUnavailable
 from schemas.problem import Problem
 from schemas.run import RunSpec
-from tasks.benchmarks import registry
 from tasks.benchmarks.play import CastRequest
-from tasks.dialogue.agents import registry as agents
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.dialogue.agents.contract import AgentRequest, MakeSeat
+from tasks.dialogue.agents.registry import AGENTS
 from tasks.dialogue.engine import Ending, play_dialogue
 from tasks.dialogue.programs import ProgramRunner
 from tasks.dialogue.seats import Cast
@@ -227,12 +227,12 @@ def _begun(
     """The run's agent at the beginning of a dialogue; nobody where a chat model sits there itself."""
     if spec.agent is None:
         return nullcontext()
-    agent, repository = agents.load(spec.agent.name), opening.problem.repo
+    agent, repository = AGENTS.load(spec.agent.name), opening.problem.repo
     return agent.begin(
         AgentRequest(
             options=agent.options_of(spec.agent),
             model=subject,
-            sampling=registry.load(spec.benchmark).setting(spec.setting).bounded(spec.sampling),
+            sampling=BENCHMARKS.load(spec.benchmark).setting(spec.setting).bounded(spec.sampling),
             steps=seen_by(opening.steps, subject=True),
             embedder=run.vectors,
             talk_answers=run.talk_answers,
@@ -252,7 +252,7 @@ def _cast(
     subject: ChatModel,
     make_seat: MakeSeat | None,
 ) -> Cast:
-    spec, benchmark = context.spec, registry.load(context.spec.benchmark)
+    spec, benchmark = context.spec, BENCHMARKS.load(context.spec.benchmark)
     simulator: ChatModel | None = None
     if spec.simulator is not None and context.simulator is not None:
         opened = run.model(

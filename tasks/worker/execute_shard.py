@@ -6,8 +6,8 @@ from functools import partial
 
 from sandbox.interface import Sandbox
 from schemas.verdict import Outcome, TestVerdict
-from tasks.benchmarks import registry
 from tasks.benchmarks.contract import TestRun
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.storage.journaling.tries import take_shard
 from tasks.storage.parquet_store import Lake
 from tasks.worker.deciding import Answer, answers_of, decide, id_of
@@ -71,7 +71,7 @@ def test_runs(context: RunContext, item: ExecuteItem) -> tuple[TestRun, ...]:
     """The programs of one episode, as its benchmark wants them; none where nothing was asked."""
     if item.dialog.is_sourceless:
         return ()
-    benchmark = registry.load(context.spec.benchmark)
+    benchmark = BENCHMARKS.load(context.spec.benchmark)
     options = benchmark.options_of(context.spec)
     return tuple(
         benchmark.programs.test_runs(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import BudgetSpent, InfraError, ModelUnavailable
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.judging.judgement import Judgement, ask_judge
 from tasks.judging.rubric import Rubric
 from tasks.language.chat_model import ChatModel, ChatRequest
@@ -45,7 +45,7 @@ class JudgeState:
 
     def rubric(self, name: str) -> Rubric:
         """The benchmark's rubric of that name."""
-        judging = registry.load(self.context.benchmark).judging
+        judging = BENCHMARKS.load(self.context.benchmark).judging
         assert judging is not None, (
             f"{self.context.benchmark} has no rubrics, and was asked for judgements"
         )

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar, cast
 from schemas.endpoint_profile import EndpointProfile
 from schemas.problem import Problem
 from schemas.run import ModelEndpoint, ModelIdentity
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.language.chat_model import ChatModel
 from tasks.language.embedding import open_embedder
 from tasks.storage.files.environments import Environments
@@ -131,7 +131,7 @@ class RunState:
         from tasks.language.opening import open_model
 
         if (identity, endpoint) not in self._models:
-            benchmark = registry.load(self.context.spec.benchmark)
+            benchmark = BENCHMARKS.load(self.context.spec.benchmark)
             opened = open_model(
                 identity,
                 endpoint,

@@ -15,7 +15,7 @@ from sandbox.judging.runners.run import run_tests
 from schemas.problem import SuiteKind
 from schemas.run import Limits, RunSpec
 from schemas.verdict import Outcome, ProgramVerdict, verdict_id
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.dialogue.programs import Place, WantedProgram
 from tasks.storage.paid_calls import CallsInFlight
 from tasks.worker.jobs import RunContext
@@ -204,4 +204,4 @@ class BookReader:
 
 def sandbox_of(spec: RunSpec) -> Sandbox:
     """Return the run's sandbox. Where it can, it has the imports of the benchmark's programs loaded."""
-    return registry.load(spec.benchmark).programs.load_sandbox(spec.sandbox, spec.dataset_version)
+    return BENCHMARKS.load(spec.benchmark).programs.load_sandbox(spec.sandbox, spec.dataset_version)

@@ -1,4 +1,4 @@
-"""Holds requests to the caps of their invocation: none is sent once a cap is met, and each answer is counted."""
+"""Budget meter: counts each answer, and stops requests once a cap of the invocation is reached."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -19,18 +19,20 @@ if TYPE_CHECKING:
     from tasks.language.embedding import Vector
 
 _CHARACTERS_PER_TOKEN = 4
-"""Of an answer that its endpoint did not count."""
+"""Characters per token of an answer that its endpoint did not count."""
 Payee = ModelIdentity | EmbedderIdentity
 
 
 @dataclass(frozen=True)
 class Purse:
-    """One run's share in an invocation's budget. It pickles; all processes count in one folder.
+    """Budget meter of one run. It can be pickled, and all processes count in one ledger folder.
 
     Attributes:
-        folder: the invocation's ledger.
-        began_at: when the invocation did, seconds since the epoch.
-        prices: of tokens, where they are known.
+        folder: Folder of the invocation's ledger.
+        budget: Caps of the invocation.
+        began_at: Start of the invocation, seconds since the epoch.
+        run_id: Id of the run.
+        prices: Token prices, as far as they are known.
     """
 
     folder: str
@@ -41,37 +43,41 @@ class Purse:
 
     @property
     def ledger(self) -> Ledger:
-        """Where all processes count."""
+        """Return the ledger that all processes share."""
         return ledger_at(self.folder)
 
     def spent(self) -> tuple[CapSpent, ...]:
-        """Each cap with what is spent of it now."""
+        """Return the amount spent of each cap so far."""
         return caps_spent(self.budget, self.ledger.totals(), time.time() - self.began_at)
 
     def check(self) -> None:
-        """Raise BudgetSpent where a cap is met. To be called before a request."""
-        met = [one for one in self.spent() if one.is_met]
-        if met:
-            raise BudgetSpent(why_stopped(met))
+        """Raise BudgetSpent if a cap is reached. Call this before each request."""
+        reached = [cap for cap in self.spent() if cap.is_met]
+        if reached:
+            raise BudgetSpent(why_stopped(reached))
 
     @property
     def is_over(self) -> bool:
-        """Whether a cap is met."""
-        return any(one.is_met for one in self.spent())
+        """Return True if a cap is reached."""
+        return any(cap.is_met for cap in self.spent())
 
     @property
     def is_late(self) -> bool:
-        """Whether the cap on time is met: programs cost nothing but time."""
+        """Return True if the cap on time is reached. Running programs costs nothing but time."""
         limit = self.budget.wall_hours
         return limit is not None and time.time() - self.began_at >= limit * 3600
 
     def charge(self, identity: ModelIdentity, request: ChatRequest, answer: Completion) -> None:
-        """Count an answer. Answers of recordings and controls cost nothing, and a refusal by an error has no tokens."""
+        """Count an answer.
+
+        Recordings and controls cost nothing, and a refusal with an error has no tokens.
+        """
         if answer.finish_reason in REFUSED and answer.input_tokens is None and not answer.content:
             self.ledger.add(self.run_id, Sum(calls=answer.n_calls))
         elif answer.n_calls:
             shown = sum(len(message.content) for message in request.messages)
-            written = len(answer.content) + len(answer.reasoning)  # vendors bill thoughts as output
+            # vendors bill reasoning as output
+            written = len(answer.content) + len(answer.reasoning)
             self._count(
                 identity,
                 answer.n_calls,
@@ -82,7 +88,7 @@ class Purse:
     def charge_texts(
         self, identity: EmbedderIdentity, texts: Sequence[str], tokens: int | None
     ) -> None:
-        """Count texts that were embedded."""
+        """Count embedded texts."""
         self._count(identity, 1, (tokens, 0), (sum(map(len, texts)), 0), of_dialogue=False)
 
     def _count(
@@ -94,19 +100,19 @@ class Purse:
         *,
         of_dialogue: bool = True,
     ) -> None:
-        told_in, told_out = counted
-        if told_in is None or told_out is None:
+        counted_in, counted_out = counted
+        if counted_in is None or counted_out is None:
             n_in, n_out = (-(-n // _CHARACTERS_PER_TOKEN) for n in characters)
             amount = Sum(calls=calls, estimated_tokens=n_in + n_out, n_estimated=1)
         else:
-            n_in, n_out = told_in, told_out
+            n_in, n_out = counted_in, counted_out
             amount = Sum(calls=calls, input_tokens=n_in, output_tokens=n_out)
         usd = tokens_usd(self.prices.get(identity, (0.0, 0.0)), n_in, n_out)
         self.ledger.add(self.run_id, amount + Sum(usd=usd), to_run=of_dialogue)
 
 
 def caps_spent(budget: Budget, totals: Totals, elapsed_s: float) -> tuple[CapSpent, ...]:
-    """What is spent of each cap."""
+    """Return the amount spent of each cap."""
     of_all = {
         "tokens": float(totals.answers.tokens),
         "usd": totals.usd,
@@ -127,22 +133,29 @@ def caps_spent(budget: Budget, totals: Totals, elapsed_s: float) -> tuple[CapSpe
 
 @dataclass(frozen=True)
 class MeteredModel:
-    """A model that is asked for nothing once a cap is met; each answer counts. See `tasks.language.chat_model.ChatModel`."""
+    """Model that sends no request once a cap is reached, and counts each answer.
+
+    See `ChatModel`.
+    """
 
     model: ChatModel
     purse: Purse
     asks_anyway: bool = False
-    """Leave the look at the caps to the caller: what takes several requests is begun or not, as a whole."""
+    """Skip the check of the caps.
+
+    The caller checks before a group of requests that belong together.
+    """
 
     @property
     def identity(self) -> ModelIdentity:
+        """Return the identity of the model."""
         return self.model.identity
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """See `ChatModel.complete`.
+        """Answer one request. See `ChatModel.complete`.
 
         Raises:
-            BudgetSpent: a cap is met; nothing was sent.
+            BudgetSpent: A cap is reached. Nothing was sent.
         """
         if not self.asks_anyway:
             self.purse.check()
@@ -151,29 +164,34 @@ class MeteredModel:
         return answer
 
     async def aclose(self) -> None:
+        """Close the model."""
         await self.model.aclose()
 
 
 def metered(model: ChatModel, purse: Purse | None, *, asks_anyway: bool = False) -> ChatModel:
-    """The model, held to the caps if there are any."""
+    """Return the model with the caps enforced, if there are any."""
     return model if purse is None else MeteredModel(model, purse, asks_anyway)
 
 
 class MeteredEmbedder:
-    """An embedder that is asked for nothing once a cap is met; each text counts. See `tasks.language.embedding.Embedder`."""
+    """Embedder that sends no request once a cap is reached, and counts each text.
+
+    See `Embedder`.
+    """
 
     def __init__(self, embedder: EndpointEmbedder, purse: Purse) -> None:
         self.identity, self._embedder, self._purse = embedder.identity, embedder, purse
         embedder.on_answer = lambda texts, tokens: purse.charge_texts(self.identity, texts, tokens)
 
     async def embed(self, texts: Sequence[str]) -> "list[Vector | None]":
-        """See `Embedder`.
+        """Embed texts. See `Embedder.embed`.
 
         Raises:
-            BudgetSpent: a cap is met; nothing was sent.
+            BudgetSpent: A cap is reached. Nothing was sent.
         """
         self._purse.check()
         return await self._embedder.embed(texts)
 
     async def aclose(self) -> None:
+        """Close the embedder."""
         await self._embedder.aclose()

@@ -14,7 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tasks.benchmarks.contract import Benchmark, Judging
+from tasks.benchmarks.advanced import Judging
+from tasks.benchmarks.contract import Benchmark
 from tasks.benchmarks.setting import Setting
 from tests.bench.processes import Watched, environment, latency_server, watch
 from tests.bench.synthetic import BENCHMARK as DIALOGUES

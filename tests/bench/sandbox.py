@@ -25,6 +25,7 @@ from sandbox.backends.docker.daemon import client
 from sandbox.host.python_environment import clean_environment
 from sandbox.interface import Sandbox
 from sandbox.judging.function_tests import run_function_tests
+from sandbox.registry import SANDBOXES
 from schemas.errors import ParleyError, SandboxUnavailable
 from schemas.run import Limits
 from schemas.verdict import Outcome, TestVerdict
@@ -171,7 +172,7 @@ def contestants(
     else:
         command = ["docker", "exec", name, "python3", "-c", load.program]
         yield "docker exec", _unless_it_fails(partial(_succeed, command))
-    for backend in (*(n for n in registry.BUILT_IN if n != ZYGOTE), ZYGOTE):
+    for backend in (*(n for n in SANDBOXES.built_in if n != ZYGOTE), ZYGOTE):
         try:
             sandbox = registry.load(
                 backend, **({"preload": load.preload} if backend == ZYGOTE else {})

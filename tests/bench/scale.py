@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.planning.dataset import write_staged
 from tasks.planning.plan import plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
@@ -87,7 +87,7 @@ def plan_many(n_dialogues: int, samples: int) -> str:
     with tempfile.TemporaryDirectory() as place:
         sys.path.insert(0, str(write_plugin(Path(place) / "plugin")))
         write_mixed(Path(place) / "turns.json", n_dialogues, TURNS, TURNS)
-        benchmark, home = registry.load("talk"), Home(Path(place) / "home")
+        benchmark, home = BENCHMARKS.load("talk"), Home(Path(place) / "home")
         version = benchmark.data.default_version
         write_staged(
             benchmark.data.stage(Path(place) / "turns.json", version),

@@ -11,7 +11,7 @@ import pytest
 
 from schemas.errors import ParleyError, UsageError
 from schemas.lake.records import QualityCheck
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.planning.dataset import write_staged
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import EvaluationRequest
@@ -53,7 +53,7 @@ def pattern(
 ) -> Path:
     """A home with a staged dataset on which a small run has finished, and another run on other data; nothing is published."""
     home = Home(tmp_path_factory.mktemp("pattern") / "home")
-    benchmark = registry.load("codeif")
+    benchmark = BENCHMARKS.load("codeif")
     write_staged(
         benchmark.data.stage(Path(str(benchmark.data.sample)), VERSION),
         "codeif",

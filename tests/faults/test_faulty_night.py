@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tasks.benchmarks import registry
 from tasks.benchmarks.codeif.scoring import METRICS
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION
+from tasks.benchmarks.registry import BENCHMARKS
 from tests.fixtures.misbehaviour import MISBEHAVIOUR, TRUNCATED, one_in_a_hundred_of_each
 from tests.fixtures.model_server import Reply, default_answer, model_server
 from tests.flows.parley_command import SAMPLE, parley
@@ -30,7 +30,7 @@ SERVER_S = [
 
 def due() -> Counter[str]:
     """Metric -> how many scores the run must have, with or without a value."""
-    benchmark = registry.load("codeif")
+    benchmark = BENCHMARKS.load("codeif")
     with as_file(benchmark.data.sample) as folder:
         dialogs = benchmark.data.stage(folder, "sample").dialogs
     return Counter(

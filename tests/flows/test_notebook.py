@@ -9,7 +9,7 @@ import pytest
 
 from flows.notebook import evaluate
 from schemas.errors import UsageError
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 from tests.own_files import ROOT
 
 CELL = re.compile(r"^```python\n(from flows\.notebook.*?)^```", re.MULTILINE | re.DOTALL)
@@ -26,7 +26,7 @@ def test_the_notebook_of_the_page_stages_evaluates_and_queries(
     assert sum(bool(line.strip()) for line in cell.splitlines()) == 10
     monkeypatch.setenv("PARLEY_HOME", str(standing_home))
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(str(registry.load("unidial").data.sample / "locomo"), tmp_path / "LoCoMo")
+    shutil.copytree(str(BENCHMARKS.load("unidial").data.sample / "locomo"), tmp_path / "LoCoMo")
     names: dict[str, Any] = {}
     exec(compile(cell, "notebooks.md", "exec"), names)
     assert [run.status for run in names["runs"]] == ["finished", "finished"]

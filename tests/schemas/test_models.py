@@ -188,10 +188,8 @@ def test_errors_keep_message_and_facts_on_their_way_between_processes(error: err
 
 
 def test_an_unknown_name_says_what_is_known_and_what_to_do():
-    assert (
-        str(EVERY_ERROR[0])
-        == "unknown benchmark 'codeifs'; known: codeif, convcode. See `parley list benchmarks`"
-    )
+    listed = "unknown benchmark 'codeifs'; known: codeif, convcode"
+    assert str(EVERY_ERROR[0]) == f"{listed}. Do you mean codeif? See `parley list benchmarks`"
 
 
 def test_exit_codes_are_those_of_the_contract():

@@ -20,8 +20,8 @@ from flows.text.transcript import transcript_text
 from flows.text.work import work_markdown
 from schemas.errors import ConfigError
 from schemas.outside.display import markdown_cell, plain_line
-from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Staged
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.language.model_spec import parse_model
 from tasks.language.recorded_model import RecordedAnswer, load_recording, write_recording
 from tasks.planning.dataset import write_staged
@@ -84,7 +84,7 @@ class PlayedRun:
 
 def hostile_data() -> Staged:
     """The sample with the texts above wherever a dataset has text; two problems."""
-    benchmark = registry.load("codeif")
+    benchmark = BENCHMARKS.load("codeif")
     staged = benchmark.data.stage(Path(str(benchmark.data.sample)), "current")
     problems, dialogs = [], []
     for number, (problem, dialog) in enumerate(

@@ -9,7 +9,7 @@ import typer
 
 from flows.cli.commands.key_values import Resources, parse_resources
 from schemas.errors import UnknownName, UsageError
-from tasks.benchmarks.registry import names
+from tasks.benchmarks.registry import BENCHMARKS, resolve_name
 from tasks.storage.home import find_home
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def stage(
-    benchmark: Annotated[str, typer.Argument(help=f"One of {', '.join(names())}.")],
+    benchmark: Annotated[str, typer.Argument(help=f"One of {', '.join(BENCHMARKS.names())}.")],
     data: Annotated[
         Path,
         typer.Option(help="File or folder of raw data, in the layout of the benchmark's authors."),
@@ -44,6 +44,7 @@ def stage(
     """
     from flows.stage_benchmarks import stage_dataset
 
+    benchmark = resolve_name(benchmark)
     staged, version, digest = stage_dataset(
         benchmark, data, dataset_version, None, parse_resources(resource or [], benchmark)
     )
@@ -75,7 +76,8 @@ def import_data(
     kind: Annotated[
         str,
         typer.Argument(
-            metavar="BENCHMARK|ratings", help=f"`{RATINGS}`, or one of {', '.join(names())}."
+            metavar="BENCHMARK|ratings",
+            help=f"`{RATINGS}`, or one of {', '.join(BENCHMARKS.names())}.",
         ),
     ],
     source: Annotated[
@@ -126,10 +128,10 @@ def import_data(
 
 
 def _import_recording(benchmark: str, folder: Path, model: str, out: Path) -> None:
-    from tasks.benchmarks import registry
+    from tasks.benchmarks.registry import BENCHMARKS
     from tasks.language.recorded_model import write_recording
 
-    published = registry.load(benchmark).recordings
+    published = BENCHMARKS.load(benchmark).recordings
     if published is None:
         raise UsageError(f"Parley cannot import published runs of benchmark {benchmark!r}")
     n_lines = write_recording(out, published.answers(folder, model))
@@ -176,11 +178,11 @@ def _scales(benchmark: str) -> "Scales | None":
 
     None: the benchmark has no rubrics or is not installed, so raters choose their own scales.
     """
-    from tasks.benchmarks import registry
+    from tasks.benchmarks.registry import BENCHMARKS
     from tasks.judging.rating_scales import scales_of
 
     try:
-        judging = registry.load(benchmark).judging
+        judging = BENCHMARKS.load(benchmark).judging
     except UnknownName:
         return None
     return None if judging is None else scales_of(judging.rubrics)

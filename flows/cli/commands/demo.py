@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from flows.cli.commands.evaluation import Json, evaluate
-from tasks.benchmarks.registry import FIRST, names
+from tasks.benchmarks.registry import BENCHMARKS, FIRST
 from tasks.storage.home import find_home
 
 
@@ -17,7 +17,7 @@ def add_to(app: typer.Typer) -> None:
 def demo(
     benchmark: Annotated[
         str | None,
-        typer.Argument(help=f"One of {', '.join(names())}. Default: {FIRST}."),
+        typer.Argument(help=f"One of {', '.join(BENCHMARKS.names())}. Default: {FIRST}."),
     ] = None,
     json_output: Json = False,
 ) -> None:

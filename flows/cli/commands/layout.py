@@ -57,11 +57,11 @@ def _environments(build_name: str, out: Path) -> list[str]:
     """Run the tasks' own tests in the files laid out, and return a line for each fault."""
     from sandbox.registry import default_name
     from tasks.benchmarks.known_builds import layouts
-    from tasks.benchmarks.registry import load
+    from tasks.benchmarks.registry import BENCHMARKS
     from tasks.planning.dataset import furnished_data
     from tasks.planning.environment_check import environment_lines
 
-    benchmark = load(build_name.partition("-")[0])
+    benchmark = BENCHMARKS.load(build_name.partition("-")[0])
     version, resources = benchmark.data.default_version, {layouts()[build_name].resource: str(out)}
     if not out.is_dir():
         return []

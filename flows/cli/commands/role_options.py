@@ -4,7 +4,6 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Annotated, Any
 
 import typer
@@ -117,10 +116,7 @@ def split_spec(role: Role, text: str) -> tuple[str, dict[str, list[str]]]:
         key = _BY_NAME.get(name)
         if key is None or role not in key.roles:
             names = [key.name for key in ROLE_KEYS if role in key.roles]
-            near = get_close_matches(name, names, n=1)
-            raise UnknownName(
-                "key", name, names, f"Did you mean {near[0]}?" if near else "", of=f"--{role}"
-            )
+            raise UnknownName("key", name, names, of=f"--{role}")
         if key.is_map != bool(dot):
             form = f"{name}.NAME=VALUE" if key.is_map else f"{name}=VALUE"
             raise ConfigError(

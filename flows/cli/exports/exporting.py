@@ -13,7 +13,7 @@ from schemas.lake.records import RunEpisode, RunRecord
 from schemas.run import RunSpec
 from schemas.score import Score
 from schemas.verdict import JudgeVerdict
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.benchmarks.results import Export, FolderExport, WholeRun
 from tasks.language.recorded_model import RecordedAnswer, write_recording
 from tasks.planning.known_runs import find_run
@@ -73,12 +73,12 @@ def find_export(export: str) -> Export | FolderExport:
     Raises:
         UnknownName: no export has this name; the error lists all names.
     """
-    for benchmark in registry.names():
+    for benchmark in BENCHMARKS.names():
         if export.startswith(f"{benchmark}-"):
-            name, results = export.removeprefix(f"{benchmark}-"), registry.load(benchmark).results
+            name, results = export.removeprefix(f"{benchmark}-"), BENCHMARKS.load(benchmark).results
             if match := results.exports.get(name) or results.folders.get(name):
                 return match
-    by_benchmark = ((b, registry.load(b).results) for b in registry.names())
+    by_benchmark = ((b, BENCHMARKS.load(b).results) for b in BENCHMARKS.names())
     names = (
         RECORDING,
         *(

@@ -12,7 +12,8 @@ from schemas.lake.records import RunEpisode, RunRecord
 from schemas.problem import Problem
 from schemas.run import RunSpec
 from schemas.verdict import JudgeVerdict
-from tasks.benchmarks import registry
+from tasks.benchmarks.advanced import JudgeRequest
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.driver.judging import by_episode
 from tasks.judging.rating_file import SHEET_VALUE
 from tasks.judging.rating_scales import scales_of
@@ -152,24 +153,25 @@ class _Dialogue:
 
     def judge_runs(self, rubric: Rubric) -> Sequence[JudgeRun]:
         """Return the judgements that the rubric asks for."""
-        judging = registry.load(self.spec.benchmark).judging
+        judging = BENCHMARKS.load(self.spec.benchmark).judging
         assert judging is not None
         verdicts = (
             by_episode(read_verdicts(self.lake, **self.keys)) if rubric.reads_verdicts else {}
         )
-        return judging.judge_runs(
+        request = JudgeRequest(
+            rubric=rubric.name,
             problem=self.problem,
             dialog=self.dialog,
-            context=context_of(self.lake, self.dialog),
             episode=self.episode,
             options=dict((*self.spec.episode_options, *self.spec.scoring_options)),
+            context=context_of(self.lake, self.dialog),
             verdicts=verdicts.get(self.episode.episode_id, ()),
-            rubric=rubric.name,
         )
+        return judging.judge_runs(request)
 
 
 def _rubric(benchmark: str, name: str | None) -> Rubric:
-    judging = registry.load(benchmark).judging
+    judging = BENCHMARKS.load(benchmark).judging
     rubrics = judging.rubrics if judging is not None else {}
     if not rubrics:
         raise ConfigError(f"benchmark {benchmark} has no rubrics, so its dialogues cannot be rated")

@@ -1,1 +1,1 @@
-"""What is looked at before a night starts anything: its cost, sandbox, packages, endpoints and folders."""
+"""Checks before a night starts anything: its cost, sandbox, packages, endpoints and folders."""

@@ -1,8 +1,8 @@
-"""A dry run on a machine without vLLM: the command is printed all the same, under a stand-in for vLLM's version."""
+"""Dry runs on a machine without vLLM, which use a placeholder for vLLM's version."""
 
 from collections.abc import Callable, Sequence
 
-from tasks.language.providers import registry
+from tasks.language.providers.registry import provider_of
 from tasks.planning.request import EvaluationRequest, ModelRequest
 
 _REVISION = "vllm-not-here"
@@ -11,7 +11,7 @@ _REVISION = "vllm-not-here"
 def plannable_without_vllm(
     requests: Sequence[EvaluationRequest], say: Callable[[str], object]
 ) -> list[EvaluationRequest]:
-    """The requests, such that a dry run can plan them; says for which models vLLM would be needed."""
+    """Return the requests in a form that a dry run can plan. Print which models need vLLM."""
     models = {
         id(model): model for request in requests if not request.resume for model in request.models
     }
@@ -23,15 +23,16 @@ def plannable_without_vllm(
     if absent:
         names = ", ".join(sorted({model.label for model in absent.values()}))
         say(
-            f"vLLM is not on this machine. Its version, which the ids of runs of {names} hold, is not known here: all episodes"
-            " of these runs are counted as owed"
+            f"vLLM is not installed on this machine. Its version is part of the ids of runs of"
+            f" {names}, so finished episodes cannot be found: all episodes of these runs are"
+            " counted as pending"
         )
     return [_with(request, absent) for request in requests]
 
 
 def _lacks_its_engine(model: ModelRequest) -> bool:
-    """Whether its revision would be told by a program that is not here."""
-    provider = registry.provider_of(model.spec)
+    """Return True if the model's revision depends on a program that is not installed here."""
+    provider = provider_of(model.spec)
     return (
         provider is not None
         and not model.revision
@@ -40,11 +41,11 @@ def _lacks_its_engine(model: ModelRequest) -> bool:
 
 
 def _with(request: EvaluationRequest, absent: dict[int, ModelRequest]) -> EvaluationRequest:
-    def known(model: ModelRequest) -> ModelRequest:
+    def replacement_of(model: ModelRequest) -> ModelRequest:
         return absent.get(id(model), model)
 
-    simulator = known(request.simulator) if request.simulator else None
-    judges = {rubric: known(judge) for rubric, judge in request.judges.items()}
+    simulator = replacement_of(request.simulator) if request.simulator else None
+    judges = {rubric: replacement_of(judge) for rubric, judge in request.judges.items()}
     return request.model_copy(
-        update={"model": known(request.model), "simulator": simulator, "judges": judges}
+        update={"model": replacement_of(request.model), "simulator": simulator, "judges": judges}
     )

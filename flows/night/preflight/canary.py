@@ -1,4 +1,4 @@
-"""Tries the sandbox before a night: known cheats must not pass, and known golds must pass."""
+"""Sandbox test before a night: known cheats must fail, and reference solutions must pass."""
 
 import time
 from collections.abc import Iterable
@@ -9,15 +9,16 @@ from schemas.errors import NightVoid
 
 
 def require_live_canary(names: Iterable[str]) -> tuple[str, ...]:
-    """Run the canary in each sandbox of a night; returns a line about each.
+    """Run the canary in each sandbox of a night. Return one line per sandbox.
 
     Args:
-        names: the requests' names of sandboxes.
+        names: Names of the sandboxes in the requests.
 
     Raises:
-        NightVoid: a cheat passed, or a gold did not; names them. Nothing was started or paid for.
-        SandboxUnavailable: a sandbox cannot run programs here.
-        UnknownName: there is no such sandbox.
+        NightVoid: A cheat passed, or a reference solution failed. The message names them. Nothing
+            was started or paid for.
+        SandboxUnavailable: A sandbox cannot run programs here.
+        UnknownName: No sandbox has this name.
     """
     return tuple(_line(name) for name in sorted(set(names)))
 
@@ -26,18 +27,22 @@ def _line(name: str) -> str:
     started = time.monotonic()
     canary = release_canary(sandboxes.load(name))
     if not canary.is_alive:
-        raise NightVoid(_what_died(name, canary))
+        raise NightVoid(_void_message(name, canary))
     took_s = time.monotonic() - started
-    return f"canary in sandbox {name}: {canary.n_attacks} attacks held, {canary.n_golds} golds passed, {took_s:.1f} s"
-
-
-def _what_died(name: str, canary: Canary) -> str:
-    said: list[str] = []
-    if canary.passed:
-        said.append(f"attacks that passed: {'; '.join(canary.passed)}")
-    if canary.failed:
-        said.append(f"golds that did not pass: {'; '.join(canary.failed)}")
     return (
-        f"the night is void: in sandbox {name!r} {', and '.join(said)}. No verdict of it could be trusted, so nothing was"
-        " started or paid for. Look with `parley doctor`, or name another sandbox in the configuration"
+        f"canary in sandbox {name}: {canary.n_attacks} attacks blocked,"
+        f" {canary.n_golds} reference solutions passed, {took_s:.1f} s"
+    )
+
+
+def _void_message(name: str, canary: Canary) -> str:
+    faults: list[str] = []
+    if canary.passed:
+        faults.append(f"attacks that passed: {'; '.join(canary.passed)}")
+    if canary.failed:
+        faults.append(f"reference solutions that failed: {'; '.join(canary.failed)}")
+    return (
+        f"the night was not started: in sandbox {name!r} {', and '.join(faults)}. Its verdicts"
+        " could not be trusted. Nothing was paid for. Run `parley doctor` for details, or name"
+        " another sandbox in the configuration"
     )

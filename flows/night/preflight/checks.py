@@ -1,4 +1,4 @@
-"""Checks sandbox, packages and endpoints before anything is started."""
+"""Checks of sandbox, packages and endpoints before a run or build starts."""
 
 import asyncio
 import os
@@ -15,36 +15,40 @@ from sandbox.backends.docker.backend import DockerSandbox
 from schemas.embedding import EmbedderIdentity
 from schemas.errors import ConfigError
 from schemas.run import ModelEndpoint, ModelIdentity
-from tasks.dialogue.agents import registry as agents
-from tasks.language.providers import registry
+from tasks.dialogue.agents.registry import AGENTS
 from tasks.language.providers.contract import Check
-from tasks.language.providers.registry import is_served_here
+from tasks.language.providers.registry import PROVIDERS, is_served_here
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.planning.plan import RunPlan
 
 
 def preflight(plan: RunPlan) -> None:
-    """Check sandbox, packages and endpoints where episodes are owed, and the judges' endpoints where judgements are.
+    """Check the sandbox, packages and endpoints that pending episodes and judgements need.
 
-    Print a warning for each toolchain that pending tasks need and that is missing: their verdicts would be unscored.
+    Print a warning for each missing toolchain of pending tasks, whose verdicts would be unscored.
 
     Raises:
-        ConfigError: the model would be served on this machine's loopback, and the workers are elsewhere. Or an agent's trees
-            could not be met there. Or a package that programs import is missing, where the sandbox offers ours.
-        SandboxUnavailable: with what to install, for the sandbox or for the run's agent.
-        ModelUnavailable: a dead endpoint, a wrong key or model name, with what to mend.
+        ConfigError: Parley would serve the model on this machine's loopback, but the workers run on
+            other machines, or they could not find an agent's files. Or a package that programs
+            import is missing, and the sandbox uses this environment's packages.
+        SandboxUnavailable: The sandbox or the run's agent needs something that is not installed.
+            The message says what to install.
+        ModelUnavailable: An endpoint does not answer, or the key or the model's name is wrong. The
+            message says what to fix.
     """
     require_trees_are_met(plan)
-    asked = {identity: endpoint for identity, endpoint, _ in plan.models}
+    endpoints = {identity: endpoint for identity, endpoint, _ in plan.models}
     if plan.spec.embedder is not None and plan.embedder is not None:
         _check_embedder(
             plan.spec.embedder, plan.embedder, in_play=plan.spec.embedder_in_play is not None
         )
-    for identity in asked:
+    for identity in endpoints:
         if is_served_here(identity.provider) and os.environ.get(ADDRESS_VARIABLE):
             raise ConfigError(
-                f"model {identity.label} is served on this machine's loopback, but {ADDRESS_VARIABLE} sends work elsewhere."
-                f" Unset {ADDRESS_VARIABLE}, or serve the model yourself and give its address: openai:MODEL@BASE_URL"
+                f"model {identity.label} is served on this machine's loopback, but"
+                f" {ADDRESS_VARIABLE}"
+                f" sends work to other machines. Unset {ADDRESS_VARIABLE}, or serve the model"
+                " yourself and give its address: openai:MODEL@BASE_URL"
             )
     require_same_models(plan)
     owed = plan.owed()
@@ -63,13 +67,16 @@ def preflight(plan: RunPlan) -> None:
             for line in toolchain_warnings(sandbox, pending):
                 print(line, file=sys.stderr)
     if owed:
-        _check_endpoints(asked)
-    elif _judges_are_asked(plan):
+        _check_endpoints(endpoints)
+    elif _has_pending_judgements(plan):
         _check_endpoints({judge.judge.judge: judge.endpoint for judge in plan.judges.values()})
 
 
 def _check_images(sandbox: DockerSandbox, images: Sequence[str]) -> None:
-    """Run a program in the first image that is here already. The others are pulled when their episodes begin."""
+    """Run a program in the first image that is on this machine.
+
+    The others are pulled when their episodes begin.
+    """
     sandbox.check_daemon()
     here = next((image for image in images if sandbox.has_image(image)), None)
     if here is not None:
@@ -77,20 +84,22 @@ def _check_images(sandbox: DockerSandbox, images: Sequence[str]) -> None:
 
 
 def _check_agent(plan: RunPlan) -> None:
-    """Check what the run's agent needs on this machine. Workers of other machines check it when a dialogue begins.
+    """Check the programs that the run's agent needs on this machine.
+
+    Workers on other machines check them when a dialogue begins.
 
     Raises:
-        SandboxUnavailable: with the remedy.
+        SandboxUnavailable: A program is missing. The message names the remedy.
     """
     identity = plan.spec.agent
     if identity is None or os.environ.get(ADDRESS_VARIABLE):
         return
-    agent = agents.load(identity.name)
+    agent = AGENTS.load(identity.name)
     if agent.check is not None:
         agent.check(agent.options_of(identity))
 
 
-def _judges_are_asked(plan: RunPlan) -> bool:
+def _has_pending_judgements(plan: RunPlan) -> bool:
     if not plan.judges:
         return False
     from tasks.driver.judging import owed_judgements
@@ -99,10 +108,10 @@ def _judges_are_asked(plan: RunPlan) -> bool:
 
 
 def preflight_build(plan: BuildPlan) -> None:
-    """Check what a build asks: its endpoints, its embedder, its sandbox. All of it works in the driver, on this machine.
+    """Check a build's endpoints, embedder and sandbox. A build runs in the driver, on this machine.
 
     Raises:
-        SandboxUnavailable, ModelUnavailable: as `preflight`.
+        SandboxUnavailable, ModelUnavailable: See `preflight`.
     """
     if plan.construction.runs_programs:
         plan.sandbox.check()
@@ -111,14 +120,14 @@ def preflight_build(plan: BuildPlan) -> None:
     _check_endpoints({identity: endpoint for identity, endpoint, _ in plan.models})
 
 
-def _check_endpoints(asked: Mapping[ModelIdentity, ModelEndpoint]) -> None:
-    for identity, endpoint in asked.items():
-        check = registry.load(identity.provider).check
+def _check_endpoints(endpoints: Mapping[ModelIdentity, ModelEndpoint]) -> None:
+    for identity, endpoint in endpoints.items():
+        check = PROVIDERS.load(identity.provider).check
         if check is not None:
-            asyncio.run(_checked(check, identity, endpoint))
+            asyncio.run(_run_check(check, identity, endpoint))
 
 
-async def _checked(check: Check, identity: ModelIdentity, endpoint: ModelEndpoint) -> None:
+async def _run_check(check: Check, identity: ModelIdentity, endpoint: ModelEndpoint) -> None:
     await check(identity, endpoint, os.environ)
 
 
@@ -129,6 +138,8 @@ def _check_embedder(identity: EmbedderIdentity, endpoint: ModelEndpoint, *, in_p
         asyncio.run(check_embedder(identity, endpoint, os.environ))
     elif in_play and os.environ.get(ADDRESS_VARIABLE):
         raise ConfigError(
-            f"embedder {identity.label} is served on this machine's loopback, but {ADDRESS_VARIABLE} sends the dialogues that ask"
-            f" it elsewhere. Unset {ADDRESS_VARIABLE}, or serve it yourself and name it by --embedder openai:MODEL@BASE_URL"
+            f"embedder {identity.label} is served on this machine's loopback, but"
+            f" {ADDRESS_VARIABLE}"
+            f" sends the dialogues that use it to other machines. Unset {ADDRESS_VARIABLE}, or"
+            " serve the embedder yourself and pass --embedder openai:MODEL@BASE_URL"
         )

@@ -1,4 +1,4 @@
-"""Finds the collector of a night's metrics, and checks before anything starts that they can be sent."""
+"""Collector of a night's metrics: its address, and checks that metrics can be sent to it."""
 
 import os
 from collections.abc import Mapping
@@ -16,13 +16,16 @@ _DISABLED_VARIABLE = "OTEL_SDK_DISABLED"
 def find_collector(
     home: Home, configured: str | None, environ: Mapping[str, str] = os.environ
 ) -> str | None:
-    """Return the base URL of the collector that metrics are sent to; None where none are.
+    """Return the base URL of the collector that receives metrics, or None if metrics are off.
 
     Args:
-        configured: `telemetry` of a night's configuration. It goes before the variable.
+        home: Parley's data folder.
+        configured: `telemetry` of a night's configuration. It takes precedence over the variable.
+        environ: Environment variables.
 
     Raises:
-        ConfigError: no URL of HTTP, one with a password, a missing package, or workers that share no folder.
+        ConfigError: The URL is not an HTTP URL or contains a password, a package is missing, or the
+            workers do not share a folder with the driver.
     """
     url = (configured or environ.get(ENDPOINT_VARIABLE, "")).strip()
     if not url or environ.get(_DISABLED_VARIABLE, "").strip().lower() == "true":
@@ -31,18 +34,20 @@ def find_collector(
     parts = urlsplit(url)
     if "@" in parts.netloc:
         raise ConfigError(
-            f"{source} holds a user or password (not shown). Leave it out of the URL, and set a header instead:"
+            f"{source} contains a user or password (not shown). Remove it from the URL and set a"
+            " header instead:"
             " OTEL_EXPORTER_OTLP_HEADERS=authorization=..."
         )
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(
-            f"{source}: {url!r} is no URL of a collector. Write one like http://localhost:4318 (OTLP over HTTP)"
+            f"{source}: {url!r} is not an HTTP URL. Use the collector's OTLP over HTTP address,"
+            " such as http://localhost:4318"
         )
     if not _is_installed():
-        unset = "leave `telemetry` out" if configured else f"unset {ENDPOINT_VARIABLE}"
+        unset = "remove `telemetry`" if configured else f"unset {ENDPOINT_VARIABLE}"
         raise ConfigError(
-            f"{source} asks for metrics by OpenTelemetry, whose exporter is not installed: make telemetry, or pip install"
-            f" 'parley-eval[telemetry]'. Or {unset}"
+            f"{source} enables OpenTelemetry metrics, but the exporter is not installed. Run"
+            f" `make telemetry` or `pip install 'parley-eval[telemetry]'`, or {unset}"
         )
     require_shared_call_log(home)
     return url.rstrip("/")

@@ -1,6 +1,7 @@
-"""Learns from the runs that the lake holds what a dialogue of a run usually takes, so that estimates need not assume it.
+"""Usual requests, tokens and hours of a run's dialogues, measured in earlier runs in the lake.
 
-The runs of the same model and setting count, else those of the same setting, else those of the same benchmark.
+Runs of the same model and setting are used, or else runs of the same setting, or else of the same
+benchmark.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +24,7 @@ _MOST_JUDGEMENTS = 2000
 _ENDED = (StopReason.FINISHED, StopReason.TURN_LIMIT)
 _CHARACTERS_PER_TOKEN = 4
 Origin = Literal["model", "setting", "benchmark"]
-"""What earlier runs have in common with a run, the most first: model and setting, the setting, or the benchmark alone."""
+"""Common property of earlier runs and a run: model and setting, setting, or benchmark."""
 _ORIGINS: tuple[Origin, ...] = ("model", "setting", "benchmark")
 T = TypeVar("T")
 
@@ -46,11 +47,12 @@ class Calls:
 
 @dataclass(frozen=True)
 class Usage:
-    """Means over requests of one role.
+    """Mean tokens per request of one role.
 
     Attributes:
-        input_tokens: of a request; None where no endpoint counted them, and where only other settings tell.
-        output_tokens: of its answer.
+        input_tokens: Mean tokens of a request. None if no endpoint counted them, or if only other
+            settings were measured.
+        output_tokens: Mean tokens of an answer.
     """
 
     input_tokens: float | None
@@ -62,9 +64,13 @@ class Measured:
     """Means over finished dialogues of earlier runs.
 
     Attributes:
-        answers: answers of the model under test in a dialogue; None where only other settings tell.
-        calls: its requests in a dialogue, with those for tools; None as `answers`.
-        simulator: None where no simulated user answered.
+        origin: Common property of the earlier runs and this run.
+        answers: Mean answers of the model under test per dialogue. None if only other settings were
+            measured.
+        calls: Mean requests to it per dialogue, including those with tool results. None if only
+            other settings were measured.
+        subject: Usage of the model under test.
+        simulator: Usage of the simulated user. None if none answered.
     """
 
     origin: Origin
@@ -82,16 +88,19 @@ _hours: WeakKeyDictionary[RunPlan, dict[tuple[str, ModelIdentity], float | None]
 
 
 def measured_by_plan(plan: RunPlan) -> Measured | None:
-    """Return the means for a run; None where no such dialogue was played. They are read once a plan."""
+    """Return the means for a run, or None without comparable dialogues.
+
+    The lake is read once per plan.
+    """
     if plan not in _measured:
         _measured[plan] = _means(*_played(plan))
     return _measured[plan]
 
 
-def _nearest(found: Iterable[tuple[T, str, str]], plan: RunPlan) -> tuple[Origin, list[T]]:
-    """Return those of (thing, model, setting) that have the most in common with the run."""
+def _nearest(items: Iterable[tuple[T, str, str]], plan: RunPlan) -> tuple[Origin, list[T]]:
+    """Return the items of (item, model, setting) that have most in common with the run."""
     by_origin: dict[Origin, list[T]] = {origin: [] for origin in _ORIGINS}
-    for thing, model, setting in found:
+    for thing, model, setting in items:
         is_same = setting == plan.spec.setting
         by_origin[
             "model"
@@ -109,17 +118,17 @@ def _nearest(found: Iterable[tuple[T, str, str]], plan: RunPlan) -> tuple[Origin
 def _played(plan: RunPlan) -> tuple[Origin, list[Episode]]:
     """Return the newest finished dialogues with the same agent."""
     end = f"+{plan.spec.agent.name}" if plan.spec.agent else ""
-    found: list[tuple[Episode, str, str]] = []
+    played: list[tuple[Episode, str, str]] = []
     n_own = 0
     for part in _newest_parts(plan, "episodes"):
         for episode in plan.lake.read_part("episodes", Episode, part):
             has_agent = episode.model.endswith(end) if end else "+" not in episode.model
             if episode.stop_reason in _ENDED and has_agent and not is_control(episode.model):
-                found.append((episode, episode.model, episode.setting))
+                played.append((episode, episode.model, episode.setting))
                 n_own += episode.model == plan.spec.label and episode.setting == plan.spec.setting
-        if n_own >= _MOST_EPISODES or len(found) >= 4 * _MOST_EPISODES:
+        if n_own >= _MOST_EPISODES or len(played) >= 4 * _MOST_EPISODES:
             break
-    origin, episodes = _nearest(found, plan)
+    origin, episodes = _nearest(played, plan)
     return origin, episodes[:_MOST_EPISODES]
 
 
@@ -148,20 +157,20 @@ def _means(origin: Origin, episodes: Sequence[Episode]) -> Measured | None:
 
 
 def _simulator_usage(episodes: Sequence[Episode], is_same: bool) -> Usage | None:
-    said = [
+    answers = [
         step
         for episode in episodes
         for step in episode.steps
         if step.role is Role.USER and step.n_calls
     ]
-    return _usage(said, is_same) if said else None
+    return _usage(answers, is_same) if answers else None
 
 
 def _usage(steps: Sequence[Step], is_same: bool) -> Usage:
     n_calls = sum(max(1, step.n_calls) for step in steps)
-    told = [step.input_tokens for step in steps if step.input_tokens is not None]
+    counted = [step.input_tokens for step in steps if step.input_tokens is not None]
     return Usage(
-        sum(told) / n_calls if is_same and len(told) == len(steps) else None,
+        sum(counted) / n_calls if is_same and len(counted) == len(steps) else None,
         sum(map(_tokens, steps)) / n_calls,
     )
 
@@ -183,18 +192,18 @@ def _tokens(step: Step) -> int:
 
 
 def judge_usage(plan: RunPlan, rubric: str) -> Usage | None:
-    """Return means over the newest judgements by a rubric, of its judge if it has judged before; None without any.
+    """Return means over the newest judgements by a rubric, or None if there are none.
 
-    They are read once a plan.
+    Judgements of the run's own judge are preferred. The lake is read once per plan.
     """
-    known = _judges.setdefault(plan, {})
-    if rubric not in known:
-        known[rubric] = _judge_usage(plan, rubric)
-    return known[rubric]
+    by_rubric = _judges.setdefault(plan, {})
+    if rubric not in by_rubric:
+        by_rubric[rubric] = _judge_usage(plan, rubric)
+    return by_rubric[rubric]
 
 
 def _judge_usage(plan: RunPlan, rubric: str) -> Usage | None:
-    wanted, found = plan.judges[rubric].judge.judge.label, dict[str, tuple[bool, int, int]]()
+    judge, usages = plan.judges[rubric].judge.judge.label, dict[str, tuple[bool, int, int]]()
     names = ["rubric", "judge", "judgement_id", "n_calls", "input_tokens", "output_tokens"]
     for part in _newest_parts(plan, "judge_verdicts"):
         for row in plan.lake.read_arrow("judge_verdicts", [part], names).to_pylist():
@@ -203,28 +212,30 @@ def _judge_usage(plan: RunPlan, rubric: str) -> Usage | None:
                 and row["n_calls"]
                 and None not in (row["input_tokens"], row["output_tokens"])
             ):
-                found[row["judgement_id"]] = (
-                    row["judge"] == wanted,
+                usages[row["judgement_id"]] = (
+                    row["judge"] == judge,
                     row["input_tokens"],
                     row["output_tokens"],
                 )
-        if len(found) >= _MOST_JUDGEMENTS:
+        if len(usages) >= _MOST_JUDGEMENTS:
             break
-    own = [one for one in found.values() if one[0]] or list(found.values())
+    own = [usage for usage in usages.values() if usage[0]] or list(usages.values())
     return (
-        Usage(fmean(told for _, told, _ in own), fmean(said for _, _, said in own)) if own else None
+        Usage(fmean(n_input for _, n_input, _ in own), fmean(n_output for _, _, n_output in own))
+        if own
+        else None
     )
 
 
 def usual_hours(plan: RunPlan, role: str, identity: ModelIdentity) -> float | None:
-    """Return the hours that the server of a role's model usually stands ready for one dialogue; None where no earlier run tells.
+    """Return the hours per dialogue for which the server of a role's model usually runs.
 
-    They are read once a plan.
+    Return None if no earlier run shows it. The lake is read once per plan.
     """
-    known = _hours.setdefault(plan, {})
-    if (role, identity) not in known:
-        known[role, identity] = _usual_hours(plan, role, identity)
-    return known[role, identity]
+    by_role = _hours.setdefault(plan, {})
+    if (role, identity) not in by_role:
+        by_role[role, identity] = _usual_hours(plan, role, identity)
+    return by_role[role, identity]
 
 
 def _usual_hours(plan: RunPlan, role: str, identity: ModelIdentity) -> float | None:
@@ -234,16 +245,16 @@ def _usual_hours(plan: RunPlan, role: str, identity: ModelIdentity) -> float | N
             by_run.setdefault((row.model, row.run_id), []).append(row)
     records = plan.lake.read("runs", RunRecord, benchmark=plan.spec.benchmark) if by_run else []
     settings = {record.run_id: record.setting.partition(".")[2] for record in records}
-    found: list[tuple[tuple[float, int], str, str]] = []
+    usages: list[tuple[tuple[float, int], str, str]] = []
     for (model, run_id), rows in by_run.items():
-        known = [row.hours for row in rows if row.hours is not None]
+        hours_of_rows = [row.hours for row in rows if row.hours is not None]
         parts = plan.lake.parts(
             "episodes", benchmark=plan.spec.benchmark, model=model, run_id=run_id
         )
         n_episodes = (
             plan.lake.read_arrow("episodes", parts, ["episode_id"]).num_rows if parts else 0
         )
-        if len(known) == len(rows) and n_episodes:
+        if len(hours_of_rows) == len(rows) and n_episodes:
             own = (
                 rows[0].model
                 if role == "subject"
@@ -251,6 +262,6 @@ def _usual_hours(plan: RunPlan, role: str, identity: ModelIdentity) -> float | N
                 if rows[0].role_model == identity.label
                 else ""
             )
-            found.append(((sum(known), n_episodes), own, settings.get(run_id, "")))
-    _, nearest = _nearest(found, plan)
+            usages.append(((sum(hours_of_rows), n_episodes), own, settings.get(run_id, "")))
+    _, nearest = _nearest(usages, plan)
     return sum(hours for hours, _ in nearest) / sum(n for _, n in nearest) if nearest else None

@@ -1,4 +1,4 @@
-"""Defines what is estimated of a run's cost: for dry runs, checkpoints and subsamples alike."""
+"""Estimated cost of a run, for dry runs, checkpoints and subsamples."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,29 +25,35 @@ class Asked:
 def estimated_costs(
     plan: RunPlan, asked: Iterable[Asked], n_dialogues: int
 ) -> list[tuple[Asked, RoleCost]]:
-    """Return each role's requests with their cost: tokens by their prices, and a share of hours for each dialogue.
+    """Return each role's requests with their cost: tokens by price, and a share of server hours.
 
     Args:
-        n_dialogues: dialogues that the requests belong to; 0 where no server is started for them.
+        plan: Plan of the run.
+        asked: Requests of each role.
+        n_dialogues: Number of dialogues of the requests. 0 if no server is started for them.
     """
     costs: list[tuple[Asked, RoleCost]] = []
     served = set[tuple[str, ModelIdentity]]()
-    for one in asked:
+    for requests in asked:
         is_first = (
-            one.role,
-            one.identity,
-        ) not in served  # several rubrics share the hours of their judge
-        hours = _hours(plan, one, n_dialogues) if is_first else 0.0
-        served.add((one.role, one.identity))
+            requests.role,
+            requests.identity,
+        ) not in served  # Several rubrics share the hours of their judge.
+        hours = _hours(plan, requests, n_dialogues) if is_first else 0.0
+        served.add((requests.role, requests.identity))
         price, by_hour = (
-            stated_price(plan, one.identity, one.request),
-            hour_price_of(plan, one.identity, one.request),
+            stated_price(plan, requests.identity, requests.request),
+            hour_price_of(plan, requests.identity, requests.request),
         )
         costs.append(
             (
-                one,
+                requests,
                 RoleCost(
-                    price, by_hour, one.calls.input_tokens, one.calls.output_tokens, hours=hours
+                    price,
+                    by_hour,
+                    requests.calls.input_tokens,
+                    requests.calls.output_tokens,
+                    hours=hours,
                 ),
             )
         )
@@ -62,7 +68,7 @@ def _hours(plan: RunPlan, asked: Asked, n_dialogues: int) -> float | None:
 
 
 def unknown_hours(costs: Iterable[tuple[Asked, RoleCost]]) -> tuple[str, ...]:
-    """Return the models that cost by the hour, of which no earlier run tells how long their servers stand ready."""
+    """Return the models that cost by the hour and whose server time no earlier run shows."""
     unknown = (
         asked.identity.label
         for asked, cost in costs

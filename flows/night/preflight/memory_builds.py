@@ -1,11 +1,11 @@
-"""Counts which episodes of a run have to build the memory of a talk: it is built once for all dialogues after the talk."""
+"""Episodes that build the memory of a talk. It is built once for all dialogues after the talk."""
 
 import math
 from collections.abc import Iterable, Mapping
 
 from flows.night.preflight.earlier_usage import Calls
-from tasks.dialogue.agents import registry as agents
 from tasks.dialogue.agents.memory.shared_talk import talk_name
+from tasks.dialogue.agents.registry import AGENTS
 from tasks.planning.plan import RunPlan
 from tasks.storage.talk_answers import built_talks
 from tasks.storage.wanted import WantedEpisode
@@ -16,50 +16,61 @@ _CHARACTERS_PER_TOKEN = 4
 def turns_to_build(
     plan: RunPlan, episodes: Iterable[WantedEpisode], built: Mapping[str, int]
 ) -> Mapping[str, int]:
-    """Return episode id -> turns of its talk that its agent takes in, and that no earlier one of the episodes does.
+    """Return the number of talk turns that each episode adds to a memory, by episode id.
+
+    These are the turns that no earlier one of the episodes has added.
 
     Args:
-        built: talk -> number of its turns of which the memory is built already.
+        plan: Plan of the run.
+        episodes: Episodes in the order in which they are played.
+        built: Number of turns in each talk's memory so far.
     """
     if not asks_about_talks(plan):
         return {}
-    known, found = dict(built), dict[str, int]()
+    n_built, n_turns = dict(built), dict[str, int]()
     is_drawn = plan.spec.sampling.temperature != 0
-    for one in episodes:
-        dialog = plan.dialog(one)
+    for episode in episodes:
+        dialog = plan.dialog(episode)
         if dialog.context_id is not None:
-            talk = talk_name(dialog.context_id, one.seed if is_drawn else None)
-            found[one.episode_id] = max(0, dialog.context_turns - known.get(talk, 0))
-            known[talk] = max(known.get(talk, 0), dialog.context_turns)
-    return found
+            talk = talk_name(dialog.context_id, episode.seed if is_drawn else None)
+            n_turns[episode.episode_id] = max(0, dialog.context_turns - n_built.get(talk, 0))
+            n_built[talk] = max(n_built.get(talk, 0), dialog.context_turns)
+    return n_turns
 
 
 def asks_about_talks(plan: RunPlan) -> bool:
-    """Return whether the run's agent asks about a talk before the dialogue."""
+    """Return True if the run's agent sends requests about a talk before the dialogue."""
     return (
         plan.spec.agent is not None
-        and agents.load(plan.spec.agent.name).calls_per_context_round > 0
+        and AGENTS.load(plan.spec.agent.name).calls_per_context_round > 0
     )
 
 
 def known_talks(plan: RunPlan) -> Mapping[str, int]:
-    """Return talk -> turns of which the memory is built by the run's agent and model."""
+    """Return the number of turns in the memory of each talk, built by the run's agent and model."""
     return built_talks(plan.home.talk_answers(plan.spec)) if asks_about_talks(plan) else {}
 
 
 def talk_calls(
     plan: RunPlan, episode: WantedEpisode, talks: Mapping[str, int], each: float
 ) -> Calls:
-    """Return what an agent asks before the first answer, each round of the talk by itself.
+    """Return the calls of an agent before the first answer, for each round of the talk separately.
 
     Args:
+        plan: Plan of the run.
+        episode: The episode.
         talks: `turns_to_build` of all episodes.
-        each: tokens of an answer.
+        each: Tokens of an answer.
     """
     n_turns = talks.get(episode.episode_id, 0)
     if plan.spec.agent is None or not n_turns:
         return Calls()
-    asked, dialog = agents.load(plan.spec.agent.name).calls_per_context_round, plan.dialog(episode)
-    tokens = plan.context_length(dialog) * n_turns // dialog.context_turns // _CHARACTERS_PER_TOKEN
-    n = asked * math.ceil(n_turns / 2)
-    return Calls(n, asked * tokens, n * each)
+    calls_per_round = AGENTS.load(plan.spec.agent.name).calls_per_context_round
+    tokens = (
+        plan.context_length(plan.dialog(episode))
+        * n_turns
+        // plan.dialog(episode).context_turns
+        // _CHARACTERS_PER_TOKEN
+    )
+    n = calls_per_round * math.ceil(n_turns / 2)
+    return Calls(n, calls_per_round * tokens, n * each)

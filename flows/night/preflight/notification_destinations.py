@@ -1,4 +1,7 @@
-"""Looks, before a night, whether word of it could be sent: at its end nobody would be told that it cannot."""
+"""Check before a night that notifications can be sent.
+
+At its end, nobody would learn that they cannot.
+"""
 
 import os
 from collections.abc import Callable, Mapping
@@ -15,40 +18,47 @@ def require_places(
     say: Callable[[str], None],
     environ: Mapping[str, str] = os.environ,
 ) -> None:
-    """Find the variables and the block that `notify` names.
+    """Check the environment variables and the Prefect block that `notify` names.
 
     Args:
-        say: is told of a block that no server could be asked about.
+        notify: Notification settings, if any.
+        home: Parley's data folder.
+        say: Receives a line if no Prefect server answers, so that the block cannot be checked.
+        environ: Environment variables.
 
     Raises:
-        ConfigError: a variable is not set or holds no URL, or Prefect has no such block.
+        ConfigError: A variable is not set or is not a URL, or Prefect has no such block.
     """
     if notify is None:
         return
     for field, name in (("webhook_env", notify.webhook_env), ("apprise_env", notify.apprise_env)):
         if name is not None and not environ.get(name, "").strip():
             raise ConfigError(
-                f"notify.{field}: the variable {name} is not set here, so that nobody could be told of the night. Set it in the"
-                f" environment that nights run in (a deployed night's is its worker's), or leave {field} out"
+                f"notify.{field}: the variable {name} is not set here, so no notification could be"
+                " sent."
+                " Set it in the environment of the night (for a deployed night, that of its Prefect"
+                f" worker), or remove {field}"
             )
     webhook = notify.webhook_env
     if webhook is not None and not environ[webhook].startswith(("http://", "https://")):
         raise ConfigError(
-            f"notify.webhook_env: what the variable {webhook} holds (not shown) does not begin with http:// or https://. Set it"
-            " to the webhook's whole URL"
+            f"notify.webhook_env: the value of the variable {webhook} (not shown) does not begin"
+            " with http:// or https://. Set it to the full URL of the webhook"
         )
     if notify.block is not None:
         _require_block(notify.block, home, say)
 
 
 def _require_block(block: str, home: Home, say: Callable[[str], None]) -> None:
-    known = knows_block(block, home.path)
-    if known is None:
+    exists = knows_block(block, home.path)
+    if exists is None:
         say(
-            f"notify.block: no Prefect server answers now that could say whether it has the block {block!r}; the night will ask"
+            f"notify.block: no Prefect server answers now, so the block {block!r} was not checked."
+            " The night checks it"
         )
-    elif not known:
+    elif not exists:
         raise ConfigError(
-            f"notify.block: the Prefect server has no notification block {block!r}. Make it in the UI, under Blocks, or name one"
-            " that is there as TYPE/NAME (`prefect block ls` lists them)"
+            f"notify.block: the Prefect server has no notification block {block!r}. Create it in"
+            " Prefect's UI under Blocks, or name an existing one as TYPE/NAME"
+            " (`prefect block ls` lists them)"
         )

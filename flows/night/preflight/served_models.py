@@ -1,7 +1,8 @@
-"""Notices that another model is served under a name whose dialogues are already kept.
+"""Detection of another model under the name of a model whose dialogues are stored.
 
-An endpoint's model without a stated revision counts as one model for a day (UTC). Parley keeps the facts that the endpoint tells
-of it, and compares them at each later sight: two checkpoints served one after the other must not share their dialogues.
+A model at an endpoint without a stated revision counts as one model for a day (UTC). Parley stores
+the facts that the endpoint reports about it, and compares them later: two checkpoints served one
+after the other must not share dialogues.
 """
 
 import json
@@ -16,7 +17,7 @@ from schemas.embedding import EmbedderIdentity
 from schemas.errors import ConfigError, ParleyError
 from schemas.outside.display import plain_line
 from schemas.run import ModelEndpoint, ModelIdentity
-from tasks.language.providers import registry as providers
+from tasks.language.providers.registry import PROVIDERS
 from tasks.planning.plan import RunPlan
 from tasks.storage.home import Home
 from tasks.storage.replaced_file import replace_file
@@ -27,67 +28,73 @@ ADDRESS, OWNER = "base_url", "owned_by"
 
 @dataclass(frozen=True)
 class _Seat:
-    """One model of a run that an endpoint serves."""
+    """Model of a run that an endpoint serves, with its role."""
 
     role: str
     identity: ModelIdentity | EmbedderIdentity
     endpoint: ModelEndpoint
     is_stated: bool
-    """Whether the user says which weights they are."""
+    """True if the user states a revision, and so which weights these are."""
 
 
 def require_same_models(plan: RunPlan) -> None:
-    """Compare the facts that the endpoints of a run's models tell now with those kept at the first sight of each model.
+    """Compare the facts about a run's models with those stored when each was first seen.
 
-    Endpoints that do not answer at once are left out: the run asks them again when it needs them.
+    Skip endpoints that do not answer at once: the run connects to them again when it needs them.
 
     Raises:
-        ConfigError: another model is served under a name; names what differs and the remedy.
+        ConfigError: An endpoint serves another model under the same name. The message names the
+            differences and the remedy.
     """
     for seat in _seats(plan):
-        facts = None if seat.is_stated else _ask(seat)
+        facts = None if seat.is_stated else _current_facts(seat)
         if facts is None:
             continue
         path = _path(plan.home, seat.identity)
-        if (known := _read(path)) is None:
+        if (stored := _read(path)) is None:
             replace_file(path, json.dumps(facts, sort_keys=True, indent=1).encode())
-        elif changes := differences(known, facts):
-            raise ConfigError(_refusal(seat, changes))
+        elif changes := differences(stored, facts):
+            raise ConfigError(_changed_model_message(seat, changes))
 
 
 def endpoint_facts(plan: RunPlan) -> tuple[tuple[str, str], ...]:
-    """Return (role, facts kept of the model) of each model of a run; none of models whose revision is stated."""
-    kept = (
+    """Return (role, stored facts) for each model of a run without a stated revision."""
+    stored = (
         (seat.role, _read(_path(plan.home, seat.identity)))
         for seat in _seats(plan)
         if not seat.is_stated
     )
     lines = (
         (role, ", ".join(f"{name} {value}" for name, value in facts.items()))
-        for role, facts in kept
+        for role, facts in stored
         if facts
     )
     return tuple(dict.fromkeys(lines))
 
 
-def differences(known: Facts, seen: Facts) -> tuple[str, ...]:
-    """Say in which facts two sights of a model differ. Its address counts where no fact that both have tells models apart."""
-    common = (known.keys() & seen.keys()) - {ADDRESS}
+def differences(stored: Facts, current: Facts) -> tuple[str, ...]:
+    """Return the facts that differ between two observations of a model.
+
+    Addresses are compared only if no other common fact could tell two models apart.
+    """
+    common = (stored.keys() & current.keys()) - {ADDRESS}
     if not common - {OWNER}:
         common |= {ADDRESS}
     return tuple(
-        f"{name} is {seen[name]!r}, and was {known[name]!r}"
+        f"{name} is {current[name]!r} and was {stored[name]!r}"
         for name in sorted(common)
-        if seen[name] != known[name]
+        if current[name] != stored[name]
     )
 
 
 def _seats(plan: RunPlan) -> Iterator[_Seat]:
     models = [
-        (who, where, what) for who, where, what in plan.models if providers.load(who.provider).facts
+        (identity, endpoint, request)
+        for identity, endpoint, request in plan.models
+        if PROVIDERS.load(identity.provider).facts
     ]
     judges = [judge.judge.judge for judge in plan.judges.values()]
-    for identity, endpoint, asked in models:
+    for identity, endpoint, request in models:
         role = (
             "judge"
             if identity in judges
@@ -96,25 +103,25 @@ def _seats(plan: RunPlan) -> Iterator[_Seat]:
             else "subject"
         )
         role = "subject" if identity == plan.spec.subject else role
-        yield _Seat(role, identity, endpoint, asked.revision is not None)
-    embedder, asked = plan.spec.embedder, plan.request.embedder
+        yield _Seat(role, identity, endpoint, request.revision is not None)
+    embedder, request = plan.spec.embedder, plan.request.embedder
     if (
         embedder is not None
         and plan.embedder is not None
-        and asked is not None
+        and request is not None
         and embedder.is_hosted
     ):
-        yield _Seat("embedder", embedder, plan.embedder, asked.revision is not None)
+        yield _Seat("embedder", embedder, plan.embedder, request.revision is not None)
 
 
-def _ask(seat: _Seat) -> Facts | None:
+def _current_facts(seat: _Seat) -> Facts | None:
     import asyncio
 
-    tell = providers.load(seat.identity.provider).facts
+    tell = PROVIDERS.load(seat.identity.provider).facts
     model = ModelIdentity(
         provider=seat.identity.provider, name=seat.identity.name, revision=seat.identity.revision
     )
-    with suppress(ParleyError):  # a missing key or a dead endpoint is named where it is needed
+    with suppress(ParleyError):  # A missing key or a dead endpoint is reported when it is needed.
         return asyncio.run(tell(model, seat.endpoint, os.environ)) if tell else None
     return None
 
@@ -128,13 +135,14 @@ def _read(path: Path) -> Facts | None:
         facts = json.loads(path.read_text(encoding="utf-8"))
         return {str(name): str(value) for name, value in facts.items()}
     except (OSError, ValueError, AttributeError):
-        return None  # never seen, or torn: it is kept anew
+        return None  # Not seen before, or a torn file: it is written again.
 
 
-def _refusal(seat: _Seat, changes: tuple[str, ...]) -> str:
+def _changed_model_message(seat: _Seat, changes: tuple[str, ...]) -> str:
     option = "--revision" if seat.role == "subject" else f"--{seat.role}-revision"
     return (
-        f"{seat.role} {plain_line(seat.identity.label)}: its endpoint serves another model under this name than it did"
-        f" before ({plain_line('; '.join(changes))}), and dialogues of that one are kept. Say which weights are served now by"
-        f" {option} NAME (`revision` in a configuration file), or by {option} {seat.identity.revision} if they are the same"
+        f"{seat.role} {plain_line(seat.identity.label)}: its endpoint now serves another model"
+        f" under this name ({plain_line('; '.join(changes))}), and dialogues of the earlier one are"
+        f" stored. Name the weights that are served now with {option} NAME (`revision` in a"
+        f" configuration file), or pass {option} {seat.identity.revision} if they are the same"
     )

@@ -1,4 +1,4 @@
-"""Names the toolchains that pending tasks need and that are missing, before anything is started."""
+"""Warnings about missing toolchains that pending tasks need."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -11,26 +11,29 @@ _KINDS: tuple[SuiteKind, ...] = ("java", "javascript")
 
 
 def toolchain_warnings(sandbox: Sandbox, problems: Iterable[Problem]) -> Iterator[str]:
-    """Yield one line for each missing toolchain, with the number of tasks that stay unscored without it.
+    """Yield one line per missing toolchain, with the number of tasks that stay unscored without it.
 
-    A missing toolchain refuses no run: tasks in other languages are scored as ever.
+    A missing toolchain stops no run: tasks in other languages are scored.
 
     Raises:
-        SandboxUnavailable: the sandbox does not run.
+        SandboxUnavailable: The sandbox does not run.
     """
     needs = Counter(need for problem in problems for need in _needs(problem))
     for kind in _KINDS:
-        ours = {modules: n for (of_kind, modules), n in needs.items() if of_kind == kind}
+        by_modules = {modules: n for (of_kind, modules), n in needs.items() if of_kind == kind}
         faults: Counter[str] = Counter()
-        for modules, n in ours.items():
+        for modules, n in by_modules.items():
             if fault := toolchain_fault(sandbox, kind, modules):
                 faults[fault] += n
         for fault, n in faults.items():
-            yield f"{n} of the {sum(needs.values())} pending tasks will be unscored (toolchain_missing): {fault}"
+            yield (
+                f"{n} of the {sum(needs.values())} pending tasks will be unscored"
+                f" (toolchain_missing): {fault}"
+            )
 
 
 def _needs(problem: Problem) -> Iterator[tuple[SuiteKind | None, frozenset[str]]]:
-    """Yield one toolchain and its modules for the task; no toolchain for tasks in Python."""
+    """Yield one toolchain and its modules for the task. Python tasks yield None as toolchain."""
     suites = [
         instruction.suite
         for instruction in problem.instructions

@@ -1,1 +1,1 @@
-"""What a night tells people: progress while it runs, its record and report, and word of failures and regressions."""
+"""Reports of a night: live progress, run records, metrics and notifications."""

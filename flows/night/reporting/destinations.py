@@ -1,7 +1,8 @@
-"""Where a night's messages go, and how they are sent.
+"""Destinations of a night's notifications, and how they are sent.
 
-A webhook's URL lets anybody who knows it speak in the owner's name, so it is a secret: a configuration names the variable or the
-Prefect block that holds it. A message that cannot be sent fails no night, and no log shows where it was to go.
+Anyone who knows a webhook's URL can post in the owner's name, so the URL is a secret: the
+configuration names the variable or the Prefect block that contains it. A notification that cannot
+be sent fails no night, and no log shows its destination's address.
 """
 
 import logging
@@ -24,64 +25,88 @@ _log = logging.getLogger("parley.notify")
 
 
 class Notify(Frozen):
-    """Which events to notify about, and where. Safe to show: it is a Prefect parameter."""
+    """Which events to notify about, and where.
+
+    Contains no secret, since it is a Prefect parameter.
+    """
 
     events: tuple[Event, ...] = Field(
         default=("failure", "withheld", "budget", *EVENTS), min_length=1
     )
-    """`summary` is one message a night about all checkpoints, and no default."""
+    """Events to notify about.
+
+    `summary` is one notification a night about all checkpoints, off by default.
+    """
     mute: bool = True
-    """Report a failure that repeats from night to night once, and list it in later messages; false: report it each night."""
+    """Report a repeating failure once and list it in later notifications (default).
+
+    With false, report it each night.
+    """
     webhook_env: str | None = None
-    """Variable that holds a URL. It gets a JSON object by POST: `event`, `title` and `text`."""
+    """Environment variable that contains a URL.
+
+    Parley posts a JSON object to it: `event`, `title` and `text`.
+    """
     apprise_env: str | None = None
-    """Variable that holds URLs of Apprise (`slack://…`, `mailto://…`), separated by blanks."""
+    """Environment variable with Apprise URLs (`slack://…`, `mailto://…`), separated by blanks."""
     block: str | None = None
-    """Prefect notification block, as `TYPE/NAME`: `slack-webhook/nights`."""
+    """Prefect notification block as `TYPE/NAME`, such as `slack-webhook/nights`."""
 
     @model_validator(mode="after")
-    def _names_secrets(self) -> "Notify":
+    def _require_secret_variables(self) -> "Notify":
         for field, name in (("webhook_env", self.webhook_env), ("apprise_env", self.apprise_env)):
             if name is not None and not (name.isidentifier() and looks_secret(name)):
                 raise ConfigError(
-                    f"notify.{field} does not name a variable that programs and servers never get (and is not shown, in case it"
-                    " is the URL itself). Put the URL into a variable with WEBHOOK, APPRISE or SECRET in its name; give that name"
+                    f"notify.{field} must be the name of an environment variable with WEBHOOK,"
+                    " APPRISE"
+                    " or SECRET in its name, which Parley hides from programs and servers. Store"
+                    " the"
+                    " URL in such a variable and give its name. (The value is not shown, since it"
+                    " may be the URL itself.)"
                 )
         if self.webhook_env is self.apprise_env is self.block is None:
-            raise ConfigError("notify names no place: give webhook_env, apprise_env or block")
+            raise ConfigError("notify has no destination: set webhook_env, apprise_env or block")
         return self
 
     @property
     def addressee(self) -> str:
-        """Digest that is equal for equal destinations."""
+        """Return a digest of the destinations. It is equal for equal destinations."""
         return content_id([self.webhook_env, self.apprise_env, self.block])[:12]
 
 
 def send(notify: Notify | None, messages: Sequence[Message]) -> bool:
-    """Send the messages whose events are asked for; a destination that cannot be reached is logged, without its address.
+    """Send the messages whose events are selected.
+
+    Log an unreachable destination without its address.
 
     Returns:
-        Whether each of them reached a destination.
+        True if each message reached at least one destination.
     """
     if notify is None:
         return True
-    asked = [message for message in messages if message.event in notify.events]
-    reached = [[_delivered(message, *place) for place in _places(notify)] for message in asked]
-    return all(any(places) for places in reached)
+    selected = [message for message in messages if message.event in notify.events]
+    deliveries = [
+        [_try_to_deliver(message, *destination) for destination in _destinations(notify)]
+        for message in selected
+    ]
+    return all(any(results) for results in deliveries)
 
 
-def _delivered(message: Message, place: str, deliver: Callable[[Message], None]) -> bool:
+def _try_to_deliver(message: Message, destination: str, deliver: Callable[[Message], None]) -> bool:
     try:
         deliver(message)
-    except Exception as error:  # noqa: BLE001  (a message is not the work: the night goes on)
+    except Exception as error:  # noqa: BLE001    (a notification that fails must not stop the night)
         _log.warning(
-            "message %r could not be sent to %s: %s", message.title, place, type(error).__name__
+            "Notification %r could not be sent to %s: %s",
+            message.title,
+            destination,
+            type(error).__name__,
         )
         return False
     return True
 
 
-def _places(notify: Notify) -> Iterator[tuple[str, Callable[[Message], None]]]:
+def _destinations(notify: Notify) -> Iterator[tuple[str, Callable[[Message], None]]]:
     if (webhook := notify.webhook_env) is not None:
         yield f"the webhook in {webhook}", lambda message: _post(os.environ[webhook], message)
     if (apprise := notify.apprise_env) is not None:
@@ -94,7 +119,7 @@ def _places(notify: Notify) -> Iterator[tuple[str, Callable[[Message], None]]]:
 
 
 def _post(url: str, message: Message) -> None:
-    """Post by urllib, which raises for all but success; httpx would log the URL."""
+    """Post with urllib, which raises on every status but success. httpx would log the URL."""
     if not url.startswith(("http://", "https://")):
         raise ValueError
     body, headers = (
@@ -108,6 +133,6 @@ def _post(url: str, message: Message) -> None:
 def _apprise(urls: Sequence[str], message: Message) -> None:
     import apprise
 
-    places = apprise.Apprise()
-    if not (places.add(list(urls)) and places.notify(title=message.title, body=message.text)):
+    client = apprise.Apprise()
+    if not (client.add(list(urls)) and client.notify(title=message.title, body=message.text)):
         raise OSError

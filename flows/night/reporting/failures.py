@@ -1,4 +1,7 @@
-"""Messages about runs without published results and about sources that could not be read; each cause is reported once."""
+"""Notifications about runs without published results and unreadable sources.
+
+Each cause is reported once.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,30 +14,32 @@ _STATUS_OF: Mapping[Event, str] = {
     "withheld": "withheld",
     "budget": "incomplete",
 }
-_NAMED = 3
-"""Runs of one cause that a line names."""
+_MAX_TITLES = 3
+"""Number of runs of one cause that a line names."""
 
 
 @dataclass(frozen=True)
 class Reported:
-    """What a night has to report of failures."""
+    """Notifications about failures, and the failures that are over."""
 
     messages: tuple[tuple[Message, tuple[Key, ...]], ...]
-    """Each message with what it reports for the first time."""
+    """Each message with the keys that it reports for the first time."""
     over: frozenset[Key]
-    """What was reported before, and is over."""
+    """Keys that were reported earlier and whose cause is over."""
 
 
 def reported_runs(
     reports: Sequence[RunReport], known: frozenset[Key] = frozenset(), link: str | None = None
 ) -> Reported:
-    """Report how a night's runs ended: a line for each model and cause, in messages of one event each.
+    """Report a night's unpublished runs: one line per model and cause, one event per message.
 
-    Runs that failed or were withheld for a cause that was reported before bring no message. One about others lists them.
+    A run whose cause of failure or withholding was reported earlier causes no message. A message
+    about other runs lists it.
 
     Args:
-        known: what was reported before.
-        link: address of the night's page, for the last line.
+        reports: Reports of the night's runs.
+        known: Keys that were reported earlier.
+        link: Address of the night's page, for the last line.
     """
     messages: list[tuple[Message, tuple[Key, ...]]] = []
     current = set[Key]()
@@ -50,9 +55,9 @@ def reported_runs(
                 *([Line(link)] if link else []),
             ]
             messages += packed(event, f"{counted(len(new), 'run')} {status}", lines)
-    places = {(report.setting, report.model) for report in reports}
+    settings = {(report.setting, report.model) for report in reports}
     return Reported(
-        tuple(messages), frozenset(key for key in known if key[1:3] in places) - current
+        tuple(messages), frozenset(key for key in known if key[1:3] in settings) - current
     )
 
 
@@ -60,13 +65,15 @@ def reported_sources(lines: Sequence[str], known: frozenset[Key] = frozenset()) 
     """Report sources that could not be read.
 
     Args:
-        lines: one about each source.
-        known: what was reported before.
+        lines: One line per source.
+        known: Keys that were reported earlier.
     """
     keys = {line: ("source", gist(line)) for line in lines}
     new = [Line(line, (key,)) for line, key in keys.items() if key not in known]
     over = frozenset(key for key in known if key[0] == "source") - {*keys.values()}
-    return Reported(tuple(packed("failure", f"{counted(len(new), 'source')} not read", new)), over)
+    return Reported(
+        tuple(packed("failure", f"{counted(len(new), 'source')} could not be read", new)), over
+    )
 
 
 def _key(event: Event, report: RunReport) -> Key:
@@ -79,7 +86,7 @@ def _cause_lines(event: Event, reports: Iterable[RunReport]) -> list[Line]:
         causes.setdefault((report.model, report.reason or ""), []).append(report)
     return [
         Line(
-            f"{_named([report.title for report in of_cause])}: {reason}",
+            f"{_first_titles([report.title for report in of_cause])}: {reason}",
             tuple(_key(event, report) for report in of_cause),
         )
         for (_, reason), of_cause in causes.items()
@@ -87,9 +94,15 @@ def _cause_lines(event: Event, reports: Iterable[RunReport]) -> list[Line]:
 
 
 def _known_line(status: str, reports: Sequence[RunReport]) -> Line:
-    return Line(f"{status} as reported before: {_named([report.title for report in reports])}")
+    return Line(
+        f"{status} as reported earlier: {_first_titles([report.title for report in reports])}"
+    )
 
 
-def _named(titles: Sequence[str]) -> str:
-    more = f" and {counted(len(titles) - _NAMED, 'other run')}" if len(titles) > _NAMED else ""
-    return ", ".join(titles[:_NAMED]) + more
+def _first_titles(titles: Sequence[str]) -> str:
+    more = (
+        f" and {counted(len(titles) - _MAX_TITLES, 'other run')}"
+        if len(titles) > _MAX_TITLES
+        else ""
+    )
+    return ", ".join(titles[:_MAX_TITLES]) + more

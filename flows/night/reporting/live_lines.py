@@ -1,4 +1,4 @@
-"""Live progress on a terminal: one line a run, with bar, turns and tokens per second, cost and time left."""
+"""Live progress on a terminal: one line per run, with bar, rates, cost and time left."""
 
 import time
 from collections.abc import Iterator
@@ -13,15 +13,18 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _BAR, _SHORT_BAR, _LEAST_TITLE = 16, 8, 12
-"""Characters of a bar, of a bar on a narrow terminal, and of a title before anything else is left out."""
+"""Widths in characters: a bar, a bar on a narrow terminal, and the shortest title."""
 _LINES_A_SECOND = 4
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 Part = tuple[str, str]
-"""(text, style of rich)."""
+"""Text and rich style of a part of a line."""
 
 
 class LiveBoard(Board):
-    """Lines at the bottom of the terminal that move, one for each run under way; finished stages stay above them."""
+    """Live lines at the bottom of the terminal, one per active run.
+
+    Finished stages stay above them.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +34,7 @@ class LiveBoard(Board):
         self._live: Any = None
 
     def left(self, line: Line) -> None:
-        """Print a stage that is over above the lines that move."""
+        """Print a finished stage above the live lines."""
         if self._live is not None:
             from rich.text import Text
 
@@ -40,7 +43,7 @@ class LiveBoard(Board):
 
     @contextmanager
     def live(self) -> Iterator[None]:
-        """Show the lines for the time of the block. Plain prints within it stand above them."""
+        """Show the live lines during the block. Other output is printed above them."""
         from rich.live import Live
 
         with Live(
@@ -66,9 +69,10 @@ class LiveBoard(Board):
 
 
 def live_line(line: Line, width: int) -> "Text":
-    """Return the stage of a run in one line of at most `width` characters.
+    """Return the current stage of a run in one line of at most `width` characters.
 
-    Where there is too little room, the stage's name goes, the bar gets shorter, the title is cut, and then rates are left out.
+    If there is too little room, the stage's name is dropped, the bar is shortened, the title is
+    cut, and then rates are dropped.
     """
     from rich.text import Text
 
@@ -88,7 +92,7 @@ def live_line(line: Line, width: int) -> "Text":
     if bar and room() < len(title):
         bar = _bar(line, _SHORT_BAR)
     while room() < least and len(facts) > 2:
-        facts.pop(-2)  # the last one, time, stays
+        facts.pop(-2)  # The last fact, the time, stays.
         if len(facts) == 2 and room() < least:
             bar = []
     frame = _FRAMES[int(now * _LINES_A_SECOND) % len(_FRAMES)]
@@ -98,13 +102,13 @@ def live_line(line: Line, width: int) -> "Text":
     parts += [("  ", ""), *bar] if bar else []
     for fact in facts:
         parts += [("  ", ""), fact]
-    made = Text.assemble(*parts, no_wrap=True)
-    made.truncate(width)
-    return made
+    assembled = Text.assemble(*parts, no_wrap=True)
+    assembled.truncate(width)
+    return assembled
 
 
 def _cut(title: str, width: int) -> str:
-    """Return a title without its middle: it begins with the setting and ends with the model."""
+    """Return a title shortened in the middle: its setting is at the start, its model at the end."""
     if len(title) <= width:
         return title
     head = width // 2
@@ -120,11 +124,11 @@ def _bar(line: Line, width: int) -> list[Part]:
 
 
 def _facts(line: Line, now: float) -> list[Part]:
-    """Counts, rates and cost in the order of their weight, the least before the last; time last."""
+    """Return counts, rates and cost, the most important first, and the time last."""
     facts: list[Part] = [(f"{line.episodes}/{line.total}", "")] if line.total else []
-    waits_for = ", ".join(filter(None, (line.noted, line.read_state())))
-    if waits_for:
-        facts.append((plain_line(waits_for, 60), "yellow"))
+    reason = ", ".join(filter(None, (line.noted, line.read_state())))
+    if reason:
+        facts.append((plain_line(reason, 60), "yellow"))
     if line.faults:
         facts.append((f"{line.faults} faults", "red"))
     usd = line.usd()

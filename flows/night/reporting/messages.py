@@ -1,4 +1,4 @@
-"""Messages of a night: lines packed into as many messages as they need, and the record of what was delivered."""
+"""Messages of a night: lines packed into messages, and the record of delivered ones."""
 
 import json
 import re
@@ -12,9 +12,9 @@ from tasks.storage.home import Home
 from tasks.storage.replaced_file import replace_file
 
 MESSAGE_LENGTH = 4000
-"""Characters of a message: chat services cut longer ones, or refuse them."""
+"""Maximum characters of a message. Chat services cut or reject longer ones."""
 LINE_LENGTH = 1500
-"""Characters of a line, so that no line fills a message."""
+"""Maximum characters of a line, so that no single line fills a message."""
 Event = Literal[
     "failure",
     "withheld",
@@ -27,11 +27,11 @@ Event = Literal[
     "summary",
 ]
 Key = tuple[str, ...]
-"""What tells one thing to be reported from others."""
+"""Key that identifies one reported event."""
 
 
 class Message(Frozen):
-    """One message."""
+    """One notification with its event, title and text."""
 
     event: Event
     title: str
@@ -40,7 +40,7 @@ class Message(Frozen):
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a message, and what it reports."""
+    """Line of a message, with the keys of the events that it reports."""
 
     text: str
     keys: tuple[Key, ...] = ()
@@ -49,7 +49,7 @@ class Line:
 def packed(
     event: Event, title: str, lines: Sequence[Line]
 ) -> Iterator[tuple[Message, tuple[Key, ...]]]:
-    """Yield messages that hold all lines, each with what its lines report. No line is cut at a message's end."""
+    """Yield messages that contain all lines, each with the keys of its lines. No line is split."""
     parts: list[list[Line]] = []
     room = 0
     for line in lines:
@@ -69,11 +69,12 @@ def packed(
 
 
 class DeliveredKeys:
-    """The record of what was reported to one addressee.
+    """Record of the keys that were reported to one set of destinations.
 
     Args:
-        name: what is reported: `events` or `failures`.
-        addressee: name of the destinations; each addressee has a record of its own.
+        home: Parley's data folder.
+        name: Kind of reported things: `events` or `failures`.
+        addressee: Digest of the destinations, each of which has its own record.
     """
 
     def __init__(self, home: Home, name: str, addressee: str) -> None:
@@ -81,11 +82,14 @@ class DeliveredKeys:
 
     @property
     def exists(self) -> bool:
-        """Whether a night began the record."""
+        """Return True if a night has created the record."""
         return self._file.exists()
 
     def read(self) -> frozenset[Key]:
-        """Return what is recorded; nothing where the file cannot be read: a message sent twice is better than none."""
+        """Return the recorded keys.
+
+        Return none if the file is unreadable: a repeated message is better than a lost one.
+        """
         try:
             return frozenset(tuple(map(str, key)) for key in json.loads(self._file.read_bytes()))
         except (OSError, ValueError, TypeError):
@@ -95,16 +99,19 @@ class DeliveredKeys:
         """Replace the record.
 
         Raises:
-            UsageError: it cannot be written.
+            UsageError: The file cannot be written.
         """
         replace_file(self._file, json.dumps(sorted(set(keys))).encode())
 
 
 def gist(reason: str) -> str:
-    """Return what two reasons of one cause have in common: digits, such as ports, counts and times, may differ."""
+    """Return a form of a reason that is equal for one cause.
+
+    Digits, such as ports and counts, may differ.
+    """
     return re.sub(r"\b[0-9a-f]{8,}\b|\d+", "#", plain_line(reason, 300).lower())
 
 
 def counted(n: int, name: str) -> str:
-    """Return a number with the name of what is counted."""
+    """Return a number with its noun in the singular or plural."""
     return f"{n} {name}" if n == 1 else f"{n} {name}s"

@@ -1,7 +1,8 @@
-"""Reports a night to people: that it failed, withheld a run, met a cap of its budget, or found a model worse than before.
+"""Notifications of a night: failures, withheld runs, reached caps, and regressions.
 
-An event is reported once, whichever publication brought it: see `flows.night.reporting.events`. A failure that
-repeats from night to night is reported once, too, and later messages list it (`mute`).
+Each event is reported once, whichever publication created it (see `flows.night.reporting.events`).
+A failure that repeats from night to night is also reported once, and later messages list it
+(`mute`).
 """
 
 import logging
@@ -26,13 +27,14 @@ _NAMES: Mapping[Event, tuple[str, str]] = {
     "change_point": ("change point", "change points"),
     "recovery": ("recovery", "recoveries"),
 }
-"""Event -> the name of one and of several, in a message's title."""
+"""Singular and plural of each event, for message titles."""
 
 
 def begin_event_record(notify: Notify | None, home: Home) -> None:
-    """Begin the record of reported events before a publication: those that the tables show already are no news.
+    """Create the record of reported events before a publication.
 
-    A record of an earlier Parley, which holds regressions alone, is taken over.
+    Events in the tables at that time are not reported as new. Keys of an earlier version's record,
+    which contains only regressions, are imported.
     """
     if notify is None or not {*EVENTS} & {*notify.events}:
         return
@@ -40,40 +42,44 @@ def begin_event_record(notify: Notify | None, home: Home) -> None:
         record = DeliveredKeys(home, "events", notify.addressee)
         if record.exists:
             return
-        earlier, found = (
+        earlier, keys = (
             DeliveredKeys(home, "regressions", notify.addressee),
             find_events(home).keys,
         )
         if earlier.exists:
-            known = {("regression", *key) for key in earlier.read()}
-            found = frozenset(key for key in found if key[0] != "regression" or key in known)
-        record.write(found)
+            known_keys = {("regression", *key) for key in earlier.read()}
+            keys = frozenset(key for key in keys if key[0] != "regression" or key in known_keys)
+        record.write(keys)
 
 
 def report_events(notify: Notify | None, home: Home, site_url: str | None = None) -> None:
-    """Send a message about each event of the published tables that was not reported, and record those that were delivered.
+    """Send the unreported events of the published tables, and record the delivered ones.
 
     Args:
-        site_url: address of the site, for links.
+        notify: Notification settings, if any.
+        home: Parley's data folder.
+        site_url: Address of the site, for links.
     """
     if notify is None or not {*EVENTS} & {*notify.events}:
         return
     with _logging_faults():
-        record, found = DeliveredKeys(home, "events", notify.addressee), find_events(home)
-        known = record.read()
+        record, events = DeliveredKeys(home, "events", notify.addressee), find_events(home)
+        known_keys = record.read()
         messages = (
             message
             for kind in EVENTS
-            for message in _event_messages(found, kind, found.keys - known, site_url)
+            for message in _event_messages(events, kind, events.keys - known_keys, site_url)
         )
         delivered = _deliver(notify, messages)
-        record.write({key for key in known if key in found.keys or key[0] == "trend"} | delivered)
+        record.write(
+            {key for key in known_keys if key in events.keys or key[0] == "trend"} | delivered
+        )
 
 
 def _event_messages(
-    found: NightEvents, kind: Event, new: frozenset[Key], site_url: str | None
+    events: NightEvents, kind: Event, new: frozenset[Key], site_url: str | None
 ) -> Iterator[tuple[Message, tuple[Key, ...]]]:
-    lines = found.lines(kind, new, site_url)
+    lines = events.lines(kind, new, site_url)
     n = sum(len(line.keys) for line in lines)
     of = f" in {counted(len(lines), 'comparison')}" if len(lines) < n else ""
     yield from packed(kind, f"{n} {_NAMES[kind][n != 1]}{of}", lines)
@@ -85,11 +91,13 @@ def report_summary(
     compared: Sequence[Mapping[str, Any]],
     site_url: str | None,
 ) -> None:
-    """Send how each checkpoint of a night stands beside its predecessor, if that is asked for.
+    """Send how each checkpoint of a night compares with its predecessor, if `summary` is selected.
 
     Args:
-        compared: rows of `comparisons` of the night's runs.
-        site_url: address of the site, for links.
+        notify: Notification settings, if any.
+        night_id: Id of the night.
+        compared: Rows of `comparisons` for the night's runs.
+        site_url: Address of the site, for links.
     """
     if notify is not None and "summary" in notify.events:
         lines = summary_lines(compared, site_url)
@@ -100,16 +108,19 @@ def report_summary(
 def report_runs(
     notify: Notify | None, home: Home, reports: Sequence[RunReport], link: str | None = None
 ) -> None:
-    """Send which of a night's runs failed, were withheld or stopped at the budget, and why.
+    """Send which runs of a night failed, were withheld or stopped at the budget, and why.
 
     Args:
-        link: address of the night's page.
+        notify: Notification settings, if any.
+        home: Parley's data folder.
+        reports: Reports of the night's runs.
+        link: Address of the night's page.
     """
     _report(notify, home, lambda known: reported_runs(reports, known, link))
 
 
 def report_sources(notify: Notify | None, home: Home, lines: Sequence[str]) -> None:
-    """Send which sources of checkpoints could not be read, a line each: the night does without what they hold."""
+    """Send one line per source of checkpoints that could not be read. The night runs without it."""
     _report(notify, home, lambda known: reported_sources(lines, known))
 
 
@@ -118,15 +129,15 @@ def _report(notify: Notify | None, home: Home, find: Callable[[frozenset[Key]], 
         return
     with _logging_faults():
         record = DeliveredKeys(home, "failures", notify.addressee)
-        known = record.read()
-        reported = find(known if notify.mute else frozenset())
-        keys = (known - reported.over) | _deliver(notify, reported.messages)
-        if keys != known:
+        known_keys = record.read()
+        reported = find(known_keys if notify.mute else frozenset())
+        keys = (known_keys - reported.over) | _deliver(notify, reported.messages)
+        if keys != known_keys:
             record.write(keys)
 
 
 def _deliver(notify: Notify, messages: Iterable[tuple[Message, tuple[Key, ...]]]) -> set[Key]:
-    """Send those messages whose events are asked for; return what the delivered ones report."""
+    """Send the messages whose events are selected. Return the keys of the delivered ones."""
     delivered = set[Key]()
     for message, keys in messages:
         if message.event in notify.events and send(notify, [message]):
@@ -140,7 +151,8 @@ def _logging_faults() -> Iterator[None]:
         yield
     except (OSError, ParleyError) as error:
         _log.warning(
-            "what was to be reported could not be read or recorded; a later night may report it (again): %s",
+            "Notifications could not be read or recorded, so a later night may send them (again):"
+            " %s",
             error,
         )
 
@@ -158,12 +170,14 @@ def reporting_failure(notify: Notify | None) -> Iterator[None]:
 
 
 def report_crash(flow: Any, flow_run: Any, state: Any) -> None:
-    """Send that a deployed night crashed, as a hook of its flow. A person who types a command sees its end.
+    """Send a notification that a deployed night crashed. This is a hook of its flow.
+
+    A person who starts a night by command sees its end, so only deployments report.
 
     Args:
-        flow: the flow; Prefect names its arguments.
-        flow_run: its run.
-        state: the state that called the hook.
+        flow: The flow. Prefect defines the names of these arguments.
+        flow_run: The flow's run.
+        state: The state that called the hook.
     """
     if flow_run.deployment_id is not None:
         _send_failure(_notify_of(flow_run.parameters), "night crashed", str(state.message))

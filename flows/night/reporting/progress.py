@@ -1,4 +1,4 @@
-"""Live progress of a night: stage, episodes done and owed, turns, tokens and their rate, time that went by and is left."""
+"""Live progress of a night: stage, episodes done and pending, turns, tokens, rates and times."""
 
 import sys
 import threading
@@ -13,11 +13,11 @@ from tasks.driver.signals import heed_signals
 from tasks.storage.clock import utc_now
 
 _MINUTES_FROM_S = 100
-"""Less time left is said in seconds."""
+"""Times shorter than this number of seconds are shown in seconds."""
 
 
 class Line:
-    """The stage that one run is in, and what was done of it."""
+    """Current stage of one run, with the work done in it."""
 
     def __init__(
         self,
@@ -40,17 +40,20 @@ class Line:
         self.images = self.pulls = self.image_mb = 0
         self.started = self.reported_at = time.monotonic()
         self.shown_text, self.shown_at = "", 0.0
-        """What a log was told last."""
+        """Text that was last written to a log, and the time of it."""
         self.noted = ""
-        """What the stage waits for."""
+        """Reason why the stage waits, or ""."""
         self.read_state: Callable[[], str] = str
-        """Returns what else there is to say of the stage now."""
+        """Returns additional text about the stage's current state."""
         self.input_tokens = self.simulator_input_tokens = self.simulator_output_tokens = 0
         self.prices: Sequence[tuple[float, float] | None] = ()
-        """USD per million input and output tokens of the subject, then of the simulator; empty where no cost is shown."""
+        """USD per million input and output tokens of the subject, then of the simulator.
+
+        Empty hides the cost.
+        """
 
     def add(self, progress: Mapping[str, Any]) -> None:
-        """Count what a worker process did."""
+        """Add the work that a worker process reports."""
         self.episodes += progress["episodes"]
         self.faults += progress["faults"]
         self.turns += progress["turns"]
@@ -65,12 +68,12 @@ class Line:
         self.reported_at = time.monotonic()
 
     def describe(self) -> str:
-        """The stage in one line."""
+        """Return the stage in one line."""
         parts = [f"{self.title}  {self.stage}"]
         if self.total:
             parts.append(f"{self.episodes}/{self.total} {self.unit}")
         if self.faults:
-            parts.append(f"{self.faults} ended by faults (tried again)")
+            parts.append(f"{self.faults} ended by faults (retried)")
         if self.turns:
             parts.append(f"{self.turns} turns")
         if self.output_tokens:
@@ -79,8 +82,8 @@ class Line:
         if self.programs:
             parts.append(f"{self.programs} programs")
         if self.images or self.pulls:
-            under_way = f", {self.pulls} on the way" if self.pulls else ""
-            parts.append(f"images: {self.images} pulled{under_way}, {self.image_mb} MB")
+            in_progress = f", {self.pulls} in progress" if self.pulls else ""
+            parts.append(f"images: {self.images} pulled{in_progress}, {self.image_mb} MB")
         parts += [text for text in (self.noted, self.read_state()) if text]
         return " · ".join(parts)
 
@@ -89,7 +92,10 @@ class Line:
         return amount / max(self.reported_at - self.started, 0.001)
 
     def usd(self) -> float | None:
-        """Return what the answers of this stage cost so far; None where a price is unknown or nothing has one."""
+        """Return the cost of this stage's answers so far.
+
+        Return None if a price is unknown or there are none.
+        """
         if not self.prices or None in self.prices:
             return None
         of_simulator = self.simulator_input_tokens, self.simulator_output_tokens
@@ -102,7 +108,10 @@ class Line:
         )
 
     def share_done(self) -> float | None:
-        """Return which share of the stage is done, by episodes or by turns; None where neither is counted."""
+        """Return the finished share of the stage, by episodes or turns.
+
+        Return None if neither is counted.
+        """
         shares = [
             done / total
             for done, total in ((self.episodes, self.total), (self.turns, self.total_turns))
@@ -111,7 +120,10 @@ class Line:
         return min(1.0, max(shares)) if shares else None
 
     def seconds_left(self) -> float | None:
-        """Return how long the rest of the stage takes at its rate so far; None where that is not known, or nearly nothing."""
+        """Return the seconds that the rest of the stage takes at its rate so far.
+
+        Return None if they are unknown or below 1.
+        """
         share = self.share_done()
         if share is None or not 0 < share < 1:
             return None
@@ -119,7 +131,10 @@ class Line:
         return left_s if left_s >= 1 else None
 
     def time_left(self) -> str:
-        """Return how long the rest of the stage takes, to be written behind the time that went by; empty if not known."""
+        """Return the time that the rest of the stage takes, as a suffix to the elapsed time.
+
+        Return "" if unknown.
+        """
         left_s = self.seconds_left()
         return "" if left_s is None else f", about {duration_text(left_s)} left"
 
@@ -130,9 +145,12 @@ def duration_text(seconds: float) -> str:
 
 
 class Board:
-    """Where progress goes. This one keeps counts and shows nothing: the base of the live board and of plain lines.
+    """Progress of a night's stages.
 
-    Each thread has a line: runs that go side by side have one each, and what goes one after another follows in one.
+    This base class counts and shows nothing. `LiveBoard` and `LineBoard` show lines.
+
+    Each thread has one line. Parallel runs have one each, and consecutive stages of a thread reuse
+    it.
     """
 
     def __init__(self) -> None:
@@ -140,12 +158,15 @@ class Board:
         self._lines: dict[int, Line] = {}
         self._latest = Line()
         self._runs: dict[int, str] = {}
-        """Thread -> run that goes in it."""
+        """Run of each thread."""
         self._spent: list[tuple[Line, float]] = []
-        """Stages that are over, with their seconds."""
+        """Finished stages, with their seconds."""
 
     def stage(self, title: str, stage: str, total: int = 0, unit: str = "episodes") -> None:
-        """A stage of a run begins; so many units are to be done in it (0: not counted). Ends here if a signal asked for it."""
+        """Begin a stage of a run with this many units to do (0: not counted).
+
+        Stop here if a signal asked for it.
+        """
         heed_signals()
         with self.lock:
             self._leave()
@@ -156,7 +177,7 @@ class Board:
 
     @contextmanager
     def following(self, run_id: str) -> Iterator[None]:
-        """In the block this thread's stages are of this run, and what workers report of it belongs to them."""
+        """Attribute this thread's stages and workers' reports to this run during the block."""
         with self.lock:
             self._runs[threading.get_ident()] = run_id
         try:
@@ -165,7 +186,7 @@ class Board:
             self.end()
 
     def end(self) -> None:
-        """This thread's run, or what else it was at, is over."""
+        """End the run or the stage of this thread."""
         with self.lock:
             self._leave()
             self._runs.pop(threading.get_ident(), None)
@@ -177,7 +198,7 @@ class Board:
             self._spent.append((line, time.monotonic() - line.started))
 
     def times(self, night_id: str) -> list[StageTime]:
-        """How long each stage took that is over, in the order in which they ended."""
+        """Return the duration of each finished stage, in the order in which they ended."""
         with self.lock:
             return [
                 StageTime(
@@ -192,25 +213,28 @@ class Board:
             ]
 
     def left(self, line: Line) -> None:
-        """A stage is over."""
+        """Show that a stage is over."""
 
-    def _own(self) -> Line:
+    def _own_line(self) -> Line:
         return self._lines.get(threading.get_ident(), self._latest)
 
     def expect(self, turns: int) -> None:
-        """About as many turns are to be taken in the stage under way: episodes that go on side by side end late, and together."""
-        self._own().total_turns = turns
+        """Set the expected number of turns of the current stage.
+
+        Parallel episodes end late and together.
+        """
+        self._own_line().total_turns = turns
 
     def price(self, prices: Sequence[tuple[float, float] | None]) -> None:
-        """Show the cost of this thread's stage, by the prices of the subject and, where there is one, of the simulator."""
-        self._own().prices = prices
+        """Show the cost of this thread's stage, by the prices of the subject and the simulator."""
+        self._own_line().prices = prices
 
     def report(self, progress: Mapping[str, Any]) -> None:
-        """A worker process did something of the stage under way of some run."""
+        """Add a worker's report to the stage of the run that it names."""
         run_id = progress.get("run_id", "").rpartition(" ")[2]
         with self.lock:
             line = next(
-                (one for one in self._lines.values() if run_id and one.run_id == run_id),
+                (line for line in self._lines.values() if run_id and line.run_id == run_id),
                 self._latest,
             )
             if progress["stage"] == line.stage:
@@ -218,43 +242,49 @@ class Board:
                 self.refresh(line)
 
     def note(self, text: str) -> None:
-        """What this thread's stage waits for, or an empty text when it goes on. Ends here if a signal asked for it."""
+        """Set the reason why this thread's stage waits, or "" if it resumes.
+
+        Stop here if a signal asked for it.
+        """
         heed_signals()
         with self.lock:
-            line = self._own()
+            line = self._own_line()
             line.noted = text
             self.refresh(line)
 
     def show_state(self, read_state: Callable[[], str]) -> None:
-        """Show a text beside the counts of this thread's stage, read anew every second. It must be quick and must not fail."""
-        self._own().read_state = read_state
+        """Show a text beside the counts of this thread's stage, read every second.
+
+        It must be quick and must not fail.
+        """
+        self._own_line().read_state = read_state
 
     def done(self, episodes: int) -> None:
-        """The stage is over: what workers did not report in time is known now."""
+        """Set the final number of episodes of a stage. Workers may have reported fewer in time."""
         with self.lock:
-            line = self._own()
+            line = self._own_line()
             line.episodes = episodes
             self.refresh(line)
 
     def describe(self) -> str:
-        """The stage of this thread in one line."""
-        return self._own().describe()
+        """Return the stage of this thread in one line."""
+        return self._own_line().describe()
 
     def time_left(self) -> str:
-        """See `Line.time_left`."""
-        return self._own().time_left()
+        """Return the time that the rest of this thread's stage takes. See `Line.time_left`."""
+        return self._own_line().time_left()
 
     def refresh(self, line: Line) -> None:
         """Show the new state of a line."""
 
     @contextmanager
     def live(self) -> Iterator[None]:
-        """Show progress for the time of the block."""
+        """Show progress during the block."""
         yield
 
     @contextmanager
     def looking(self, every_s: float) -> Iterator[None]:
-        """Refresh all lines again and again within the block: what they show may change without a report."""
+        """Refresh all lines periodically during the block: they may change without a report."""
 
         def look() -> bool:
             with self.lock:
@@ -267,7 +297,10 @@ class Board:
 
 
 class LineBoard(Board):
-    """One line for each stage, and one every ten seconds of a long one in which something happened: for logs and pipes."""
+    """Progress as plain lines, for logs and pipes.
+
+    It prints one line per stage, and one every ten seconds of a long stage that changes.
+    """
 
     def __init__(self, *, every_s: float = 10.0) -> None:
         super().__init__()
@@ -275,6 +308,7 @@ class LineBoard(Board):
         self.started = time.monotonic()
 
     def refresh(self, line: Line) -> None:
+        """Print the line if it is new or has changed since the last print."""
         with self.lock:
             now, text = time.monotonic(), line.describe()
             if not line.shown_at or (
@@ -289,13 +323,13 @@ class LineBoard(Board):
 
     @contextmanager
     def live(self) -> Iterator[None]:
-        """What happened just after a line is shown, too, and not only when something happens again: that may take minutes."""
+        """Refresh lines during the block. Otherwise a change would wait for the next report."""
         with self.looking(self._every_s / 10):
             yield
 
 
 def board_for_terminal(*, quiet: bool = False) -> Board:
-    """Live on a terminal, lines elsewhere, nothing when quiet."""
+    """Return a live board on a terminal, plain lines elsewhere, and no output if quiet."""
     if quiet:
         return Board()
     if not sys.stderr.isatty():

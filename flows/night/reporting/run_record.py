@@ -1,4 +1,4 @@
-"""Keeps an invocation's work as the run's record in the lake, and tells it as a report."""
+"""Record of an invocation's work on a run: the row of the run in the lake, and its report."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -61,35 +61,41 @@ class Work:
     )
     executed: StageResult = field(default_factory=StageResult)
     to_audit: Mapping[VerdictKey, str] = field(default_factory=dict[VerdictKey, str])
-    """Verdict id of each pass that the audit is about."""
+    """Verdict id of each pass that the audit covers."""
     audited: AuditDone = field(default_factory=AuditDone)
     judged: Judged = field(default_factory=Judged)
     scores: Sequence[Score] = ()
     decisions: tuple[Decision, ...] = ()
-    """How its comparison was decided early, a row for each metric; empty where all was asked for."""
+    """Early decisions of the run's comparison, one row per metric.
+
+    Empty if all requests were sent.
+    """
     n_programs: int = 0
-    """Verdicts of the run that a program has decided."""
+    """Number of the run's verdicts that a program decided."""
     n_unreadable: int = 0
-    """Answers in which no program was found."""
+    """Number of answers in which no program was found."""
     n_tampered: int = 0
-    """Verdicts whose answer tampered with its tests."""
+    """Number of verdicts whose answer tampered with its tests."""
     n_drift_calls: int = 0
-    """Requests for the judges' bundled cases. They are the night's, so no run's cost has them."""
+    """Number of requests for the judges' bundled drift cases.
+
+    They belong to the night, not to the run's cost.
+    """
     sends_before: RequestCounts = field(default_factory=RequestCounts)
-    """Sends of an earlier, killed invocation."""
+    """Requests that an earlier, killed invocation sent."""
     is_begun: bool = True
-    """False while its dialogues wait for their turn."""
+    """False while the run's dialogues wait for their turn."""
     is_whole: bool = True
-    """False where a quality check stopped it."""
+    """False if a quality check stopped the run."""
 
     def keep_wanted(self, plan: RunPlan) -> None:
-        """Count no episode as pending that a decision has made needless."""
+        """Remove episodes that a decision made unnecessary from the pending ones."""
         wanted = set(plan.wanted.ids.to_pylist())
         self.found = replace(self.found, owed=self.found.owed & wanted)
 
 
 def remove_leftovers(plan: RunPlan) -> None:
-    """Remove the unfinished files of killed writers. The caller holds the run."""
+    """Remove unfinished files of killed writers. The caller must hold the run's lock."""
     for table in (
         "episodes",
         "test_verdicts",
@@ -106,7 +112,7 @@ def remove_leftovers(plan: RunPlan) -> None:
 
 
 def finish_run(plan: RunPlan, night_id: str, begun: str, work: Work, checked: Checked) -> RunReport:
-    """Decide whether the run may be published, keep the decision, and report it."""
+    """Decide whether the run may be published, record the decision, and return the report."""
     counts = tally(
         len(plan.members) if work.is_whole else len(work.episodes), work.episodes, work.scores
     )
@@ -158,11 +164,13 @@ def finish_run(plan: RunPlan, night_id: str, begun: str, work: Work, checked: Ch
 def cut_run(
     plan: RunPlan, night_id: str, begun: str, work: Work, reason: str, spent: Sum
 ) -> RunReport:
-    """Keep and report a run that a cap of the budget stopped. All answers are kept, and the next invocation goes on.
+    """Record and report a run that a cap of the budget stopped.
+
+    Its answers stay stored, so the next run resumes.
 
     Args:
-        reason: which cap, and what was spent.
-        spent: what the run's models said in this invocation, in dialogues that are not at their end, too.
+        reason: The cap and the amount spent.
+        spent: Usage of the run's models in this invocation, including unfinished dialogues.
     """
     work.conversed.n_owed = len(plan.owed())
     done = with_begun(
@@ -181,18 +189,20 @@ def cut_run(
             "judgements_asked": work.judged.n_asked,
         }
     )
-    said = f"{'stopped at the budget' if work.is_begun else 'not begun'}: {reason}"
-    _write_end(plan, night_id, begun, done, NOTHING_YET, work, said)
-    return _left(plan, said, done)
+    message = f"{'stopped at the budget' if work.is_begun else 'not started'}: {reason}"
+    _write_end(plan, night_id, begun, done, NOTHING_YET, work, message)
+    return _incomplete_report(plan, message, done)
 
 
 def fail_run(plan: RunPlan, night_id: str, begun: str, work: Work | None, reason: str) -> None:
-    """Keep why an error stopped a run, with what it had paid for. Where the lake cannot be written, the error alone tells it.
+    """Record why an error stopped a run, and what was paid.
+
+    If the lake is not writable, only the error is reported.
 
     Args:
-        work: None where the run was not begun; a record of earlier work then stays as it is.
+        work: Work so far. None if the run was not begun: a record of earlier work then stays.
     """
-    with suppress(ParleyError):  # the error that is being told has its own words
+    with suppress(ParleyError):  # The original error matters more than this one.
         if work is None:
             leave_run(plan, night_id, reason)
             return
@@ -206,19 +216,18 @@ def fail_run(plan: RunPlan, night_id: str, begun: str, work: Work | None, reason
 def failed_report(
     request: EvaluationRequest, plan: RunPlan | None, night_id: str, reason: str
 ) -> RunReport:
-    """Report a run that an error stopped.
+    """Return the report of a run that an error stopped.
 
     Args:
-        plan: None where it could not be planned.
+        plan: Plan of the run. None if it could not be planned.
     """
     if plan is not None:
-        with suppress(
-            ParleyError
-        ):  # a lake that cannot be read: the error is told without the run's counts
+        # If the lake cannot be read, the report has no counts.
+        with suppress(ParleyError):
             record = plan.record()
             work = record.work if record and record.night_id == night_id else None
             done = work if work and work.status == "failed" else None
-            return _left(plan, reason, done).model_copy(update={"status": "failed"})
+            return _incomplete_report(plan, reason, done).model_copy(update={"status": "failed"})
     return RunReport(
         run_id=plan.run_id if plan else "",
         title=request.title,
@@ -230,26 +239,30 @@ def failed_report(
 
 
 def _has_prices(plan: RunPlan) -> bool:
-    """Whether the tokens of all models cost what is known, and not all of them cost by the hour alone."""
+    """Return True if all token prices are known and at least one model costs by tokens."""
     return (
-        sum_usd(role_cost(plan, identity, asked) for identity, _, asked in plan.models) is not None
+        sum_usd(role_cost(plan, identity, request) for identity, _, request in plan.models)
+        is not None
     )
 
 
 def leave_run(plan: RunPlan, night_id: str, reason: str) -> RunReport:
-    """Report a run that was not begun, since a cap of the budget was met before. A record of earlier work stays as it is."""
-    before, said = plan.record(), f"not begun: {reason}"
+    """Report a run that was not begun because a cap was reached.
+
+    A record of earlier work stays unchanged.
+    """
+    before, message = plan.record(), f"not started: {reason}"
     work = Work(look(plan, before))
     work.conversed.n_owed = len(work.found.owed)
     done = nothing_done(plan, work.found, "incomplete")
     if before is None:
         now = utc_now()
         keep_models(plan)
-        _write(plan, night_id, now, done, NOTHING_YET, work, said)
-    return _left(plan, said, done)
+        _write(plan, night_id, now, done, NOTHING_YET, work, message)
+    return _incomplete_report(plan, message, done)
 
 
-def _left(plan: RunPlan, reason: str, done: RunWork | None) -> RunReport:
+def _incomplete_report(plan: RunPlan, reason: str, done: RunWork | None) -> RunReport:
     owed = len(plan.owed())
     return RunReport(
         run_id=plan.run_id,
@@ -267,7 +280,7 @@ def _left(plan: RunPlan, reason: str, done: RunWork | None) -> RunReport:
 
 
 def account(plan: RunPlan, work: Work, status: str) -> RunWork:
-    """Account for the run: how much was reused, and how much was paid for."""
+    """Return an account of the run: how much was reused, and how much was paid."""
     done = with_episodes(
         nothing_done(plan, work.found, status),
         plan,
@@ -293,7 +306,7 @@ def _requests(plan: RunPlan, work: Work) -> RequestCounts:
 
 
 def begin_run(plan: RunPlan, night_id: str, begun: str) -> Work:
-    """Count what is finished, and write that the run is being worked on; writes its models, too."""
+    """Count finished work, record that the run is active, and record its models."""
     before = plan.record()
     work = Work(look(plan, before), sends_before=read_sends(plan.home.sends(plan.run_id)))
     work.conversed.n_owed = len(work.found.owed)
@@ -313,7 +326,7 @@ def _write_end(
     reason: str | None,
     checked: Checked | None = None,
 ) -> None:
-    """Write the record of an invocation that is over; it holds the counts of the requests."""
+    """Write the record of a finished invocation. Remove the request counts that it contains."""
     _write(plan, night_id, begun, done, counts, work, reason, checked)
     remove_sends(plan.home.sends(plan.run_id))
 
@@ -329,7 +342,7 @@ def _write(
     checked: Checked | None = None,
 ) -> None:
     spec = plan.spec
-    status: RunStatus = "incomplete" if done.status == "failed" else done.status  # type: ignore[assignment]  (the report says more states)
+    status: RunStatus = "incomplete" if done.status == "failed" else done.status  # type: ignore[assignment]  (a report has more states)
     subsample = plan.request.benchmark.subsample
     is_over = status != "incomplete"
     state = plan.state() if is_over else dict(work.found.before.state) if work.found.before else {}

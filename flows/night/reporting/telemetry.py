@@ -1,8 +1,11 @@
 # pyright: reportMissingImports=false, reportArgumentType=false
-"""A night's metrics and spans, sent to an OpenTelemetry collector. Imported only by nights that have one.
+"""Metrics and spans of a night, sent to an OpenTelemetry collector.
 
-Workers log their model calls in files (`tasks.worker.call_log`), which this process reads and sends. Counts, names of models and
-settings, and addresses of endpoints are sent. Texts of prompts and answers, keys and headers never are.
+Only nights with a collector import this module.
+
+Workers log their model calls in files (`tasks.worker.call_log`), which this process reads and
+sends. It sends counts, names of models and settings, and addresses of endpoints. It never sends
+texts of prompts and answers, keys or headers.
 """
 
 import logging
@@ -42,15 +45,15 @@ from tasks.worker.call_log import DRIFT, JUDGE, SIMULATOR, SUBJECT
 _LOOK_EVERY_S = 1.0
 _EXPORT_EVERY_MS = 10_000
 _REQUEST_S = 5.0
-"""Time limit of one request to the collector, its repetitions included."""
+"""Time limit in seconds of one request to the collector, including retries."""
 _EXIT_S, _EXIT_BY_SIGNAL_S = 5.0, 1.0
-"""Time limit of the last export, so that a collector which does not answer holds nothing up."""
+"""Time limits in seconds of the last export, so that a dead collector delays nothing."""
 _LATENCIES_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0)
 _Attributes = Mapping[str, str]
 
 
 class Telemetry:
-    """Metrics and spans of one night. `follow` each run before its models are asked."""
+    """Metrics and spans of one night. Call `follow` for each run before its models get requests."""
 
     def __init__(self, url: str, night_id: str, folder: Path, board: Board) -> None:
         self._night_id, self._board = night_id, board
@@ -75,19 +78,20 @@ class Telemetry:
         self._plans: dict[str, RunPlan] = {}
         self._seats: dict[tuple[str, str], _Seat] = {}
         self._open: dict[Path, dict[tuple[str, str], tuple[int, int]]] = {}
-        """Segment of a process -> (run, seat) -> requests that wait, and those in flight."""
+        """Numbers of waiting and sent requests, by segment file of a process, then by (run, seat).
+        """
         self._n_times = 0
 
     def follow(self, plan: RunPlan) -> None:
-        """Make known who sits in a run's seats."""
+        """Register the models in a run's seats."""
         with self._lock:
             if plan.run_id not in self._plans:
                 self._plans[plan.run_id] = plan
                 self._seats |= {(plan.run_id, name): seat for name, seat in _seats_of(plan)}
 
     def look(self) -> bool:
-        """Read what the workers have logged since the last look, and the stages that ended."""
-        with self._lock, suppress(OSError):  # what cannot be read now is read later
+        """Read the rows that workers logged since the last call, and the stages that ended."""
+        with self._lock, suppress(OSError):  # An unreadable file is read at the next call.
             for segment, row in self._reader.new_rows(self._reader.segments()):
                 seat = self._seats.get((row["run"], row["seat"]))
                 if seat is None:
@@ -108,7 +112,7 @@ class Telemetry:
         return True
 
     def _queues(self) -> Iterator[tuple[_Attributes, int, int]]:
-        """Requests that wait and those in flight by seat, in all processes that live."""
+        """Yield the waiting and sent requests of each seat, in all living processes."""
         with self._lock:
             sums: dict[tuple[tuple[str, str], ...], tuple[int, int]] = {}
             for segment, queues in self._open.items():
@@ -121,11 +125,14 @@ class Telemetry:
             yield dict(name), waiting, in_flight
 
     def close(self, reports: Iterable[RunReport], *, by_signal: bool) -> None:
-        """Send all that is left, in some seconds at most. After a signal, which leaves little time, without hours of servers."""
+        """Send all remaining data, within a few seconds.
+
+        After a signal, which leaves little time, skip server hours.
+        """
         self.look()
         with self._lock:
             for plan in () if by_signal else self._plans.values():
-                with suppress(OSError, ParleyError):  # metrics are not worth a run
+                with suppress(OSError, ParleyError):  # metrics must not fail a run
                     for hours in plan.lake.read("served_hours", ServedHours, **plan.keys):
                         if hours.night_id == self._night_id:
                             self._counts.server(self._seats.values(), plan, hours)
@@ -153,12 +160,9 @@ def exporting(
     board: Board,
     find_reports: Callable[[], Iterable[RunReport]],
 ) -> Iterator[Telemetry]:
-    """Send metrics and spans for the time of the block. A collector that cannot be reached costs one warning, and no run.
+    """Send metrics and spans to `url` (without `/v1/metrics`) during the block.
 
-    Args:
-        url: the collector's base URL, without `/v1/metrics`.
-        folder: the workers' logs of calls.
-        find_reports: returns the reports of the runs that are over.
+    An unreachable collector causes one warning and stops no run.
     """
     with _warning_once(url):
         telemetry = Telemetry(url, night_id, folder, board)
@@ -175,7 +179,7 @@ def exporting(
 
 @contextmanager
 def _warning_once(url: str) -> Iterator[None]:
-    """Within the block print the exporter's first failure, in words of ours, and drop its own messages."""
+    """Print one warning of our own at the exporter's first failure, and drop its messages."""
     parts = urlsplit(url)
     handler = _FirstFailure(f"{parts.scheme}://{parts.netloc}")
     logger = logging.getLogger("opentelemetry")
@@ -197,14 +201,14 @@ class _FirstFailure(logging.Handler):
         if not self._has_warned:
             self._has_warned = True
             print(
-                f"parley: metrics were not sent to {self._place}: the collector does not answer, or refuses them."
-                " Runs are not affected",
+                f"parley: metrics could not be sent to {self._place}: the collector does not"
+                " answer or rejects them. Runs are not affected",
                 file=sys.stderr,
             )
 
 
 class _Seat:
-    """One role of one run: how its metrics are named, and what a million tokens cost (None: nobody said)."""
+    """Role of one run: the attributes of its metrics, and its prices (None: unknown)."""
 
     def __init__(
         self, attributes: _Attributes, price: tuple[float, float] | None, usd_per_hour: float | None
@@ -213,33 +217,36 @@ class _Seat:
 
 
 def _seats_of(plan: RunPlan) -> Iterator[tuple[str, _Seat]]:
-    """(seat as workers name it, who sits there)."""
-    held = [(SUBJECT, SUBJECT, plan.spec.subject, plan.subject, plan.request.model)]
+    """Yield the name that workers use for each seat, with the seat."""
+    seats = [(SUBJECT, SUBJECT, plan.spec.subject, plan.subject, plan.request.model)]
     if (
         plan.spec.simulator is not None
         and plan.simulator is not None
         and plan.request.simulator is not None
     ):
-        held.append(
+        seats.append(
             (SIMULATOR, SIMULATOR, plan.spec.simulator, plan.simulator, plan.request.simulator)
         )
-    for rubric, one in plan.judges.items():
-        held += [
-            (f"{JUDGE} {rubric}", JUDGE, one.judge.judge, one.endpoint, one.request),
-            (f"{DRIFT} {rubric}", "judge_drift", one.judge.judge, one.endpoint, one.request),
+    for rubric, judge in plan.judges.items():
+        seats += [
+            (f"{JUDGE} {rubric}", JUDGE, judge.judge.judge, judge.endpoint, judge.request),
+            (f"{DRIFT} {rubric}", "judge_drift", judge.judge.judge, judge.endpoint, judge.request),
         ]
-    for seat, role, identity, endpoint, asked in held:
+    for seat, role, identity, endpoint, request in seats:
         attributes = {
             "parley.endpoint": _address(identity.provider, endpoint.base_url),
             "parley.role": role,
             "parley.model": identity.label,
             "parley.setting": plan.request.benchmark.name,
         }
-        yield seat, _Seat(attributes, token_price(plan, identity, asked), asked.usd_per_hour)
+        yield seat, _Seat(attributes, token_price(plan, identity, request), request.usd_per_hour)
 
 
 def _address(provider: str, url: str | None) -> str:
-    """Return an endpoint's address without user, password and query; the provider where it is no lasting one."""
+    """Return an endpoint's address without user, password and query.
+
+    Return the provider if it has no lasting address.
+    """
     if not url or is_served_here(provider):
         return provider
     parts = urlsplit(url)
@@ -247,7 +254,7 @@ def _address(provider: str, url: str | None) -> str:
 
 
 class _Instruments:
-    """The metrics by name. Each has the attributes of a seat."""
+    """Metrics by name. Each has the attributes of a seat."""
 
     def __init__(
         self,
@@ -256,10 +263,10 @@ class _Instruments:
     ) -> None:
         meter = provider.get_meter("parley", parley_version())
         self._turns = meter.create_counter(
-            "parley.turns", "{turn}", "Messages of a role; of a judge its judgements"
+            "parley.turns", "{turn}", "Messages of a role, or judgements of a judge"
         )
         self._calls = meter.create_counter(
-            "parley.calls", "{request}", "Requests sent for kept answers, retries included"
+            "parley.calls", "{request}", "Requests sent for stored answers, including retries"
         )
         self._tokens = meter.create_counter(
             "parley.tokens",
@@ -280,23 +287,23 @@ class _Instruments:
         self._cost = meter.create_counter(
             "parley.cost",
             "USD",
-            "By tokens or by the hours of a server; nothing where no price is known",
+            "Cost of tokens or of server hours; absent if the price is unknown",
         )
         self.faults = meter.create_counter(
-            "parley.faults", "{request}", "Requests that ended with a fault, by its kind"
+            "parley.faults", "{request}", "Requests that ended with a fault, by kind"
         )
         for name, text, at in (
             (
                 "parley.requests.waiting",
-                "Requests that wait for the endpoint's limit, a repetition or its return",
+                "Requests that wait for the endpoint's limit, a retry or its recovery",
                 0,
             ),
-            ("parley.requests.in_flight", "Requests that were sent and not answered", 1),
+            ("parley.requests.in_flight", "Requests that were sent and are not answered yet", 1),
         ):
             meter.create_observable_gauge(name, [_observed(read_queues, at)], "{request}", text)
 
     def answer(self, seat: _Seat, row: Mapping[str, Any]) -> None:
-        """Count a kept answer."""
+        """Count a stored answer."""
         attributes = seat.attributes
         self._turns.add(row["turns"], attributes)
         self._calls.add(row["calls"], attributes)
@@ -314,13 +321,15 @@ class _Instruments:
             self._latency.record(row["latency"], attributes)
 
     def server(self, seats: Iterable[_Seat], plan: RunPlan, served: ServedHours) -> None:
-        """Count what a model server of Parley's own cost a run."""
+        """Count the cost of one of Parley's own model servers to a run."""
         name = {
             "parley.role": served.role,
             "parley.model": served.role_model,
             "parley.setting": plan.request.benchmark.name,
         }
-        seat = next((one for one in seats if name.items() <= one.attributes.items()), None)
+        seat = next(
+            (candidate for candidate in seats if name.items() <= candidate.attributes.items()), None
+        )
         if seat is not None and seat.usd_per_hour is not None and served.hours is not None:
             self._cost.add(
                 served.hours * seat.usd_per_hour, {**seat.attributes, "parley.cost.by": "hours"}
@@ -338,7 +347,10 @@ def _observed(
 
 
 class _Spans:
-    """The night's span, in it one for each run, in each of these one for each stage. They are sent as they end."""
+    """Spans of the night: one for the night, in it one per run, in each one per stage.
+
+    Each is sent when it ends.
+    """
 
     def __init__(self, provider: TracerProvider, night_id: str) -> None:
         self._tracer = provider.get_tracer("parley", parley_version())
@@ -348,7 +360,7 @@ class _Spans:
         self._ended_ns: dict[str, int] = {}
 
     def stage(self, stage: StageTime, plan: RunPlan | None) -> None:
-        """Send a stage that is over."""
+        """Send a finished stage."""
         began_ns = int(datetime.fromisoformat(stage.started_at).timestamp() * 1e9)
         ended_ns = began_ns + int(stage.seconds * 1e9)
         if self._night is None:
@@ -377,7 +389,7 @@ class _Spans:
             self._ended_ns[name] = max(self._ended_ns.get(name, 0), ended_ns)
 
     def end(self, statuses: Mapping[str, str]) -> None:
-        """End the spans of the runs, with their states, and that of the night."""
+        """End the spans of the runs, with their states, and the span of the night."""
         for run_id, span in self._runs.items():
             if run_id in statuses:
                 span.set_attribute("parley.status", statuses[run_id])

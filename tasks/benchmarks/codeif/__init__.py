@@ -3,6 +3,7 @@
 from importlib.resources import files
 
 from schemas.run import Limits
+from tasks.benchmarks.advanced import Resources
 from tasks.benchmarks.codeif.cast import cast, planned_texts
 from tasks.benchmarks.codeif.construction.building import CONSTRUCTION as TASKS
 from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION
@@ -64,15 +65,17 @@ BENCHMARK = Benchmark(
             CONSTRUCTION: files(__name__) / "sample" / "construction",
             CONSTRUCTION_REPOSITORIES: files(__name__) / "sample" / "repositories",
         },
-        resources={
-            RESOURCE: "Projects in DevEval's layout, DOMAIN/PROJECT: `parley build codeif-repos --out DIR` lays them out"
-        },
-        furnish=trees_below_resources(source_of, fits),
-        self_test=self_test,
         demo=files(__name__) / "demo.yaml",
         public=files(__name__) / "data.yaml",
     ),
     settings=SETTINGS,
+    resources=Resources(
+        {
+            RESOURCE: "Projects in DevEval's layout, DOMAIN/PROJECT: `parley build codeif-repos --out DIR` lays them out"
+        },
+        trees_below_resources(source_of, fits),
+        self_test=self_test,
+    ),
     play=Play(cast=cast, user_texts=planned_texts),
     programs=Programs(
         test_runs=test_runs,

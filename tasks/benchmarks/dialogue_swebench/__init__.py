@@ -6,7 +6,8 @@
 from importlib.resources import files
 
 from schemas.run import Limits
-from tasks.benchmarks.contract import About, Benchmark, Data, Judging, Programs, Scores
+from tasks.benchmarks.advanced import Judging, Resources
+from tasks.benchmarks.contract import About, Benchmark, Data, Programs, Scores
 from tasks.benchmarks.dialogue_swebench.building import CONSTRUCTION
 from tasks.benchmarks.dialogue_swebench.cast import cast
 from tasks.benchmarks.dialogue_swebench.exports import EXPORTS
@@ -46,15 +47,13 @@ BENCHMARK = Benchmark(
         sample=files(__name__) / "sample",
         versions=("instances", "sample"),
         default_version="instances",
-        resources=RESOURCES,
-        names=(IMAGES, DISK),
         demo=files(__name__) / "demo.yaml",
         public=files(__name__) / "data.yaml",
-        furnish=furnish,
         chooses=chosen,
         grade_routes=grade_routes,
     ),
     settings=SETTINGS,
+    resources=Resources(RESOURCES, furnish, names=(IMAGES, DISK)),
     play=Play(cast=cast, gold_answer=gold_answer),
     programs=Programs(test_runs=test_runs, limits=_LIMITS, packages=("pytest",)),
     judging=Judging(RUBRICS, judge_runs),

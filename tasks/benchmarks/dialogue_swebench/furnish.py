@@ -151,7 +151,7 @@ class EnvironmentsFile(BaseModel):
 def furnish(
     staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home
 ) -> Staged:
-    """See `Furnish`. Folder `repos` and `environments.json` beside the data count where nothing else is named."""
+    """See `Resolve`. Folder `repos` and `environments.json` beside the data count where nothing else is named."""
     folder = None if source is None else source if source.is_dir() else source.parent
     images = images_beside(resources.get(IMAGES))
     if images is not None and REPOS in resources:

@@ -12,7 +12,7 @@ from schemas.dialog import Role
 from schemas.episode import Step, StepKind, StopReason
 from schemas.errors import AnswerMissing, ModelUnavailable
 from schemas.run import Sampling
-from tasks.benchmarks.dialogue_swebench.patches import diff_in
+from tasks.benchmarks.patches import diff_in
 from tasks.dialogue.agents.repository import ENDED, FINISHED
 from tasks.dialogue.drafts import CANDIDATE, PART, REVIEW, REVIEWED, UNREADABLE, VIOLATIONS
 from tasks.dialogue.seats import Stop

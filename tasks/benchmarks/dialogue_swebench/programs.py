@@ -7,7 +7,7 @@ from schemas.dialog import Dialog
 from schemas.episode import Episode, StopReason
 from schemas.problem import Problem
 from tasks.benchmarks.contract import TestRun
-from tasks.benchmarks.dialogue_swebench.patches import final_patch
+from tasks.benchmarks.patches import final_patch
 
 FAIL_TO_PASS, PASS_TO_PASS = "fail_to_pass", "pass_to_pass"
 

@@ -6,12 +6,10 @@ from collections.abc import Iterable, Sequence
 from pydantic import Field
 
 from schemas.base import Frozen
-from schemas.dialog import Dialog, Role, Turn
+from schemas.dialog import Role
 from schemas.episode import Episode, Step
-from schemas.problem import Problem
-from schemas.verdict import TestVerdict
+from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.dialogue_swebench.settings import RUBRICS as NAMES
-from tasks.benchmarks.setting import Options
 from tasks.dialogue.agents.repository import ENDED
 from tasks.judging.drift import Case, DriftMessages
 from tasks.judging.rubric import JudgeRun, Rubric
@@ -161,17 +159,9 @@ def _quote_whole_dialogue(episode: Episode) -> str:
     return quote_talk([*spoken, ("agent", SILENCE)] if is_silent else spoken)
 
 
-def judge_runs(
-    *,
-    problem: Problem,
-    dialog: Dialog,
-    context: tuple[Turn, ...],
-    episode: Episode,
-    options: Options,
-    verdicts: Sequence[TestVerdict],
-    rubric: str,
-) -> Sequence[JudgeRun]:
+def judge_runs(request: JudgeRequest) -> Sequence[JudgeRun]:
     """Each message of the agent, the whole dialogue, or each reply of the simulated user."""
+    rubric, episode = request.rubric, request.episode
     text = RUBRICS[rubric].prompt
     if rubric == SEEKING:
         return [
@@ -185,7 +175,7 @@ def judge_runs(
                 rubric,
                 _asked(
                     text,
-                    issue=problem.prompt,
+                    issue=request.problem.prompt,
                     dialogue=quote_dialogue(
                         step for step in episode.messages if step.turn < reply.turn
                     ),

@@ -3,7 +3,8 @@
 from importlib.resources import files
 
 from schemas.run import Limits
-from tasks.benchmarks.contract import About, Benchmark, Data, Judging, Programs, Scores
+from tasks.benchmarks.advanced import Judging
+from tasks.benchmarks.contract import About, Benchmark, Data, Programs, Scores
 from tasks.benchmarks.play import Play
 from tasks.benchmarks.results import Axis, Results
 from tasks.benchmarks.talk2code.cast import cast

@@ -5,7 +5,8 @@ from functools import partial
 from importlib.resources import files
 
 from schemas.run import Limits
-from tasks.benchmarks.contract import About, Benchmark, Data, Judging, Programs, Scores
+from tasks.benchmarks.advanced import Judging
+from tasks.benchmarks.contract import About, Benchmark, Data, Programs, Scores
 from tasks.benchmarks.extraction import extraction_option
 from tasks.benchmarks.play import Play
 from tasks.benchmarks.results import Recordings, Results

@@ -7,9 +7,7 @@ from typing import Any
 
 from schemas.dialog import Dialog, MetricSpec, Role, Turn
 from schemas.episode import Episode
-from schemas.problem import Problem
-from schemas.verdict import TestVerdict
-from tasks.benchmarks.setting import Options
+from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.templates import FORM, SYSTEM, Texts, owner_of, render
 from tasks.benchmarks.unidial.answers import Rated, Safety, Scale, TenPoints, ThreeSums, YesNo
 from tasks.benchmarks.unidial.convert import REFERENCE_HISTORY, label_of
@@ -124,23 +122,14 @@ def arguments_of(spec: MetricSpec) -> dict[str, Any]:
     return {name: json.loads(value) for name, value in spec.arguments}
 
 
-def judge_runs(
-    *,
-    problem: Problem,
-    dialog: Dialog,
-    context: tuple[Turn, ...],
-    episode: Episode,
-    options: Options,
-    verdicts: Sequence[TestVerdict],
-    rubric: str,
-    texts: Texts = MappingProxyType({}),
-) -> Sequence[JudgeRun]:
+def judge_runs(request: JudgeRequest, texts: Texts = MappingProxyType({})) -> Sequence[JudgeRun]:
     """Return a judgement for each answer of the model that the data want rated by this rubric.
 
     Args:
         texts: a user's own texts of rubrics, in the place of Parley's.
     """
     runs: list[JudgeRun] = []
+    rubric, dialog, episode = request.rubric, request.dialog, request.episode
     for turn in dialog.turns:
         asked = (
             arguments_of(spec) for spec in turn.metrics if spec.name == JUDGE and turn.is_generated

@@ -1,0 +1,1 @@
+"""Clients of OpenAI-compatible endpoints: requests, answers, faults, outages and batches."""

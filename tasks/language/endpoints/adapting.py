@@ -1,11 +1,11 @@
-"""Adapts an endpoint's profile to one of its refusals, so that the next request has a form that it takes."""
+"""Adaptation of an endpoint's profile after a rejection, so that the next request is accepted."""
 
 from schemas.endpoint_profile import EndpointProfile
 from tasks.language.endpoints.faults import Fault
 
 
 def adapt(profile: EndpointProfile, fault: Fault) -> EndpointProfile | None:
-    """Return the profile that a refusal teaches; None where no other form of the request can help."""
+    """Return the profile that a rejection suggests, or None if no other form can help."""
     match fault.kind:
         case "token_limit_name":
             return profile.model_copy(update={"token_limit_name": "max_completion_tokens"})

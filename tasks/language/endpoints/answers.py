@@ -1,4 +1,4 @@
-"""Answers of the chat-completions format, as OpenAI, vLLM, llama.cpp and gateways write them."""
+"""Parsing of chat completions, as OpenAI, vLLM, llama.cpp and gateways write them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from tasks.language.chat_model import UNREADABLE
 from tasks.language.endpoints.wire import valid_unicode
 
 REFUSED = "content_filter"
-"""Finish reason of an empty answer to a prompt that the endpoint or the model refused."""
+"""Finish reason of an empty answer to a prompt that the endpoint or the model rejected."""
 _REFUSALS = frozenset(
     {
         REFUSED,
@@ -23,7 +23,7 @@ _REFUSALS = frozenset(
     }
 )
 _MOST_TOKENS = 1_000_000_000
-"""No message has more: a larger count is a gateway's error."""
+"""Maximum plausible token count of a message. A larger count is a gateway's error."""
 _STATUS_OF_NAMES = {
     "rate_limit_exceeded": 429,
     "rate_limit_error": 429,
@@ -40,11 +40,17 @@ _STATUS_OF_NAMES = {
 
 
 class MalformedAnswer(ValueError):
-    """A body that is no chat completion; a retry may bring a whole one. The message may quote the whole body: shorten it."""
+    """Error for a body that is not a complete chat completion. A retry may help.
+
+    The message may quote the whole body, so shorten it.
+    """
 
 
 class ErrorInAnswer(MalformedAnswer):
-    """An error in the body of a 200. `status` is the HTTP status that its code stands for; 200 where it names none."""
+    """Error in the body of an HTTP 200 response.
+
+    `status` is the status of its code, or 200 without one.
+    """
 
     def __init__(self, text: str, status: int) -> None:
         super().__init__(text)
@@ -53,7 +59,7 @@ class ErrorInAnswer(MalformedAnswer):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The part of a chat completion that Parley reads."""
+    """Part of a chat completion that Parley reads."""
 
     content: str
     finish_reason: str | None
@@ -62,11 +68,11 @@ class Answer:
     served_model: str | None
     calls: tuple[ToolCall, ...] = ()
     reasoning: str = ""
-    """The thoughts that came in a field of their own."""
+    """Reasoning from a field of its own."""
     reasoning_place: str = ""
-    """That field's name, or `content` where the content is a list of parts."""
+    """Name of that field, or `content` if the content is a list of parts."""
     reasoning_tokens: int | None = None
-    """Part of `output_tokens`."""
+    """Reasoning tokens, part of `output_tokens`."""
 
 
 def read_answer(
@@ -75,11 +81,14 @@ def read_answer(
     """Read the answer in a response body.
 
     Args:
-        reasoning_fields: fields of a message that may hold the model's thoughts.
+        data: The body.
+        reasoning_fields: Fields of a message that may contain the model's reasoning.
 
     Raises:
-        ErrorInAnswer: the body or its choice holds an error, beside half a text or instead of one.
-        MalformedAnswer: not JSON, cut off, without a choice that holds a message, or empty at no tokens.
+        ErrorInAnswer: The body or its choice contains an error, beside a partial text or instead of
+            one.
+        MalformedAnswer: The body is not JSON, is cut off, has no choice with a message, or is empty
+            with no tokens.
     """
     try:
         body: Any = json.loads(data)
@@ -97,7 +106,7 @@ def read_answer(
         )
     message = choice.get("message")
     if not isinstance(message, dict):
-        raise MalformedAnswer("the first choice holds no message")
+        raise MalformedAnswer("the first choice contains no message")
     answer = _answer(body, choice, message, reasoning_fields)
     is_silent = (
         not (answer.content or answer.calls or answer.reasoning) and answer.finish_reason != REFUSED
@@ -138,24 +147,26 @@ def _answer(
 
 
 def _output_tokens(usage: Mapping[str, Any], thoughts: int | None) -> int | None:
-    """Return the tokens of an answer, thoughts included, as vendors bill them.
+    """Return the tokens of an answer including reasoning, as vendors bill them.
 
-    OpenAI, DeepSeek and vLLM count thoughts within `completion_tokens`. xAI counts them beside it: the total is then the sum of
-    all three counts.
+    OpenAI, DeepSeek and vLLM include reasoning in `completion_tokens`. xAI counts it separately:
+    the total is then the sum of all three counts.
     """
-    said, asked, total = (
+    completion, prompt, total = (
         _count(usage.get(name)) for name in ("completion_tokens", "prompt_tokens", "total_tokens")
     )
-    if not thoughts or said is None:
-        return said
-    is_beside = thoughts > said or (asked is not None and total == asked + said + thoughts)
-    return said + thoughts if is_beside else said
+    if not thoughts or completion is None:
+        return completion
+    is_beside = thoughts > completion or (
+        prompt is not None and total == prompt + completion + thoughts
+    )
+    return completion + thoughts if is_beside else completion
 
 
 def _finish_reason(
     choice: Mapping[str, Any], message: Mapping[str, Any], *, is_empty: bool
 ) -> str | None:
-    """Return the endpoint's own reason; one name for all refusals that let no text through."""
+    """Return the endpoint's own reason, or one common name for rejections without any text."""
     reason = _string(choice.get("finish_reason"))
     is_refused = (reason or "").lower() in _REFUSALS or bool(_string(message.get("refusal")))
     return REFUSED if is_empty and is_refused else reason
@@ -165,8 +176,8 @@ def _refuse_error(error: Any, data: bytes) -> None:
     """Raise ErrorInAnswer for an error in a body."""
     if not error or not isinstance(error, (dict, str)):
         return
-    named = error if isinstance(error, dict) else {}
-    statuses = (_status(named.get(name)) for name in ("code", "status", "type"))
+    fields = error if isinstance(error, dict) else {}
+    statuses = (_status(fields.get(name)) for name in ("code", "status", "type"))
     raise ErrorInAnswer(
         data.decode("utf-8", "replace"), next((status for status in statuses if status), 200)
     )
@@ -181,7 +192,7 @@ def _status(code: Any) -> int | None:
 
 
 def _choice(body: Mapping[str, Any], data: bytes) -> Mapping[str, Any]:
-    """Return the choice with index 0: some servers list several out of order."""
+    """Return the choice with index 0, since some servers list several out of order."""
     listed = body.get("choices")
     choices = (
         [choice for choice in listed if isinstance(choice, dict)]
@@ -192,11 +203,14 @@ def _choice(body: Mapping[str, Any], data: bytes) -> Mapping[str, Any]:
         return next((choice for choice in choices if choice.get("index") == 0), choices[0])
     if _is_filtered(body):
         return {"finish_reason": REFUSED, "message": {"content": None}}
-    raise MalformedAnswer(f"the body holds no choices: {data.decode('utf-8', 'replace')}")
+    raise MalformedAnswer(f"the body contains no choices: {data.decode('utf-8', 'replace')}")
 
 
 def _is_filtered(body: Mapping[str, Any]) -> bool:
-    """Return whether a body without choices tells of a filter (Azure's `prompt_filter_results`, Google's `promptFeedback`)."""
+    """Return True if a body without choices reports a content filter.
+
+    Azure uses `prompt_filter_results`, Google `promptFeedback`.
+    """
     feedback = body.get("promptFeedback") or body.get("prompt_feedback")
     if isinstance(feedback, dict) and (feedback.get("blockReason") or feedback.get("block_reason")):
         return True
@@ -204,9 +218,10 @@ def _is_filtered(body: Mapping[str, Any]) -> bool:
 
 
 def _calls(listed: Any) -> tuple[ToolCall, ...]:
-    """The tools asked for. Some servers leave out ids, or send arguments as an object instead of its text.
+    """Return the tool calls. Some servers omit ids, or send arguments as an object instead of text.
 
-    A call that names no function is the model's error: it becomes the call UNREADABLE, which is answered like any wrong call.
+    A call that names no function is the model's error: it becomes the call UNREADABLE, which is
+    answered like any wrong call.
     """
     calls: list[ToolCall] = []
     for number, call in enumerate(listed if isinstance(listed, list) else ()):
@@ -217,11 +232,11 @@ def _calls(listed: Any) -> tuple[ToolCall, ...]:
             or not function["name"].strip()
         ):
             function = {"name": UNREADABLE, "arguments": {"call": call}}
-        given = function.get("arguments")
+        value = function.get("arguments")
         arguments = (
-            given
-            if isinstance(given, str)
-            else json.dumps({} if given is None else given, ensure_ascii=False)
+            value
+            if isinstance(value, str)
+            else json.dumps({} if value is None else value, ensure_ascii=False)
         )
         call_id = (_string(call.get("id")) if isinstance(call, dict) else None) or f"call_{number}"
         name = valid_unicode(function["name"])
@@ -232,7 +247,7 @@ def _calls(listed: Any) -> tuple[ToolCall, ...]:
 
 
 def _parts(content: Any) -> tuple[str, str]:
-    """Return (text, thoughts) of a message's content: text, or a list of parts of both kinds."""
+    """Return (text, reasoning) of a message's content: text, or a list of parts of both kinds."""
     if content is None:
         return "", ""
     if isinstance(content, str):
@@ -258,7 +273,7 @@ _THOUGHTS = ("thinking", "reasoning", "thought")
 
 
 def _thought(value: Any) -> str:
-    """Return the text of a thought: text, or a list of text parts."""
+    """Return the text of reasoning: text, or a list of text parts."""
     if isinstance(value, list):
         return "".join(
             part["text"]

@@ -1,7 +1,8 @@
-"""Requests of one process to a batch endpoint (`/v1/batches`), gathered, sent together and answered as their batches end.
+"""Requests of one process to a batch endpoint (`/v1/batches`).
 
-Each batch has a file that is written before the batch is made and knows its requests and its id. A process that is killed pays
-nothing twice: the next one finds the requests' batch by its id, or by its name in the endpoint's list.
+They are collected, sent together, and answered as their batches end. A file with the requests is
+written before each batch is created, and then records the batch's id. A killed process pays nothing
+twice: the next one finds the batch by its id, or by its name in the endpoint's list.
 """
 
 import asyncio
@@ -18,9 +19,9 @@ from tasks.language.endpoints.batch_files import (
     BatchPolicy,
     BatchTransport,
     Lines,
+    missing_answer_fault,
     read_line,
     read_object,
-    why_without,
 )
 from tasks.language.endpoints.faults import Fault
 from tasks.language.endpoints.wire import json_bytes
@@ -31,11 +32,14 @@ METADATA = "parley_batch"
 TERMINAL = ("completed", "failed", "expired", "cancelled")
 _LISTED = 100
 _REMEMBERED_S = 3600.0
-"""How long an ended batch's file stays: its answers may not have reached the journal when the process was killed."""
+"""Seconds for which an ended batch's file stays.
+
+Its answers may not have reached the journal when the process was killed.
+"""
 
 
 class BatchDesk:
-    """Belongs to one event loop."""
+    """Queue of requests for a batch endpoint. It belongs to one event loop."""
 
     def __init__(
         self, transport: BatchTransport, folder: Path, url: str, policy: BatchPolicy | None = None
@@ -43,21 +47,21 @@ class BatchDesk:
         self._transport, self._folder, self._url = transport, folder, url
         self._policy = policy or BatchPolicy()
         self._batches: dict[str, Batch] = {}
-        """Request -> the batch that has it."""
+        """Batch of each request."""
         self._results: dict[str, asyncio.Task[Lines]] = {}
-        """Batch -> its answers."""
+        """Answers of each batch."""
         self._waiting: dict[str, tuple[Mapping[str, Any], asyncio.Future[bytes | Fault]]] = {}
         self._n_bytes = 0
         self._last_came_s = 0.0
         self._gathering: asyncio.Task[None] | None = None
         self._sent: set[asyncio.Task[None]] = set()
         self._bodies: dict[str, Mapping[str, Any]] = {}
-        """Request -> what was asked: a refusal is read beside it."""
+        """Body of each request, needed to interpret a rejection."""
         self._files: set[Path] = set()
         self._scanned_at = -1.0
 
     def _scan(self) -> None:
-        """Read the files of batches that this desk does not know: of killed processes, or of others' under way."""
+        """Read the files of unknown batches: of killed processes, or of others that are running."""
         try:
             changed_at = self._folder.stat().st_mtime
         except OSError:
@@ -66,12 +70,12 @@ class BatchDesk:
             self._scanned_at = changed_at
             for path in sorted({*self._folder.glob("*.json")} - self._files):
                 self._files.add(path)
-                self._take_up(path)
+                self._resume(path)
 
-    def _take_up(self, path: Path) -> None:
+    def _resume(self, path: Path) -> None:
         try:
             batch = Batch(**json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError):  # its process has just removed it
+        except (OSError, ValueError):  # Its process has just removed it.
             return
         if batch.ended_at and time.time() - batch.ended_at > _REMEMBERED_S:
             path.unlink(missing_ok=True)
@@ -83,7 +87,7 @@ class BatchDesk:
             )
 
     async def ask(self, body: Mapping[str, Any]) -> bytes | Fault:
-        """Return the answer to a request: its response's body, or the fault of its line or batch."""
+        """Return the answer to a request: the response's body, or the fault of a line or batch."""
         key = content_id(body)
         self._bodies[key] = body
         if key not in self._batches:
@@ -109,7 +113,7 @@ class BatchDesk:
         return await asyncio.shield(future)
 
     async def aclose(self) -> None:
-        """Stop asking. Batches under way go on at the endpoint, and the next desk finds them."""
+        """Stop waiting. Running batches continue at the endpoint, and the next desk finds them."""
         tasks = [
             *self._sent,
             *self._results.values(),
@@ -148,11 +152,11 @@ class BatchDesk:
                 if not future.done():
                     future.set_result(
                         lines.get(key)
-                        or Fault("transient", f"batch {batch.batch_id}: no answer came back", 408)
+                        or Fault("transient", f"batch {batch.batch_id} returned no answer", 408)
                     )
 
     async def _make(self, batch: Batch, bodies: Mapping[str, Mapping[str, Any]]) -> Fault | None:
-        """Make a batch; return why it could not be made."""
+        """Create a batch. Return the fault if that fails."""
         rows = (
             {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": body}
             for key, body in bodies.items()
@@ -163,10 +167,10 @@ class BatchDesk:
         if isinstance(uploaded, Fault):
             return uploaded
         batch.file_id = str(read_object(uploaded).get("id", ""))
-        self._keep(
-            batch
-        )  # before the batch is made: were it made and this process killed, its name would find it
-        made = await self._transport.call(
+        # Written before the batch is created: if this process is killed in between, the next one
+        # finds the batch by its name.
+        self._keep(batch)
+        response = await self._transport.call(
             "/batches",
             {
                 "input_file_id": batch.file_id,
@@ -175,23 +179,28 @@ class BatchDesk:
                 "metadata": {METADATA: batch.name},
             },
         )
-        is_unsure = isinstance(made, Fault) and (made.status is None or made.status >= 500)
-        found = await self._found(batch) if is_unsure else read_object(made)
-        if isinstance(found, Fault):
-            return found  # its file stays, and the next process looks for it
-        batch.batch_id = str(found.get("id", ""))
+        is_unsure = isinstance(response, Fault) and (
+            response.status is None or response.status >= 500
+        )
+        state = await self._find_batch(batch) if is_unsure else read_object(response)
+        if isinstance(state, Fault):
+            return state  # its file stays for the next process
+        batch.batch_id = str(state.get("id", ""))
         if not batch.batch_id:
             self._path(batch).unlink(missing_ok=True)
             return (
-                made
-                if isinstance(made, Fault)
-                else Fault("transient", "the endpoint named no id of the batch")
+                response
+                if isinstance(response, Fault)
+                else Fault("transient", "the endpoint returned no id of the batch")
             )
-        self._note(batch, found)
+        self._note(batch, state)
         return None
 
-    async def _patiently(self, path: str) -> bytes | Fault:
-        """Get what lies at a path, through short outages; a fault that is not permanent says that they were too long."""
+    async def _get_with_retries(self, path: str) -> bytes | Fault:
+        """Read a path, retrying during short outages.
+
+        A fault that is not permanent means a long outage.
+        """
         wait_s, n_faults = self._policy.poll_s, 0
         while True:
             answer = await self._transport.call(path)
@@ -205,11 +214,11 @@ class BatchDesk:
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, self._policy.slowest_poll_s)
 
-    async def _found(self, batch: Batch) -> Mapping[str, Any] | Fault:
-        """Return a batch of the endpoint's list by its name; empty where it was never made."""
+    async def _find_batch(self, batch: Batch) -> Mapping[str, Any] | Fault:
+        """Return a batch from the endpoint's list by its name, or {} if it was never created."""
         after = ""
         while True:
-            answer = await self._patiently(f"/batches?limit={_LISTED}{after}")
+            answer = await self._get_with_retries(f"/batches?limit={_LISTED}{after}")
             if isinstance(answer, Fault):
                 return answer
             listed = read_object(answer)
@@ -222,7 +231,7 @@ class BatchDesk:
             after = f"&after={rows[-1]['id']}"
 
     async def _outcome(self, batch: Batch, key: str) -> bytes | Fault | None:
-        """Return what a known batch brought for a request; None where it brings nothing, so that it is sent again."""
+        """Return a known batch's result for a request, or None if it must be sent again."""
         outcome = (await self._lines(batch)).get(key)
         is_again = (
             isinstance(outcome, Fault)
@@ -237,23 +246,25 @@ class BatchDesk:
 
     async def _lines(self, batch: Batch) -> Lines:
         if batch.name not in self._results:
-            self._results[batch.name] = asyncio.create_task(self._awaited(batch))
+            self._results[batch.name] = asyncio.create_task(self._wait_for_lines(batch))
         return await asyncio.shield(self._results[batch.name])
 
-    async def _awaited(self, batch: Batch) -> Lines:
+    async def _wait_for_lines(self, batch: Batch) -> Lines:
         lines: dict[str, bytes | Fault] = {}
         try:
             if not batch.batch_id and not await self._is_found(batch):
                 self._forget(batch)
                 return {}
-            state = await self._ended(batch)
+            state = await self._wait_until_ended(batch)
             for name in ("output_file_id", "error_file_id"):
                 if state.get(name):
                     lines.update(await self._file(str(state[name])))
         except _OutOfReach as error:
             self._results.pop(batch.name, None)
             return dict.fromkeys(batch.keys, error.fault)
-        rest = why_without(state, lambda status, text: self._transport.refusal(status, text, {}))
+        rest = missing_answer_fault(
+            state, lambda status, text: self._transport.refusal(status, text, {})
+        )
         lines = {key: lines.get(key, rest) for key in batch.keys}
         batch.failed = [key for key, line in lines.items() if isinstance(line, Fault)]
         batch.ended_at = time.time()
@@ -264,19 +275,19 @@ class BatchDesk:
         return lines
 
     async def _is_found(self, batch: Batch) -> bool:
-        found = await self._found(batch)
-        if isinstance(found, Fault):
-            raise _OutOfReach(found)
-        batch.batch_id = str(found.get("id", ""))
+        state = await self._find_batch(batch)
+        if isinstance(state, Fault):
+            raise _OutOfReach(state)
+        batch.batch_id = str(state.get("id", ""))
         if batch.batch_id:
             self._keep(batch)
         return bool(batch.batch_id)
 
-    async def _ended(self, batch: Batch) -> Mapping[str, Any]:
-        """Ask for a batch's state until it has ended. Raises _OutOfReach."""
+    async def _wait_until_ended(self, batch: Batch) -> Mapping[str, Any]:
+        """Poll a batch's state until it has ended. Raises _OutOfReach."""
         wait_s = self._policy.poll_s
         while True:
-            answer = await self._patiently(f"/batches/{batch.batch_id}")
+            answer = await self._get_with_retries(f"/batches/{batch.batch_id}")
             if isinstance(answer, Fault):
                 if answer.status == 404:
                     return {"id": batch.batch_id, "status": "lost"}
@@ -289,8 +300,8 @@ class BatchDesk:
             wait_s = min(2 * wait_s, self._policy.slowest_poll_s)
 
     async def _file(self, file_id: str) -> dict[str, bytes | Fault]:
-        """Read the lines of a file of results."""
-        content = await self._patiently(f"/files/{file_id}/content")
+        """Read the lines of a results file."""
+        content = await self._get_with_retries(f"/files/{file_id}/content")
         if isinstance(content, Fault):
             raise _OutOfReach(content)
         rows = (read_object(line) for line in content.splitlines() if line.strip())
@@ -316,7 +327,10 @@ class BatchDesk:
 
 
 class _OutOfReach(Exception):
-    """A batch whose state or answers could not be read. It may go on at the endpoint."""
+    """Error for a batch whose state or answers could not be read.
+
+    It may continue at the endpoint.
+    """
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.text)

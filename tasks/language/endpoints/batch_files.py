@@ -1,4 +1,4 @@
-"""Parts of a batch of requests (`/v1/batches`): its record, its policy, and the lines of its files."""
+"""Parts of a batch of requests (`/v1/batches`): record, policy, and lines of files."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -13,41 +13,47 @@ from tasks.language.endpoints.wire import json_bytes
 
 
 class BatchTransport(Protocol):
-    """Sends the requests of a desk."""
+    """Transport of the requests of a desk."""
 
     async def call(self, path: str, body: Mapping[str, Any] | None = None) -> bytes | Fault:
         """POST a body, or GET without one."""
         ...
 
     async def upload(self, name: str, content: bytes) -> bytes | Fault:
-        """Upload a file whose purpose is `batch`."""
+        """Upload a file with the purpose `batch`."""
         ...
 
     def refusal(self, status: int, text: str, body: Mapping[str, Any]) -> Fault:
-        """Read the error of one request."""
+        """Return the fault of one rejected request."""
         ...
 
 
 @dataclass(frozen=True)
 class BatchPolicy:
-    """How requests are gathered and batches are asked for."""
+    """Policy for collecting requests and polling batches."""
 
     quiet_s: float = 2.0
-    """A batch is sent when no request came for so long."""
+    """Seconds without a new request after which a batch is sent."""
     most_requests: int = 5_000
-    """Most requests of one batch. The file of their answers must stay within the bound of one body, 64 MiB."""
+    """Maximum requests per batch.
+
+    The file of their answers must stay below 64 MiB, the limit of one body.
+    """
     most_bytes: int = 100_000_000
     poll_s: float = 2.0
-    """First wait between two questions for a batch's state; doubles up to `slowest_poll_s`."""
+    """First pause in seconds between two polls of a batch's state.
+
+    It doubles up to `slowest_poll_s`.
+    """
     slowest_poll_s: float = 60.0
     most_faults: int = 20
-    """Questions in a row that fail before the batch is given up for this invocation."""
+    """Number of consecutive failed polls after which this invocation gives the batch up."""
     window: str = "24h"
 
 
 @dataclass
 class Batch:
-    """One batch, as its file has it."""
+    """Record of one batch, as in its file."""
 
     name: str
     keys: list[str]
@@ -57,20 +63,20 @@ class Batch:
     status: str = "intended"
     n_completed: int = 0
     failed: list[str] = field(default_factory=list[str])
-    """Requests that it brought no answer to; they may be sent again."""
+    """Requests without an answer from the batch. They may be sent again."""
     ended_at: float = 0.0
 
 
 Lines = Mapping[str, bytes | Fault]
-"""Request -> the body of its answer, or its fault."""
+"""Body of the answer to each request, or its fault."""
 
 
 Refusal = Callable[[int, str], Fault]
-"""(HTTP status, text of the error) -> the fault."""
+"""Returns the fault for (HTTP status, text of the error)."""
 
 
 def read_line(row: Mapping[str, Any], refusal: Refusal) -> bytes | Fault:
-    """Return the body of an answer in a file of results, or its fault."""
+    """Return the body of an answer in a results file, or its fault."""
     response, error = row.get("response"), row.get("error")
     if isinstance(response, dict):
         status, body = int(response.get("status_code") or 0), response.get("body")
@@ -80,51 +86,56 @@ def read_line(row: Mapping[str, Any], refusal: Refusal) -> bytes | Fault:
             else refusal(status, json.dumps(body))
         )
     code = error.get("code", "") if isinstance(error, dict) else ""
-    return Fault("transient", f"the batch brought no answer to this request ({code or error})", 408)
+    return Fault(
+        "transient", f"the batch returned no answer to this request ({code or error})", 408
+    )
 
 
-def why_without(state: Mapping[str, Any], refusal: Refusal) -> Fault:
+def missing_answer_fault(state: Mapping[str, Any], refusal: Refusal) -> Fault:
     """Return the fault of a request that is in no file of its batch."""
     errors = (state.get("errors") or {}).get("data") or ()
     if state.get("status") == "failed" and errors:
         return refusal(400, json.dumps({"error": errors[0]}))
     return Fault(
         "transient",
-        f"batch {state.get('id')} has {state.get('status')} without an answer to this request",
+        f"batch {state.get('id')} ended as {state.get('status')} without an answer to this request",
         408,
     )
 
 
 def read_object(data: bytes | Fault) -> Mapping[str, Any]:
-    """Return a JSON object; an empty one where there is none."""
+    """Return a JSON object, or {} without one."""
     if isinstance(data, Fault):
         return {}
     try:
-        found: Any = json.loads(data)
+        value: Any = json.loads(data)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def describe_batches(endpoints: Iterable[ModelEndpoint]) -> str:
-    """Return the state of the batches under way at these endpoints, in a few words; empty where there are none."""
-    places = {
+    """Return the state of the running batches at these endpoints in a few words, or ""."""
+    endpoints_of_batches = {
         (endpoint.batches, endpoint_url(endpoint)) for endpoint in endpoints if endpoint.batches
     }
-    under_way = list[Batch]()
-    for folder, url in places:
+    running = list[Batch]()
+    for folder, url in endpoints_of_batches:
         for path in Path(folder).glob("*.json"):
             try:
                 batch = Batch(**json.loads(path.read_text(encoding="utf-8")))
-            except (OSError, ValueError):  # its process has just removed it
+            except (OSError, ValueError):  # Its process has just removed it.
                 continue
             if batch.url == url and not batch.ended_at:
-                under_way.append(batch)
-    if not under_way:
+                running.append(batch)
+    if not running:
         return ""
     n_completed, n_requests = (
-        sum(batch.n_completed for batch in under_way),
-        sum(len(batch.keys) for batch in under_way),
+        sum(batch.n_completed for batch in running),
+        sum(len(batch.keys) for batch in running),
     )
-    states = ", ".join(sorted({batch.status for batch in under_way}))
-    return f"{len(under_way)} batch{'es' * (len(under_way) > 1)} ({states}): {n_completed} of {n_requests} requests answered"
+    states = ", ".join(sorted({batch.status for batch in running}))
+    return (
+        f"{len(running)} batch{'es' * (len(running) > 1)} ({states}):"
+        f" {n_completed} of {n_requests} requests answered"
+    )

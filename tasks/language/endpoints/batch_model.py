@@ -1,4 +1,4 @@
-"""A model whose requests go to its endpoint's batches: each takes up to a day and costs half."""
+"""Model whose requests go to its endpoint's batches. An answer takes up to a day and costs half."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,14 +14,14 @@ from tasks.language.endpoints.openai_model import OpenAIModel
 from tasks.language.sends import OnSend, ignore_send
 
 PATIENCE_S = 7 * 86_400.0
-"""No new try of a request begins later than this after its first one."""
+"""Seconds after the first try of a request after which no new try starts."""
 
 
 class BatchModel(OpenAIModel):
-    """Belongs to the event loop of its first call."""
+    """Model at a batch endpoint. It belongs to the event loop of its first call."""
 
     sends_one_first = False
-    """All requests go together: the upload of a batch finds out a refused key."""
+    """All requests are sent together, since the upload of a batch shows if the key is rejected."""
 
     def __init__(
         self,
@@ -34,11 +34,16 @@ class BatchModel(OpenAIModel):
         environ: Mapping[str, str] | None = None,
         on_send: OnSend = ignore_send,
     ) -> None:
-        """Raises ConfigError where the key's variable is not set.
+        """Open the model. Raises ConfigError if the key's variable is not set.
 
         Args:
-            folder: keeps what batches are under way.
-            on_send: as for `OpenAIModel`; a line of a batch is one send.
+            identity: Identity of the model.
+            endpoint: Endpoint of the model.
+            folder: Folder with the files of running batches.
+            policy: Limits and waits of calls.
+            batches: Policy for batches.
+            environ: Environment variables.
+            on_send: See `OpenAIModel`. A line of a batch counts as one send.
         """
         super().__init__(identity, endpoint, policy=policy, environ=environ, on_send=on_send)
         self._folder, self._batches = folder, batches
@@ -47,7 +52,10 @@ class BatchModel(OpenAIModel):
     async def call(
         self, pool: EndpointPool, path: str, body: dict[str, Any] | None = None
     ) -> bytes | Fault:
-        """Send one request; one for an answer is gathered with others and waits for its batch."""
+        """Send one request.
+
+        A request for an answer is collected with others and waits for its batch.
+        """
         if path != "/chat/completions" or body is None:
             return await super().call(pool, path, body)
         if self._desk is None:
@@ -61,11 +69,14 @@ class BatchModel(OpenAIModel):
         return await super().call(pool, path, None if body is None else dict(body))
 
     def refusal(self, status: int, text: str, body: Mapping[str, Any]) -> Fault:
-        """Read an error that came within a file of answers."""
+        """Return the fault for an error in a file of answers."""
         return self._refusal(status, text, {}, body)
 
     async def aclose(self) -> None:
-        """Stop asking for batches and leave the endpoint's pool. Batches go on at the endpoint."""
+        """Stop waiting for batches and leave the endpoint's pool.
+
+        Batches continue at the endpoint.
+        """
         desk, self._desk = self._desk, None
         if desk is not None:
             await desk.aclose()
@@ -73,17 +84,17 @@ class BatchModel(OpenAIModel):
 
 
 class _Transport:
-    """Sends the requests of a desk by the model's own client."""
+    """Transport of a desk that uses the model's own client."""
 
     def __init__(self, model: BatchModel, pool: EndpointPool) -> None:
         self._model, self._pool = model, pool
 
     async def call(self, path: str, body: Mapping[str, Any] | None = None) -> bytes | Fault:
-        """See `BatchTransport.call`."""
+        """Send one request. See `BatchTransport.call`."""
         return await self._model.send(self._pool, path, body)
 
     async def upload(self, name: str, content: bytes) -> bytes | Fault:
-        """See `BatchTransport.upload`."""
+        """Upload a file. See `BatchTransport.upload`."""
         import aiohttp
 
         form = aiohttp.MultipartWriter("form-data")
@@ -112,5 +123,5 @@ class _Transport:
         return self.refusal(response.status, data.decode("utf-8", "replace"), {})
 
     def refusal(self, status: int, text: str, body: Mapping[str, Any]) -> Fault:
-        """See `BatchTransport.refusal`."""
+        """Return a fault. See `BatchTransport.refusal`."""
         return self._model.refusal(status, text, body)

@@ -1,26 +1,34 @@
-"""Adaptive concurrency: additive increase, multiplicative decrease (as TCP's congestion window), up to what the user grants."""
+"""Adaptive concurrency: additive increase, multiplicative decrease, up to the user's limit.
+
+TCP's congestion window works the same way.
+"""
 
 import asyncio
 import contextlib
 from collections import deque
 
 _MEMORY = 64
-"""Requests over which the share of overloads is taken."""
+"""Number of recent requests that determine the share of overloads."""
 
 
 class AdaptiveLimit:
-    """How many requests may be out at once. Belongs to one event loop.
+    """Adaptive number of requests in flight. It belongs to one event loop.
 
-    It starts at the concurrency that the user grants. An overload (429, 5xx, timeout) lowers the limit, once for all
-    requests that were out at that moment; each limit's worth of answers raises it by a thirty-second of it.
+    It starts at the user's concurrency. An overload (429, 5xx, timeout) lowers the limit, once for
+    all requests in flight at that moment. Each limit's worth of answers raises it by 1/32 of the
+    user's concurrency.
 
-    The share of overloads among the latest requests decides how far it falls (as in data centre TCP): by half where all were
-    overloads, by little where few were. So it settles just below an endpoint's capacity instead of swinging between it and its
-    half, and an endpoint that fails one request in a hundred for reasons of its own still gets most of its concurrency.
+    The share of overloads among recent requests decides how far it falls (as in data centre TCP):
+    by half if all were overloads, by little if few were. So it settles just below an endpoint's
+    capacity instead of oscillating between it and its half, and an endpoint that fails one request
+    in a hundred for other reasons still gets most of its concurrency.
     """
 
     def __init__(self, concurrency: int, *, floor: int = 1, decrease: float = 0.5) -> None:
-        """`concurrency` >= `floor` >= 1 requests. The limit is multiplied by `decrease` (0 to 1) where all are overloads."""
+        """Create a limit with `concurrency` >= `floor` >= 1.
+
+        It is multiplied by `decrease` (0 to 1) if all overload.
+        """
         if not 1 <= floor <= concurrency or not 0 < decrease < 1:
             raise ValueError(
                 f"concurrency {concurrency}, floor {floor}, decrease {decrease}: "
@@ -34,7 +42,10 @@ class AdaptiveLimit:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def grant(self, concurrency: int) -> None:
-        """Grant more or less from now on (`floor` and up). All that was learnt about the endpoint stays."""
+        """Change the user's concurrency (`floor` or more).
+
+        What was learned about the endpoint stays.
+        """
         if concurrency == self.concurrency:
             return
         is_open = self._window >= self.concurrency
@@ -44,11 +55,14 @@ class AdaptiveLimit:
 
     @property
     def limit(self) -> int:
-        """Requests that may be out at once now, from `floor` to `concurrency`."""
+        """Return how many requests may be in flight now, from `floor` to `concurrency`."""
         return int(self._window)
 
     async def acquire(self, *, again: bool = False) -> int:
-        """Wait for a place; a request that is sent `again` goes first. Returns a ticket for `succeeded` and `overloaded`."""
+        """Wait for a slot and return a ticket for `succeeded` and `overloaded`.
+
+        A retry (`again`) goes first.
+        """
         if self._n_out >= self.limit or self._waiting:
             await self._queue(again)
         else:
@@ -56,49 +70,49 @@ class AdaptiveLimit:
         return self._era
 
     async def _queue(self, again: bool) -> None:
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        (self._waiting.appendleft if again else self._waiting.append)(place)
+        slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        (self._waiting.appendleft if again else self._waiting.append)(slot)
         self._wake()
         try:
-            await place
+            await slot
         except asyncio.CancelledError:
-            if place.done() and not place.cancelled():
+            if slot.done() and not slot.cancelled():
                 self.release()
             else:
                 with contextlib.suppress(ValueError):
-                    self._waiting.remove(place)
+                    self._waiting.remove(slot)
             raise
 
     def release(self) -> None:
-        """Give a place back, after the answer or the fault."""
+        """Free a slot, after the answer or the fault."""
         self._n_out -= 1
         self._wake()
 
     def succeeded(self, ticket: int) -> None:
-        """An answer came. Answers to requests older than the last decrease tell nothing about the limit now."""
+        """Record an answer. Answers to requests before the last decrease do not raise the limit."""
         self._learn(0.0)
         if ticket == self._era and self._window < self.concurrency:
             self._window = min(float(self.concurrency), self._window + self._step / self._window)
             self._wake()
 
     def overloaded(self, ticket: int) -> None:
-        """The endpoint was too busy."""
+        """Record that the endpoint was overloaded."""
         self._learn(1.0)
         if ticket == self._era:
             self._era, self._before = self._era + 1, self._window
         if ticket == self._era - 1:
-            kept = 1 - (1 - self._decrease) * self._overload_share
-            self._window = max(float(self.floor), min(self._window, self._before * kept))
+            factor = 1 - (1 - self._decrease) * self._overload_share
+            self._window = max(float(self.floor), min(self._window, self._before * factor))
 
     def _learn(self, overload: float) -> None:
-        """The share of overloads among the latest requests: a plain mean at first, then one that forgets."""
+        """Update the share of overloads: a plain mean at first, then a moving one."""
         self._n_known = min(self._n_known + 1, _MEMORY)
         self._overload_share += (overload - self._overload_share) / self._n_known
 
     def _wake(self) -> None:
-        """Hands free places to those waiting; the place is theirs from here on."""
+        """Assign free slots to waiting requests."""
         while self._waiting and self._n_out < self.limit:
-            place = self._waiting.popleft()
-            if not place.done():
+            slot = self._waiting.popleft()
+            if not slot.done():
                 self._n_out += 1
-                place.set_result(None)
+                slot.set_result(None)

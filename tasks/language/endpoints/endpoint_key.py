@@ -1,4 +1,4 @@
-"""Finds a model's address and key. A key is read where it is used and goes nowhere else."""
+"""Address and key of an endpoint. The key is read only where it is used."""
 
 import os
 from collections.abc import Mapping
@@ -11,22 +11,26 @@ OPENAI_KEY_VARIABLE = "OPENAI_API_KEY"
 
 
 def endpoint_url(endpoint: ModelEndpoint) -> str:
-    """Base URL without a slash at its end; OpenAI's own where the endpoint names none."""
+    """Return the base URL without a trailing slash. The default is OpenAI's."""
     return (endpoint.base_url or OPENAI_URL).rstrip("/")
 
 
 def key_variable(endpoint: ModelEndpoint) -> str | None:
-    """Name of the variable that holds the endpoint's key; OpenAI's own is read for no other endpoint unless it is named."""
+    """Return the name of the variable with the endpoint's key.
+
+    OpenAI's variable is used for no other endpoint unless it is named.
+    """
     if endpoint.key_env:
         return endpoint.key_env
     return OPENAI_KEY_VARIABLE if endpoint_url(endpoint) == OPENAI_URL else None
 
 
 def resolve_key(endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None) -> str | None:
-    """The key, from the variable that `key_env` names; None where no variable is named and the endpoint is not OpenAI's.
+    """Return the key from the variable that `key_env` names, or None if no variable applies.
 
     Raises:
-        ConfigError: the variable is unset, empty, or no header can carry its value; names the variable, never its value.
+        ConfigError: The variable is unset or empty, or no header can contain its value. The message
+            names the variable, never its value.
     """
     variable = key_variable(endpoint)
     if variable is None:
@@ -39,6 +43,7 @@ def resolve_key(endpoint: ModelEndpoint, environ: Mapping[str, str] | None = Non
         )
     if not key.isascii() or not key.isprintable() or " " in key:
         raise ConfigError(
-            f"the environment variable {variable} holds characters that no key has (spaces, line ends, non-ASCII)"
+            f"the environment variable {variable} contains characters that are invalid in a key"
+            " (spaces, line ends, non-ASCII)"
         )
     return key

@@ -1,6 +1,7 @@
-"""One HTTP client, adaptive limit and outage watch per endpoint, event loop and process, shared by all models opened on it.
+"""HTTP client, adaptive limit and outage watch per endpoint, event loop and process.
 
-Runs that go side by side open the same endpoint with limits of their own: the least of what they grant counts for all of them.
+All models on the endpoint share them. Parallel runs open the same endpoint with limits of their
+own: the lowest one applies to all of them.
 """
 
 import asyncio
@@ -28,19 +29,25 @@ if TYPE_CHECKING:
     from tasks.language.endpoints.faults import Fault
 
 MAX_BODY_BYTES = 64 << 20
-"""Bound of one body, unpacked: an endless or a bombed one must not fill the memory of a worker."""
+"""Maximum bytes of one unpacked body: an endless or bombed one must not fill a worker's memory."""
 _FIRST_WAIT_S = 1.0
-"""Seconds that requests with a key wait for the first one's end. A refused key is answered sooner, an answer may take minutes."""
+"""Seconds for which requests with a key wait for the first request.
+
+A rejected key is reported sooner, while an answer may take minutes.
+"""
 _ACCOUNT_REFUSED = (401, 402)
-"""Statuses that refuse the key or its account, and so every request alike."""
+"""Statuses that reject the key or its account, and so every request."""
 _LATE_REFUSALS = 3
-"""Refusals in a row that count where the key was accepted before: gateways err once in a while."""
+"""Consecutive rejections that count after the key was accepted: gateways fail occasionally."""
 _KEEP_ALIVE_S = 4.0
-"""Below the 5 s after which uvicorn (vLLM) closes an idle connection, so that no request meets a closing one."""
+"""Keep-alive in seconds, below the 5 s after which uvicorn (vLLM) closes an idle connection.
+
+No request then meets a closing connection.
+"""
 
 
 class BodyTooLarge(Exception):
-    """A body beyond `MAX_BODY_BYTES`; the message says so."""
+    """Error for a body larger than `MAX_BODY_BYTES`."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -50,32 +57,35 @@ class BodyTooLarge(Exception):
 
 @dataclass
 class EndpointPool:
-    """One endpoint's connections. Leave it once for each `join_pool`; the last to leave closes it."""
+    """Connections of one endpoint. Leave it once for each `join_pool`. The last user closes it."""
 
     session: "ClientSession"
     url: str
     limit: AdaptiveLimit
     watch: OutageWatch
     account: str = ""
-    """Pools of one account (address and key) share their limit and, with one outage policy, their watch."""
+    """Account (address and key).
+
+    Its pools share their limit and, with one outage policy, their watch.
+    """
     concurrency: int = 1
-    """What the models of this pool grant."""
+    """Concurrency of this pool's models."""
     profiles: dict[tuple[str, EndpointProfile], EndpointProfile] = field(
         default_factory=dict[tuple[str, EndpointProfile], EndpointProfile]
     )
-    """(model, profile that it began with) -> its profile, as learnt from the endpoint's refusals."""
+    """Current profile by (model, first profile), as learned from the endpoint's rejections."""
     query: str = ""
-    """`?name=value`, behind the path of each request."""
+    """`?name=value`, appended to the path of each request."""
     users: int = 0
     has_key: bool = False
-    """Whether requests hold a key, which may be refused."""
+    """True if requests contain a key, which may be rejected."""
     refusal: "Fault | None" = None
-    """The endpoint's refusal of the key or its account: no request is sent any more."""
+    """Rejection of the key or its account, after which no request is sent."""
     _first: asyncio.Event | None = None
-    """Set when the first request has ended; None until it is sent."""
+    """Event that is set when the first request has ended. None until it is sent."""
     _has_answered: bool = False
     _n_refusals: int = 0
-    """Refusals of the key since the last answer."""
+    """Rejections of the key since the last answer."""
 
     def __repr__(self) -> str:
         return f"EndpointPool({self.url}, users={self.users})"
@@ -83,11 +93,11 @@ class EndpointPool:
     async def post(
         self, path: str, body: Mapping[str, Any]
     ) -> tuple[int, Mapping[str, str], bytes]:
-        """Send one JSON body: status, headers and bytes of what came back, whatever it is.
+        """Send one JSON body. Return status, headers and bytes of any response.
 
         Raises:
-            BodyTooLarge: see there.
-            aiohttp.ClientError, OSError: no connection, or one that broke off.
+            BodyTooLarge: The body is too large.
+            aiohttp.ClientError, OSError: There is no connection, or it broke off.
         """
         async with self.session.post(
             self.url + path + self.query, data=json_bytes(body), allow_redirects=False
@@ -95,13 +105,13 @@ class EndpointPool:
             return response.status, response.headers, await _bounded(response)
 
     async def get(self, path: str) -> tuple[int, Mapping[str, str], bytes]:
-        """Read one resource; returns and raises as `post`."""
+        """Read one resource. Returns and raises as `post`."""
         query = self.query.replace("?", "&", 1) if "?" in path else self.query
         async with self.session.get(self.url + path + query, allow_redirects=False) as response:
             return response.status, response.headers, await _bounded(response)
 
     async def send_first(self) -> None:
-        """Wait while the first request of a key is under way, some seconds at most: one request finds out a refused key."""
+        """Wait at most a few seconds for a key's first request: it shows if the key is rejected."""
         if not self.has_key:
             return
         if self._first is None:
@@ -111,12 +121,12 @@ class EndpointPool:
                 await asyncio.wait_for(self._first.wait(), _FIRST_WAIT_S)
 
     def abandoned(self) -> None:
-        """Let the others go where the first request was cancelled."""
+        """Let the other requests start after the first one was cancelled."""
         if self._first is not None:
             self._first.set()
 
     def ended(self, fault: "Fault | None") -> None:
-        """Note that a request ended, with an answer or a fault."""
+        """Record that a request ended, with an answer or a fault."""
         if fault is None:
             self._has_answered, self._n_refusals = True, 0
         elif fault.kind == "permanent" and fault.status in _ACCOUNT_REFUSED:
@@ -128,11 +138,13 @@ class EndpointPool:
     def count(
         self, ticket: int, *, kind: str = "", text: str = "", status: int | None = None
     ) -> None:
-        """Tell limit and watch how a request ended.
+        """Report to the limit and the watch how a request ended.
 
         Args:
-            ticket: the limit's, of this request.
-            kind: the fault's; empty for an answer.
+            ticket: The limit's ticket of this request.
+            kind: Kind of the fault. Empty for an answer.
+            text: Text of the fault.
+            status: HTTP status, if any.
         """
         if not kind:
             self.limit.succeeded(ticket)
@@ -144,7 +156,7 @@ class EndpointPool:
             self.watch.answered()
 
     async def leave(self) -> None:
-        """Stop using the pool; the last user closes its connections."""
+        """Stop using the pool. The last user closes its connections."""
         self.users -= 1
         if self.users == 0:
             pools = _POOLS.get(asyncio.get_running_loop(), {})
@@ -183,12 +195,17 @@ def join_pool(
     headers: Mapping[str, str] = _NO_HEADERS,
     query: tuple[tuple[str, str], ...] = (),
 ) -> EndpointPool:
-    """The running loop's pool for an endpoint, made at first use.
+    """Return the running loop's pool for an endpoint. The first call creates it.
 
     Args:
-        ca_file: PEM file of authorities to trust beside the usual ones.
-        headers: further headers of each request, with their values.
-        query: parameters behind the path of each request.
+        url: Base URL of the endpoint.
+        key: Key of the endpoint, if any.
+        concurrency: Maximum number of requests in flight.
+        connect_s: Time limit in seconds of a connection.
+        outage: Policy for outages.
+        ca_file: PEM file of authorities to trust in addition to the usual ones.
+        headers: Additional headers of each request, with their values.
+        query: Parameters appended to the path of each request.
 
     Raises:
         ConfigError: `ca_file` cannot be used.
@@ -215,14 +232,14 @@ def join_pool(
 
 
 def _agree(account: str, pools: Mapping[str, EndpointPool]) -> None:
-    """Let all that share an endpoint keep to the least that one of them grants."""
+    """Apply the lowest concurrency of all pools that share an endpoint."""
     beside = [pool for pool in pools.values() if pool.account == account]
     if beside:
         beside[0].limit.grant(min(pool.concurrency for pool in beside))
 
 
 def is_loopback(url: str) -> bool:
-    """Whether a URL leads to this machine itself, where no proxy has any business."""
+    """Return True if a URL leads to this machine, so that no proxy applies."""
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_loopback
@@ -239,7 +256,7 @@ def _session(
     concurrency: int,
     connect_s: float,
 ) -> "ClientSession":
-    """The session of all requests: it has the SDK's own authorization, and keeps no cookies of a server."""
+    """Return the session of all requests, with the SDK's authorization and no server cookies."""
     import aiohttp
 
     return aiohttp.ClientSession(
@@ -260,16 +277,18 @@ def _session(
 
 
 def _trusted(ca_file: str | None) -> ssl.SSLContext:
-    """The authorities of `ca_file` beside the usual ones: those of SSL_CERT_FILE and SSL_CERT_DIR, else the system's.
+    """Return the authorities of `ca_file` in addition to the usual ones.
+
+    These are SSL_CERT_FILE and SSL_CERT_DIR, or else the system's.
 
     Raises:
-        ConfigError: the file is not there or holds no certificate.
+        ConfigError: The file does not exist or contains no certificate.
     """
     context = ssl.create_default_context()
     if ca_file:
         try:
             context.load_verify_locations(ca_file)
-        except OSError as error:  # an ssl.SSLError is one
+        except OSError as error:  # ssl.SSLError is an OSError
             raise ConfigError(
                 f"--ca-file {ca_file}: {error.strerror or error}. Give a PEM file of certificates"
             ) from None
@@ -277,9 +296,11 @@ def _trusted(ca_file: str | None) -> ssl.SSLContext:
 
 
 def _authorization(url: str, key: str | None, extra: Mapping[str, str]) -> dict[str, str]:
-    """The SDK's headers. It takes organization and project from the environment, which only OpenAI itself gets.
+    """Return the SDK's headers.
 
-    A header of the user's own (`api-key`, `Authorization`) takes the place of a key that nobody named.
+    Organization and project from the environment are sent only to OpenAI.
+
+    A header of the user (`api-key`, `Authorization`) replaces a key that was not named.
     """
     from openai import AsyncOpenAI
 

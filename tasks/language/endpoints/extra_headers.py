@@ -1,4 +1,7 @@
-"""Headers that a user adds to requests. Their values come from the environment; no file, id, log or record holds one."""
+"""Headers that a user adds to requests. No file, id, log or record contains their values.
+
+The values come from the environment.
+"""
 
 import os
 import re
@@ -25,71 +28,78 @@ _SET_BY_PARLEY = frozenset(
     }
 )
 _SHORTEST_SECRET = 8
-"""A shorter value, such as `eu` or `true`, is no secret: to replace it would change words of answers."""
+"""Minimum length of a secret.
+
+Hiding a shorter value, such as `eu` or `true`, would change words of answers.
+"""
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
-    """Refuse what is no header, or not the name of a variable.
+    """Reject invalid headers and values that are not names of variables.
 
     Raises:
-        ConfigError: names the header, and never the value: it may be the secret itself.
+        ConfigError: The message names the header, but never the value, which may be the secret.
     """
-    known: dict[str, str] = {}
+    seen: dict[str, str] = {}
     for name, variable in headers.items():
         if not _NAME.fullmatch(name):
             raise ConfigError(
-                f"header {plain_line(name, 40)!r} is not the name of a header; write NAME=ENV_VARIABLE"
+                f"header {plain_line(name, 40)!r} is not a valid header name; write"
+                " NAME=ENV_VARIABLE"
             )
         if name.lower() in _SET_BY_PARLEY:
+            raise ConfigError(f"header {name!r} is set by Parley or by its connections; remove it")
+        if (twin := seen.setdefault(name.lower(), name)) != name:
             raise ConfigError(
-                f"header {name!r} is set by Parley, or by its connections: leave it out"
-            )
-        if (twin := known.setdefault(name.lower(), name)) != name:
-            raise ConfigError(
-                f"headers {twin!r} and {name!r} are one, since case does not count: leave one of them out"
+                f"headers {twin!r} and {name!r} are equal, since case does not count; remove one"
             )
         if not (variable.isascii() and variable.isidentifier()):
             raise ConfigError(
-                f"header {name!r}: its value is not the name of a variable (and is not shown, in case it is the secret itself)."
-                " Put the value into a variable, and write NAME=ENV_VARIABLE"
+                f"header {name!r}: its value must be the name of an environment variable (it is not"
+                " shown, since it may be the secret itself). Store the secret in a variable and"
+                " write NAME=ENV_VARIABLE"
             )
 
 
 def resolve_headers(
     endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Header -> its value, read where it is used.
+    """Return the value of each header, read from the environment.
 
     Raises:
-        ConfigError: a variable is unset, empty, or no header can carry its value; names the variable, never its value.
+        ConfigError: A variable is unset or empty, or no header can contain its value. The message
+            names the variable, never its value.
     """
     values = os.environ if environ is None else environ
-    found: dict[str, str] = {}
+    resolved: dict[str, str] = {}
     for name, variable in endpoint.headers:
         value = values.get(variable, "").strip()
         if not value:
             raise ConfigError(
-                f"no value for the header {name!r}: the environment variable {variable} is not set. Set it, or name another by"
-                f" --header {name}=ENV_VARIABLE (`headers` in a configuration file)"
+                f"no value for the header {name!r}: the environment variable {variable} is not set."
+                f" Set it, or name another with --header {name}=ENV_VARIABLE (`headers` in a"
+                " configuration file)"
             )
         if not (value.isascii() and value.isprintable()):
             raise ConfigError(
-                f"the environment variable {variable} (header {name!r}) holds characters that no header has"
+                f"the environment variable {variable} (header {name!r}) contains characters that"
+                " are invalid in a header"
             )
-        found[name] = value
-    return found
+        resolved[name] = value
+    return resolved
 
 
 def secret_variables(endpoint: ModelEndpoint) -> tuple[str, ...]:
-    """Return the names of the variables that an endpoint's requests need: of its key, and of its headers."""
+    """Return the names of the variables that an endpoint's requests need for key and headers."""
     key = key_variable(endpoint)
     return (*((key,) if key else ()), *(variable for _, variable in endpoint.headers))
 
 
 def secrets_of(key: str | None, headers: Mapping[str, str]) -> tuple[str, ...]:
-    """Texts that no log and no record may hold, longest first: the key, the headers' values, and a value's last word.
+    """Return the texts that no log or record may contain, longest first.
 
-    The last word counts since an endpoint may repeat the key of `Bearer KEY` alone.
+    These are the key, the headers' values, and a value's last word, since an endpoint may repeat
+    only the key of `Bearer KEY`.
     """
     values = {
         word
@@ -101,7 +111,7 @@ def secrets_of(key: str | None, headers: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def without(text: str, secrets: tuple[str, ...]) -> str:
-    """Return the text without the secrets, should an endpoint send one back."""
+    """Return the text without the secrets, in case an endpoint sends one back."""
     for secret in secrets:
         text = text.replace(secret, "[key]")
     return text

@@ -1,4 +1,4 @@
-"""What an endpoint says where it gives no answer: refusals and errors, classified by what helps."""
+"""Faults of endpoints: rejections and errors, classified by the reaction that can help."""
 
 import json
 import math
@@ -15,9 +15,9 @@ from tasks.language.endpoints.message_form import is_merged
 from tasks.language.endpoints.vendor_words import find_words, refused_parameter
 
 _GATEWAY_GAVE_UP = (504, 524)
-"""Statuses of a gateway that waited in vain for a model at work."""
+"""Statuses of a gateway that stopped waiting for a working model."""
 DROPPABLE = ("temperature", "top_p", "seed", "stop")
-"""Parameters that Parley sends by itself, and leaves out where an endpoint refuses them."""
+"""Parameters that Parley sends by default, and omits if an endpoint rejects them."""
 _TEXT_LIMIT = 300
 
 _CONTEXT_SIZE = re.compile(r"maximum context length (?:is|of) (\d+)", re.IGNORECASE)
@@ -30,8 +30,10 @@ _NO_CREDIT = re.compile(
     r"insufficient_quota|insufficient (?:balance|credits)|billing_hard_limit", re.IGNORECASE
 )
 _NO_TOOLS = re.compile(
-    r"\btools?\b.{0,80}(?:not (?:supported|enabled|available|permitted)|unsupported|unrecognized|unexpected|requires)"
-    r"|(?:not support|unsupported|unrecognized|unknown|extra|supports?) .{0,60}\b(?:tools?|tool[_ ](?:use|calls?|choice))\b",
+    r"\btools?\b.{0,80}(?:not (?:supported|enabled|available|permitted)|unsupported|unrecognized"
+    r"|unexpected|requires)"
+    r"|(?:not support|unsupported|unrecognized|unknown|extra|supports?) .{0,60}"
+    r"\b(?:tools?|tool[_ ](?:use|calls?|choice))\b",
     re.IGNORECASE | re.DOTALL,
 )
 _NO_SCHEMA = re.compile(r"response_format|json_schema|guided|grammar|schema", re.IGNORECASE)
@@ -39,12 +41,14 @@ _NO_SCHEMA = re.compile(r"response_format|json_schema|guided|grammar|schema", re
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a request gave no answer, and when to ask again.
+    """Reason why a request got no answer, and when to retry.
 
-    `overload`: later, with fewer at once. `transient`: later. `token_limit_name`: at once, with the other name of max_tokens.
-    `answer_schema`: at once, without the schema of the answer. `no_tools`: at once, with the tools told as text.
-    `parameter`: at once, without the one that `parameter` names. `merged_messages`: at once, in the merged form.
-    `permanent`: never. `context_length`, `content_filter`: never; the endpoint's judgement of the conversation is an answer.
+    `overload`: later, with fewer requests in flight. `transient`: later. `token_limit_name`: at
+    once, with the other name of max_tokens. `answer_schema`: at once, without the answer's schema.
+    `no_tools`: at once, with the tools described as text. `parameter`: at once, without the one in
+    `parameter`. `merged_messages`: at once, in the merged form. `permanent`: never.
+    `context_length`, `content_filter`: never, since the endpoint's judgement of the conversation
+    counts as an answer.
     """
 
     kind: Literal[
@@ -65,9 +69,13 @@ class Fault:
     remedy: str = ""
     parameter: str = ""
     is_sent: bool = True
-    """Whether the request may have reached the endpoint. One without a connection did not, and is no paid call."""
+    """True if the request may have reached the endpoint.
+
+    A request without a connection is not paid.
+    """
     is_paid: bool = False
-    """Whether the endpoint may charge for it: it answered with content, or broke off after the request was sent."""
+    """True if the endpoint may charge: it sent content, or broke off after receiving the request.
+    """
 
 
 def read_fault(
@@ -89,88 +97,90 @@ def _read_fault(
     sent: Mapping[str, Any],
     now: datetime | None,
 ) -> Fault:
-    said = f"HTTP {status}: {shortened(error_message(text))}"
+    message = f"HTTP {status}: {shortened(error_message(text))}"
     text = text.replace('\\"', '"')  # quotes of a message within JSON
     if "tools" in sent and status in (400, 404, 422, 500, 501) and _NO_TOOLS.search(text):
-        return Fault("no_tools", said, status)
+        return Fault("no_tools", message, status)
     if status < 300:
         status = 400 if find_words("context_length", text) or find_words("refused", text) else 500
-    if status == 500 and _wants_merged(text, sent):  # llama.cpp answers an error of a template so
-        return Fault("merged_messages", said, status)
+    # llama.cpp reports an error of a template this way
+    if status == 500 and _wants_merged(text, sent):
+        return Fault("merged_messages", message, status)
     if status in (408, 409, 425, 429) or status >= 500:
         if _NO_CREDIT.search(text):
             return Fault(
                 "permanent",
-                said,
+                message,
                 status,
-                remedy="The account has no credit left: add some, or use another key",
+                remedy="The account has no credit left. Add credit, or use another key",
             )
         kind = "transient" if status in (409, 425) else "overload"
-        return Fault(kind, said, status, retry_after_s(headers, now))
+        return Fault(kind, message, status, retry_after_s(headers, now))
     if status in (400, 413, 422):
-        return _refused(status, text, said, sent)
+        return _bad_request_fault(status, text, message, sent)
     if status in (403, 451) and find_words("refused", text):
-        return Fault("content_filter", said, status)
+        return Fault("content_filter", message, status)
     return Fault(
-        "permanent", said, status, remedy=_REMEDIES.get(status, "See the endpoint's message")
+        "permanent", message, status, remedy=_REMEDIES.get(status, "See the endpoint's message")
     )
 
 
-def _refused(status: int, text: str, said: str, sent: Mapping[str, Any]) -> Fault:
+def _bad_request_fault(status: int, text: str, message: str, sent: Mapping[str, Any]) -> Fault:
     if "max_tokens" in sent and "max_completion_tokens" in text and "context length" not in text:
-        return Fault("token_limit_name", said, status)
+        return Fault("token_limit_name", message, status)
     if "response_format" in sent and _NO_SCHEMA.search(text):
-        return Fault("answer_schema", said, status)
+        return Fault("answer_schema", message, status)
     if find_words("context_length", text) or status == 413:
         size = _CONTEXT_SIZE.search(text)
-        asked = sent.get("max_tokens", sent.get("max_completion_tokens"))
-        if size and asked and asked >= int(size.group(1)):
+        max_tokens = sent.get("max_tokens", sent.get("max_completion_tokens"))
+        if size and max_tokens and max_tokens >= int(size.group(1)):
             return Fault(
                 "permanent",
-                said,
+                message,
                 status,
-                remedy=f"max_tokens={asked} alone fills the model's context: lower it",
+                remedy=f"max_tokens={max_tokens} alone fills the model's context. Lower it",
             )
-        return Fault("context_length", said, status)
+        return Fault("context_length", message, status)
     if find_words("refused", text):
-        return Fault("content_filter", said, status)
+        return Fault("content_filter", message, status)
     parameter = refused_parameter(text)
     if parameter in sent and parameter in DROPPABLE:
-        return Fault("parameter", said, status, parameter=parameter)
+        return Fault("parameter", message, status, parameter=parameter)
     if _wants_merged(text, sent):
-        return Fault("merged_messages", said, status)
+        return Fault("merged_messages", message, status)
     if _NO_SUCH_MODEL.search(text):
-        return Fault("permanent", said, status, remedy=_REMEDIES[404])
-    return Fault("permanent", said, status, remedy=_request_remedy(parameter, sent))
+        return Fault("permanent", message, status, remedy=_REMEDIES[404])
+    return Fault("permanent", message, status, remedy=_request_remedy(parameter, sent))
 
 
 def _wants_merged(text: str, sent: Mapping[str, Any]) -> bool:
-    """Return whether a chat template refused the order or the roles of messages that the merged form changes."""
+    """Return True if a chat template rejected roles or an order that the merged form changes."""
     return bool(find_words("merged_messages", text)) and not is_merged(sent.get("messages", ()))
 
 
 def _request_remedy(parameter: str | None, sent: Mapping[str, Any]) -> str:
     if parameter in sent:
-        return f"The endpoint does not take {parameter}: leave it out"
-    return "The endpoint does not take such a request: see its message, change the sampling"
+        return f"The endpoint does not accept {parameter}. Remove it"
+    return "The endpoint rejects this request. See its message, and change the sampling"
 
 
 _REMEDIES = {
-    401: "The key was not accepted",
-    402: "The account has no credit left: add some, or use another key",
+    401: "The key was rejected",
+    402: "The account has no credit left. Add credit, or use another key",
     403: "The key may not use this model",
-    404: "Is the model's name right, and does the base URL end where /chat/completions follows (mostly /v1)?",
-    405: "Does the base URL end where /chat/completions follows (mostly /v1)?",
+    404: "Check the model's name, and that the base URL ends before /chat/completions"
+    " (usually with /v1)",
+    405: "Check that the base URL ends before /chat/completions (usually with /v1)",
 }
 
 
 def is_no_such_model(text: str) -> bool:
-    """Whether an error says that the endpoint does not serve the model."""
+    """Return True if an error says that the endpoint does not serve the model."""
     return bool(_NO_SUCH_MODEL.search(text))
 
 
 def error_message(text: str) -> str:
-    """The message in an error body, however it is wrapped; else the body's text."""
+    """Return the message in an error body, however it is wrapped, or else the body's text."""
     try:
         body: Any = json.loads(text)
     except (ValueError, RecursionError):
@@ -184,12 +194,15 @@ def error_message(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """Text of an endpoint or its log as one line of at most 300 characters, without any that a terminal obeys."""
+    """Return a text as one line of at most 300 characters, without terminal control characters."""
     return plain_line(" ".join(text.split()), _TEXT_LIMIT)
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Seconds that the endpoint asks to wait (`Retry-After` as seconds or HTTP date, `retry-after-ms`); None if it says none."""
+    """Return the seconds that the endpoint asks to wait, or None.
+
+    It uses `Retry-After` as seconds or HTTP date, or `retry-after-ms`.
+    """
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             seconds = float(headers.get(name, "")) * unit
@@ -206,11 +219,14 @@ def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> fl
 
 
 def without_answer(error: BaseException, limit_s: float, shown: Callable[[str], str]) -> Fault:
-    """The fault of a request that got no whole response: too slow, no connection, a certificate that nobody vouches for.
+    """Return the fault of a request without a complete response.
+
+    Causes are a time limit, a missing connection, and an untrusted certificate.
 
     Args:
-        limit_s: seconds that the request had.
-        shown: makes an error's text fit to be read, without our key.
+        error: The exception.
+        limit_s: Time limit of the request in seconds.
+        shown: Returns an error's text in a form for logs, without Parley's key.
     """
     import aiohttp
 
@@ -229,13 +245,14 @@ def without_answer(error: BaseException, limit_s: float, shown: Callable[[str], 
         return Fault(
             "permanent",
             f"its certificate is not trusted ({shown(str(untrusted))})",
-            remedy="Name a PEM file of its authority by --ca-file (`ca_file` in a configuration file) or SSL_CERT_FILE",
+            remedy="Name a PEM file of its authority with --ca-file (`ca_file` in a configuration"
+            " file) or SSL_CERT_FILE",
             is_sent=False,
         )
-    said = f"{type(causes[-1]).__name__}: {causes[-1]}".removesuffix(": ")
+    cause_text = f"{type(causes[-1]).__name__}: {causes[-1]}".removesuffix(": ")
     return Fault(
         "transient",
-        f"no connection, or one that broke off ({shown(said)})",
+        f"no connection, or it broke off ({shown(cause_text)})",
         is_sent=is_sent,
         is_paid=is_sent,
     )

@@ -1,4 +1,7 @@
-"""The merged form of messages: no system role, and no two messages of one role in a row, for chat templates that refuse them."""
+"""Merged form of messages, for chat templates with strict rules.
+
+It has no system role, and no two messages of one role in a row.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -8,10 +11,10 @@ _JOINED = "\n\n"
 
 
 def merged(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Join system texts to the user message that follows them, and messages of one role in a row.
+    """Join system texts to the following user message, and consecutive messages of one role.
 
-    An empty answer of the model is left out, so that what follows it joins what came before. Tool calls and their results stay as
-    they are: each result names its call.
+    An empty answer of the model is omitted, so that the messages around it are joined. Tool calls
+    and their results stay unchanged, since each result names its call.
     """
     joined: list[dict[str, Any]] = []
     for message in messages:
@@ -34,5 +37,5 @@ def merged(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def is_merged(messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether the merged form of the messages is the messages themselves."""
+    """Return True if the messages are in the merged form already."""
     return merged(messages) == list(messages)

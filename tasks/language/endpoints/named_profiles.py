@@ -1,4 +1,4 @@
-"""Profiles that users name: YAML files of Parley's own, files in a folder of the user's, or any file by its path."""
+"""Named profiles: YAML files of Parley, files in a folder of the user, or any file by its path."""
 
 from collections.abc import Mapping
 from importlib.resources import files
@@ -13,14 +13,14 @@ from schemas.outside.display import plain_line
 from tasks.language.endpoints.reasoning import tag_names
 
 FOLDER = "profiles"
-"""Name of the folder, in the home too: `<home>/profiles/NAME.yaml` adds the profile NAME."""
+"""Name of the folder, also in the home: `<home>/profiles/NAME.yaml` adds the profile NAME."""
 _SUFFIXES = (".yaml", ".yml")
 _FOUND_OUT = "thoughts"
-"""Field that only an endpoint's answers tell."""
+"""Field that only an endpoint's answers determine."""
 
 
 def profile_names(home: Path) -> Mapping[str, str]:
-    """Return name -> text of every known profile. A user's file comes before one of Parley's with the same name."""
+    """Return the text of each known profile by name. A user's file overrides one of Parley's."""
     own = {
         Path(entry.name).stem: entry
         for entry in files("tasks.language.endpoints").joinpath(FOLDER).iterdir()
@@ -30,14 +30,15 @@ def profile_names(home: Path) -> Mapping[str, str]:
 
 
 def load_profile(choice: str, home: Path) -> tuple[EndpointProfile, str]:
-    """Return (the profile, its name with a digest of its content, as ids hold it).
+    """Return the profile, and its name with a digest of its content, as ids contain it.
 
     Args:
-        choice: a name, or the path of a YAML file.
+        choice: Name, or path of a YAML file.
+        home: Parley's data folder.
 
     Raises:
-        UnknownName: no profile has this name.
-        ConfigError: the file cannot be read, or does not hold a profile.
+        UnknownName: No profile has this name.
+        ConfigError: The file cannot be read or does not contain a profile.
     """
     if choice.endswith(_SUFFIXES) or "/" in choice:
         path = Path(choice).expanduser()
@@ -48,11 +49,11 @@ def load_profile(choice: str, home: Path) -> tuple[EndpointProfile, str]:
                 f"profile {plain_line(choice)!r}: the file cannot be read ({error})"
             ) from None
     else:
-        known = profile_names(home)
-        if choice not in known:
-            remedy = f"A file of your own: --profile PATH.yaml, or {home / FOLDER}/NAME.yaml"
-            raise UnknownName("profile", choice, sorted(known), remedy)
-        name, text = choice, known[choice]
+        profiles = profile_names(home)
+        if choice not in profiles:
+            remedy = f"To use your own, pass --profile PATH.yaml or add {home / FOLDER}/NAME.yaml"
+            raise UnknownName("profile", choice, sorted(profiles), remedy)
+        name, text = choice, profiles[choice]
     profile = read_profile(text, choice)
     stated = profile.model_dump(
         mode="json", exclude_defaults=True
@@ -64,24 +65,24 @@ def read_profile(text: str, place: str) -> EndpointProfile:
     """Read the YAML text of a profile.
 
     Raises:
-        ConfigError: names what is wrong, and the known fields.
+        ConfigError: The text is invalid. The message names the fault and the known fields.
     """
     import yaml
 
     fields = sorted(EndpointProfile.model_fields.keys() - {_FOUND_OUT})
     try:
-        given = yaml.safe_load(text)
-        if not isinstance(given, dict) or _FOUND_OUT in given:
-            raise ValueError("not one mapping of its fields")
-        profile = EndpointProfile.model_validate(given)
+        fields_given = yaml.safe_load(text)
+        if not isinstance(fields_given, dict) or _FOUND_OUT in fields_given:
+            raise ValueError("the file is not a mapping of profile fields")
+        profile = EndpointProfile.model_validate(fields_given)
         tag_names(profile.reasoning_tags)
     except ValidationError as error:
         first = error.errors()[0]
-        said = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        message = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
     except (ValueError, yaml.YAMLError, UnknownName) as error:
-        said = " ".join(str(error).split())
+        message = " ".join(str(error).split())
     else:
         return profile.model_copy(update={"refused": tuple(sorted(set(profile.refused)))})
     raise ConfigError(
-        f"profile {plain_line(place)!r}: {plain_line(said)}. Its fields: {', '.join(fields)}"
+        f"profile {plain_line(place)!r}: {plain_line(message)}. Its fields: {', '.join(fields)}"
     )

@@ -1,4 +1,4 @@
-"""Lets the caller of a model see the requests that its answer takes: when one is sent, and how it ends."""
+"""Observation of the requests behind a model's answer: when each is sent, and how it ends."""
 
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
@@ -11,17 +11,17 @@ T = TypeVar("T")
 
 
 class RequestObserver(Protocol):
-    """Sees the requests of one caller, on the caller's event loop."""
+    """Observer of the requests of one caller, on the caller's event loop."""
 
     def sent(self) -> None:
-        """Note that a request is in flight."""
+        """Record that a request is in flight."""
         ...
 
     def ended(self, fault: str) -> None:
-        """Note that a request is in flight no more.
+        """Record that a request has ended.
 
         Args:
-            fault: kind of the fault that it ended with; empty for an answer.
+            fault: Kind of its fault. Empty for an answer.
         """
         ...
 
@@ -31,7 +31,7 @@ _observer: ContextVar[RequestObserver | None] = ContextVar("parley_request_obser
 
 @contextmanager
 def observed_by(observer: RequestObserver) -> Iterator[None]:
-    """Show the observer all requests that this task sends within the block."""
+    """Report all requests that this task sends within the block to the observer."""
     token = _observer.set(observer)
     try:
         yield
@@ -40,7 +40,7 @@ def observed_by(observer: RequestObserver) -> Iterator[None]:
 
 
 async def observed(request: Awaitable[T | Fault]) -> T | Fault:
-    """Send a request and return what it brings. The task's observer, if there is one, sees it."""
+    """Send a request and return its result. Report it to the task's observer, if there is one."""
     observer = _observer.get()
     if observer is None:
         return await request

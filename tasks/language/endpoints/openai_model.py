@@ -1,7 +1,8 @@
-"""Any OpenAI-compatible endpoint: APIs, vLLM and the embedded server alike.
+"""Client for any OpenAI-compatible endpoint: APIs, vLLM and the embedded server.
 
-The SDK makes the authorization; requests go straight over an aiohttp session, which takes a third of the CPU of the SDK's
-cheapest call (decision 0010). Retries, time limits and concurrency are ours.
+The SDK creates the authorization. Requests go directly over an aiohttp session, which takes a third
+of the CPU of the SDK's cheapest call (decision 0010). Retries, time limits and concurrency are
+Parley's.
 """
 
 import asyncio
@@ -14,33 +15,35 @@ from typing import Any, NoReturn, Protocol, TypeVar
 from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ModelUnavailable
 from schemas.run import ModelEndpoint, ModelIdentity
-from tasks.language.chat_model import CUT_OFF, ChatRequest, Completion
+from tasks.language.chat_model import ChatRequest, Completion
 from tasks.language.endpoints.adapting import adapt
 from tasks.language.endpoints.answers import Answer, ErrorInAnswer, MalformedAnswer, read_answer
 from tasks.language.endpoints.call_policy import CallPolicy
+from tasks.language.endpoints.completions import completion_of, thought_of
 from tasks.language.endpoints.endpoint_key import endpoint_url, key_variable, resolve_key
 from tasks.language.endpoints.endpoint_pool import BodyTooLarge, EndpointPool, join_pool
 from tasks.language.endpoints.extra_headers import resolve_headers, secrets_of, without
 from tasks.language.endpoints.faults import Fault, read_fault, shortened, without_answer
 from tasks.language.endpoints.observer import observed
 from tasks.language.endpoints.outage import OutageWatch
-from tasks.language.endpoints.reasoning import AUTO, Thought, without_reasoning
-from tasks.language.endpoints.tool_text import calls_in, with_tools_as_text
+from tasks.language.endpoints.reasoning import Thought
+from tasks.language.endpoints.tool_text import with_tools_as_text
 from tasks.language.endpoints.wire import is_plausible_name, request_body
 from tasks.language.sends import OnSend, Send, ignore_send
 
 _REMEDIES = {
-    "merged_messages": "The model's chat template does not take the native form of the messages: use --messages merged, or auto"
+    "merged_messages": "The model's chat template rejects the native form of the messages."
+    " Use --messages merged, or auto"
 }
-"""Kind of a refusal that no adaptation followed -> remedy."""
+"""Remedy for each kind of rejection without a successful adaptation."""
 
 
 class Served(Protocol):
-    """What a request brought: it names who answered, if the endpoint says."""
+    """Result of a request that names the model behind it, if the endpoint reports one."""
 
     @property
     def served_model(self) -> str | None:
-        """The name of the model that answered."""
+        """Return the name of the model that answered."""
         ...
 
 
@@ -48,10 +51,13 @@ T = TypeVar("T", bound=Served)
 
 
 class OpenAIModel:
-    """Belongs to the event loop of its first call. Cheap to open: models on one endpoint share client, connections and limit."""
+    """Model at an endpoint. It belongs to the event loop of its first call.
+
+    It is cheap to open: models on one endpoint share client, connections and limit.
+    """
 
     sends_one_first = True
-    """Whether the other requests wait for the first one, which finds out a refused key."""
+    """True if other requests wait for the first one, which shows if the key is rejected."""
 
     def __init__(
         self,
@@ -62,10 +68,9 @@ class OpenAIModel:
         environ: Mapping[str, str] | None = None,
         on_send: OnSend = ignore_send,
     ) -> None:
-        """Raises ConfigError where the key's variable, or one of a header, is not set.
+        """Open the model. Raises ConfigError if the variable of the key or of a header is not set.
 
-        Args:
-            on_send: is told of each request that went out, once its end is known. This is where sends are counted.
+        `on_send` is called for each sent request once it has ended, and so counts the sends.
         """
         self.identity = identity
         self.url = endpoint_url(endpoint)
@@ -86,11 +91,12 @@ class OpenAIModel:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            f"{self!r} holds a key and connections: send identity and endpoint, and call open_model where it is used"
+            f"{self!r} contains a key and connections, so it cannot be pickled. Send identity and"
+            " endpoint, and call open_model in the other process"
         )
 
     def pool(self) -> EndpointPool:
-        """The endpoint's client and limit on the running loop; joined at the first call."""
+        """Return the endpoint's client and limit on the running loop. The first call joins it."""
         if self._pool is None:
             p = self._policy
             self._pool = join_pool(
@@ -112,13 +118,10 @@ class OpenAIModel:
             await pool.leave()
 
     async def complete(self, request: ChatRequest, *, is_repeated: bool = False) -> Completion:
-        """Answer one request, with retries.
-
-        Args:
-            is_repeated: it went out before, to another server of the model.
+        """Answer one request, with retries. `is_repeated` means that another server got it before.
 
         Raises:
-            ModelUnavailable: no usable answer; `permanent` where asking again cannot help, `n_calls` the requests sent.
+            ModelUnavailable: No usable answer. `permanent` if a retry cannot help.
         """
         as_text, profile = False, self._first_profile
 
@@ -141,34 +144,37 @@ class OpenAIModel:
                 n_calls=n_sent,
                 adapted=adapted,
             )
-        thought = _thought_of(outcome, request, profile)
+        thought = thought_of(outcome, request, profile)
         self._note_thoughts(outcome, thought)
         return replace(
-            _completion(outcome, thought, request, elapsed_s, n_sent, as_text=as_text),
+            completion_of(outcome, thought, request, elapsed_s, n_sent, as_text=as_text),
             adapted=adapted,
         )
 
     @property
     def found_profile(self) -> EndpointProfile:
-        """The endpoint's profile as it is known now."""
+        """Return the endpoint's profile as it is known now."""
         return self._first_profile if self._pool is None else self.profile(self._pool)
 
     def _note_thoughts(self, answer: Answer, thought: Thought) -> None:
-        """Remember where an answer's thoughts were."""
+        """Record the field that contains an answer's reasoning."""
         pool = self.pool()
-        known = self.profile(pool)
-        found = known.thinking(
+        earlier = self.profile(pool)
+        profile = earlier.thinking(
             answer.reasoning_place, "tags" if thought.reasoning or thought.is_cut_off else ""
         )
-        if found != known:
-            pool.profiles[self._name, self._first_profile] = found
+        if profile != earlier:
+            pool.profiles[self._name, self._first_profile] = profile
 
     def profile(self, pool: EndpointPool) -> EndpointProfile:
-        """Return the form of this model's requests that its endpoint is known to take."""
+        """Return the form of this model's requests that its endpoint accepts, as far as known."""
         return pool.profiles.get((self._name, self._first_profile), self._first_profile)
 
     def _adapt(self, pool: EndpointPool, fault: Fault) -> bool:
-        """Remember what a refusal says of the endpoint; return whether a request of another form can help at once."""
+        """Record what a rejection shows.
+
+        Return True if another form of the request can help at once.
+        """
         if (profile := adapt(self.profile(pool), fault)) is None:
             return False
         pool.profiles[self._name, self._first_profile] = profile
@@ -177,14 +183,12 @@ class OpenAIModel:
     async def asked(
         self, ask: Callable[[EndpointPool], Awaitable[T | Fault]], *, is_repeated: bool = False
     ) -> tuple[T | Fault, float, int]:
-        """What `ask` brings in the end: (it, seconds, requests sent). A fault is the endpoint's judgement of a text.
+        """Return the final result of `ask`, the seconds, and the number of sent requests.
 
-        Args:
-            ask: sends one request.
-            is_repeated: as for `complete`.
+        `ask` sends one request. A fault as result is the endpoint's judgement of a text.
 
         Raises:
-            ModelUnavailable: see `complete`.
+            ModelUnavailable: See `complete`.
         """
         pool = self.pool()
         started_s = tries = n_sent = 0
@@ -195,7 +199,7 @@ class OpenAIModel:
             if pool.refusal is not None:
                 raise self.unavailable(pool.refusal, tries, n_sent)
             if pool.watch.is_down:
-                waited_s = await self._outlast(pool.watch, tries, n_sent, own_fault)
+                waited_s = await self._wait_out_outage(pool.watch, tries, n_sent, own_fault)
                 started_s, last_try = (
                     started_s and started_s + waited_s,
                     tries + self._policy.max_tries,
@@ -225,7 +229,7 @@ class OpenAIModel:
             except BaseException:
                 pool.watch.abandoned()
                 pool.abandoned()
-                if is_under_way:  # cancelled: the endpoint may be at work on it
+                if is_under_way:  # cancelled, but the endpoint may be working on it
                     self._on_send(Send(is_repeated or tries > 1, is_paid=True))
                 raise
             self._on_send(
@@ -233,7 +237,7 @@ class OpenAIModel:
             )
             elapsed_s = time.monotonic() - started_s
             if not isinstance(outcome, Fault):
-                if (imposture := self._imposture(outcome)) is None:
+                if (imposture := self._wrong_model_fault(outcome)) is None:
                     return outcome, elapsed_s, n_sent
                 outcome = imposture
             own_fault = outcome.text
@@ -253,11 +257,13 @@ class OpenAIModel:
                 raise self.unavailable(outcome, tries, n_sent)
             await asyncio.sleep(wait_s)
 
-    async def _outlast(self, watch: OutageWatch, tries: int, n_sent: int, own_fault: str) -> float:
-        """Wait until the endpoint is back, or until this request is chosen to find out; returns the seconds waited.
+    async def _wait_out_outage(
+        self, watch: OutageWatch, tries: int, n_sent: int, own_fault: str
+    ) -> float:
+        """Wait until the endpoint is back or this request is the probe. Return the seconds waited.
 
         Raises:
-            ModelUnavailable: it did not come back in time.
+            ModelUnavailable: The endpoint did not return in time.
         """
         begun_s = time.monotonic()
         if not await watch.wait():
@@ -265,7 +271,7 @@ class OpenAIModel:
         return time.monotonic() - begun_s
 
     async def ask(self, pool: EndpointPool, body: dict[str, Any]) -> Answer | Fault:
-        """One request for one answer, without retries."""
+        """Send one request for one answer, without retries."""
         outcome = await self.call(pool, "/chat/completions", body)
         if isinstance(outcome, Fault):
             return outcome
@@ -279,9 +285,10 @@ class OpenAIModel:
     async def call(
         self, pool: EndpointPool, path: str, body: dict[str, Any] | None = None
     ) -> bytes | Fault:
-        """One request: POST with a body, else GET.
+        """Send one request: POST with a body, else GET.
 
-        Every way of failing becomes a Fault here, so that no exception carries request or key any further.
+        Each failure becomes a Fault here, so that no exception carries the request or the key
+        further.
         """
         import aiohttp
 
@@ -307,7 +314,7 @@ class OpenAIModel:
         return replace(fault, text=self.redacted(fault.text))
 
     def _without_key(self, answer: Answer) -> Answer:
-        """The answer without our key: a gateway may write it into an answer, which journal and tables keep."""
+        """Return the answer without the key: a gateway may repeat it, and answers are stored."""
         calls = tuple(
             call.model_copy(update={name: self.redacted(text) for name, text in call})
             for call in answer.calls
@@ -326,15 +333,21 @@ class OpenAIModel:
         return replace(answer, calls=calls, **echoed) if echoed or calls else answer
 
     def redacted(self, text: str) -> str:
-        """The text without our key and headers, should an endpoint send them back."""
+        """Return the text without the key and headers, in case an endpoint sends them back."""
         return without(text, self._secrets)
 
     def shown(self, text: str) -> str:
-        """The endpoint's text as one short, plain line without our key, even where cleaning would cut the key or join it."""
+        """Return the endpoint's text as one short line without the key.
+
+        The key is removed before and after cleaning, which could cut or join it.
+        """
         return self.redacted(shortened(self.redacted(text)))
 
-    def _imposture(self, answer: Served) -> Fault | None:
-        """The fault of an answer by another model. A retry may help if the right model answered before (a gateway's fallback)."""
+    def _wrong_model_fault(self, answer: Served) -> Fault | None:
+        """Return the fault of an answer by another model.
+
+        A retry may help if the right model answered before (a gateway's fallback).
+        """
         served = answer.served_model
         if (
             served is None
@@ -347,7 +360,7 @@ class OpenAIModel:
             "transient" if self._has_served else "permanent",
             f"{self.shown(served)!r} answered instead",
             200,
-            remedy="Ask for the model by that name, or pass --no-check-served-model if it is an alias",
+            remedy="Use that name for the model, or pass --no-check-served-model if it is an alias",
         )
 
     def _wait_s(self, fault: Fault, tries: int) -> float:
@@ -359,64 +372,23 @@ class OpenAIModel:
         return random.uniform(0, min(policy.max_backoff_s, policy.backoff_s * 2 ** (tries - 1)))
 
     def unavailable(self, fault: Fault, tries: int, n_sent: int | None = None) -> ModelUnavailable:
-        """Return the error for a fault: model, address, the endpoint's words and the remedy.
+        """Return the error for a fault: model, address, the endpoint's message and the remedy.
 
-        Args:
-            n_sent: requests among the tries that may have reached the endpoint; all where None.
+        `n_sent` counts the tries that may have reached the endpoint. None stands for all.
         """
         after = "" if tries <= 1 else f" ({tries} tries)"
         remedy = (
             fault.remedy
             or _REMEDIES.get(fault.kind)
-            or "Is the server running and reachable, and the address right?"
+            or "Check the address, and that the server is running and reachable"
         )
         if fault.status in (401, 403):
-            unnamed = "name its variable with --key-env (`key_env` in a configuration file)"
-            remedy += (
-                f": check the variable {self._key_variable}"
-                if self._key_variable
-                else f": {unnamed}"
-            )
+            unnamed = "name the key's variable with --key-env (`key_env` in a configuration file)"
+            checked = f"check the variable {self._key_variable}" if self._key_variable else unnamed
+            remedy += f": {checked}"
         return ModelUnavailable(
             f"model {self.identity.name!r} at {self.url}: {fault.text}{after}. {remedy}",
             permanent=fault.kind in ("permanent", "merged_messages"),
             n_calls=tries if n_sent is None else n_sent,
             was_sent=tries > 0,
         )
-
-
-def _thought_of(answer: Answer, request: ChatRequest, profile: EndpointProfile) -> Thought:
-    """Return the answer's text without its thoughts. The request's own tags count before the profile's."""
-    if not request.sampling.omit_reasoning:
-        return Thought(answer.content)
-    tags = request.sampling.reasoning_tags
-    return without_reasoning(answer.content, profile.reasoning_tags if tags == AUTO else tags)
-
-
-def _completion(
-    answer: Answer,
-    thought: Thought,
-    request: ChatRequest,
-    latency_s: float,
-    n_calls: int,
-    *,
-    as_text: bool,
-) -> Completion:
-    content, calls = (
-        calls_in(thought.answer, request.tools) if as_text else (thought.answer, answer.calls)
-    )
-    is_cut_off = thought.is_cut_off or (
-        answer.finish_reason == "length" and not content and not calls
-    )
-    return Completion(
-        content=content,
-        finish_reason=CUT_OFF if is_cut_off else answer.finish_reason,
-        input_tokens=answer.input_tokens,
-        output_tokens=answer.output_tokens,
-        latency_s=latency_s,
-        served_model=answer.served_model,
-        n_calls=n_calls,
-        calls=calls,
-        reasoning="\n\n".join(filter(None, (answer.reasoning, thought.reasoning))),
-        reasoning_tokens=answer.reasoning_tokens,
-    )

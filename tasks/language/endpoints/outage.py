@@ -1,4 +1,7 @@
-"""Watches whether an endpoint answers at all. During an outage its requests wait together; one at a time tries if it is back."""
+"""Outage watch of an endpoint.
+
+During an outage requests wait together, and one at a time is a probe.
+"""
 
 import asyncio
 import logging
@@ -12,25 +15,29 @@ _SEVERAL_REQUESTS = 3
 
 @dataclass(frozen=True)
 class OutagePolicy:
-    """When an endpoint counts as down, and how long requests wait for it. None of it can change an answer."""
+    """Rules for when an endpoint counts as down, and how long requests wait.
+
+    They cannot change an answer.
+    """
 
     faults: int = 8
-    """Faults in a row, of all requests together, ..."""
+    """Number of consecutive faults, of all requests together, that start an outage, ..."""
     silence_s: float = 5.0
-    """... over at least this long, with no sign of life between them."""
+    """... if they span at least this many seconds without any response."""
     patience_s: float = 300.0
-    """How long all requests wait for it to come back; then they fail at once."""
+    """Seconds for which requests wait for the endpoint to return. Then they fail at once."""
     pause_s: float = 0.5
-    """Before the first probe; doubles with each that fails."""
+    """Seconds before the first probe. The pause doubles with each failed probe."""
     max_pause_s: float = 15.0
 
 
 class OutageWatch:
-    """One endpoint's watch. Belongs to one event loop.
+    """Outage watch of one endpoint. It belongs to one event loop.
 
-    Answering: `is_down` is false, and faults are counted until the next sign of life; `is_suspect` after many of them.
-    Waiting: only faults came. Each request waits in `wait`, and after growing pauses one of them goes as the probe.
-    Given up: patience is over. Requests fail at once, but after each pause one passes, so that a late return is seen.
+    Answering: `is_down` is false, and faults are counted until the next response. `is_suspect` is
+    set after many. Waiting: only faults came. Each request waits in `wait`, and after growing
+    pauses one of them is sent as the probe. Given up: patience is over. Requests fail at once, but
+    after each pause one is sent, so that a late return is noticed.
     """
 
     def __init__(self, url: str, policy: OutagePolicy) -> None:
@@ -47,10 +54,10 @@ class OutageWatch:
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def answered(self) -> None:
-        """A sign of life: any answer, a refusal of this very request, or a plea to come later (429)."""
+        """Record a response: an answer, a rejection of the request, or a 429 (come later)."""
         if self.is_down:
             LOG.warning(
-                "endpoint %s answers again after %.0f s", self._url, _now_s() - self._since_s
+                "Endpoint %s answers again after %.0f s", self._url, _now_s() - self._since_s
             )
         self.is_down = self.is_suspect = self._has_given_up = self._is_probe_due = False
         self.n_faults, self._probe = 0, None
@@ -58,15 +65,16 @@ class OutageWatch:
         self.close()
         self._wake_all()
 
-    def failed(self, said: str, *, has_status: bool) -> None:
-        """Count a fault of the endpoint, in the task that asked.
+    def failed(self, text: str, *, has_status: bool) -> None:
+        """Count a fault of the endpoint, in the task that sent the request.
 
-        A request refused by HTTP status may itself be the cause; a request without a connection is not.
+        A request rejected with an HTTP status may itself be the cause. A request without a
+        connection is not.
         """
         if not self.n_faults:
             self._since_s, self._since = _now_s(), f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
         self.n_faults += 1
-        self._last_fault = said
+        self._last_fault = text
         self._askers.add(id(asyncio.current_task()))
         if self.is_down:
             if self.is_probe():
@@ -80,17 +88,23 @@ class OutageWatch:
             self._begin()
 
     def is_probe(self) -> bool:
-        """Whether the running task is the one that asks for all."""
+        """Return True if the running task sends the probe."""
         return self._probe is not None and self._probe is asyncio.current_task()
 
     def abandoned(self) -> None:
-        """Tell that the running task was cancelled. If it was the probe, another takes its place."""
+        """Record that the running task was cancelled.
+
+        If it was the probe, another takes its place.
+        """
         if self.is_probe():
             self._probe = None
             self._release_one()
 
     async def wait(self) -> bool:
-        """True when the caller may ask: the endpoint is back, or the caller is the probe. False where it was given up."""
+        """Wait until the caller may send: the endpoint is back, or the caller is the probe.
+
+        Return False if the endpoint was given up.
+        """
         while self.is_down:
             if self._is_probe_due or await self._next_change():
                 self._is_probe_due, self._probe = False, asyncio.current_task()
@@ -100,7 +114,7 @@ class OutageWatch:
         return True
 
     async def _next_change(self) -> bool:
-        """Whether the caller was chosen as the probe; it then has to ask, or to call `abandoned`."""
+        """Return True if the caller is the probe. It must then send, or call `abandoned`."""
         if self._has_given_up:
             return False
         place: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -116,13 +130,16 @@ class OutageWatch:
         """Describe the outage in one line: its beginning, the wait, and the fault.
 
         Args:
-            own_fault: the last fault of the request that asks; without it the endpoint's last one, of another request.
+            own_fault: Last fault of the caller's request. Default: that of another request.
         """
         fault = own_fault or f"another request: {self._last_fault}"
-        return f"no answer since {self._since}, waited {_now_s() - self._since_s:.0f} s for it ({fault})"
+        return (
+            f"no answer since {self._since}, waited {_now_s() - self._since_s:.0f} s for it"
+            f" ({fault})"
+        )
 
     def close(self) -> None:
-        """Stop its timer."""
+        """Stop the timers."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -130,7 +147,7 @@ class OutageWatch:
     def _begin(self) -> None:
         self.is_down, self._probe, self._pause_s = True, None, self.policy.pause_s
         LOG.warning(
-            "endpoint %s does not answer since %s (%s): waiting up to %g s for it",
+            "Endpoint %s has not answered since %s (%s). Waiting up to %g s for it",
             self._url, self._since, self._last_fault, self.policy.patience_s,
         )  # fmt: skip
         self._timers["patience"] = asyncio.get_running_loop().call_later(
@@ -155,7 +172,7 @@ class OutageWatch:
     def _give_up(self) -> None:
         self._has_given_up = True
         LOG.warning(
-            "endpoint %s did not come back within %g s: its episodes stay owed",
+            "Endpoint %s did not return within %g s. Its episodes stay pending",
             self._url,
             self.policy.patience_s,
         )

@@ -1,4 +1,4 @@
-"""Thoughts in the text of an answer: they are set apart, and only the rest is the answer."""
+"""Separation of reasoning from the text of an answer."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,10 @@ from importlib.resources import files
 from schemas.errors import UnknownName
 
 AUTO, NONE, CHANNEL = "auto", "none", "channel"
-_REMEDY = "Write auto, none, or names separated by commas: --reasoning-tags think,mistral (`reasoning_tags` in a file)"
+_REMEDY = (
+    "Write auto, none, or names separated by commas: --reasoning-tags think,mistral"
+    " (`reasoning_tags` in a file)"
+)
 _BLANK_LINES = re.compile(r"(?:[ \t]*\r?\n)+")
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 _QUOTES = frozenset("'\"`")
@@ -23,17 +26,20 @@ _MARK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """An answer without its thoughts."""
+    """Answer without its reasoning."""
 
     answer: str
     reasoning: str = ""
     is_cut_off: bool = False
-    """A thought was never closed: the tokens ran out before the answer."""
+    """True if reasoning was never closed: the tokens ran out before the answer."""
 
 
 @cache
 def known_tags() -> Mapping[str, tuple[str, str]]:
-    """Name -> (how a thought begins, how it ends). The file is read at the first answer with a mark."""
+    """Return (begin mark, end mark) by tag name.
+
+    The file is read at the first answer with a mark.
+    """
     import yaml
 
     text = (
@@ -46,10 +52,10 @@ def known_tags() -> Mapping[str, tuple[str, str]]:
 
 @cache
 def tag_names(choice: str) -> tuple[str, ...]:
-    """Return the names that `auto`, `none` or a list separated by commas stands for.
+    """Return the tag names for `auto`, `none` or a list separated by commas.
 
     Raises:
-        UnknownName: no such tag.
+        UnknownName: No tag has this name.
     """
     if choice == NONE:
         return ()
@@ -64,10 +70,10 @@ def tag_names(choice: str) -> tuple[str, ...]:
 
 
 def without_reasoning(content: str, choice: str = AUTO) -> Thought:
-    """Set an answer's thoughts apart.
+    """Separate an answer's reasoning from its text.
 
-    A thought is what stands between two marks, what stands before an end mark that has no beginning, and all channels but the
-    final one. Marks in quotes and within a fenced block of the answer are text.
+    Reasoning is the text between two marks, the text before an end mark without a beginning, and
+    all channels but the final one. Marks in quotes and in a fenced block of the answer are text.
     """
     if not any(sign in content for sign in ("<", "[", "◁", "assistantfinal")):
         return Thought(content)
@@ -95,18 +101,20 @@ def _final_channel(content: str) -> Thought:
 
 
 def _without_blocks(content: str, tags: Sequence[tuple[str, str]]) -> Thought:
-    kept, thoughts, rest = "", list[str](), content
-    while (found := _next_beginning(rest, [begin for begin, _ in tags], kept)) is not None:
-        at, begin = found
+    text_before, thoughts, rest = "", list[str](), content
+    while (
+        beginning := _next_beginning(rest, [begin for begin, _ in tags], text_before)
+    ) is not None:
+        at, begin = beginning
         end_mark = dict(tags)[begin]
-        kept, rest = kept + rest[:at], rest[at + len(begin) :]
+        text_before, rest = text_before + rest[:at], rest[at + len(begin) :]
         ends = _places(rest, end_mark)
         if not ends:
             return Thought("", "\n\n".join((*thoughts, rest.strip())), is_cut_off=True)
         thoughts.append(rest[: ends[0]].strip())
         rest = rest[ends[0] + len(end_mark) :]
-        rest = rest if kept.strip() else _after_blank_lines(rest)
-    answer = kept + rest if kept.strip() else rest
+        rest = rest if text_before.strip() else _after_blank_lines(rest)
+    answer = text_before + rest if text_before.strip() else rest
     lone = [(at, end) for begin, end in tags if begin not in answer for at in _places(answer, end)]
     if lone:
         at, mark = max(lone)
@@ -116,15 +124,16 @@ def _without_blocks(content: str, tags: Sequence[tuple[str, str]]) -> Thought:
 
 
 def _next_beginning(text: str, marks: Sequence[str], before: str) -> tuple[int, str] | None:
-    """Return the place and the text of the first mark that is not in a fenced block."""
-    found = sorted((at, mark) for mark in marks for at in _places(text, mark))
+    """Return the position and the text of the first mark that is not in a fenced block."""
+    positions = sorted((at, mark) for mark in marks for at in _places(text, mark))
     return next(
-        ((at, mark) for at, mark in found if len(_FENCE.findall(before + text[:at])) % 2 == 0), None
+        ((at, mark) for at, mark in positions if len(_FENCE.findall(before + text[:at])) % 2 == 0),
+        None,
     )
 
 
 def _places(text: str, mark: str) -> list[int]:
-    """Return where a mark stands outside of quotes."""
+    """Return the positions of a mark outside of quotes."""
     places = (match.start() for match in re.finditer(re.escape(mark), text))
     return [
         at

@@ -1,4 +1,4 @@
-"""Fields of a request's body that Parley does not set itself, such as `reasoning_effort`: their names, values and form."""
+"""Additional fields of a request's body, such as `reasoning_effort`: names, values and form."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from schemas.outside.display import is_plain_name, plain_line
 from schemas.outside.secret_names import looks_secret, secret_in
 
 RequestFields = tuple[tuple[str, str], ...]
-"""(name, canonical JSON), sorted by name: the form that ids hold."""
+"""(name, canonical JSON) pairs sorted by name, in the form of ids."""
 _WHOLE = "Parley reads whole answers"
 SET_BY_PARLEY: Mapping[str, str] = MappingProxyType(
     {
@@ -24,31 +24,33 @@ SET_BY_PARLEY: Mapping[str, str] = MappingProxyType(
         "top_p": "use --top-p (`top_p` in a file)",
         "seed": "use --seed (`seed` in a file)",
         "max_tokens": "use --max-tokens (`max_tokens` in a file)",
-        "max_completion_tokens": "use --max-tokens (`max_tokens` in a file); Parley finds the endpoint's name of it",
+        "max_completion_tokens": "use --max-tokens (`max_tokens` in a file); Parley finds the"
+        " endpoint's name for it",
         "stop": "use --stop (`stop` in a file)",
         "n": "use --samples (`samples` in a file)",
         "tools": "an agent has its own tools: --agent NAME",
         "response_format": "judges and simulators have their own schemas",
-        "stream": f"leave it out: {_WHOLE}",
-        "stream_options": f"leave it out: {_WHOLE}",
+        "stream": f"remove it: {_WHOLE}",
+        "stream_options": f"remove it: {_WHOLE}",
     }
 )
-"""Field that Parley sets -> the remedy of who wants another value."""
+"""Remedy for each field that Parley sets itself."""
 _NO_SECRETS = frozenset({"prompt_cache_key"})
-"""Fields whose names look like those of keys and are none."""
+"""Fields whose names look like those of keys but are none."""
 
 
 def check_request_fields(fields: Mapping[str, Any]) -> RequestFields:
-    """Return the fields in the form that ids hold.
+    """Return the fields in the form of ids.
 
     Raises:
-        ConfigError: a name that Parley sets itself, or that is none; a value without JSON form, or one that looks like a key.
+        ConfigError: Parley sets the field itself, the name is invalid, or the value has no JSON
+            form or looks like a key.
     """
-    found: dict[str, str] = {}
+    checked: dict[str, str] = {}
     for name, value in fields.items():
         if not name or not is_plain_name(name) or any(mark in name for mark in " =\"'"):
             raise ConfigError(
-                f"request field {plain_line(name, 40)!r} is not the name of a field; write NAME=JSON"
+                f"request field {plain_line(name, 40)!r} is not a valid field name; write NAME=JSON"
             )
         if name in SET_BY_PARLEY:
             raise ConfigError(f"request field {name!r} is set by Parley: {SET_BY_PARLEY[name]}")
@@ -56,19 +58,24 @@ def check_request_fields(fields: Mapping[str, Any]) -> RequestFields:
             text = canonical_json(value)
         except (TypeError, ValueError) as error:
             raise ConfigError(
-                f"request field {name!r}: {plain_line(str(error))}. Give a value that JSON has"
+                f"request field {name!r}: {plain_line(str(error))}. Use a JSON value"
             ) from None
         secret = name if looks_secret(name) and name not in _NO_SECRETS else secret_in(text)
         if secret is not None:
             raise ConfigError(
-                f"request field {name!r}: {plain_line(secret, 40)!r} looks like the name of a key, and request fields are kept"
-                " with the run. Put the value into a variable and send it by --header NAME=ENV_VARIABLE, or by --key-env"
+                f"request field {name!r}: {plain_line(secret, 40)!r} looks like the name of a key,"
+                " and"
+                " request fields are stored with the run. Put the value into a variable and send it"
+                " with --header NAME=ENV_VARIABLE or --key-env"
             )
-        found[name] = text
-    return tuple(sorted(found.items()))
+        checked[name] = text
+    return tuple(sorted(checked.items()))
 
 
 @lru_cache(maxsize=64)
 def fields_to_send(fields: RequestFields) -> Mapping[str, Any]:
-    """Return the fields with their values, as a body takes them. Do not change the values: all requests share them."""
+    """Return the fields with parsed values for a body.
+
+    All requests share the values, so do not change them.
+    """
     return MappingProxyType({name: json.loads(text) for name, text in fields})

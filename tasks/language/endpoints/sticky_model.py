@@ -1,4 +1,4 @@
-"""A model on several servers: each dialogue stays with one of them, where what was said before is cached."""
+"""Model on several servers. Each dialogue stays on one server, which has its history cached."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +15,10 @@ _Dialogue = tuple[str, str, int]
 
 
 class StickyModel:
-    """Gives a new dialogue to the server with the fewest, and moves it only where its server does not answer any more."""
+    """Model that keeps each dialogue on one server.
+
+    A new dialogue goes to the server with the fewest, and moves only if its server is down.
+    """
 
     def __init__(self, replicas: Sequence[OpenAIModel]) -> None:
         self._replicas = tuple(replicas)
@@ -24,25 +27,25 @@ class StickyModel:
 
     @property
     def identity(self) -> ModelIdentity:
-        """Who answers: the same on all servers."""
+        """Return the identity, which is equal on all servers."""
         return self._replicas[0].identity
 
     @property
     def found_profile(self) -> EndpointProfile:
-        """The servers' profile, as their refusals and answers told it."""
+        """Return the servers' joined profile, as learned from their rejections and answers."""
         first, *others = (replica.found_profile for replica in self._replicas)
         return reduce(EndpointProfile.joined, others, first)
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Answer one request, on the dialogue's server; on another where that one is down.
+        """Answer one request on the dialogue's server, or on another one if that is down.
 
         Raises:
-            ModelUnavailable: no server gave a usable answer.
+            ModelUnavailable: No server gave a usable answer.
         """
         dialogue = (request.problem_id, request.dialog_id, request.sample)
         tried, n_calls, was_sent = set[int](), 0, False
         while True:
-            place = self._place_of(dialogue, tried)
+            place = self._choose_replica(dialogue, tried)
             tried.add(place)
             try:
                 answer = await self._replicas[place].complete(request, is_repeated=was_sent)
@@ -54,18 +57,18 @@ class StickyModel:
                 continue
             return _with_calls(answer, n_calls)
 
-    def _place_of(self, dialogue: _Dialogue, tried: set[int]) -> int:
-        held = self._place.get(dialogue)
-        if held is not None and held not in tried and not self._is_down(held):
-            return held
+    def _choose_replica(self, dialogue: _Dialogue, tried: set[int]) -> int:
+        current = self._place.get(dialogue)
+        if current is not None and current not in tried and not self._is_down(current):
+            return current
         left = [place for place in range(len(self._replicas)) if place not in tried]
         up = [place for place in left if not self._is_down(place)]
-        if not up and held in left:
-            return held
-        chosen = min(up or left, key=lambda place: (self._n_dialogues[place], place))
-        self._place[dialogue] = chosen
-        self._n_dialogues[chosen] += 1
-        return chosen
+        if not up and current in left:
+            return current
+        choice = min(up or left, key=lambda place: (self._n_dialogues[place], place))
+        self._place[dialogue] = choice
+        self._n_dialogues[choice] += 1
+        return choice
 
     def _is_down(self, place: int) -> bool:
         return self._replicas[place].pool().watch.is_down

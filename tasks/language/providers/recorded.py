@@ -39,8 +39,10 @@ def _same_recording(identity: ModelIdentity, path: Path) -> Recording:
     recording = load_recording(path)
     if identity.weights_digest not in ("", recording.digest):
         raise UsageError(
-            f"recording {path}: its answers changed since the run was begun (digest {recording.digest}, the run's is"
-            f" {identity.weights_digest}). Put the file back and type the same command, or begin a run on the new one"
+            f"recording {path}: its answers changed since the run was begun (digest"
+            f" {recording.digest}, the run's is"
+            f" {identity.weights_digest}). Put the file back and type the same command, or begin a"
+            " run on the new one"
         )
     return recording
 

@@ -30,7 +30,8 @@ def read(rest: str, given: SpecSettings) -> ModelChoice:
     if folder.is_dir():
         if not weight_files(folder.resolve()):
             raise UsageError(
-                f"model {given.text!r}: no file of weights lies in {folder.resolve()} ({', '.join(WEIGHTS)})"
+                f"model {given.text!r}: no file of weights lies in {folder.resolve()}"
+                f" ({', '.join(WEIGHTS)})"
             )
         identity = ModelIdentity(
             provider=NAME,
@@ -42,7 +43,8 @@ def read(rest: str, given: SpecSettings) -> ModelChoice:
         return ModelChoice(identity, ModelEndpoint(path=str(folder.resolve())))
     if rest.startswith((".", "/", "~")) or rest.count("/") != 1:
         raise UsageError(
-            f"model {given.text!r}: no such folder, and no repository name (ORGANISATION/NAME) either"
+            f"model {given.text!r}: no such folder, and no repository name (ORGANISATION/NAME)"
+            " either"
         )
     given.refuse_name()
     identity = ModelIdentity(

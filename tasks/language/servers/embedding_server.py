@@ -69,8 +69,10 @@ def _downloaded() -> Path:
         )
     except Exception as error:  # noqa: BLE001  (the library raises its own, OSError and HTTP errors: each means no weights)
         sys.exit(
-            f"the weights of bge-m3 are neither in the cache nor could they be downloaded ({type(error).__name__}). Name"
-            " their folder: --embedder bge-m3@FOLDER, or take the embedder that needs no network: --embedder embedded:minilm"
+            "the weights of bge-m3 are neither in the cache nor could they be downloaded"
+            f" ({type(error).__name__}). Name"
+            " their folder: --embedder bge-m3@FOLDER, or take the embedder that needs no network:"
+            " --embedder embedded:minilm"
         )
     return Path(found)
 

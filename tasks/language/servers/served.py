@@ -6,8 +6,8 @@ from pathlib import Path
 
 from schemas.errors import ConfigError
 from schemas.run import ModelEndpoint, ModelIdentity
-from tasks.language.providers import registry
 from tasks.language.providers.contract import ServeRequest
+from tasks.language.providers.registry import PROVIDERS
 from tasks.language.servers.vllm_settings import VllmSettings
 
 
@@ -32,7 +32,7 @@ def serving(
         UsageError: an extra is not installed.
         ModelUnavailable: a server did not start.
     """
-    serve = registry.load(identity.provider).serve
+    serve = PROVIDERS.load(identity.provider).serve
     if serve is None:
         raise ConfigError(f"model {identity.label}: Parley starts no server for it")
     with serve(ServeRequest(identity, endpoint, settings, revision, logs, on_progress)) as place:

@@ -176,7 +176,8 @@ def _reported(
         readable, _, _ = select.select([process.stdout], [], [], max(0.0, left_s))
         if not readable:
             raise ModelUnavailable(
-                f"model {label}: its server was not ready within {ready_s:g} s. {why_it_ended(log, log_start)}"
+                f"model {label}: its server was not ready within {ready_s:g} s."
+                f" {why_it_ended(log, log_start)}"
             )
         chunk = os.read(process.stdout.fileno(), 4096)
         if not chunk:

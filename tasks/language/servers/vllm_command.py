@@ -127,7 +127,8 @@ def find_program(settings: VllmSettings) -> str:
         told = f"{named!r} is no program" if named else "it is not installed"
         raise UsageError(
             f'models vllm:... need vLLM, but {told}. Either pip install "parley-eval[vllm]", or install vllm into an environment'
-            f" of its own and name its program: {VARIABLE}=/that/bin/vllm (`serve: {{command: ...}}` in a configuration)"
+            f" of its own and name its program: {VARIABLE}=/that/bin/vllm (`serve:"
+            f" {{command: ...}}` in a configuration)"
         )
     return found
 
@@ -159,7 +160,8 @@ def _version_of(program: str) -> str:
         if asked.returncode == 0 and (said := asked.stdout.split()):
             return said[-1]
     raise UsageError(
-        f"{program}: it tells no version. Is it the program `vllm`? Try it by hand: {program} --version"
+        f"{program}: it tells no version. Is it the program `vllm`? Try it by hand: {program}"
+        " --version"
     )
 
 

@@ -144,7 +144,8 @@ def _await_health(
             if replica.is_healthy():
                 if (served := replica.served_models()) != [name]:
                     sys.exit(
-                        f"the server on port {replica.port} serves {', '.join(served) or 'no model'}, not {name}"
+                        f"the server on port {replica.port} serves"
+                        f" {', '.join(served) or 'no model'}, not {name}"
                     )
                 waiting.remove(replica)
         if waiting and time.monotonic() - told_s >= _TELL_S:
@@ -184,7 +185,8 @@ def _keep_up(replicas: Sequence[Replica], restarts: int, over: threading.Event) 
                 replica.end()
             if replica.restarts >= restarts:
                 print(
-                    f"parley: vLLM on port {replica.port} ended ({status}) and is not started again",
+                    f"parley: vLLM on port {replica.port} ended ({status}) and is not started"
+                    " again",
                     file=sys.stderr,
                     flush=True,
                 )
@@ -192,7 +194,8 @@ def _keep_up(replicas: Sequence[Replica], restarts: int, over: threading.Event) 
                 continue
             replica.restarts += 1
             print(
-                f"parley: vLLM on port {replica.port} ended ({status}): start {replica.restarts} of {restarts} again",
+                f"parley: vLLM on port {replica.port} ended ({status}): start {replica.restarts}"
+                f" of {restarts} again",
                 file=sys.stderr,
                 flush=True,
             )

@@ -1,4 +1,4 @@
-"""How vLLM serves a model of ours: what a configuration says of it, and which of that can change an answer."""
+"""Settings of vLLM for a model that Parley serves, and which of them can change an answer."""
 
 import shlex
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ _OURS = frozenset(
         *("--generation-config", "--uds", "--config"),
     }
 )
-"""Arguments that Parley sets itself, or that would change where the server is found."""
+"""Arguments that Parley sets itself, or that would change the server's address."""
 
 
 def _set_by_us(name: str) -> str | None:
@@ -50,38 +50,60 @@ def _set_by_us(name: str) -> str | None:
 
 
 class VllmSettings(Frozen):
-    """Of a `vllm:` model. `dtype`, `max_model_len`, `seed` and `arguments` can change an answer: they make another model."""
+    """Settings of vLLM for a `vllm:` model.
+
+    `dtype`, `max_model_len`, `seed` and `arguments` can change an answer, so they make another
+    model.
+    """
 
     command: str | None = None
-    """The program `vllm`; without it `$PARLEY_VLLM`, else the one beside Parley's Python, else the one on the PATH."""
+    """Path of the vllm executable.
+
+    Default: `$PARLEY_VLLM`, the one beside Parley's Python, or on PATH.
+    """
     replicas: int = Field(default=1, ge=1)
-    """Servers of the same weights. A dialogue stays with one of them, so that its prefix is cached there."""
+    """Number of servers of the same weights.
+
+    A dialogue stays on one of them, which caches its prefix.
+    """
     devices: tuple[str, ...] | Literal["auto"] = ()
-    """Indices of GPUs. Each replica gets the next `tensor_parallel` of them, as CUDA_VISIBLE_DEVICES. `auto` has the night choose
-    free ones, so that servers of several models are up at once."""
+    """Indices of GPUs.
+
+    Each replica gets the next `tensor_parallel` of them as CUDA_VISIBLE_DEVICES.
+
+    With `auto`, the night chooses free ones, so that servers of several models are up at once.
+    """
     tensor_parallel: int = Field(default=1, ge=1)
-    """GPUs that one replica is split over."""
+    """Number of GPUs that share one replica."""
     memory_share: float | None = Field(default=None, gt=0, le=1)
-    """Share of a GPU's memory that a replica may take; without it vLLM's own default. With `devices: auto`, models whose shares
-    add up to 1 at most share a GPU."""
+    """Share of a GPU's memory that a replica may use. Default: vLLM's own.
+
+    With `devices: auto`, models whose shares add up to at most 1 share a GPU.
+    """
     dtype: str | None = Field(default=None, pattern=r"^[a-z0-9_]+$")
-    """Without it that of the weights. In float32 a greedy answer does not depend on what else is in its batch."""
+    """Data type of the weights. Default: the type of the stored weights.
+
+    In float32 a greedy answer does not depend on the other requests in its batch.
+    """
     max_model_len: int | None = Field(default=None, ge=1)
-    """Tokens of prompt and answer together; without it what the weights were made for."""
+    """Maximum tokens of prompt and answer together. Default: the model's own."""
     seed: int = 0
-    """Of the server's own draws; each request has a seed of its own besides."""
+    """Seed of the server's random draws. Each request has its own seed as well."""
     arguments: tuple[str, ...] = ()
-    """Further arguments of `vllm serve`."""
+    """Additional arguments of `vllm serve`."""
     environment: dict[str, str] = Field(default_factory=dict[str, str])
-    """Variables for the server, such as VLLM_CPU_KVCACHE_SPACE (GiB). No keys: the server inherits those of the hub alone."""
+    """Environment variables of the server, such as VLLM_CPU_KVCACHE_SPACE (GiB).
+
+    No keys are allowed: the server inherits only those of the hub.
+    """
     restarts: int = Field(default=3, ge=0)
-    """How often in a night a replica that died is started again."""
+    """Maximum number of restarts of a dead replica in a night."""
     ready_s: Annotated[float, Field(gt=0)] = 1800.0
-    """Limit of the start; large weights take minutes to load."""
+    """Time limit of the start in seconds. Large weights take minutes to load."""
 
     @property
     def in_id(self) -> tuple[tuple[str, str], ...]:
-        """The settings off their defaults that can change an answer, by name."""
+        """Return the settings that can change an answer and differ from their defaults, by name."""
         named = {
             "arguments": " ".join(self.arguments),
             "dtype": self.dtype or "",
@@ -116,18 +138,21 @@ class VllmSettings(Frozen):
         for argument in self.arguments:
             if secret := secret_in(argument):
                 raise ConfigError(
-                    f"serve.arguments names {secret}, which looks like a key (its value is not shown). Leave it out: a command"
+                    f"serve.arguments names {secret}, which looks like a key (its value is not"
+                    " shown). Leave it out: a command"
                     " line is seen by all, and of keys the server inherits HF_TOKEN alone"
                 )
             name = argument.partition("=")[0]
             if ours := _set_by_us(name):
                 raise ConfigError(
-                    f"serve.arguments names {name}, which Parley sets itself ({ours}). Leave it out, or use the field for it"
+                    f"serve.arguments names {name}, which Parley sets itself ({ours}). Remove it"
+                    " out, or use the field for it"
                 )
         for name in self.environment:
             if looks_secret(name):
                 raise ConfigError(
-                    f"serve.environment names {name}, which looks like a key. Keys do not belong in a configuration"
+                    f"serve.environment names {name}, which looks like a key. Keys do not belong"
+                    " in a configuration"
                 )
         needed = self.replicas * self.tensor_parallel
         if self.devices and self.devices != AUTO and len(self.devices) != needed:

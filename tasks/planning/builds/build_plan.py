@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from sandbox import registry as sandboxes
 from sandbox.calibration.factor import widened
 from sandbox.interface import Sandbox
+from sandbox.registry import SANDBOXES
 from schemas.base import Frozen
 from schemas.content_id import content_id, text_digest
 from schemas.embedding import EmbedderIdentity
@@ -165,8 +165,8 @@ def plan_build(request: BuildRequest, home: Home) -> BuildPlan:
     data, version = locate(benchmark, request.data, request.dataset_version or own, home)
     if version not in benchmark.data.versions:
         raise UnknownName("dataset version", version, benchmark.data.versions, of=benchmark.name)
-    if construction.runs_programs and request.sandbox not in sandboxes.names():
-        raise UnknownName("sandbox", request.sandbox, sandboxes.names())
+    if construction.runs_programs:
+        SANDBOXES.require(request.sandbox)
     chosen = option_values(construction.options, request.options, request.what)
     defaults = {option.name: option.default for option in construction.options}
     roles, embedder = _choose_models(request, construction), _choose_embedder(request, construction)

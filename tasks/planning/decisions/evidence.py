@@ -11,7 +11,7 @@ import numpy as np
 from schemas.errors import ConfigError, UnknownName
 from schemas.night.decision import DecisionName, DecisionRule, SequencePoint
 from schemas.score import Score
-from tasks.metrics import registry as metrics
+from tasks.metrics.registry import METRICS
 from tasks.planning.chosen_tasks import problem_order
 from tasks.planning.decisions.baseline import Baseline, Place, by_place
 from warehouse.comparison.problem_differences import ScorePair, paired_differences
@@ -51,7 +51,7 @@ class Evidence:
     def __init__(self, plan: "RunPlan", rule: DecisionRule, baseline: Baseline) -> None:
         self._plan, self.rule, self.baseline = plan, rule, baseline
         self.metrics = _chosen_metrics(plan, rule)
-        self._ends = {name: metrics.load(name).ends for name in self.metrics}
+        self._ends = {name: METRICS.load(name).ends for name in self.metrics}
         subsample = plan.request.benchmark.subsample
         self.wanted = problem_order(
             plan.wanted.problem_ids, plan.spec.benchmark, subsample.seed if subsample else 0
@@ -72,7 +72,7 @@ class Evidence:
         return self.baseline.scores.get(metric, {})
 
     def _require_alike(self, metric: str) -> None:
-        theirs, version = self._theirs(metric), metrics.load(metric).version
+        theirs, version = self._theirs(metric), METRICS.load(metric).version
         if not any(problem in theirs for problem in self.wanted):
             raise ConfigError(
                 f"decide: baseline run {self.baseline.run.run_id[:12]} has no score of {metric!r} on these problems. Name another"
@@ -141,7 +141,7 @@ class Evidence:
     @property
     def is_judged(self) -> bool:
         """Whether a metric of the rule reads judgements."""
-        return any(metrics.load(name).judged for name in self.metrics)
+        return any(METRICS.load(name).judged for name in self.metrics)
 
     @property
     def _alpha(self) -> float:
@@ -150,7 +150,7 @@ class Evidence:
     def _differences(self, metric: str) -> tuple[np.ndarray, int, np.ndarray]:
         """(differences in order, problems they are of, own values), scaled to the metric's range. Higher is better."""
         theirs, ours = self._theirs(metric), self._own[metric]
-        sign = -1.0 if metrics.load(metric).better == "lower" else 1.0
+        sign = -1.0 if METRICS.load(metric).better == "lower" else 1.0
         low, high = self._ends[metric]
         common = [problem for problem in self.order if problem in theirs]
         reached = [problem for problem in self.order[: self.n_in_order] if problem in theirs]
@@ -180,7 +180,7 @@ class Evidence:
         low, high = confidence_interval(differences, n_total, self._alpha)
         mean_low, mean_high = confidence_interval(2 * values - 1, n_total, self._alpha)
         least, most = self._ends[metric]
-        width, sign = most - least, -1 if metrics.load(metric).better == "lower" else 1
+        width, sign = most - least, -1 if METRICS.load(metric).better == "lower" else 1
         ends = sorted((sign * low * width, sign * high * width))
         return Verdict(
             decision=decision,
@@ -236,11 +236,11 @@ def _chosen_metrics(plan: "RunPlan", rule: DecisionRule) -> tuple[str, ...]:
     for name in rule.metrics:
         if name not in known:
             raise UnknownName("metric", name, known, of=plan.spec.full_setting)
-        if metrics.load(name).better is None:
+        if METRICS.load(name).better is None:
             raise ConfigError(
                 f"decide: metric {name!r} only describes, neither direction is better. Decide by another metric"
             )
-    usual = next((name for name in known if metrics.load(name).better is not None), None)
+    usual = next((name for name in known if METRICS.load(name).better is not None), None)
     if not rule.metrics and usual is None:
         raise ConfigError(f"decide: no metric of {plan.spec.full_setting} has a better direction")
     return tuple(dict.fromkeys(rule.metrics)) or (usual or "",)

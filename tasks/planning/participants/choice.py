@@ -7,11 +7,11 @@ from pathlib import Path
 from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ConfigError
 from schemas.run import ModelEndpoint, ModelIdentity
-from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Benchmark
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.language.endpoints.named_profiles import load_profile
 from tasks.language.model_spec import ModelChoice, parse_model
-from tasks.language.providers import registry as providers
+from tasks.language.providers.registry import PROVIDERS
 from tasks.planning.request import ModelRequest
 from tasks.storage.file_digests import FileDigests
 from tasks.storage.home import Home, find_home
@@ -38,7 +38,7 @@ def choose(
     choice = in_form(replace(choice, endpoint=reached(choice.endpoint, request)), request)
     if not request.batch:
         return choice
-    if not providers.load(choice.identity.provider).takes_batches:
+    if not PROVIDERS.load(choice.identity.provider).takes_batches:
         raise ConfigError(
             f"model {request.spec!r}: batches are for models behind an endpoint: openai:MODEL[@BASE_URL]"
         )
@@ -58,7 +58,7 @@ def in_form(choice: ModelChoice, request: ModelRequest) -> ModelChoice:
     """
     if request.messages == "auto" and request.profile is None:
         return choice
-    if providers.load(choice.identity.provider).knows_answers:
+    if PROVIDERS.load(choice.identity.provider).knows_answers:
         raise ConfigError(
             f"model {choice.identity.label}: it is no endpoint; leave --messages and --profile out (`messages` and `profile` in a"
             " file)"
@@ -93,7 +93,7 @@ def find_setting(name: str) -> tuple[Benchmark, str]:
         UnknownName: lists the known names.
     """
     first, _, rest = name.partition(".")
-    benchmark = registry.load(first)
+    benchmark = BENCHMARKS.load(first)
     if not rest:
         if len(benchmark.settings) != 1:
             raise ConfigError(

@@ -7,7 +7,7 @@ from schemas.errors import ConfigError
 from schemas.run import RunSpec
 from tasks.benchmarks.contract import Benchmark
 from tasks.benchmarks.setting import Setting
-from tasks.dialogue.agents import registry as agents
+from tasks.dialogue.agents.registry import AGENTS
 from tasks.language.embedder_spec import EmbedderChoice, parse_embedder
 from tasks.language.endpoints.request_fields import check_request_fields
 from tasks.planning.participants.choice import find_setting, reached
@@ -62,7 +62,7 @@ def _needs_embedder(setting: Setting) -> bool:
 
 
 def _agent_needs_embedder(request: EvaluationRequest) -> bool:
-    return request.model.agent is not None and agents.load(request.model.agent).needs_embedder
+    return request.model.agent is not None and AGENTS.load(request.model.agent).needs_embedder
 
 
 def refuse_needless_embedder(request: EvaluationRequest) -> None:

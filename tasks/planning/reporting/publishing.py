@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from schemas.lake.records import RunRecord
-from tasks.benchmarks import registry
-from tasks.metrics import registry as metrics
+from tasks.benchmarks.registry import BENCHMARKS
+from tasks.metrics.registry import METRICS
 from tasks.storage.disk import naming_full_disk
 from tasks.storage.home import Home
 
@@ -24,7 +24,7 @@ def publish_to_warehouse(
     """
     from warehouse.publication.publish import publish
 
-    marts = [mart for name in registry.names() for mart in registry.load(name).results.marts]
+    marts = [mart for name in BENCHMARKS.names() for mart in BENCHMARKS.load(name).results.marts]
     size = home.warehouse.stat().st_size if home.warehouse.exists() else None
     with naming_full_disk("the new warehouse", home.path, size):
         return publish(
@@ -41,18 +41,18 @@ def publish_to_warehouse(
 def metric_directions() -> dict[str, str]:
     """Metrics of all benchmarks -> `higher` or `lower`, which is better; without those that only describe."""
     measured = {
-        name for benchmark in registry.names() for name in registry.load(benchmark).all_metrics
+        name for benchmark in BENCHMARKS.names() for name in BENCHMARKS.load(benchmark).all_metrics
     }
-    found = {name: metrics.load(name).better for name in sorted(measured)}
+    found = {name: METRICS.load(name).better for name in sorted(measured)}
     return {name: better for name, better in found.items() if better is not None}
 
 
 def judged_metrics() -> frozenset[str]:
     """Return the metrics of all benchmarks that read judgements."""
     measured = {
-        name for benchmark in registry.names() for name in registry.load(benchmark).all_metrics
+        name for benchmark in BENCHMARKS.names() for name in BENCHMARKS.load(benchmark).all_metrics
     }
-    return frozenset(name for name in measured if metrics.load(name).judged)
+    return frozenset(name for name in measured if METRICS.load(name).judged)
 
 
 def unpublished(home: Home, records: Iterable[RunRecord]) -> tuple[str, ...]:

@@ -236,34 +236,49 @@ def _name(path: Path, folder: Path) -> str:
 
 
 def _make(place: Path, listing: Path) -> None:
-    """A repository of one commit from a list of files: `{path: [line, ...]}`. The same list gives the same commit everywhere."""
+    """A repository of one commit from a list of files: `{path: [line, ...]}`."""
     try:
-        files = _listed(json.loads(listing.read_text(encoding="utf-8")))
-        for name, lines in files.items():
-            path = place / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        make_repository(place, _listed(json.loads(listing.read_text(encoding="utf-8"))))
     except (OSError, ValueError) as error:
         raise SourceUnreadable(f"{listing}: no list of a project's files ({error})") from error
+
+
+def make_repository(place: Path, files: Mapping[str, str]) -> None:
+    """Make a repository of one commit. The same files give the same commit everywhere.
+
+    Args:
+        place: an empty folder.
+        files: path -> text, with paths that `require_paths` accepts.
+    """
+    for name, text in files.items():
+        path = place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
     run_git(place, "init", "--quiet", "--template=", "--initial-branch=main")
     run_git(place, "add", "--all", "--force")
     run_git(place, "commit", "--quiet", "--message=Base")
 
 
-def _listed(given: Any) -> dict[str, list[str]]:
-    """The list, if its names stay below the folder and none is git's own: `.gitattributes` would have git run a command.
+def require_paths(names: Iterable[str]) -> None:
+    """Require that paths stay below a folder and none is git's own: `.gitattributes` would have git run a command.
 
     Raises:
-        ValueError: it is no such list.
+        ValueError: names the first path that does not.
     """
-    if not isinstance(given, dict) or not given:
-        raise ValueError("it must be an object that has a list of lines for each path")
-    for name, lines in given.items():
+    for name in names:
         path = PurePosixPath(name)
         if path.is_absolute() or not path.parts or ".." in path.parts or "\0" in name:
             raise ValueError(f"{name!r} is no path below the project's folder")
         if any(part.lower().startswith(".git") for part in path.parts):
             raise ValueError(f"{name!r} is a file of git's own")
+
+
+def _listed(given: Any) -> dict[str, str]:
+    """Path -> text of a list of lines for each path. Raises ValueError: it is no such list."""
+    if not isinstance(given, dict) or not given:
+        raise ValueError("it must be an object that has a list of lines for each path")
+    require_paths(given)
+    for name, lines in given.items():
         if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
             raise ValueError(f"{name!r} has no list of lines")
-    return given
+    return {name: "".join(f"{line}\n" for line in lines) for name, lines in given.items()}

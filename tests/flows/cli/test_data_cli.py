@@ -216,7 +216,7 @@ def test_routes_come_from_the_rows_where_the_file_is_here(home: Path) -> None:
         (
             ("data", "get", "longmemevl"),
             2,
-            ["unknown dataset 'longmemevl'", "Did you mean 'longmemeval'?", "`parley data`"],
+            ["unknown dataset 'longmemevl'", "Do you mean longmemeval?", "`parley data`"],
         ),
         (
             ("data", "get", "talk2code/talk2code"),
@@ -231,7 +231,7 @@ def test_routes_come_from_the_rows_where_the_file_is_here(home: Path) -> None:
         (
             ("stage", "unidial", "--data", "mathcat"),
             2,
-            ["unknown file, folder or dataset 'mathcat'", "Did you mean 'mathchat'?"],
+            ["unknown file, folder or dataset 'mathcat'", "Do you mean mathchat?"],
         ),
         (
             ("run", "unidial.multi_if", "--model", "control:empty"),

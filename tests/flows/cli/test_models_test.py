@@ -73,9 +73,9 @@ def test_an_unwilling_endpoint_is_described(home: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "message", "code"),
     [
-        ("openai:other@{url}", "the endpoint does not know it", 1),
+        ("openai:other@{url}", "the endpoint does not serve it", 1),
         ("openai:mock@http://127.0.0.1:9/v1", "no connection", 1),
-        ("control:gold", "only an endpoint is asked; write openai:MODEL@BASE_URL", 2),
+        ("control:gold", "only endpoints can be probed; write openai:MODEL@BASE_URL", 2),
         ("gpt-5", "gpt-5", 2),
     ],
 )

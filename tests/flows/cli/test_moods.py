@@ -103,7 +103,7 @@ def test_no_dialogue_is_lost(played: tuple[Path, dict[str, Any], int]) -> None:
 @pytest.mark.parametrize(
     ("code", "advice"),
     [
-        (401, "The key was not accepted"),
+        (401, "The key was rejected"),
         ("402", "no credit left"),
         ("insufficient_quota", "no credit left"),
     ],

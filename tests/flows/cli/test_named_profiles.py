@@ -94,7 +94,7 @@ def test_where_thoughts_are_is_kept_with_the_run(home: Path) -> None:
         ),
         ("messages: joined\n", "messages: Input should be 'native', 'merged' or 'auto'"),
         ("reasoning_tags: thinks\n", "unknown reasoning tag 'thinks'"),
-        ("- seed\n", "not one mapping of its fields"),
+        ("- seed\n", "not a mapping of profile fields"),
         ("a: [\n", "Its fields:"),
         (None, "the file cannot be read"),
     ],

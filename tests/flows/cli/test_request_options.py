@@ -192,11 +192,14 @@ def test_a_short_value_of_a_header_changes_no_word_of_an_answer(
         (["--request", "x"], "--request 'x' does not have the form NAME=JSON"),
         (["--request", "x=1", "--request", "x=2"], "--request x occurs twice"),
         (["--request", "temperature=1"], "'temperature' is set by Parley: use --temperature"),
-        (["--request", "stream=true"], "'stream' is set by Parley: leave it out"),
+        (["--request", "stream=true"], "'stream' is set by Parley: remove it"),
         (["--request", 'extra={"api_key": "sk-1"}'], "send it by --header NAME=ENV_VARIABLE"),
-        (["--request", "a b=1"], "'a b' is not the name of a field"),
-        (["--header", "X-Team=eu west"], "is not the name of a variable (and is not shown"),
-        (["--header", "X Team=TEAM"], "'X Team' is not the name of a header"),
+        (["--request", "a b=1"], "'a b' is not a valid field name"),
+        (
+            ["--header", "X-Team=eu west"],
+            "must be the name of an environment variable (it is not shown",
+        ),
+        (["--header", "X Team=TEAM"], "'X Team' is not a valid header name"),
         (["--header", "Content-Type=TEAM"], "'Content-Type' is set by Parley"),
         (["--header", "X-Team=TEAM", "--header", "x-team=TEAM"], "case does not count"),
         (

@@ -93,7 +93,7 @@ def test_keys_behind_a_spec_are_fields_of_the_model(
         (
             "subject",
             "openai:m,temprature=1",
-            "unknown key 'temprature' of --subject.*Did you mean temperature?",
+            "unknown key 'temprature' of --subject.*Do you mean temperature?",
         ),
         ("embedder", "openai:m,temperature=1", "unknown key 'temperature' of --embedder"),
         ("simulator", "openai:m,agent=chain_of_thought", "unknown key 'agent' of --simulator"),

@@ -11,7 +11,7 @@ from tests.fixtures.model_server import model_server
 from tests.flows.parley_command import SAMPLE, Done, parley
 
 HERE, THERE = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"
-MOVED = f"base_url is {THERE!r}, and was {HERE!r}"
+MOVED = f"base_url is {THERE!r} and was {HERE!r}"
 
 
 @pytest.mark.parametrize(
@@ -21,18 +21,18 @@ MOVED = f"base_url is {THERE!r}, and was {HERE!r}"
         (
             {"root": "/a", "base_url": HERE},
             {"root": "/b", "base_url": HERE},
-            ("root is '/b', and was '/a'",),
+            ("root is '/b' and was '/a'",),
         ),
         ({"owned_by": "vllm", "base_url": HERE}, {"owned_by": "vllm", "base_url": HERE}, ()),
         (
             {"owned_by": "me", "base_url": HERE},
             {"owned_by": "me", "base_url": THERE},
-            (f"base_url is {THERE!r}, and was {HERE!r}",),
+            (f"base_url is {THERE!r} and was {HERE!r}",),
         ),
         (
             {"created": "1", "base_url": HERE},
             {"created": "2", "base_url": HERE},
-            ("created is '2', and was '1'",),
+            ("created is '2' and was '1'",),
         ),
         ({"root": "/a", "base_url": HERE}, {"created": "1", "base_url": HERE}, ()),
     ],
@@ -78,7 +78,7 @@ def test_another_checkpoint_under_the_same_name_does_not_get_the_score_of_the_fi
         refused = run(home, server.base_url)
         assert refused.code != 0
         assert not server.bodies
-        assert "root is '/weights/step-200', and was '/weights/step-100'" in refused.err
+        assert "root is '/weights/step-200' and was '/weights/step-100'" in refused.err
         assert "--revision NAME" in refused.err
         stated = run(home, server.base_url, "--revision", "step-200", "--json").json()
         assert stated["run_id"] != first["run_id"]

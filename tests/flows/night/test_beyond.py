@@ -33,12 +33,12 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_budgets_and_agents_are_refused_with_the_remedy(tmp_path: Path) -> None:
     home = Home.at(tmp_path, URL)
     with pytest.raises(
-        ConfigError,
-        match=r"a budget is counted in a folder.*PARLEY_LAKE=s3://bucket/lake.*one PARLEY_HOME",
+        ConfigError, match=r"a budget needs a folder.*PARLEY_LAKE=s3://bucket/lake.*set PARLEY_HOME"
     ):
         require_budget_is_counted(home, Budget(usd=1.0))
     with pytest.raises(
-        ConfigError, match=r"agent 'bash': the trees.*PARLEY_DASK_ADDRESS=tcp://head:8786"
+        ConfigError,
+        match=r"agent 'bash' edits files in a folder.*PARLEY_DASK_ADDRESS=tcp://head:8786",
     ):
         require_trees_are_met(plan(home, "bash"))
     require_budget_is_counted(home, None)

@@ -18,7 +18,7 @@ from schemas.episode import Episode
 from schemas.errors import ConfigError
 from schemas.night.budget import Budget
 from schemas.run import ModelEndpoint, ModelIdentity
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.planning.plan import plan_run
 from tasks.planning.reporting.publishing import publish_to_warehouse
 from tasks.planning.reporting.report import RunReport
@@ -107,7 +107,7 @@ def test_a_run_stops_at_its_caps_and_goes_on_without_paying_twice(
     assert 0 < n_resumed <= n_kept
     late = run(night_home, server, *priced, "--budget", "hours=0.0000001")
     assert (late.code, json.loads(late.out)["model_calls"]) == (4, 0)
-    assert "not begun: the cap wall_hours=1e-07 is reached" in late.err
+    assert "not started: the cap wall_hours=1e-07 is reached" in late.err
 
     whole = run(night_home, server, *priced).json()
     assert (whole["status"], whole["owed"], whole["published"]) == ("finished", 0, True)
@@ -165,7 +165,7 @@ def test_a_night_publishes_what_is_whole_and_leaves_the_rest_for_the_next(
     ]
     assert [line["reason"].partition(":")[0] for line in lines[1:3]] == [
         "stopped at the budget",
-        "not begun",
+        "not started",
     ]
     assert "2 of 4 runs are incomplete" in stopped.err
     published = ask(night_home, "select distinct model from leaderboard order by model")
@@ -214,7 +214,7 @@ def test_a_cap_stops_the_runs_of_every_endpoint_and_none_pays_twice(
         assert [line["status"] for line in lines] == ["incomplete"] * 4
         assert (
             sorted(line["reason"].partition(":")[0] for line in lines)
-            == ["not begun"] * 2 + ["stopped at the budget"] * 2
+            == ["not started"] * 2 + ["stopped at the budget"] * 2
         )
         n_first = [len(one.bodies) for one in (server, other)]
         assert all(n_first), "both endpoints were asked when the cap was met"
@@ -238,14 +238,14 @@ def test_a_cap_that_nobody_can_keep_is_refused_before_anything_is_asked(
 ) -> None:
     refused = run(night_home, server, "--budget", "usd=5")
     assert refused.code == 2
-    assert "model openai:mock has no price. State usd_per_million_input" in refused.err
+    assert "model openai:mock has no price. Set usd_per_million_input" in refused.err
     assert run(night_home, server, "--budget", "usd=5", "--dry-run").code == 2
     assert server.bodies == []
     embedded = request(ModelRequest(spec="embedded:smollm2"))
     with pytest.raises(ConfigError, match=r"embedded:smollm2 has no price.*usd_per_hour"):
         require_prices([plan_run(embedded, Home(night_home))], Budget(usd=5))
     vllm = request(ModelRequest(spec="vllm:someone/something", revision="1"))
-    with pytest.raises(ConfigError, match="how many GPUs the server of model vllm:someone"):
+    with pytest.raises(ConfigError, match="number of GPUs of the server of model vllm:someone"):
         require_prices([plan_run(vllm, Home(night_home))], Budget(gpu_hours=1))
     require_prices([plan_run(embedded, Home(night_home))], Budget(gpu_hours=1))
     require_prices(
@@ -348,7 +348,7 @@ def test_the_hours_of_a_killed_night_are_unknown_and_not_0(
 def test_judgements_that_begin_within_dialogues_heed_the_cap(
     evaluated: Evaluated, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(registry.BUILT_IN, judged.NAME, judged.__name__)
+    monkeypatch.setitem(BENCHMARKS.built_in, judged.NAME, f"{judged.__name__}:BENCHMARK")
     server.answer = lambda _messages: GOOD
     judge = ModelRequest(spec=f"openai:mock@{server.base_url}", revision="1")
     asked = request(ModelRequest(spec="control:gold"), "judged.talk", judges={"": judge})
@@ -375,7 +375,7 @@ def is_drift(body: Mapping[str, list[Mapping[str, str]]]) -> bool:
 def test_embeddings_count_and_stop_at_the_cap(
     evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(registry.BUILT_IN, "alike", alike.__name__)
+    monkeypatch.setitem(BENCHMARKS.built_in, "alike", f"{alike.__name__}:BENCHMARK")
     with embedding_server() as texts:
         embedder = ModelRequest(
             spec=f"openai:{EMBEDDER}@{texts.base_url}", revision="1", usd_per_million_input=1

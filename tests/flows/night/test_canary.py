@@ -49,7 +49,9 @@ def test_a_night_in_a_sandbox_that_fails_a_gold_is_void(
         home, "nightly", "--config", config, environ={"PYTHONPATH": stingy}, cwd=tmp_path
     )
     assert done.code == 3
-    assert "the night is void: in sandbox 'stingy' golds that did not pass" in done.err
+    assert (
+        "the night was not started: in sandbox 'stingy' reference solutions that failed" in done.err
+    )
     assert "legitimate: threads, a process, a temporary file" in done.err
     assert not (home / "lake").exists()
     assert not (home / "prefect").exists()
@@ -57,7 +59,9 @@ def test_a_night_in_a_sandbox_that_fails_a_gold_is_void(
 
 def test_a_sandbox_that_holds_says_so() -> None:
     (line,) = require_live_canary(["bubblewrap", "bubblewrap"])
-    assert line.startswith("canary in sandbox bubblewrap: 7 attacks held, 4 golds passed")
+    assert line.startswith(
+        "canary in sandbox bubblewrap: 7 attacks blocked, 4 reference solutions passed"
+    )
 
 
 def test_a_cheat_that_passes_voids_the_night(monkeypatch: pytest.MonkeyPatch) -> None:

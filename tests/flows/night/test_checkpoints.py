@@ -180,7 +180,7 @@ def test_a_source_that_is_away_voids_no_night_of_other_models_but_one_of_nothing
     )
     done = parley(home, "nightly", "--config", config, "--dry-run")
     assert done.code == 0
-    assert "away was not read" in done.err
+    assert "away could not be read" in done.err
     done = parley(
         home, "nightly", "--config", configured(tmp_path, sources=[{"directory": "away"}])
     )

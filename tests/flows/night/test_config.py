@@ -51,8 +51,8 @@ def test_an_empty_list_is_too_short(tmp_path: Path) -> None:
 
 def test_a_setting_in_braces_needs_quotes(tmp_path: Path) -> None:
     said = refusal(tmp_path, MODELS + "benchmarks: [{name: convcode.live[f_c,f_e]}]")
-    assert "not YAML" in said
-    assert "need quotes" in said
+    assert "not valid YAML" in said
+    assert "Quote texts" in said
 
 
 def test_a_benchmark_may_be_for_some_of_the_models(tmp_path: Path) -> None:
@@ -74,7 +74,10 @@ def test_a_benchmark_may_be_for_some_of_the_models(tmp_path: Path) -> None:
         ("codeif.static", "control:empty"),
     ]
     said = refusal(tmp_path, MODELS + "benchmarks: [{name: codeif, models: ['control:glod']}]")
-    assert "codeif names control:glod; `models` holds only control:gold" in said
+    assert (
+        "codeif lists models that `models` does not contain: control:glod. `models` contains control:gold"
+        in said
+    )
 
 
 def test_a_night_s_audit_holds_for_the_benchmarks_that_name_none(tmp_path: Path) -> None:
@@ -111,11 +114,11 @@ def test_an_agent_sits_in_the_seat_of_a_model_under_test_alone(tmp_path: Path) -
     [
         (
             "sources: [{only: a}]\n" + BENCHMARKS,
-            "sources.0: a source of checkpoints names 0 places; give it one of",
+            "sources.0: a source of checkpoints must set exactly one of",
         ),
         (
             MODELS + "sources: [{directory: a}, {}]\n" + BENCHMARKS,
-            "sources.1: a source of checkpoints names 0 places",
+            "sources.1: a source of checkpoints must set exactly one of",
         ),
         (MODELS + BENCHMARKS + "budget: {then: stop}", "budget: the budget has no cap. Set one of"),
         (
@@ -135,7 +138,7 @@ def test_an_agent_sits_in_the_seat_of_a_model_under_test_alone(tmp_path: Path) -
             "benchmarks.0.name: unknown benchmark 'nope'; known: codeif",
         ),
         (MODELS + BENCHMARKS + "sandbox: foo", "unknown sandbox 'foo'; known: bubblewrap"),
-        (BENCHMARKS, "neither `models` nor `sources` names a model"),
+        (BENCHMARKS, "`models` and `sources` are both empty"),
         (
             MODELS + BENCHMARKS + "simulator: {spec: 'control:gold', agent: a}",
             "agent 'a': an agent takes the seat",

@@ -9,7 +9,7 @@ from flows.night.config import demo_requests, read_config
 from flows.text.dry_run import show_dry_run
 from schemas.errors import UnknownName
 from schemas.feedback import FEEDBACK_SETTINGS
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.planning.participants.choice import find_setting
 from tasks.planning.plan import plan_run
 from tasks.storage.home import Home
@@ -18,7 +18,7 @@ from tests.own_files import ROOT
 COMMENTED_FIELD = re.compile(r"^( *)# ( *(?:- )?[a-z_]+:(?: +\S|$))", re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", [None, *registry.BUILT_IN])
+@pytest.mark.parametrize("name", [None, *BENCHMARKS.built_in])
 def test_a_demo_is_a_small_model_between_the_controls_on_bundled_tasks(name: str | None) -> None:
     requests = demo_requests(name)
     assert {request.benchmark.name.partition(".")[0] for request in requests} >= {name or "codeif"}
@@ -83,7 +83,7 @@ def test_the_example_of_a_night_holds_with_all_its_comments_taken_in(tmp_path: P
     whole.write_text(COMMENTED_FIELD.sub(r"\1\2", example), encoding="utf-8")
     asked = read_config(whole)
     assert {benchmark.name.partition(".")[0] for benchmark in asked.benchmarks} == set(
-        registry.BUILT_IN
+        BENCHMARKS.built_in
     )
     assert len(asked.models) == len(read_config(ROOT / "nightly.yaml").models) + 2, (
         "an endpoint, and weights that Parley serves"

@@ -12,7 +12,7 @@ from flows.night.runtime import night
 from flows.orchestration.settings import changed_environment, client_settings
 from schemas.errors import CorruptRows
 from schemas.run import ModelEndpoint, ModelIdentity
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import ConverseStage, context_for
 from tasks.driver.judging import JudgeAhead, Judgements, judge_context
 from tasks.driver.stage import run_stage
@@ -37,7 +37,7 @@ N_DISTINCT = (N_DIALOGS - 1) * N_ROUNDS
 
 @pytest.fixture(autouse=True)
 def _known_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.BUILT_IN, judged.NAME, judged.__name__)
+    monkeypatch.setitem(BENCHMARKS.built_in, judged.NAME, f"{judged.__name__}:BENCHMARK")
 
 
 @pytest.fixture

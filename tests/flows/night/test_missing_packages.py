@@ -7,9 +7,10 @@ import pytest
 
 from flows.night.preflight.missing_packages import require_packages
 from sandbox import registry as sandboxes
+from sandbox.registry import SANDBOXES
 from schemas.errors import ConfigError
 from schemas.problem import Problem
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS, FIRST
 from tests.fixtures.model_server import model_server
 from tests.flows.drivers import ROOT
 from tests.flows.parley_command import ask, parley
@@ -31,14 +32,14 @@ def test_what_is_missing_is_counted_by_task_and_named_with_its_remedy() -> None:
         problem(),
     ]
     with pytest.raises(ConfigError) as refused:
-        require_packages(registry.load(registry.FIRST), "sample", problems)
-    assert "2 of the 4 tasks" in str(refused.value)
+        require_packages(BENCHMARKS.load(FIRST), "sample", problems)
+    assert "2 of the 4 pending tasks" in str(refused.value)
     assert f"{ABSENT} (2), other-absent (1)" in str(refused.value)
     assert f"pip install other-absent {ABSENT}" in str(refused.value)
 
 
 def test_a_module_from_another_distribution_will_do() -> None:
-    benchmark = registry.load("convcode")
+    benchmark = BENCHMARKS.load("convcode")
     require_packages(
         benchmark, "sample", [problem("pyyaml", "PyYAML", "python-dateutil", "Pandas")]
     )
@@ -50,7 +51,7 @@ def test_a_module_from_another_distribution_will_do() -> None:
 
 
 def test_only_sandboxes_that_run_this_machine_s_python_are_asked() -> None:
-    assert {name for name in sandboxes.BUILT_IN if sandboxes.load(name).has_host_packages} == {
+    assert {name for name in SANDBOXES.built_in if sandboxes.load(name).has_host_packages} == {
         "bubblewrap",
         "zygote",
         "none",
@@ -76,9 +77,9 @@ def tasks_with_missing_packages(folder: Path) -> Path:
 def test_the_remedy_is_the_environment_of_the_benchmark_where_it_has_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    benchmark = registry.load("convcode")
+    benchmark = BENCHMARKS.load("convcode")
     for folders, remedy in (
-        ((), f"Type `make bigcodebench`.*: pip install {ABSENT}"),
+        ((), f"Run `make bigcodebench`.*: pip install {ABSENT}"),
         (("/env",), f"pip install --target /env {ABSENT}"),
     ):
         monkeypatch.setattr(
@@ -106,7 +107,7 @@ def test_a_run_can_leave_out_the_tasks_whose_packages_are_missing(
     done = parley(home, *run, "--workers", "1")
     assert done.code == 0, done.err
     assert (
-        f"skipped 2 of 10 tasks, which import packages that are not installed: {ABSENT} (2)"
+        f"skipped 2 of 10 tasks, because they import packages that are not installed: {ABSENT} (2)"
         in done.err
     )
     for table in ("runs", "leaderboard"):
@@ -150,6 +151,6 @@ def test_nothing_is_asked_of_the_model_where_a_package_is_missing(
         done = parley(home, *run, "--model", f"openai:mock@{server.base_url}")
         assert server.bodies == []
     assert done.code == 2, done.err
-    assert "2 of the 10 tasks that are owed import packages that are not installed" in done.err
-    assert f" {ABSENT}. Or run the other tasks alone: --skip-missing-packages" in done.err
+    assert "2 of the 10 pending tasks import packages that are not installed" in done.err
+    assert f" {ABSENT}. Or skip these tasks with --skip-missing-packages" in done.err
     assert not (home / "prefect").exists()

@@ -116,7 +116,7 @@ def test_a_place_that_refuses_is_logged_without_its_address(
         send(Notify(webhook_env="NIGHT_WEBHOOK"), [MESSAGE])
     logging.getLogger("parley.notify").removeHandler(kept)
     assert kept.lines == [
-        f"message {MESSAGE.title!r} could not be sent to the webhook in NIGHT_WEBHOOK: HTTPError"
+        f"Notification {MESSAGE.title!r} could not be sent to the webhook in NIGHT_WEBHOOK: HTTPError"
     ]
 
 
@@ -218,7 +218,7 @@ def test_a_failure_that_repeats_is_reported_once_and_then_listed(
         assert night(("a", "port 4713 is taken")) == []
         assert night(("a", "port 4714 is taken"), ("b", "no weights")) == [
             "b: no weights",
-            "failed as reported before: a",
+            "failed as reported earlier: a",
         ]
         assert night(("a", "the key was refused")) == ["a: the key was refused"], (
             "another cause is news"

@@ -46,7 +46,7 @@ def test_a_variable_that_is_not_set_is_refused(
     notify = Notify.model_validate({field: "NIGHT_WEBHOOK"})
     with pytest.raises(
         ConfigError,
-        match=rf"notify\.{field}: the variable NIGHT_WEBHOOK is not set .* leave {field} out",
+        match=rf"notify\.{field}: the variable NIGHT_WEBHOOK is not set .* remove {field}",
     ):
         require_places(notify, Home(home), nobody, value)
     require_places(notify, Home(home), nobody, {"NIGHT_WEBHOOK": "https://chat.test/x"})
@@ -55,7 +55,7 @@ def test_a_variable_that_is_not_set_is_refused(
 
 def test_a_webhook_that_is_no_url_is_refused_and_not_shown(home: Path) -> None:
     with pytest.raises(
-        ConfigError, match=r"NIGHT_WEBHOOK holds .* does not begin with http"
+        ConfigError, match=r"NIGHT_WEBHOOK .not shown. does not begin with http"
     ) as refused:
         require_places(
             Notify(webhook_env="NIGHT_WEBHOOK"),
@@ -163,8 +163,8 @@ def test_a_source_that_is_away_is_told_as_a_failure_beside_other_models(
         assert box.came == [], "a dry run sends no word"
         assert len(night_requests(Home(home), settings, tmp_path, say)) == 1
     [word] = box.came
-    assert (word["event"], word["title"]) == ("failure", "Parley: 2 sources not read")
+    assert (word["event"], word["title"]) == ("failure", "Parley: 2 sources could not be read")
     assert [line.split(":")[0] for line in word["text"].splitlines()] == [
-        "source away was not read",
-        "source also-away was not read",
+        "source away could not be read",
+        "source also-away could not be read",
     ]

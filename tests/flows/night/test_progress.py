@@ -55,7 +55,9 @@ def test_images_that_come_are_counted_and_so_are_their_bytes() -> None:
     board = Board()
     board.stage("m", "converse", total=8)
     board.report({**NOTHING, "images": 0, "pulls": 2, "image_mb": 310})
-    assert board.describe() == "m  converse · 0/8 episodes · images: 0 pulled, 2 on the way, 310 MB"
+    assert (
+        board.describe() == "m  converse · 0/8 episodes · images: 0 pulled, 2 in progress, 310 MB"
+    )
     board.report({**NOTHING, "images": 2, "pulls": -2, "image_mb": 90})
     assert board.describe() == "m  converse · 0/8 episodes · images: 2 pulled, 400 MB"
 

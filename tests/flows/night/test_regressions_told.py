@@ -248,10 +248,10 @@ def test_a_slow_decline_and_its_end_are_reported_once_each(
     (first, _, decline), (last, _, recovery) = came
     assert (first, last) == (6, 10)
     assert re.match(
-        rf"vllm:/models/step-06 · codeif.static: coder loses steadily on {IA}: 0.9\d+ → 0.[67]\d+ over 6 ch",
+        rf"vllm:/models/step-06 · codeif.static: coder declines steadily on {IA}: 0.9\d+ → 0.[67]\d+ over 6 ch",
         decline,
     )
-    assert f"coder is back on {IA}: 0.400 → 0.950" in recovery
+    assert f"coder has recovered on {IA}: 0.400 → 0.950" in recovery
 
 
 @pytest.mark.slow

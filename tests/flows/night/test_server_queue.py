@@ -139,7 +139,7 @@ def test_a_run_waits_for_one_that_needs_more_devices_and_prepares_but_not_for_ev
 
 def test_a_demand_that_no_waiting_would_meet_is_refused(clock: Clock) -> None:
     queue = ServerQueue(lambda: POOL)
-    with pytest.raises(ConfigError, match=r"need 9 devices together, and `devices: auto` finds 8"):
+    with pytest.raises(ConfigError, match=r"need 9 devices together, but `devices: auto` found 8"):
         queue.require_fit(ask(queue, clock, "a", model("a", 8), model("b", 1)))
 
 

@@ -115,7 +115,7 @@ def test_an_endpoint_that_is_gone_fails_its_own_runs_alone(
         for run in parley(served_home, "list", "runs", "--json").json()
     }
     assert [listed[line["run_id"]] for line in lost] == [
-        f"not begun: {line['reason']}" for line in lost
+        f"not started: {line['reason']}" for line in lost
     ]
 
 

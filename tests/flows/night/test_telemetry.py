@@ -33,7 +33,7 @@ USAGE = {
     "completion_tokens": 8,
     "completion_tokens_details": {"reasoning_tokens": 5},
 }
-WARNING = "metrics were not sent to"
+WARNING = "metrics could not be sent to"
 
 
 @pytest.fixture
@@ -267,7 +267,7 @@ def test_what_cannot_work_is_refused_before_anything_starts(
         )
         is None
     )
-    with pytest.raises(ConfigError, match="is no URL of a collector"):
+    with pytest.raises(ConfigError, match="is not an HTTP URL"):
         find_collector(place, "collector:4318", {})
     with pytest.raises(ConfigError, match=r"not shown.*OTEL_EXPORTER_OTLP_HEADERS") as refused:
         find_collector(place, "http://user:hunter2@c:4318", {})

@@ -189,7 +189,7 @@ def test_a_dry_run_prints_the_command_where_vllm_is_not(
         f"{tmp_path / 'nowhere'} serve {weights} --served-model-name "
     )
     assert done.err.startswith(
-        "vLLM is not on this machine. Its version, which the ids of runs of vllm:tiny hold, is not known"
+        "vLLM is not installed on this machine. Its version is part of the ids of runs of vllm:tiny, so"
     )
     refused = parley(home, *asked)
     assert refused.code == 2, "only a dry run can do without"

@@ -8,8 +8,8 @@ from flows.site.charts import charts, history_chart
 from flows.site.colours import model_colours
 from flows.site.labels import metric_of, place_names
 from flows.site.pages import render
-from tasks.benchmarks import registry
-from tasks.metrics import registry as metrics
+from tasks.benchmarks.registry import BENCHMARKS
+from tasks.metrics.registry import METRICS
 from warehouse.curves import CurveTable, counts_of, curve_table
 from warehouse.wide_tables import WideTable
 
@@ -54,8 +54,8 @@ def test_every_measure_of_the_bundled_marts_has_an_n_of_its_own() -> None:
     drawn: dict[str, CurveTable] = {}
     for mart in (
         mart
-        for name in registry.names()
-        for mart in registry.load(name).results.marts
+        for name in BENCHMARKS.names()
+        for mart in BENCHMARKS.load(name).results.marts
         if isinstance(mart, WideTable)
     ):
         found = curve_table(mart.name, dict.fromkeys(mart.columns, ""))
@@ -179,13 +179,13 @@ def test_positions_have_the_names_of_their_strategies() -> None:
 
 
 def test_each_measure_of_the_bundled_marts_is_a_known_metric() -> None:
-    for name in registry.names():
-        benchmark = registry.load(name)
+    for name in BENCHMARKS.names():
+        benchmark = BENCHMARKS.load(name)
         for mart in (mart for mart in benchmark.results.marts if isinstance(mart, WideTable)):
             found = curve_table(mart.name, dict.fromkeys(mart.columns, ""))
             for measure in found.measures if found else ():
                 assert (
-                    metrics.load(metric_of(f"{name}.any", measure)).name in benchmark.all_metrics
+                    METRICS.load(metric_of(f"{name}.any", measure)).name in benchmark.all_metrics
                 ), (mart.name, measure)
 
 

@@ -10,7 +10,7 @@ import pytest
 from flows.text.result_print import distinct_names, print_table
 from flows.text.result_table import markdown_table, result_tables
 from flows.text.results import print_rows
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 
 
 def test_brackets_in_names_are_shown_and_not_taken_for_markup(
@@ -44,7 +44,7 @@ def record(setting: str, metric: str, mean: float | None, **changes: Any) -> dic
 
 
 NONE = {"ci_low": None, "ci_high": None, "n": 0}
-CODEIF = registry.load("codeif").scores.metrics
+CODEIF = BENCHMARKS.load("codeif").scores.metrics
 
 
 def printed(records: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -117,7 +117,7 @@ def test_tables_fit(
         f"openai:laboratory/Some-Coder-7B-Instruct-checkpoint-{step:06}-learning-rate-3e-5-final"
         for step in (1000, 2000)
     ]
-    metrics = registry.load("convcode").scores.metrics
+    metrics = BENCHMARKS.load("convcode").scores.metrics
     many = [record(s, metric, 0.5, model="embedded:smollm2") for s in LIVE for metric in metrics]
     few = [
         record(LIVE[0], metric, 0.5, model=name, n=11_400) for name in names for metric in metrics

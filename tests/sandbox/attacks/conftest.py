@@ -12,6 +12,7 @@ from sandbox.backends.zygote.pool import close_idle
 from sandbox.canary.baits import planted_baits
 from sandbox.host import memory_cgroup
 from sandbox.interface import Sandbox
+from sandbox.registry import SANDBOXES
 from schemas.errors import SandboxUnavailable
 from tests.sandbox.attacks.corpus import SEED, WHOLE
 from tests.sandbox.attacks.host import Host, marked_limits
@@ -30,7 +31,7 @@ def _backend(name: str) -> ParameterSet:
 
 @pytest.fixture(
     scope="module",
-    params=[*(_backend(name) for name in registry.BUILT_IN if name != "none"), LOADED_ZYGOTE],
+    params=[*(_backend(name) for name in SANDBOXES.built_in if name != "none"), LOADED_ZYGOTE],
 )
 def sandbox(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

@@ -17,6 +17,7 @@ from sandbox.interface import Sandbox
 from sandbox.judging.function_tests import run_function_tests
 from sandbox.judging.joint_run import run_together
 from sandbox.judging.runners.python_tests import statement_tests
+from sandbox.registry import SANDBOXES
 from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
 from schemas.verdict import Outcome, ProgramVerdict
@@ -153,7 +154,7 @@ def test_the_corpus_is_as_large_as_it_says() -> None:
     assert len(titles) == len(set(titles))
     count = {family: sum(program.family is family for program in corpus()) for family in Family}
     assert min(count[Family.ESCAPE], count[Family.FORGE], count[Family.EXHAUST]) >= 20
-    for backend in registry.BUILT_IN:
+    for backend in SANDBOXES.built_in:
         assert (
             sum(
                 len(fitting([p for p in attacks() if p.family is family], backend))

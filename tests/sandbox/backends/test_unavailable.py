@@ -13,6 +13,7 @@ from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.host import python_environment
 from sandbox.host.slots import hold_slot
 from sandbox.judging.function_tests import run_function_tests
+from sandbox.registry import SANDBOXES
 from schemas.errors import SandboxUnavailable, UnknownName
 from schemas.run import Limits
 
@@ -109,14 +110,14 @@ def test_a_foreign_lock_folder_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_names_are_listed_and_unknown_ones_refused():
-    assert set(registry.names()) >= {"bubblewrap", "none"}
+    assert set(SANDBOXES.names()) >= {"bubblewrap", "none"}
     with pytest.raises(UnknownName, match="'dockr'; known: bubblewrap, docker, none, zygote"):
         registry.load("dockr")
     assert (registry.load("bubblewrap").isolated, registry.load("none").isolated) == (True, False)
 
 
 def test_nothing_is_imported_to_list_names():
-    script = "import sys, sandbox.registry as r; r.names(); print([m for m in sys.modules if 'backend' in m])"
+    script = "import sys, sandbox.registry as r; r.SANDBOXES.names(); print([m for m in sys.modules if 'backend' in m])"
     assert (
         subprocess.run(
             [sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True

@@ -10,17 +10,8 @@ from pathlib import Path
 from schemas.dialog import Role
 from schemas.episode import Step, StopReason
 from schemas.score import Score
-from tasks.benchmarks.contract import (
-    About,
-    CastRequest,
-    Play,
-    ScoreRequest,
-    Scores,
-    Setting,
-    Staged,
-    fenced_reference,
-    scripted_chat,
-)
+from tasks.benchmarks.advanced import CastRequest, Play, fenced_reference, scripted_chat
+from tasks.benchmarks.contract import About, ScoreRequest, Scores, Setting, Staged
 from tasks.dialogue.seats import Cast, Stop
 from tasks.dialogue.transcript import Transcript
 from tasks.language.embedding import TextVectors

@@ -14,12 +14,11 @@ from schemas.dialog import Dialog, Role, Turn
 from schemas.episode import Episode
 from schemas.problem import BASE_INSTRUCTION, Problem
 from schemas.score import Score, UnscoredReason
-from schemas.verdict import TestVerdict
+from tasks.benchmarks.advanced import JudgeRequest, Judging
 from tasks.benchmarks.contract import (
     Benchmark,
     Data,
     Due,
-    Judging,
     Programs,
     ScoreRequest,
     Scores,
@@ -132,29 +131,23 @@ def test_runs(
     return (TestRun(N_ROUNDS, BASE_INSTRUCTION, code, problem.instructions[0].suite.tests),)
 
 
-def judge_runs(
-    *,
-    problem: Problem,
-    dialog: Dialog,
-    context: tuple[Turn, ...],
-    episode: Episode,
-    options: Mapping[str, str],
-    verdicts: Sequence[TestVerdict],
-    rubric: str,
-) -> Sequence[JudgeRun]:
+def judge_runs(request: JudgeRequest) -> Sequence[JudgeRun]:
     """Each answer alone; or the whole dialogue with the outcome of its tests."""
-    said = {step.turn: step.content for step in episode.steps if step.role is Role.ASSISTANT}
-    if rubric == CLEAR.name:
-        heard = {turn.turn: turn.content for turn in dialog.turns if turn.role is Role.USER}
+    said = {
+        step.turn: step.content for step in request.episode.steps if step.role is Role.ASSISTANT
+    }
+    if request.rubric == CLEAR.name:
+        heard = {turn.turn: turn.content for turn in request.dialog.turns if turn.role is Role.USER}
         asked = {turn: f"{CLEAR.prompt}\n{heard[turn]}\n{text}" for turn, text in said.items()}
         return tuple(
-            JudgeRun(turn, rubric, (Message(Role.USER, text),)) for turn, text in asked.items()
+            JudgeRun(turn, request.rubric, (Message(Role.USER, text),))
+            for turn, text in asked.items()
         )
-    outcomes = ", ".join(verdict.outcome.value for verdict in verdicts)
+    outcomes = ", ".join(verdict.outcome.value for verdict in request.verdicts)
     return (
         JudgeRun(
             0,
-            rubric,
+            request.rubric,
             (Message(Role.USER, f"{WHOLE.prompt}\n{json.dumps(said)}\ntests: {outcomes}"),),
         ),
     )

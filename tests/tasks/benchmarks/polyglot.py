@@ -24,8 +24,8 @@ from tasks.benchmarks.contract import (
     Setting,
     Staged,
     TestRun,
-    Tree,
 )
+from tasks.benchmarks.program_runs import Tree
 from tasks.language.code_block import first_python_block
 from tasks.storage.files.source_trees import tree_digests
 

@@ -120,20 +120,23 @@ def without_weights(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (cut_off, "its header speaks of"),
-        (without_shard, "model-00002-of-00002.safetensors is missing"),
+        (cut_off, "its header states"),
+        (
+            without_shard,
+            "model-00002-of-00002.safetensors is listed in model.safetensors.index.json but does not exist",
+        ),
         (another_tensor, "lacks the tensor b"),
         (
             fewer_bytes,
-            "the files hold 3 bytes of tensors, model.safetensors.index.json speaks of 4",
+            "the files contain 3 bytes of tensors, but model.safetensors.index.json states 4",
         ),
-        (without_index, "2 files of weights and no model.safetensors.index.json"),
-        (without_config, "config.json is not there yet"),
+        (without_index, "there are 2 weights files but no model.safetensors.index.json"),
+        (without_config, "config.json does not exist yet"),
         (torn_index, "model.safetensors.index.json cannot be read"),
         (index_of_lists, "model.safetensors.index.json cannot be read"),
         (index_of_nothing, "model.safetensors.index.json cannot be read"),
         (nested_index, "model.safetensors.index.json cannot be read"),
-        (without_weights, "no file of weights is there yet"),
+        (without_weights, "no weights file exists yet"),
     ],
 )
 def test_what_is_not_whole_waits_and_says_for_what(
@@ -149,7 +152,10 @@ def test_what_is_not_whole_waits_and_says_for_what(
 
 def test_it_waits_until_nothing_changed_for_as_long_as_was_asked(tmp_path: Path) -> None:
     checkpoint(tmp_path / "step-1", changed_s=LATER_S - 5 * MINUTE_S)
-    assert "changed 5 minutes ago; it is taken after 10 quiet ones" in only_one(tmp_path).lacks
+    assert (
+        "changed 5 minutes ago; it is evaluated after 10 minutes without a change"
+        in only_one(tmp_path).lacks
+    )
     assert only_one(tmp_path, quiet_minutes=5).lacks == ""
 
 
@@ -157,7 +163,8 @@ def test_a_marker_says_that_it_is_whole_in_place_of_the_index(tmp_path: Path) ->
     folder = checkpoint(tmp_path / "step-1")
     without_index(folder)
     assert (
-        "DONE is not there yet" in only_one(changed(folder, LONG_AGO_S).parent, marker="DONE").lacks
+        "DONE does not exist yet"
+        in only_one(changed(folder, LONG_AGO_S).parent, marker="DONE").lacks
     )
     (folder / "DONE").touch()
     changed(folder, LONG_AGO_S)
@@ -165,7 +172,7 @@ def test_a_marker_says_that_it_is_whole_in_place_of_the_index(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"), [(cut_off, "its header speaks of"), (without_weights, "no file of weights")]
+    ("spoil", "said"), [(cut_off, "its header states"), (without_weights, "no weights file")]
 )
 def test_a_marker_vouches_for_no_file_that_is_cut_off_or_away(
     tmp_path: Path, spoil: Callable[[Path], None], said: str
@@ -198,7 +205,7 @@ def test_weights_that_nothing_vouches_for_need_a_marker(tmp_path: Path) -> None:
     (folder / "config.json").write_text("{}")
     (folder / "pytorch_model.bin").write_bytes(b"weights")
     changed(folder, LONG_AGO_S)
-    assert "name the file that does by `marker`" in only_one(tmp_path).lacks
+    assert "set `marker` to the name of a file" in only_one(tmp_path).lacks
 
 
 def test_weights_tokenizer_and_template_are_the_model_and_its_place_and_notes_are_not(
@@ -243,7 +250,7 @@ def test_a_torn_line_of_the_digests_costs_one_reading(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="nowhere: no such folder"):
+    with pytest.raises(UsageError, match="nowhere: the folder does not exist"):
         found_in(tmp_path / "nowhere")
 
 

@@ -116,7 +116,7 @@ def test_a_repository_s_revisions_are_known_by_their_commits(
     ]
     assert (found[0].spec, found[0].family) == ("vllm:org/tiny", "tiny")
     assert [one.step for one in tagged] == [100]
-    assert "gave no list of its revisions" in absent[0].reason
+    assert "returned no list of revisions" in absent[0].reason
 
 
 @pytest.mark.slow
@@ -146,7 +146,7 @@ def test_a_commit_that_changes_no_weights_is_the_model_that_a_night_took(
             [found] = seen(tmp_path, source).found
             assert found.digest == (taken.digest if sha256 == "second" else commit)
         bare = seen(tmp_path, {"repository": "org/notes"}).found
-    assert [(one.lacks, one.is_due) for one in bare] == [("no file of weights is there yet", False)]
+    assert [(one.lacks, one.is_due) for one in bare] == [("no weights file exists yet", False)]
 
 
 def test_what_two_sources_hold_is_the_first_one_s(tmp_path: Path) -> None:
@@ -184,11 +184,11 @@ def test_a_checkpoint_keeps_its_first_name_and_time_wherever_it_goes(tmp_path: P
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ({}, "names 0 places"),
-        ({"directory": "a", "endpoint": "http://b"}, "names 2 places"),
+        ({}, "this one sets 0"),
+        ({"directory": "a", "endpoint": "http://b"}, "this one sets 2"),
         ({"repository": "tiny"}, "ORGANISATION/NAME"),
-        ({"endpoint": "b:1"}, "begins with http"),
-        ({"directory": "a", "ask": {"revision": "1"}}, "`ask` names revision"),
+        ({"endpoint": "b:1"}, "must begin with http"),
+        ({"directory": "a", "ask": {"revision": "1"}}, "remove revision from `ask`"),
         ({"directory": "a", "ask": {"max_tokns": 1}}, "max_tokns"),
         (
             {"recordings": "a", "ask": {"gpus": 1}},
@@ -200,11 +200,11 @@ def test_a_checkpoint_keeps_its_first_name_and_time_wherever_it_goes(tmp_path: P
         ),
         (
             {"recordings": "a", "marker": "DONE"},
-            "source 'a': `marker` is for directory; leave it out",
+            "source 'a': `marker` applies only to directory; remove it",
         ),
         (
             {"repository": "a/b", "quiet_minutes": 5},
-            "`quiet_minutes` is for directory and recordings",
+            "`quiet_minutes` applies only to directory and recordings",
         ),
     ],
 )

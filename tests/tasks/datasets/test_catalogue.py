@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import ConfigError, UnknownName
-from tasks.benchmarks import registry
 from tasks.benchmarks.public_data import PublicDataset, content_digest, read_datasets
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.datasets.catalogue import all_datasets, find_datasets
 from tasks.datasets.folders import received
 from tasks.datasets.matching import is_pattern
@@ -32,7 +32,7 @@ BY_NAME = {dataset.full_name: dataset for dataset in all_datasets()}
 
 @pytest.mark.parametrize("dataset", BY_NAME.values(), ids=BY_NAME)
 def test_a_declaration_fits_its_benchmark(dataset: PublicDataset) -> None:
-    benchmark = registry.load(dataset.benchmark)
+    benchmark = BENCHMARKS.load(dataset.benchmark)
     assert dataset.version in benchmark.data.versions
     assert set(dataset.settings) <= benchmark.settings.keys()
     for source in dataset.sources:
@@ -43,7 +43,7 @@ def test_a_declaration_fits_its_benchmark(dataset: PublicDataset) -> None:
 
 
 def test_every_benchmark_declares_its_data_and_no_name_means_two_things() -> None:
-    assert {dataset.benchmark for dataset in BY_NAME.values()} == set(registry.BUILT_IN)
+    assert {dataset.benchmark for dataset in BY_NAME.values()} == set(BENCHMARKS.built_in)
     assert len(BY_NAME) == len(all_datasets())
 
 
@@ -81,7 +81,7 @@ def test_a_name_means_all_datasets_of_that_name_and_a_benchmark_all_of_its_own()
 )
 def test_a_wrong_name_is_answered_with_the_nearest(name: str, nearest: str) -> None:
     with pytest.raises(
-        UnknownName, match=f"unknown dataset '{name}'; known: .*Did you mean '{nearest}'"
+        UnknownName, match=f"unknown dataset '{name}'; known: .*Do you mean {nearest}\\?"
     ):
         find_datasets(name)
 

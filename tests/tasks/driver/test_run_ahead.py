@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sandbox import registry as sandboxes
 from sandbox.backends.unisolated import UnisolatedSandbox
+from sandbox.registry import SANDBOXES
 from schemas.errors import SandboxUnavailable
 from schemas.lake.rows import from_arrow
 from schemas.run import Limits
 from schemas.verdict import Outcome, TestVerdict
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import ConverseShards, ConverseStage, context_for, settle
 from tasks.driver import ahead as driver_ahead
 from tasks.driver import execution
@@ -48,7 +48,7 @@ def client() -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def _known_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.BUILT_IN, NAME, MODULE)
+    monkeypatch.setitem(BENCHMARKS.built_in, NAME, f"{MODULE}:BENCHMARK")
     monkeypatch.setattr(driver_ahead, "LOOK_EVERY_S", 0.01)
     monkeypatch.setattr(execution, "LOOK_EVERY_S", 0.01)
 
@@ -194,7 +194,7 @@ def test_a_sandbox_that_fails_is_tried_once_and_left_to_the_next_stage_which_say
     home: Path, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_idle(monkeypatch, 1.0)
-    monkeypatch.setitem(sandboxes.BUILT_IN, "broken", f"{__name__}:Broken")
+    monkeypatch.setitem(SANDBOXES.built_in, "broken", f"{__name__}:Broken")
     plan = plan_of(home, "broken", samples=4 * SAMPLES)
     context = replace(context_for(plan, workers=1, cores=1), concurrency=1)
     groups, owed = episode_groups(plan), plan.owed()

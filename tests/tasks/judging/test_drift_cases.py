@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.judging.drift import drift_cases
 from tasks.judging.rubric import Rubric
 
@@ -12,8 +12,8 @@ FEWEST = 8
 
 
 def rubrics() -> Iterator[tuple[str, Rubric]]:
-    for name in registry.BUILT_IN:
-        judging = registry.load(name).judging
+    for name in BENCHMARKS.built_in:
+        judging = BENCHMARKS.load(name).judging
         for rubric in judging.rubrics.values() if judging else ():
             yield f"tasks.benchmarks.{name}", rubric
 

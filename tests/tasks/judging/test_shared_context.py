@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from schemas.dialog import Role, Turn
+from schemas.dialog import Role
 from schemas.episode import Episode
 from schemas.lake.rows import ModelRows
 from schemas.verdict import TestVerdict
-from tasks.benchmarks import registry
-from tasks.benchmarks.contract import Judging
+from tasks.benchmarks.advanced import JudgeRequest, Judging
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import ConverseStage, context_for
 from tasks.driver.judging import Judgements
 from tasks.driver.stage import run_stage
@@ -31,11 +30,13 @@ from tests.tasks.benchmarks.long_talk import N_DIALOGS
 RUBRIC = replace(WHOLE, reads_verdicts=False)
 
 
-def judge_runs(*, context: tuple[Turn, ...], rubric: str, **_: Any) -> Sequence[JudgeRun]:
+def judge_runs(request: JudgeRequest) -> Sequence[JudgeRun]:
     """All that was said before."""
     return (
         JudgeRun(
-            0, rubric, (Message(Role.USER, "\n".join(turn.content or "" for turn in context)),)
+            0,
+            request.rubric,
+            (Message(Role.USER, "\n".join(turn.content or "" for turn in request.context)),),
         ),
     )
 
@@ -50,7 +51,7 @@ JUDGED = replace(
 def test_each_is_shown_as_much_of_the_context_as_its_dialogue_begins_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(registry.BUILT_IN, long_talk.NAME, long_talk.__name__)
+    monkeypatch.setitem(BENCHMARKS.built_in, long_talk.NAME, f"{long_talk.__name__}:BENCHMARK")
     monkeypatch.setattr(long_talk, "BENCHMARK", JUDGED)
     silent = ModelRequest(spec="control:empty")
     benchmark = BenchmarkRequest(name="long_talk.recall", dataset_version="sample")

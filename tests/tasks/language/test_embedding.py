@@ -125,6 +125,6 @@ def test_an_endpoint_is_checked_before_a_run() -> None:
     with embedding_server(key="sk-true") as server:
         endpoint = ModelEndpoint(base_url=server.base_url, key_env="K")
         asyncio.run(check_embedder(IDENTITY, endpoint, {"K": "sk-true"}))
-        with pytest.raises(ModelUnavailable, match="not accepted"):
+        with pytest.raises(ModelUnavailable, match="The key was rejected"):
             asyncio.run(check_embedder(IDENTITY, endpoint, {"K": "sk-false"}))
     assert len(server.requests) == 1

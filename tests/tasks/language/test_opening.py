@@ -109,7 +109,7 @@ def test_an_unknown_model_is_answered_with_those_that_are_served() -> None:
     unknown = Reply(status=404, code="model_not_found", message="The model `nope` does not exist")
     with model_server([unknown], models=("qwen", "llama")) as server:
         with pytest.raises(
-            ModelUnavailable, match=r"'nope' at .*does not know it.*It serves: llama, qwen"
+            ModelUnavailable, match=r"'nope' at .*does not serve it.*It serves: llama, qwen"
         ) as caught:
             check(server, "nope")
     assert caught.value.permanent
@@ -147,7 +147,8 @@ def test_a_key_that_may_list_nothing_is_tried_on_the_model() -> None:
 @pytest.mark.slow
 def test_a_dead_endpoint_is_one_clear_error() -> None:
     with pytest.raises(
-        ModelUnavailable, match=r"'mock' at http://127\.0\.0\.1:9/v1: no connection.*address right"
+        ModelUnavailable,
+        match=r"'mock' at http://127\.0\.0\.1:9/v1: no connection.*Check the address",
     ) as caught:
         check(ModelServer(base_url="http://127.0.0.1:9/v1"))
     assert len(str(caught.value)) < 400

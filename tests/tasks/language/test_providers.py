@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tasks.language.providers import registry
+from tasks.language.providers.registry import PROVIDERS, is_control, is_served_here, provider_of
 from tests.own_files import own_files, relative
 
-NAMES = {*registry.BUILT_IN, *(f"{name}:" for name in registry.BUILT_IN)}
+NAMES = {*PROVIDERS.built_in, *(f"{name}:" for name in PROVIDERS.built_in)}
 OF_EMBEDDERS = {"schemas/embedding.py", "tasks/language/embedder_spec.py"}
 """Embedders have specs of their own."""
 
@@ -66,17 +66,14 @@ def test_what_is_compared_is_seen() -> None:
     }
 
 
-@pytest.mark.parametrize("name", registry.BUILT_IN)
+@pytest.mark.parametrize("name", PROVIDERS.built_in)
 def test_each_form_begins_with_its_provider(name: str) -> None:
-    assert all(form.startswith(f"{name}:") for form in registry.load(name).forms)
-    assert registry.provider_of(f"{name}:x") is registry.load(name)
+    assert all(form.startswith(f"{name}:") for form in PROVIDERS.load(name).forms)
+    assert provider_of(f"{name}:x") is PROVIDERS.load(name)
 
 
 def test_an_unknown_provider_has_none_of_its_properties() -> None:
-    assert registry.provider_of("parrot:grey") is None
-    assert not registry.is_control("parrot:grey")
-    assert registry.is_control("control:gold")
-    assert [name for name in registry.names() if registry.is_served_here(name)] == [
-        "embedded",
-        "vllm",
-    ]
+    assert provider_of("parrot:grey") is None
+    assert not is_control("parrot:grey")
+    assert is_control("control:gold")
+    assert [name for name in PROVIDERS.names() if is_served_here(name)] == ["embedded", "vllm"]

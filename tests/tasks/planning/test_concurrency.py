@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import context_for
 from tasks.driver.judging import judge_context
 from tasks.planning.participants.concurrency import concurrency_by_endpoint, endpoint_of
@@ -64,7 +65,7 @@ def test_a_key_of_its_own_is_an_endpoint_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_judge_has_its_concurrency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.benchmarks.registry.BUILT_IN", {judged.NAME: judged.__name__})
+    monkeypatch.setattr(BENCHMARKS, "built_in", {judged.NAME: f"{judged.__name__}:BENCHMARK"})
     benchmark = BenchmarkRequest(name="judged.code", dataset_version="sample")
     judges = {"": model(THERE, 8), "whole": model(HERE)}
     request = EvaluationRequest(

@@ -6,12 +6,8 @@ from typing import Any
 
 import pytest
 
-from flows.night.preflight.dry_run import (
-    CHARACTERS_PER_TOKEN,
-    TOKENS_PER_ANSWER,
-    Estimate,
-    estimate,
-)
+from flows.night.preflight.assumed_requests import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER
+from flows.night.preflight.dry_run import Estimate, estimate
 from tasks.converse import ConverseStage, context_for
 from tasks.driver.stage import run_stage
 from tasks.planning.plan import RunPlan, plan_run

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from flows.night.preflight.assumed_requests import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER
 from flows.night.preflight.checks import preflight
-from flows.night.preflight.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, estimate
+from flows.night.preflight.dry_run import estimate
 from schemas.errors import ModelUnavailable
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import ConverseStage, context_for
 from tasks.driver.judging import Judgements, judge_context
 from tasks.driver.stage import run_stage
@@ -47,7 +48,7 @@ def asked_by_workers_of_whom_one_dies(shard: JudgeShard) -> ShardResult:
 
 @pytest.fixture(autouse=True)
 def _known_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.BUILT_IN, judged.NAME, judged.__name__)
+    monkeypatch.setitem(BENCHMARKS.built_in, judged.NAME, f"{judged.__name__}:BENCHMARK")
 
 
 @pytest.fixture

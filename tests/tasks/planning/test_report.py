@@ -71,7 +71,7 @@ def test_exactly_the_limit_is_published_and_one_more_is_withheld() -> None:
 
 
 def test_the_cause_comes_first_where_asking_again_cannot_help() -> None:
-    refused = "model 'm' at http://host/v1: HTTP 401: no. The key was not accepted"
+    refused = "model 'm' at http://host/v1: HTTP 401: no. The key was rejected"
     reason = withheld_because(counts(200, 200), 0.01, [], refused, is_permanent=True)
     assert reason is not None
     assert reason.startswith(f"{refused}. So 200 of 200 episodes")

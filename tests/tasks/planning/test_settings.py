@@ -10,13 +10,15 @@ import pytest
 
 from flows.cli.commands.role_options import RoleValues
 from flows.cli.commands.role_requests import simulator_request
-from flows.night.preflight.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, estimate
+from flows.night.preflight.assumed_requests import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER
+from flows.night.preflight.dry_run import estimate
 from flows.text.dry_run import show_dry_run
 from schemas.audit import AUDIT_SAMPLE
 from schemas.dialog import HistoryPolicy
 from schemas.errors import ConfigError
 from schemas.run import RunSpec
-from tasks.benchmarks import codeif, registry
+from tasks.benchmarks import codeif
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.planning.dataset import write_staged
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
@@ -32,7 +34,7 @@ DEAR = ModelRequest(spec="control:empty", usd_per_million_input=10.0, usd_per_mi
 
 @pytest.fixture(autouse=True)
 def _known_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.BUILT_IN, NAME, MODULE)
+    monkeypatch.setitem(BENCHMARKS.built_in, NAME, f"{MODULE}:BENCHMARK")
 
 
 def request(

@@ -12,8 +12,8 @@ from sandbox.backends.unisolated import UnisolatedSandbox
 from schemas.episode import StopReason
 from schemas.run import Limits
 from schemas.verdict import FailureReason, Outcome
-from tasks.benchmarks import registry
 from tasks.benchmarks.program_runs import TestRun
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import context_for
 from tasks.dialogue.engine import Ending
 from tasks.planning.plan import plan_run
@@ -47,7 +47,7 @@ class Imaged(UnisolatedSandbox):
 @pytest.fixture
 def decided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Runs two programs on one answer, the second of which names an image."""
-    monkeypatch.setitem(registry.BUILT_IN, NAME, MODULE)
+    monkeypatch.setitem(BENCHMARKS.built_in, NAME, f"{MODULE}:BENCHMARK")
     benchmark = BenchmarkRequest(name=f"{NAME}.live")
     plan = plan_run(
         EvaluationRequest(

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sandbox import registry as sandboxes
 from sandbox.backends.unisolated import UnisolatedSandbox
+from sandbox.registry import SANDBOXES
 from schemas.dialog import Role
 from schemas.episode import Episode, StopReason
 from schemas.errors import SandboxUnavailable
@@ -18,7 +18,7 @@ from schemas.lake.rows import ModelRows
 from schemas.run import Limits
 from schemas.score import Score
 from schemas.verdict import Outcome, ProgramVerdict, TestVerdict
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import Conversed, ConverseStage, context_for
 from tasks.driver import execution
 from tasks.driver import stage as driver_stage
@@ -36,7 +36,7 @@ from tests.tasks.worker.coding_rounds import ANSWERS, MODULE, NAME, RIGHT, TESTS
 
 @pytest.fixture(autouse=True)
 def _known_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.BUILT_IN, NAME, MODULE)
+    monkeypatch.setitem(BENCHMARKS.built_in, NAME, f"{MODULE}:BENCHMARK")
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def play(plan: RunPlan, client: Any) -> Night:
 @pytest.fixture(scope="module")
 def night(tmp_path_factory: pytest.TempPathFactory, client: Any) -> Night:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setitem(registry.BUILT_IN, NAME, MODULE)
+        patched.setitem(BENCHMARKS.built_in, NAME, f"{MODULE}:BENCHMARK")
         return play(plan_of(tmp_path_factory.mktemp("home")), client)
 
 
@@ -192,7 +192,7 @@ def test_a_sandbox_that_fails_makes_the_episode_owed_again(
     tmp_path: Path, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver_stage, "RETRY_DELAY_S", 0.01)
-    monkeypatch.setitem(sandboxes.BUILT_IN, "broken", f"{__name__}:Broken")
+    monkeypatch.setitem(SANDBOXES.built_in, "broken", f"{__name__}:Broken")
     lost = play(plan_of(tmp_path, sandbox="broken"), client)
     assert {e.stop_reason for e in lost.episodes} == {StopReason.INFRA}
     assert lost.conversed.n_owed == len(ANSWERS)

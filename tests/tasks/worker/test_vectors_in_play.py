@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schemas.run import ModelEndpoint
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import ConverseStage, context_for
 from tasks.driver.stage import run_stage
 from tasks.language.embedding import EmbedderAccess
@@ -24,7 +24,7 @@ from tests.tasks.benchmarks.alike import NAME, WEATHER
 
 @pytest.fixture(autouse=True)
 def _known_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.BUILT_IN, NAME, "tests.tasks.benchmarks.alike")
+    monkeypatch.setitem(BENCHMARKS.built_in, NAME, "tests.tasks.benchmarks.alike:BENCHMARK")
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,10 @@ from pydantic import Field
 
 from schemas.base import Frozen
 from schemas.content_id import content_id
-from schemas.dialog import Dialog, Role, Turn
+from schemas.dialog import Dialog, Role
 from schemas.episode import Episode
 from schemas.persona import ExpertiseLevel
-from schemas.problem import Problem
-from schemas.verdict import TestVerdict
+from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.setting import Options
 from tasks.benchmarks.talk2code.measures.entities import (
     REFERENCE,
@@ -118,27 +117,16 @@ USER_LEVEL = Rubric(
 RUBRICS = {rubric.name: rubric for rubric in (EXPERIENCE, ENTITIES, USER_LEVEL)}
 
 
-def judge_runs(
-    *,
-    problem: Problem,
-    dialog: Dialog,
-    context: tuple[Turn, ...],
-    episode: Episode,
-    options: Options,
-    verdicts: Sequence[TestVerdict],
-    rubric: str,
-) -> Sequence[JudgeRun]:
+def judge_runs(request: JudgeRequest) -> Sequence[JudgeRun]:
     """The whole dialogue, as far as it got; each reply and the reference (turn 0); or the simulated user's own words."""
+    rubric, episode = request.rubric, request.episode
     if rubric == ENTITIES.name:
-        return tuple(_entity_runs(problem, dialog, episode, options))
-    labels = dict(dialog.labels)
+        return tuple(_entity_runs(request))
     if rubric == USER_LEVEL.name:
         said = spoken(episode)
-        return (
-            (JudgeRun(0, rubric, _level_prompt(said)),)
-            if said and level_is_judged(dialog, options)
-            else ()
-        )
+        is_judged = said and level_is_judged(request.dialog, request.options)
+        return (JudgeRun(0, rubric, _level_prompt(said)),) if is_judged else ()
+    labels = dict(request.dialog.labels)
     return (
         JudgeRun(
             0,
@@ -148,13 +136,13 @@ def judge_runs(
     )
 
 
-def _entity_runs(
-    problem: Problem, dialog: Dialog, episode: Episode, options: Options
-) -> Iterator[JudgeRun]:
-    if noted_entities(dialog, options) is not None:
+def _entity_runs(request: JudgeRequest) -> Iterator[JudgeRun]:
+    if noted_entities(request.dialog, request.options) is not None:
         return
-    yield JudgeRun(REFERENCE, ENTITIES.name, _entities_prompt(reference_text(problem, options)))
-    for step in episode.messages:
+    yield JudgeRun(
+        REFERENCE, ENTITIES.name, _entities_prompt(reference_text(request.problem, request.options))
+    )
+    for step in request.episode.messages:
         if step.role is Role.ASSISTANT and step.content.strip():
             yield JudgeRun(step.turn, ENTITIES.name, _entities_prompt(step.content))
 

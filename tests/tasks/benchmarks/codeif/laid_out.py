@@ -29,8 +29,8 @@ def folder() -> Path | None:
 
 def placed(staged: Staged, projects: Path | None) -> Staged:
     """Rows, each dialog with the digest of its project below this folder, or the word that it is missing."""
-    assert BENCHMARK.data.furnish is not None
-    return BENCHMARK.data.furnish(
+    assert BENCHMARK.resources.resolve is not None
+    return BENCHMARK.resources.resolve(
         staged, None, {RESOURCE: projects} if projects else {}, Home.at("unused")
     )
 

@@ -54,7 +54,7 @@ def test_base_is_turn_one_and_n_round_rows_follow_in_file_order(experiments: Pat
 
 
 def test_an_unknown_model_lists_those_that_have_both_parts(experiments: Path) -> None:
-    with pytest.raises(UnknownName, match=r"'M'; known: m$"):
+    with pytest.raises(UnknownName, match=r"'M'; known: m. Do you mean m\?$"):
         import_recording(experiments, "M")
 
 

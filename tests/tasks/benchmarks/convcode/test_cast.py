@@ -16,7 +16,7 @@ from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.convcode import BENCHMARK
 from tasks.benchmarks.convcode.settings import LIVE, STATIC
 from tasks.benchmarks.play import CastRequest
-from tasks.benchmarks.registry import load
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.dialogue.engine import Ending, play_dialogue
 from tasks.dialogue.transcript import Transcript
 from tests.tasks.benchmarks.convcode.spoken import (
@@ -65,7 +65,7 @@ def play(request: CastRequest) -> Ending:
 def test_there_are_nine_live_settings_and_none_and_the_reference_code_and_five_static_ones() -> (
     None
 ):
-    assert load("convcode") is BENCHMARK
+    assert BENCHMARKS.load("convcode") is BENCHMARK
     assert tuple(BENCHMARK.settings) == ("live[none]", *NINE, "live[f_c,ground_truth]", *FIVE)
     assert tuple(LIVE.values())[1:-1] == FEEDBACK_SETTINGS
     assert tuple(STATIC) == FIVE
@@ -110,7 +110,7 @@ def test_options_are_offered_where_they_mean_something() -> None:
 def test_an_unknown_option_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(
         UnknownName,
-        match=r"unknown option 'turn' of convcode\.live\[f_c,f_e\]; known: turns, coverage, extraction$",
+        match=r"unknown option 'turn' of convcode\.live\[f_c,f_e\]; known: turns, coverage, extraction. Do you mean turns\?$",
     ):
         BENCHMARK.split_options("live[f_c,f_e]", {"turn": "3"})
     with pytest.raises(

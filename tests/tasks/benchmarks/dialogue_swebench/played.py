@@ -9,10 +9,11 @@ from typing import Any
 from schemas.dialog import HistoryPolicy
 from schemas.episode import Step, ToolCall
 from schemas.run import ModelIdentity, Sampling
-from tasks.benchmarks.contract import CastRequest, Staged
+from tasks.benchmarks.advanced import CastRequest
+from tasks.benchmarks.contract import Benchmark, Staged
 from tasks.benchmarks.dialogue_swebench import BENCHMARK
-from tasks.dialogue.agents import registry as agents
 from tasks.dialogue.agents.contract import AgentRequest
+from tasks.dialogue.agents.registry import AGENTS
 from tasks.dialogue.engine import Ending, play_dialogue
 from tasks.dialogue.seats import Seat
 from tasks.dialogue.transcript import Transcript, seen_by
@@ -81,6 +82,7 @@ class Play:
     options: dict[str, str] | None = None
     workspaces: RunWorkspaces | None = None
     """Those of a worker, which its dialogues share; the dialogue's own otherwise."""
+    benchmark: Benchmark = BENCHMARK
 
     def __call__(
         self,
@@ -122,8 +124,8 @@ class Play:
             )
 
         if self.agent is None:
-            return await play_dialogue(opening, BENCHMARK.play.cast(request(None)), keep)
-        agent = agents.load(self.agent)
+            return await play_dialogue(opening, self.benchmark.play.cast(request(None)), keep)
+        agent = AGENTS.load(self.agent)
         workspaces = self.workspaces or workspaces_in(self.home)
         options = {option.name: option.default for option in agent.options} | (self.options or {})
         assert problem.repo is not None
@@ -137,7 +139,9 @@ class Play:
         )
         try:
             async with agent.begin(asked) as make_seat:
-                return await play_dialogue(opening, BENCHMARK.play.cast(request(make_seat)), keep)
+                return await play_dialogue(
+                    opening, self.benchmark.play.cast(request(make_seat)), keep
+                )
         finally:
             if self.workspaces is None:
                 workspaces.close()

@@ -13,8 +13,8 @@ from schemas.dialog import Role
 from schemas.episode import Step, StepKind, StopReason
 from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
-from tasks.benchmarks.dialogue_swebench.patches import diff_in, final_patch
 from tasks.benchmarks.dialogue_swebench.stage import stage
+from tasks.benchmarks.patches import diff_in, final_patch
 from tasks.dialogue.agents.repository.labels import ENDED, FINISHED, PATCH
 from tasks.dialogue.agents.repository.taking import take_patch
 from tasks.dialogue.engine import Ending

@@ -193,4 +193,4 @@ def test_equal_commits_give_equal_trees_and_the_tests_are_laid_over_them(tmp_pat
 
 
 def test_the_benchmark_names_its_resources():
-    assert [*BENCHMARK.data.resources] == ["repos", "environments", "images", "images_gb"]
+    assert [*BENCHMARK.resources.help] == ["repos", "environments", "images", "images_gb"]

@@ -10,7 +10,8 @@ from schemas.dialog import Dialog
 from schemas.episode import Episode
 from schemas.problem import Problem
 from schemas.run import ModelIdentity, Sampling
-from tasks.benchmarks.contract import CastRequest, Staged
+from tasks.benchmarks.advanced import CastRequest
+from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.talk2code import BENCHMARK
 from tasks.dialogue.engine import Ending, play_dialogue
 from tasks.dialogue.transcript import Transcript

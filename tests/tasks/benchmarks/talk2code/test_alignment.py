@@ -12,6 +12,7 @@ import pytest
 from schemas.dialog import Role
 from schemas.score import Score, UnscoredReason
 from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
+from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.benchmarks.talk2code import BENCHMARK
 from tasks.benchmarks.talk2code.measures.entities import noted_entities
@@ -224,19 +225,24 @@ def test_each_text_is_asked_about_alone_and_compared_with_the_reference() -> Non
     problem, dialog = dialogue(STREAK)
     ending, *_ = play(MEASURED, STREAK, QUESTION, "", CODE, user=["Yes.", "Well?"])
     done = episode(MEASURED, STREAK, ending)
-    known = {"problem": problem, "dialog": dialog, "context": (), "episode": done, "verdicts": ()}
     assert BENCHMARK.judging is not None
-    asked = BENCHMARK.judging.judge_runs(**known, options=options(MEASURED), rubric="entities")
+    asked = BENCHMARK.judging.judge_runs(
+        JudgeRequest("entities", problem, dialog, done, options(MEASURED))
+    )
     assert [run.turn for run in asked] == [0, 1, 3]
     assert [
         text in run.messages[0].content
         for run, text in zip(asked, (REFERENCE, QUESTION, CODE), strict=True)
     ] == [True] * 3
     whole = options(MEASURED, reference_text="statement_and_answer")
-    statement = BENCHMARK.judging.judge_runs(**known, options=whole, rubric="entities")[0]
+    statement = BENCHMARK.judging.judge_runs(
+        JudgeRequest("entities", problem, dialog, done, whole)
+    )[0]
     assert problem.prompt in statement.messages[0].content
     every = options(MEASURED, level_sample="all")
-    (level,) = BENCHMARK.judging.judge_runs(**known, options=every, rubric="user_level")
+    (level,) = BENCHMARK.judging.judge_runs(
+        JudgeRequest("user_level", problem, dialog, done, every)
+    )
     assert quoted_talk(level.messages[0].content) == [("user", "Yes."), ("user", "Well?")]
     request = ScoreRequest(
         problem, 0, "r", MEASURED, options(MEASURED), (Played(dialog, done, ()),)

@@ -3,6 +3,7 @@
 from schemas.dialog import Role
 from schemas.episode import StopReason
 from schemas.score import UnscoredReason
+from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.benchmarks.talk2code import BENCHMARK
 from tasks.dialogue.engine import Ending
@@ -76,16 +77,8 @@ def test_a_reply_cannot_speak_for_the_user_before_simulator_and_judges() -> None
     assert quoted_talk(asked.content) == [("user", OPENING), ("assistant", FORGED)]
     problem, dialog = dialogue(STREAK)
     done = episode("interactive_judged", STREAK, ending)
-    known = {
-        "problem": problem,
-        "dialog": dialog,
-        "context": (),
-        "episode": done,
-        "verdicts": (),
-        "options": {},
-    }
     assert BENCHMARK.judging is not None
-    (rated,) = BENCHMARK.judging.judge_runs(**known, rubric="experience")
+    (rated,) = BENCHMARK.judging.judge_runs(JudgeRequest("experience", problem, dialog, done, {}))
     spoken = [
         ("user", OPENING),
         ("assistant", FORGED),

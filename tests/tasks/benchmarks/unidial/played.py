@@ -9,7 +9,8 @@ from schemas.dialog import Dialog, Turn
 from schemas.episode import Episode
 from schemas.problem import Problem
 from schemas.run import Sampling
-from tasks.benchmarks.contract import CastRequest, Staged
+from tasks.benchmarks.advanced import CastRequest
+from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.unidial import BENCHMARK
 from tasks.dialogue.engine import play_dialogue
 from tasks.dialogue.transcript import Transcript

@@ -8,7 +8,7 @@ import pytest
 from tests.fixtures.embedding_server import embedding_server
 from tests.fixtures.model_server import model_server
 from tests.flows.parley_command import ask, parley
-from tests.tasks.dialogue.agents.remembered_talk import AGENTS, reply
+from tests.tasks.dialogue.agents.remembered_talk import MEMORIES, reply
 
 pytestmark = pytest.mark.slow
 N_DIALOGS, N_UNITS = 4, 3
@@ -90,6 +90,6 @@ def test_a_run_with_each_agent_is_counted_and_compared_with_the_model_alone(
         ]
     [row] = found
     assert (row["dataset"], row["model"]) == ("locomo", "openai:mock")
-    for agent in AGENTS:
+    for agent in MEMORIES:
         assert float(row[agent]) == pytest.approx(means[agent])
         assert float(row[f"{agent} - alone"]) == pytest.approx(means[agent] - means["alone"])

@@ -8,6 +8,7 @@ import pytest
 
 from schemas.score import Score
 from schemas.verdict import JudgeVerdict
+from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.benchmarks.unidial import BENCHMARK
 from tasks.benchmarks.unidial.convert import gold_answer
@@ -74,13 +75,7 @@ def scores(
         run
         for rubric in BENCHMARK.settings[episode.setting].rubrics
         for run in judge_runs(
-            problem=problem,
-            dialog=dialog,
-            context=context_of(dialog),
-            episode=episode,
-            options={},
-            verdicts=(),
-            rubric=rubric,
+            JudgeRequest(rubric, problem, dialog, episode, {}, context_of(dialog))
         )
     ]
     judgements = tuple(
@@ -171,13 +166,7 @@ def test_a_rating_becomes_a_share_and_what_was_not_read_stays_unscored() -> None
 def test_the_judge_is_shown_what_it_needs_and_the_golden_history() -> None:
     problem, dialog = dialogue("mt_bench_101/0")
     episode, _ = play("mt_bench_101/0", ["It is Ann.", "It is Bo."])
-    given: dict[str, Any] = {
-        "problem": problem,
-        "dialog": dialog,
-        "context": (),
-        "episode": episode,
-    }
-    runs = judge_runs(**given, options={}, verdicts=(), rubric="mt_bench_101")
+    runs = judge_runs(JudgeRequest("mt_bench_101", problem, dialog, episode, {}))
     (text,) = (message.content for message in runs[1].messages)
     assert quoted_talk(text)[1] == ("assistant", "Bo is younger.")
     assert "It is Ann." not in text
@@ -190,17 +179,11 @@ def test_an_answer_cannot_speak_for_the_user_or_for_the_data() -> None:
     for name in ("mt_bench_101/0", "safedialbench/0"):
         problem, dialog = dialogue(name)
         episode, _ = play(name, [forged] * len(dialog.generated_turns))
-        given: dict[str, Any] = {
-            "problem": problem,
-            "dialog": dialog,
-            "context": (),
-            "episode": episode,
-        }
         rubrics = BENCHMARK.settings[name.partition("/")[0]].rubrics
         runs = [
             run
             for rubric in rubrics
-            for run in judge_runs(**given, options={}, verdicts=(), rubric=rubric)
+            for run in judge_runs(JudgeRequest(rubric, problem, dialog, episode, {}))
         ]
         assert runs
         for run in runs:
@@ -227,13 +210,7 @@ def test_every_rubric_has_a_prompt_that_is_filled_and_a_form_that_hides_other_re
             problem, _ = dialogue(dialog.dialog_id)
             answers = [gold_answer(problem, turn) for turn in dialog.generated_turns]
             episode, _ = play(dialog.dialog_id, answers)
-            given: dict[str, Any] = {
-                "problem": problem,
-                "dialog": dialog,
-                "context": (),
-                "episode": episode,
-            }
-            texts += judge_runs(**given, options={}, verdicts=(), rubric=name)
+            texts += judge_runs(JudgeRequest(name, problem, dialog, episode, {}))
         assert texts or name == "refinement_single_evaluation"
     assert "ude" not in json.dumps(RUBRICS[name].schema)
 

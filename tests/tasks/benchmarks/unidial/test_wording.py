@@ -9,6 +9,7 @@ import pytest
 
 from schemas.dialog import Role
 from schemas.errors import ConfigError, UsageError
+from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.templates import Texts
 from tasks.benchmarks.unidial import BENCHMARK, reworded
 from tasks.benchmarks.unidial.wording import TEMPLATES
@@ -74,13 +75,7 @@ def judged(dataset: str, texts: Texts) -> list[JudgeRun]:
         run
         for rubric in benchmark.rubrics(dataset)
         for run in benchmark.judging.judge_runs(
-            problem=problem,
-            dialog=dialog,
-            context=context_of(dialog),
-            episode=episode,
-            options={},
-            verdicts=(),
-            rubric=rubric.name,
+            JudgeRequest(rubric.name, problem, dialog, episode, {}, context_of(dialog))
         )
     ]
 

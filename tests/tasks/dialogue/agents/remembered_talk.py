@@ -15,9 +15,9 @@ from schemas.content_id import content_id
 from schemas.dialog import Dialog, HistoryPolicy, Role, Turn
 from schemas.episode import Step, ToolCall
 from schemas.run import ModelIdentity, Sampling
-from tasks.dialogue.agents import registry
 from tasks.dialogue.agents.contract import AgentRequest, TalkAnswers
 from tasks.dialogue.agents.memory.remembering import Ask, Thinking
+from tasks.dialogue.agents.registry import AGENTS
 from tasks.dialogue.engine import Ending, play_dialogue
 from tasks.dialogue.scripted_answers import partly_scripted
 from tasks.dialogue.scripted_user import ScriptedUser
@@ -27,7 +27,7 @@ from tasks.language.chat_model import ChatRequest, Completion
 from tests.problems import simple_problem
 
 GREEDY = Sampling()
-AGENTS = ("a-mem", "hipporag", "memoryos")
+MEMORIES = ("a-mem", "hipporag", "memoryos")
 DIM = 512
 Vector = np.ndarray[tuple[int], np.dtype[np.float32]]
 _WORD = re.compile(r"[a-z]+")
@@ -206,7 +206,7 @@ class Talk:
         request = AgentRequest(
             {}, model, sampling, steps, embedder=vectors or Words(), talk_answers=shared
         )
-        async with registry.load(agent).begin(request) as make_seat:
+        async with AGENTS.load(agent).begin(request) as make_seat:
             problem = simple_problem(self.name, self.name, "pass")
             opening = Transcript(
                 problem, self.dialog, sample=0, seed=0, turn=1, steps=steps, context=self.context

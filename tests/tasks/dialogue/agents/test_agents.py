@@ -9,9 +9,9 @@ from schemas.dialog import HistoryPolicy, Role
 from schemas.episode import Step, StopReason
 from schemas.errors import ConfigError, UnknownName
 from schemas.run import AgentIdentity, Sampling
-from tasks.dialogue.agents import registry
 from tasks.dialogue.agents.chain_of_thought import PROMPTS
 from tasks.dialogue.agents.contract import AgentRequest
+from tasks.dialogue.agents.registry import AGENTS
 from tasks.dialogue.coding_subject import CodingSubject
 from tasks.dialogue.engine import Ending, play_dialogue
 from tasks.dialogue.scripted_user import ScriptedUser
@@ -20,7 +20,7 @@ from tasks.dialogue.transcript import Transcript
 from tests.tasks.benchmarks.noting import AGENT as NOTES
 from tests.tasks.dialogue.feedback_seats import DIALOG, PROBLEM, SUITE, Lines, Reports, paid
 
-THOUGHTS = registry.load("chain_of_thought")
+THOUGHTS = AGENTS.load("chain_of_thought")
 
 
 def play(
@@ -129,7 +129,7 @@ def test_what_is_unknown_is_refused_by_name() -> None:
     with pytest.raises(
         UnknownName, match=r"unknown agent 'cot'.*chain_of_thought.*parley list agents"
     ):
-        registry.load("cot")
+        AGENTS.load("cot")
     with pytest.raises(UnknownName, match=r"unknown option 'size' of agent notes; known: .*style"):
         NOTES.identity({"size": "big"})
     with pytest.raises(ConfigError, match="style='soft': takes one of plain, loud"):

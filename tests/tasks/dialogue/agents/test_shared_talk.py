@@ -15,7 +15,7 @@ from tasks.dialogue.agents.memory.shared_talk import OF_TALK
 from tasks.dialogue.engine import Ending
 from tasks.language.chat_model import ChatRequest, Completion
 from tasks.storage.talk_answers import TalkAnswers, built_talks
-from tests.tasks.dialogue.agents.remembered_talk import AGENTS, GREEDY, LONG, Talk, Talker
+from tests.tasks.dialogue.agents.remembered_talk import GREEDY, LONG, MEMORIES, Talk, Talker
 
 PLACES = ("Dover", "Kiel", "Brig")
 TALKS = [
@@ -63,7 +63,7 @@ def alone(talks: Sequence[Talk], agent: str) -> tuple[Talker, list[Ending]]:
 
 
 @pytest.mark.parametrize("n_processes", [1, 2])
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", MEMORIES)
 def test_each_answer_about_the_talk_is_asked_for_once(
     agent: str, n_processes: int, tmp_path: Path
 ) -> None:
@@ -111,7 +111,7 @@ def test_where_answers_are_drawn_each_seed_has_a_memory_of_its_own(tmp_path: Pat
     assert len(model.asked) == 2 * n_asked, "greedy answers are others than those of a seed"
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", MEMORIES)
 def test_the_one_that_pays_goes_on_from_any_step(agent: str, tmp_path: Path) -> None:
     talk = replace(LONG, said=("Who is Ivo?", "And who is Hal?"))
     [whole] = together([talk], agent, tmp_path / "whole", Talker())
@@ -123,7 +123,7 @@ def test_the_one_that_pays_goes_on_from_any_step(agent: str, tmp_path: Path) -> 
         assert len(model.asked) == sum(step.n_calls for step in whole.steps[done:])
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", MEMORIES)
 def test_one_that_pays_nothing_goes_on_from_any_step(agent: str, tmp_path: Path) -> None:
     talk = replace(LONG, said=("Who is Ivo?", "And who is Hal?"))
     [_, whole] = together([LONG, talk], agent, tmp_path, Talker())

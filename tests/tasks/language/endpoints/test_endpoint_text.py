@@ -83,7 +83,7 @@ def test_the_key_is_sent_and_shows_up_nowhere_else(
                 (str(error), repr(error), str(vars(error)), pickle.dumps(error).decode("latin-1"))
             )
         shown.extend((repr(model), repr(model.pool()), repr(model.pool().session)))
-        with pytest.raises(TypeError, match="holds a key") as refusal:
+        with pytest.raises(TypeError, match="contains a key") as refusal:
             pickle.dumps(model)
         shown.append(str(refusal.value))
         await model.aclose()

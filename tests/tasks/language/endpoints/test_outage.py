@@ -115,8 +115,8 @@ def test_one_at_a_time_asks_and_a_sign_of_life_wakes_all(caplog: pytest.LogCaptu
     with caplog.at_level(logging.WARNING, "parley.endpoint"):
         run(scenario())
     assert len(caplog.messages) == 2
-    assert f"{URL} does not answer since" in caplog.messages[0]
-    assert "waiting up to 60 s" in caplog.messages[0]
+    assert f"{URL} has not answered since" in caplog.messages[0]
+    assert "Waiting up to 60 s" in caplog.messages[0]
     assert "answers again" in caplog.messages[1]
 
 

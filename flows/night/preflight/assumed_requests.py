@@ -1,0 +1,335 @@
+"""Assumed requests of a run's episodes and judgements, scaled by the usage of earlier runs."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from weakref import WeakKeyDictionary
+
+from flows.night.preflight.earlier_usage import Calls, Usage, judge_usage, measured_by_plan
+from flows.night.preflight.estimated_cost import Asked
+from flows.night.preflight.memory_builds import talk_calls
+from flows.night.spending import sends_nothing
+from schemas.dialog import HistoryPolicy, Role
+from schemas.episode import Step, StepKind
+from schemas.run import Sampling
+from tasks.dialogue.agents.registry import AGENTS
+from tasks.dialogue.agents.repository.agents import STEPS
+from tasks.judging.rubric import Rubric
+from tasks.language.chat_model import Message
+from tasks.planning.plan import RunPlan
+from tasks.storage.journaling.journal import Unfinished
+from tasks.storage.wanted import WantedEpisode
+
+CHARACTERS_PER_TOKEN = 4
+TOKENS_PER_ANSWER = 300
+TOKENS_PER_OBSERVATION = 400
+"""Assumptions of the estimate, printed with it.
+
+An observation is the tool output in an agent's next request.
+"""
+
+
+def whole_calls(plan: RunPlan, episode: WantedEpisode, talks: Mapping[str, int]) -> Iterator[Asked]:
+    """Yield the requests of an episode to each model, as if none of its answers were stored.
+
+    Args:
+        plan: Plan of the run.
+        episode: The episode.
+        talks: `turns_to_build` of all episodes.
+    """
+    yield from player_requests(
+        plan, subject_calls(plan, episode, None, talks), simulator_calls(plan, episode, None)
+    )
+    for rubric in plan.benchmark.rubrics(plan.spec.setting):
+        yield judge_requests(plan, rubric.name, _judgements_to_come(plan, rubric, episode))
+
+
+def drift_calls(plan: RunPlan) -> Iterator[Asked]:
+    """Yield the requests that measure the drift of the run's judges, once a night."""
+    for rubric in plan.benchmark.rubrics(plan.spec.setting):
+        yield judge_requests(plan, rubric.name, _drift_calls(plan, rubric))
+
+
+def player_requests(plan: RunPlan, subject: Calls, simulator: Calls) -> Iterator[Asked]:
+    """Yield the requests of the subject, then those of the simulator if there is one."""
+    yield Asked("subject", plan.spec.subject, plan.request.model, subject)
+    if plan.spec.simulator is not None and plan.request.simulator is not None:
+        yield Asked("simulator", plan.spec.simulator, plan.request.simulator, simulator)
+
+
+def judge_requests(plan: RunPlan, rubric: str, calls: Calls) -> Asked:
+    """Return the requests to the judge of a rubric."""
+    return Asked("judge", plan.judges[rubric].judge.judge, plan.judges[rubric].request, calls)
+
+
+def judge_calls(plan: RunPlan, owed: Sequence[WantedEpisode]) -> tuple[Mapping[str, Calls], int]:
+    """Return the requests to each rubric's judge, and the number of dialogues.
+
+    Rubrics without requests are left out. A judge that gets any request also gets the requests that
+    measure drift.
+    """
+    if not plan.judges or plan.is_finished():
+        return {}, 0
+    from tasks.driver.judging import owed_judgements
+
+    rubrics = {rubric.name: rubric for rubric in plan.benchmark.rubrics(plan.spec.setting)}
+    coming = {
+        name: sum((_judgements_to_come(plan, rubric, episode) for episode in owed), Calls())
+        for name, rubric in rubrics.items()
+    }
+    jobs = owed_judgements(plan)
+    for job in jobs:
+        coming[job.rubric] += _judgement(plan, job.rubric, _tokens_of(job.messages))
+    if not any(calls.calls for calls in coming.values()):
+        return {}, 0
+    for name, rubric in rubrics.items():
+        coming[name] += _drift_calls(plan, rubric)
+    n_kept = len({(job.problem_id, job.dialog_id, job.sample) for job in jobs})
+    return {name: calls for name, calls in coming.items() if calls.calls}, len(owed) + n_kept
+
+
+def _drift_calls(plan: RunPlan, rubric: Rubric) -> Calls:
+    return sum(
+        (
+            _judgement(plan, rubric.name, _tokens_of(rubric.asked(messages)))
+            for messages in rubric.drift
+        ),
+        Calls(),
+    )
+
+
+def _judgement(plan: RunPlan, rubric: str, assumed_tokens: float) -> Calls:
+    """Return the calls of one judgement with this many assumed tokens."""
+    usage, sampling = judge_usage(plan, rubric), plan.judges[rubric].request.sampling
+    return Calls(
+        1, assumed_tokens * _input_ratio(plan, rubric, usage), _output_tokens(sampling, usage)
+    )
+
+
+def _judgements_to_come(plan: RunPlan, rubric: Rubric, episode: WantedEpisode) -> Calls:
+    """Return the judgements of a dialogue that is still to be played."""
+    shown = _tokens_to_judge(plan, rubric, episode)
+    return sum((_judgement(plan, rubric.name, tokens) for tokens in shown), Calls())
+
+
+def _tokens_to_judge(plan: RunPlan, rubric: Rubric, episode: WantedEpisode) -> Sequence[float]:
+    """Return the assumed input tokens of each judgement."""
+    prompt_tokens = _tokens(rubric.prompt + rubric.form)
+    if sends_nothing(plan.judges[rubric.name].judge.judge, plan.judges[rubric.name].request):
+        return ()
+    turns, shown = _answered_rounds(plan, episode), 0.0
+    user_tokens = _user_tokens(plan, episode)
+    scripted, seen = plan.dialog(episode).scripted_answers, list[float]()
+    for turn in sorted({*turns, *scripted}):
+        shown += user_tokens.get(turn, TOKENS_PER_ANSWER)
+        shown += _tokens(scripted[turn]) if turn in scripted else _answer_tokens(plan)
+        if turn in turns:
+            seen.append(prompt_tokens + shown)
+    return seen if rubric.scope == "turn" else [prompt_tokens + shown]
+
+
+def _user_tokens(plan: RunPlan, episode: WantedEpisode) -> Mapping[int, int]:
+    """Return the tokens of each round's user message, for rounds whose message is in the dialog."""
+    texts = plan.benchmark.play.user_texts(plan.dialog(episode), plan.options)
+    rounds = [turn.turn for turn in plan.dialog(episode).turns if turn.role is Role.USER]
+    return {turn: _tokens(text) for turn, text in zip(rounds, texts, strict=True)}
+
+
+def _rounds(plan: RunPlan, episode: WantedEpisode) -> int:
+    """Return the number of rounds of a usual dialogue, or the exact number if it is known."""
+    due, measured = plan.due(episode), measured_by_plan(plan)
+    if due.is_exact:
+        return due.rounds
+    usual = (
+        due.usual
+        if measured is None or measured.answers is None
+        else max(1, round(measured.answers))
+    )
+    return due.rounds if usual is None else min(usual, due.rounds)
+
+
+def _answered_rounds(plan: RunPlan, episode: WantedEpisode) -> Sequence[int]:
+    """Return the rounds that the model under test answers in a usual dialogue."""
+    return plan.due(episode).answered[: _rounds(plan, episode)]
+
+
+def _is_answer(step: Step) -> bool:
+    return step.role is Role.ASSISTANT and step.kind is StepKind.MESSAGE
+
+
+def _n_messages(begun: Unfinished | None, role: Role) -> int:
+    return (
+        sum(step.role is role and step.kind is StepKind.MESSAGE for step in begun.steps)
+        if begun
+        else 0
+    )
+
+
+def subject_calls(
+    plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None, talks: Mapping[str, int]
+) -> Calls:
+    """Return the calls of each unanswered round, and those that build the memory of a talk."""
+    if sends_nothing(plan.spec.subject, plan.request.model):
+        return Calls()
+    measured = measured_by_plan(plan)
+    due = _scale_input(
+        _assumed_subject(plan, episode, begun),
+        _input_ratio(plan, "subject", measured.subject if measured else None),
+    )
+    is_begun = begun is not None and any(map(_is_answer, begun.steps))
+    return due if is_begun else due + talk_calls(plan, episode, talks, _answer_tokens(plan))
+
+
+def _assumed_subject(
+    plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None = None
+) -> Calls:
+    """Return the calls of each round without an answer.
+
+    The setting defines how much history a request contains.
+    """
+    if sends_nothing(plan.spec.subject, plan.request.model):
+        return Calls()
+    policy = plan.benchmark.setting(plan.spec.setting).history
+    sees_none = policy is HistoryPolicy.LAST_CODE_AND_FEEDBACK
+    user_tokens = _user_tokens(plan, episode)
+    scripted, generated = plan.dialog(episode).scripted_answers, _answered_rounds(plan, episode)
+    done_turns = {step.turn for step in begun.steps if _is_answer(step)} if begun else set[int]()
+    history, each, due = (
+        plan.context_length(plan.dialog(episode)) // CHARACTERS_PER_TOKEN,
+        _answer_tokens(plan),
+        Calls(),
+    )
+    n, observed = _calls_per_turn(plan, len(generated))
+    for n_before, turn in enumerate(sorted({*generated, *scripted})):
+        new = user_tokens.get(turn, _reply_tokens(plan, episode, holds_all=sees_none))
+        if turn in generated and turn not in done_turns:
+            within = n * (n - 1) // 2 * (each + observed) if observed else 0
+            due += Calls(n, n * (history + new) + within, n * each)
+        if not sees_none and not (policy is HistoryPolicy.FIRST_ROUND and n_before):
+            answer_tokens = (
+                _tokens(scripted[turn])
+                if turn in scripted
+                else n * (each + observed)
+                if observed
+                else each
+            )
+            history += new + answer_tokens
+    return due
+
+
+def _calls_per_turn(plan: RunPlan, n_turns: int) -> tuple[int, int]:
+    """Return the requests per turn, and the tool output tokens in each next request (or 0)."""
+    if plan.spec.agent is None:
+        return 1, 0
+    agent, measured = AGENTS.load(plan.spec.agent.name), measured_by_plan(plan)
+    if agent.usual_calls is None:
+        return agent.calls_per_turn, 0
+    most = int(agent.options_of(plan.spec.agent).get(STEPS, agent.usual_calls))
+    usual = agent.usual_calls if measured is None or measured.calls is None else measured.calls
+    return max(1, round(min(usual, most) / max(1, n_turns))), TOKENS_PER_OBSERVATION
+
+
+def _scale_input(calls: Calls, ratio: float) -> Calls:
+    return replace(calls, input_tokens=calls.input_tokens * ratio)
+
+
+_ratios: WeakKeyDictionary[RunPlan, dict[str, float]] = WeakKeyDictionary()
+
+
+def _input_ratio(plan: RunPlan, name: str, usage: Usage | None) -> float:
+    """Return measured input tokens divided by assumed ones, over all wanted dialogues.
+
+    The ratio covers the parts of prompts that cannot be assumed.
+
+    Args:
+        plan: Plan of the run.
+        name: "subject", "simulator", or the name of a rubric.
+        usage: Measured usage, if any.
+    """
+    if usage is None or usage.input_tokens is None:
+        return 1.0
+    ratios = _ratios.setdefault(plan, {})
+    if name not in ratios:
+        assumed = _assumed_in_all(plan, name)
+        ratios[name] = (
+            usage.input_tokens * assumed.calls / assumed.input_tokens
+            if assumed.input_tokens
+            else 1.0
+        )
+    return ratios[name]
+
+
+def _assumed_in_all(plan: RunPlan, name: str) -> Calls:
+    rubrics = {rubric.name: rubric for rubric in plan.benchmark.rubrics(plan.spec.setting)}
+    if name in rubrics:
+        shown = [
+            tokens
+            for episode in plan.wanted
+            for tokens in _tokens_to_judge(plan, rubrics[name], episode)
+        ]
+        return Calls(len(shown), sum(shown))
+    assumed = _assumed_subject if name == "subject" else _assumed_simulator
+    return sum((assumed(plan, episode) for episode in plan.wanted), Calls())
+
+
+def _output_tokens(sampling: Sampling, usage: Usage | None) -> float:
+    """Return the tokens of an answer: measured or else assumed, at most `max_tokens`."""
+    each = TOKENS_PER_ANSWER if usage is None else usage.output_tokens
+    return min(each, sampling.max_tokens or each)
+
+
+def _answer_tokens(plan: RunPlan) -> float:
+    """Return the tokens of one answer of the subject."""
+    measured = measured_by_plan(plan)
+    return _output_tokens(plan.spec.sampling, measured.subject if measured else None)
+
+
+def _reply_tokens(plan: RunPlan, episode: WantedEpisode, *, holds_all: bool) -> float:
+    """Return the tokens of a reply to the subject.
+
+    A reply is feedback. If the subject sees only the reply, it also contains the problem and the
+    last code.
+    """
+    if not holds_all:
+        return TOKENS_PER_ANSWER
+    first = next(iter(_user_tokens(plan, episode).values()))
+    return first + _answer_tokens(plan) + TOKENS_PER_ANSWER
+
+
+def simulator_calls(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None) -> Calls:
+    """Return the simulator's calls for rounds that have not begun, scaled to measured tokens."""
+    measured = measured_by_plan(plan)
+    ratio = _input_ratio(plan, "simulator", measured.simulator if measured else None)
+    return _scale_input(_assumed_simulator(plan, episode, begun), ratio)
+
+
+def _assumed_simulator(
+    plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None = None
+) -> Calls:
+    """Return one call for each round, from the second on, that has not begun."""
+    setting = plan.benchmark.setting(plan.spec.setting)
+    simulator, request = plan.spec.simulator, plan.request.simulator
+    if (
+        not setting.needs_simulator
+        or simulator is None
+        or request is None
+        or sends_nothing(simulator, request)
+    ):
+        return Calls()
+    opened = max(1, _n_messages(begun, Role.USER))
+    due = max(0, _rounds(plan, episode) - opened)
+    prompt_tokens = sum(_tokens(setting.prompts[name]) for name in setting.simulator_prompts)
+    problem = plan.problems[episode.problem_id]
+    own, measured = plan.spec.simulator_sampling, measured_by_plan(plan)
+    sampling = setting.simulated(own, plan.spec.sampling) if own else plan.spec.sampling
+    each = _output_tokens(sampling, measured.simulator if measured else None)
+    shown = _tokens(problem.prompt) + _tokens(problem.reference_code) + each + TOKENS_PER_ANSWER
+    n = due * setting.simulator_calls
+    return Calls(n, due * prompt_tokens + n * shown, n * each)
+
+
+def _tokens(text: str) -> int:
+    return len(text) // CHARACTERS_PER_TOKEN
+
+
+def _tokens_of(messages: Iterable[Message]) -> int:
+    return sum(_tokens(message.content) for message in messages)
