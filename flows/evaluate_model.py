@@ -18,7 +18,6 @@ from flows.night.reporting.run_record import (
     remove_leftovers,
 )
 from flows.night.runtime import Night, night
-from flows.night.side_by_side import planned
 from flows.night.stages import Stages
 from schemas.errors import BudgetSpent, DiskFull, ParleyError
 from schemas.outside.display import plain_line
@@ -41,7 +40,8 @@ def evaluate_model(request: EvaluationRequest, home: str | None = None) -> RunRe
         ParleyError: The run could not start, or was stopped. Finished work is stored.
     """
     with night(find_home(home), request.workers) as tonight:
-        plan = planned(request, tonight)
+        plan = tonight.plan(request)
+        plan.look_again()
         if plan.is_finished():
             return _finished(plan)
         with ExitStack() as held:

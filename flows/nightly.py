@@ -45,7 +45,7 @@ from schemas.lake.records import NightRecord
 from schemas.night.budget import Budget, CapSpent
 from schemas.night.work import FailedRun, StageTime
 from schemas.outside.display import plain_line
-from tasks.planning.plan import RunPlan, plan_run
+from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.finished import as_published
 from tasks.planning.reporting.report import RunReport, works
 from tasks.planning.request import EvaluationRequest, key_names
@@ -209,7 +209,7 @@ def _run_night(
         tonight.set_budget(budget)
         tonight.export_to(collector)
         _stage_given_data(requests, tonight.home)
-        require_prices(_plans(requests, tonight.home) if budget else (), budget)
+        require_prices(_plans(tonight, requests) if budget else (), budget)
         reports = _evaluate_all(tonight, requests, runs_at_once)
         tonight.servers.end()
         tonight.reports = reports = [_with_served_hours(tonight, report) for report in reports]
@@ -278,14 +278,14 @@ def _write_site(tonight: Night, site: SiteTarget | None) -> None:
     tonight.board.end()
 
 
-def _plans(requests: Sequence[EvaluationRequest], home: Home) -> Iterator[RunPlan]:
+def _plans(tonight: Night, requests: Sequence[EvaluationRequest]) -> Iterator[RunPlan]:
     """Yield the plans of unfinished runs.
 
     A request that cannot be planned fails its own run with the same message.
     """
     for request in requests:
         with suppress(ParleyError):
-            plan = plan_run(request, home)
+            plan = tonight.plan(request)
             if not plan.is_finished():
                 yield plan
 

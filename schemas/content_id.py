@@ -7,7 +7,7 @@ without one canonical form (sets, NaN, bytes, arbitrary objects) are refused.
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any
 
@@ -69,6 +69,26 @@ def content_id(value: Any) -> str:
     """
     text = canonical_json(value)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:ID_LENGTH]
+
+
+_MARK = "\ue000 a text of many \ue000"
+
+
+def content_ids(make: Callable[[str], Any], texts: Iterable[str]) -> Iterator[str]:
+    """Yield `content_id(make(text))` of each text. The rest of the value is rendered and digested once.
+
+    Args:
+        make: puts the text into a value, as one of its strings.
+    """
+    head, tail = (
+        part.encode("utf-8", "surrogatepass")
+        for part in canonical_json(make(_MARK)).split(canonical_json(_MARK), maxsplit=1)
+    )
+    begun = hashlib.sha256(head)
+    for text in texts:
+        digest = begun.copy()
+        digest.update(canonical_json(text).encode("utf-8", "surrogatepass") + tail)
+        yield digest.hexdigest()[:ID_LENGTH]
 
 
 def rows_id(rows: Iterable[Any]) -> str:

@@ -1,6 +1,6 @@
 """Staged dialogs: the planned messages, turn by turn (UniDial-EvalKit's schema; UDE section 3)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Self
 
@@ -193,6 +193,11 @@ class Dialog(Frozen):
     def instruction_ids(self) -> tuple[str, ...]:
         """Instruction id of each round, in order. `base` is the first."""
         return tuple(t.instruction_id or "" for t in self.turns if t.role is Role.USER)
+
+
+def dataset_digest(dialogs: Iterable[Dialog]) -> str:
+    """Return a digest over the rows of these dialogs and what their programs run in, in any order."""
+    return content_id(sorted(dialog.digest_with_packages for dialog in dialogs))
 
 
 class Context(Frozen):

@@ -5,13 +5,14 @@ addresses and parallelism, so a run can grow, move and resume. `episode_id` leav
 only scoring reads, so a new way of scoring repeats no dialogue.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from pydantic import Field
 
 from schemas.audit import AuditMode
 from schemas.base import Frozen, added_later
-from schemas.content_id import content_id
+from schemas.content_id import content_id, content_ids
 from schemas.embedding import EmbedderIdentity
 from schemas.endpoint_profile import EndpointProfile, MessageForm
 
@@ -260,6 +261,12 @@ class RunSpec(Frozen):
     def episode_id(self, row_digest: str, sample: int) -> str:
         """Return the id of one sample (0 and up) of the dialog with this digest: 32 hex digits."""
         return content_id(self.episode_ingredients(row_digest, sample))
+
+    def episode_ids(self, row_digests: Iterable[str], sample: int) -> Iterator[str]:
+        """Yield the `episode_id` of one sample of each dialog."""
+        return content_ids(
+            lambda row_digest: self.episode_ingredients(row_digest, sample), row_digests
+        )
 
 
 def judgement_id(*, prompt: str, judge: ModelIdentity, sampling: Sampling) -> str:

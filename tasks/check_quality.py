@@ -22,6 +22,7 @@ from tasks.storage.clock import utc_now
 from warehouse.checks import (
     CheckContext,
     Implication,
+    RowFacts,
     blocking_failures,
     index_path,
     problem_digests,
@@ -62,11 +63,11 @@ class QualityGate:
 
     def dialogs(self) -> None:
         """Check the staged dialogs."""
-        problems = to_arrow("problems", self._plan.staged.problems)
+        problems = self._plan.staged.problems.table(["problem_id", "row_digest"])
         turns = {name: len(lengths) - 1 for name, lengths in self._plan.context_lengths.items()}
         self._check(
             "dialogs",
-            self._plan.staged.dialogs,
+            self._plan.staged.dialogs.table(),
             problem_digests=problem_digests(problems),
             context_turns=turns,
         )
@@ -76,7 +77,7 @@ class QualityGate:
         staged = self._plan.staged
         self._check(
             "problems",
-            staged.problems,
+            staged.problems.table(),
             n_input=staged.n_input,
             n_quarantined=len(staged.quarantined),
         )
@@ -84,8 +85,9 @@ class QualityGate:
     def episodes(self, episodes: pa.Table) -> None:
         """Check the run's episodes, given as rows of the table."""
         plan = self._plan
+        digests = plan.dataset.digests.to_pylist()
         rounds = (
-            {dialog.row_digest: plan.due(dialog).rounds for dialog in plan.dataset}
+            dict(zip(digests, (due.rounds for due in plan.dues), strict=True))
             if plan.has_exact_rounds
             else None
         )
@@ -94,7 +96,7 @@ class QualityGate:
         self._check(
             "episodes",
             episodes,
-            wanted_episodes=frozenset(w.episode_id for w in plan.members),
+            wanted_episodes=frozenset(plan.members.ids.to_pylist()),
             episode_facts=self._facts,
             contained_episodes={c.episode_id: (c.problem_id, c.sample) for c in contained},
             check_served_model=plan.request.model.check_served_model or None,
@@ -173,21 +175,12 @@ class QualityGate:
         )
 
     @cached_property
-    def _facts(self) -> dict[str, dict[str, object]]:
-        """Episode id -> what it was made of, as the rows must say it."""
-        spec = self._plan.spec
-        return {
-            w.episode_id: {
-                "setting": spec.setting,
-                "dataset_version": spec.dataset_version,
-                "problem_id": w.dialog.problem_id,
-                "dialog_id": w.dialog.dialog_id,
-                "row_digest": w.dialog.row_digest,
-                "sample": w.sample,
-                "seed": w.seed,
-            }
-            for w in self._plan.members
-        }
+    def _facts(self) -> RowFacts:
+        """What each episode was made of, as the rows must say it."""
+        spec, rows = self._plan.spec, self._plan.members.rows.drop_columns("at")
+        for name in ("setting", "dataset_version"):
+            rows = rows.append_column(name, pa.repeat(getattr(spec, name), rows.num_rows))
+        return RowFacts(rows, "episode_id")
 
     def _rounds(self, episodes: ModelRows[Episode]) -> dict[str, int]:
         """Return each episode's last round that a row may name.
@@ -203,14 +196,8 @@ class QualityGate:
         }
 
     def _due(self, episodes: ModelRows[Episode]) -> dict[str, Due]:
-        plan = self._plan
-        names, digests = (
-            episodes.data[column].to_pylist() for column in ("episode_id", "row_digest")
-        )
-        return {
-            name: plan.due(plan.dialogs[digest])
-            for name, digest in zip(names, digests, strict=True)
-        }
+        names = episodes.data["episode_id"].to_pylist()
+        return dict(zip(names, self._plan.dues_of(episodes.data["row_digest"]), strict=True))
 
     def _folder(self, table: str) -> Path:
         return self._plan.lake.folder(table, **self._plan.keys)

@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, overload
 
+import pyarrow as pa
 from prefect import task
 
 from sandbox.workspace.interface import image_of
 from schemas.episode import Episode, Step
-from schemas.lake.records import RunEpisode
 from schemas.lake.rows import from_arrow
+from schemas.lake.tables import TABLES
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.cache_policy import OPTIONS
 from tasks.driver.decide_ahead import DecideAhead
@@ -24,10 +25,11 @@ from tasks.language.embedding import EmbedderAccess
 from tasks.planning.participants.concurrency import concurrency_by_endpoint, endpoint_of, place_of
 from tasks.planning.plan import RunPlan
 from tasks.storage.files.pulled_images import PulledImages
-from tasks.storage.journaling.journal import read_journal
+from tasks.storage.journaling.journal import Unfinished, read_journal
 from tasks.storage.journaling.merging import merge_episodes
 from tasks.storage.journaling.segments import remove_segments
-from tasks.storage.owed import WantedEpisode, unfinished
+from tasks.storage.owed import unfinished
+from tasks.storage.wanted import WantedEpisode, WantedEpisodes
 from tasks.worker.call_log import CallLog
 from tasks.worker.converse_shard import converse_shard
 from tasks.worker.jobs import ConverseShard, EpisodeJob, RunContext, ShardResult
@@ -79,7 +81,7 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
         )
         self._beside: RunAhead | DecideAhead | None = None
 
-    def pending(self) -> Sequence[WantedEpisode]:
+    def pending(self) -> WantedEpisodes:
         return self.plan.owed()
 
     @contextmanager
@@ -88,7 +90,7 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
         expect_images(plan, pending)
         self.context = replace(self.context, invocation=f"{self._invocation}-{number}")
         ahead = deciding or RunAhead(
-            plan, self.context, self.client, (w.episode_id for w in pending)
+            plan, self.context, self.client, [w.episode_id for w in pending]
         )
         with (
             super().attempt(number, pending),
@@ -101,17 +103,13 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
             deciding.close(plan)
             self._deciding = None
 
-    def shards(self, pending: Sequence[WantedEpisode], n_workers: int) -> list[ConverseShard]:
-        shards = _shards(
-            self.plan,
-            self.context,
-            pending,
-            n_workers,
-            self._deciding.order if self._deciding else (),
-        )
+    def shards(self, pending: Sequence[WantedEpisode], n_workers: int) -> "ConverseShards":
+        assert isinstance(pending, WantedEpisodes)
+        order = self._deciding.order if self._deciding else ()
+        shards = ConverseShards(self.plan, self.context, pending, n_workers, order)
         if self._is_first:
             self.result.kept = {
-                job.episode_id: job.steps for shard in shards for job in shard.episodes if job.steps
+                episode_id: one.steps for episode_id, one in shards.begun.items() if one.steps
             }
         return shards
 
@@ -144,71 +142,103 @@ def expect_images(plan: RunPlan, owed: Sequence[WantedEpisode]) -> None:
         for name, problem in plan.problems.items()
     }
     PulledImages(plan.home.images).expect(
-        (image_of(environments[w.dialog.problem_id]), w.episode_id) for w in owed
+        (image_of(environments[w.problem_id]), w.episode_id) for w in owed
     )
 
 
-def _shards(
-    plan: RunPlan,
-    context: RunContext,
-    owed: Sequence[WantedEpisode],
-    n_workers: int = 1,
-    order: Sequence[str] = (),
-) -> list[ConverseShard]:
-    """Begun episodes first, then the others, the longest dialogues first, so that none of them is left alone at the end.
+class ConverseShards(Sequence[ConverseShard]):
+    """Shards of the owed episodes, each made when it is read: until then it is a list of places.
 
-    In small shards, as many episodes for each worker.
+    Begun episodes go first, then the others, the longest dialogues first, so that none of them is left alone at the end. In small
+    shards, as many episodes for each worker.
 
     Args:
         order: problems in the order in which they must be begun instead.
+
+    Attributes:
+        begun: what is kept of each begun episode, by id.
     """
-    ids = [w.episode_id for w in owed]
-    stored = {e.episode_id: e for e in from_arrow(plan.episodes.rows(ids), Episode)}
-    begun = unfinished(owed, read_journal(plan.home.journal(plan.run_id), ids), stored)
-    jobs = [
-        EpisodeJob(
-            episode_id=w.episode_id,
-            problem=plan.problems[w.dialog.problem_id],
-            dialog=w.dialog,
-            sample=w.sample,
-            seed=w.seed,
-            attempt=begun[w.episode_id].attempt + 1 if w.episode_id in begun else 1,
-            steps=begun[w.episode_id].steps if w.episode_id in begun else (),
-            answers=tuple((key, answer) for _, key, answer in begun[w.episode_id].answers)
-            if w.episode_id in begun
-            else (),
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        context: RunContext,
+        owed: WantedEpisodes,
+        n_workers: int = 1,
+        order: Sequence[str] = (),
+    ) -> None:
+        self._plan, self._context, self._owed = plan, context, owed
+        ids = owed.ids.to_pylist()
+        stored = {e.episode_id: e for e in from_arrow(plan.episodes.rows(owed.ids), Episode)}
+        self.begun = unfinished(ids, read_journal(plan.home.journal(plan.run_id), ids), stored)
+        n_steps = [len(self.begun[name].steps) if name in self.begun else 0 for name in ids]
+        ranks = _ranks_in_talks(plan, owed)
+        turns = plan.dataset.facts["n_turns"].take(owed.rows["at"]).to_pylist()
+        places = sorted(
+            range(len(ids)), key=lambda at: (-n_steps[at], ranks.get(ids[at], 0), -turns[at])
         )
-        for w in owed
-    ]
-    rank = _ranks_in_talks(plan, jobs)
-    jobs.sort(
-        key=lambda job: (-len(job.steps), rank.get(job.episode_id, 0), -len(job.dialog.turns))
-    )
-    place = {problem: number for number, problem in enumerate(order)}
-    jobs.sort(key=lambda job: place.get(job.problem.problem_id, 0))
-    return [
-        ConverseShard(context, group)
-        for group in dealt_shards(jobs, _shard_size(plan, context, owed, n_workers), n_workers)
-    ]
+        if order:
+            place, problems = (
+                {problem: number for number, problem in enumerate(order)},
+                owed.rows["problem_id"].to_pylist(),
+            )
+            places.sort(key=lambda at: place.get(problems[at], 0))
+        size = _shard_size(plan, context, owed, n_workers, is_least=bool(order))
+        self._groups = dealt_shards(places, size, n_workers)
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    @overload
+    def __getitem__(self, at: int) -> ConverseShard: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[ConverseShard, ...]: ...
+    def __getitem__(self, at: int | slice) -> ConverseShard | tuple[ConverseShard, ...]:
+        if isinstance(at, slice):
+            return tuple(self._shard(group) for group in self._groups[at])
+        return self._shard(self._groups[at])
+
+    def _shard(self, group: Sequence[int]) -> ConverseShard:
+        return ConverseShard(self._context, tuple(map(self._job, self._owed.take(group))))
+
+    def _job(self, episode: WantedEpisode) -> EpisodeJob:
+        begun = self.begun.get(episode.episode_id, Unfinished(0))
+        return EpisodeJob(
+            episode_id=episode.episode_id,
+            row_digest=episode.row_digest,
+            problem_id=episode.problem_id,
+            dialog_at=self._plan.dataset.row(episode.at),
+            problem_at=self._plan.problems.place(episode.problem_id),
+            sample=episode.sample,
+            seed=episode.seed,
+            attempt=begun.attempt + 1,
+            steps=begun.steps,
+            answers=tuple((key, answer) for _, key, answer in begun.answers),
+        )
 
 
-def _ranks_in_talks(plan: RunPlan, jobs: Sequence[EpisodeJob]) -> Mapping[str, int]:
+def _ranks_in_talks(plan: RunPlan, owed: WantedEpisodes) -> Mapping[str, int]:
     """Return episode id -> its place among the episodes after the same talk, so that an agent takes all talks in side by side."""
     found: dict[str, int] = {}
     n_after: Counter[str | None] = Counter()
-    for job in jobs if plan.spec.agent is not None else ():
-        if job.dialog.context_id is not None:
-            found[job.episode_id] = n_after[job.dialog.context_id]
-            n_after[job.dialog.context_id] += 1
+    for episode in owed if plan.spec.agent is not None else ():
+        context_id = plan.dialog(episode).context_id
+        if context_id is not None:
+            found[episode.episode_id] = n_after[context_id]
+            n_after[context_id] += 1
     return found
 
 
 def _shard_size(
-    plan: RunPlan, context: RunContext, owed: Sequence[WantedEpisode], n_workers: int
+    plan: RunPlan,
+    context: RunContext,
+    owed: WantedEpisodes,
+    n_workers: int,
+    *,
+    is_least: bool = False,
 ) -> int:
-    return shard_size(
-        context.concurrency, len(owed), sum(plan.due(w.dialog).rounds for w in owed), n_workers
-    )
+    n_answers = plan.n_rounds(owed)
+    return shard_size(context.concurrency, len(owed), n_answers, n_workers, is_least=is_least)
 
 
 def settle(plan: RunPlan) -> None:
@@ -228,20 +258,16 @@ def settle(plan: RunPlan) -> None:
 
 def _write_members(plan: RunPlan) -> None:
     """Write to the lake which episodes the run contains: all existing ones, finished or infra."""
-    existing = plan.episodes.existing(w.episode_id for w in plan.members)
-    rows = [
-        RunEpisode(
-            run_id=plan.run_id,
-            benchmark=plan.spec.benchmark,
-            model=plan.spec.label,
-            episode_id=w.episode_id,
-            problem_id=w.dialog.problem_id,
-            sample=w.sample,
-        )
-        for w in plan.members
-        if w.episode_id in existing
-    ]
-    plan.lake.write_part("run_episodes", rows, "members", **plan.keys)
+    existing = plan.members.among(plan.episodes.heads()["episode_id"]).rows
+    schema = TABLES["run_episodes"].schema
+    same = {"run_id": plan.run_id, "benchmark": plan.spec.benchmark, "model": plan.spec.label}
+    columns = {name: pa.repeat(value, existing.num_rows) for name, value in same.items()}
+    columns |= {
+        name: existing[name].cast(schema.field(name).type)
+        for name in ("episode_id", "problem_id", "sample")
+    }
+    rows = pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
+    plan.lake.write_arrow("run_episodes", rows, "members", **plan.keys)
 
 
 def context_for(
@@ -284,6 +310,7 @@ def context_for(
         subject_concurrency=max(1, of_subject // workers),
         simulator_concurrency=max(1, of_simulator // workers),
         environment=plan.environment,
+        staged=plan.staged.digest,
         resources=tuple(sorted(request.benchmark.resources.items())),
         shards_at_once=least if least < workers else None,
         programs=max(1, cores // workers),

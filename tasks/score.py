@@ -10,7 +10,8 @@ from prefect import task
 
 from schemas.content_id import rows_id
 from schemas.episode import Episode
-from schemas.lake.rows import ModelRows, to_arrow
+from schemas.lake.packed_rows import PackedRows
+from schemas.lake.rows import ModelRows
 from schemas.score import Score
 from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.benchmarks.contract import Played, ScoreRequest
@@ -20,7 +21,7 @@ from tasks.driver.judging import by_episode
 from tasks.planning.plan import RunPlan
 from tasks.storage.audited import verdict_table
 from tasks.storage.contexts import context_of
-from tasks.storage.owed import WantedEpisode
+from tasks.storage.wanted import WantedEpisode
 
 if TYPE_CHECKING:
     from tasks.language.embedding import Vector
@@ -37,21 +38,20 @@ def score(
     title: str,
     judged: Sequence[JudgeVerdict] = (),
     vectors: "Mapping[str, Vector]" = MappingProxyType({}),
-) -> ModelRows[Score]:
+) -> PackedRows[Score]:
     """Score every metric of every turn, or give the reason for a missing value. Replaces the run's scores in the lake."""
-    pieces = [to_arrow("scores", ())]
+    scores = PackedRows[Score]("scores")
 
     def made() -> Iterator[Score]:
         for request in score_requests(plan, episodes, verdicts, judged, vectors):
-            rows = plan.benchmark.scores.score(request)
-            pieces.append(to_arrow("scores", rows))
-            yield from rows
+            for row in plan.benchmark.scores.score(request):
+                scores.append(row)
+                yield row
 
     name = rows_id(made())
-    scores = pa.concat_tables(pieces).combine_chunks()
-    plan.lake.write_arrow("scores", scores, name, **plan.keys)
+    plan.lake.write_pieces("scores", scores.tables(), name, **plan.keys)
     plan.lake.keep_only("scores", (name,), **plan.keys)
-    return ModelRows(scores, Score)
+    return scores
 
 
 def score_requests(
@@ -70,7 +70,7 @@ def score_requests(
     groups: dict[tuple[str, int], list[WantedEpisode]] = defaultdict(list)
     for member in plan.members:
         if member.episode_id in episode_at:
-            groups[member.dialog.problem_id, member.sample].append(member)
+            groups[member.problem_id, member.sample].append(member)
     for some in even_shards(groups.items(), _REQUESTS):
         ids = [member.episode_id for _, group in some for member in group]
         played = iter(episodes.take([episode_at[name] for name in ids]))
@@ -80,13 +80,14 @@ def score_requests(
         for (problem_id, sample), group in some:
             ones = tuple(
                 Played(
-                    member.dialog,
+                    dialog,
                     next(played),
                     tuple(decided.get(member.episode_id, ())),
                     tuple(judgements.get(member.episode_id, ())),
-                    context_of(plan.lake, member.dialog),
+                    context_of(plan.lake, dialog),
                 )
                 for member in group
+                for dialog in [plan.dialog(member)]
             )
             yield ScoreRequest(
                 plan.problems[problem_id],

@@ -275,7 +275,8 @@ def _run_flow(
         from flows.night.side_by_side import RUNS_AT_ONCE, n_lanes
 
         with night(home, needed_workers(plans), board, key_names(requests)) as tonight:
-            tonight.plans, tonight.n_lanes = tuple(plans), n_lanes(plans)
+            tonight.take_plans(plans)
+            tonight.n_lanes = n_lanes(plans)
             tonight.start_checks()
             tonight.skip_preflight(checked)
             from flows.nightly import (

@@ -30,8 +30,9 @@ from tasks.driver.fan_out import living_workers
 from tasks.driver.signals import terminated_in_time
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.planning.dataset import reading_once
-from tasks.planning.plan import RunPlan
+from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.report import RunReport
+from tasks.planning.request import EvaluationRequest
 from tasks.storage.home import Home
 from tasks.storage.ledger import Sum
 from tasks.worker import collector
@@ -88,14 +89,30 @@ class Night:
         """Budget meter of the invocation, or None if it has no caps."""
         self.spent: tuple[CapSpent, ...] = ()
         """Amount spent of each cap, set when all runs are over."""
-        self.plans: tuple[RunPlan, ...] = ()
-        """Plans that the caller has just made, so that the night need not make them again."""
+        self._plans: list[RunPlan] = []
         self.n_lanes = 1
         """Number of queues of parallel runs. Set it before the cluster starts."""
         self._telemetry: Telemetry | None = None
         self._calls_folder = ""
-        self._starting = RLock()
-        """Lock that lets parallel runs start the cluster only once."""
+        self._starting, self._planning = RLock(), RLock()
+        """Locks that let parallel runs start the cluster only once, and plan each run only once."""
+
+    def plan(self, request: EvaluationRequest) -> RunPlan:
+        """Return the run's plan; make it at the first call.
+
+        Raises:
+            ParleyError: The run cannot be planned.
+        """
+        with self._planning:
+            plan = next((plan for plan in self._plans if plan.request == request), None)
+            if plan is None:
+                plan = plan_run(request, self.home)
+                self._plans.append(plan)
+            return plan
+
+    def take_plans(self, plans: Iterable[RunPlan]) -> None:
+        """Use plans that the caller has just made, so that the night need not make them again."""
+        self._plans += plans
 
     def set_budget(self, budget: Budget | None) -> None:
         """Set the caps of the invocation. They count from its beginning.

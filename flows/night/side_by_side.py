@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextvars import ContextVar, copy_context
+from contextvars import copy_context
 
 from flows.night.runtime import Night
 from schemas.errors import ParleyError
@@ -17,7 +17,7 @@ from tasks.driver.signals import halted_by, heed_signals, stop_asked
 from tasks.language.providers.registry import is_served_here
 from tasks.planning.decisions.baseline import await_baselines
 from tasks.planning.participants.concurrency import Endpoint, concurrency_by_endpoint, endpoint_of
-from tasks.planning.plan import RunPlan, plan_run
+from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.report import RunReport
 from tasks.planning.request import EvaluationRequest
 
@@ -28,17 +28,6 @@ _AFTER_SIGNAL_S, _AFTER_FAULT_S = 2.0, 15.0
 
 A signal leaves 8 s for everything (`tasks.driver.signals`).
 """
-
-_planned: ContextVar[RunPlan | None] = ContextVar("parley_planned", default=None)
-
-
-def planned(request: EvaluationRequest, tonight: Night) -> RunPlan:
-    """Return the plan that the night made for this run, or a new plan.
-
-    Raises:
-        ParleyError: The run cannot be planned.
-    """
-    return _planned.get() or plan_run(request, tonight.home)
 
 
 def side_by_side(
@@ -81,11 +70,6 @@ def side_by_side(
     threads: list[threading.Thread] = []
 
     def work(number: int) -> None:
-        overlaps = bool(needs[number].awaited) or any(
-            needs[number].excludes(earlier) for earlier in needs[:number]
-        )
-        # An overlapping run is planned again: an earlier run may have done part of its work.
-        _planned.set(None if overlaps else plans[number])
         with in_lane(lanes, number):
             try:
                 reports[number].set_result(evaluate(number))
@@ -147,13 +131,8 @@ def _join(threads: Sequence[threading.Thread]) -> None:
 
 def plan_of(tonight: Night, request: EvaluationRequest) -> RunPlan | None:
     """Return the run's plan, or None if it cannot be planned. The run itself then reports why."""
-    existing = _planned.get() or next(
-        (plan for plan in tonight.plans if plan.request == request), None
-    )
-    if existing is not None:
-        return existing
     try:
-        return plan_run(request, tonight.home)
+        return tonight.plan(request)
     except ParleyError:
         return None
 
@@ -200,9 +179,7 @@ def needs_of(plan: RunPlan, narrow: frozenset[Endpoint] = frozenset()) -> Needs:
     in_step = judged if plan.request.decide else ()
     return Needs(
         lane=lane,
-        owned=frozenset(
-            {plan.run_id, *alone, *in_step, *(episode.episode_id for episode in plan.owed())}
-        ),
+        owned=frozenset({plan.run_id, *alone, *in_step, *plan.owed().ids.to_pylist()}),
         awaited=frozenset({plan.awaits} if plan.awaits else ()),
         judged=judged,
         served=frozenset(

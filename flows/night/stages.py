@@ -34,7 +34,7 @@ from tasks.planning.decisions.table import decision_rows, keep_decisions
 from tasks.planning.plan import RunPlan
 from tasks.score import plain_verdict_rows, score, score_requests, verdict_rows
 from tasks.stage import stage
-from tasks.storage.owed import WantedEpisode
+from tasks.storage.wanted import WantedEpisodes
 from tasks.worker import audit_shard, converse_shard, execute_shard, judge_shard
 from tasks.worker.jobs import JudgeContext, RunContext, ShardResult
 from tasks.worker.purse import Purse
@@ -72,12 +72,12 @@ class Stages:
             self._board.stage(self._title, converse_shard.STAGE)
             settle(plan)
 
-    def _play_owed(self, owed: Sequence[WantedEpisode], tell_all_begun: Callable[[], None]) -> None:
+    def _play_owed(self, owed: WantedEpisodes, tell_all_begun: Callable[[], None]) -> None:
         plan = self._plan
 
         def show_stage() -> None:
             self._board.stage(self._title, converse_shard.STAGE, len(owed))
-            self._board.expect(sum(plan.due(wanted.dialog).rounds for wanted in owed))
+            self._board.expect(plan.n_rounds(owed))
             self._board.show_state(lambda: describe_batches([plan.subject]))
             self._board.price(player_prices(plan))
 
@@ -96,7 +96,7 @@ class Stages:
 
     def episode_rows(self) -> pa.Table:
         """All episodes of the run, as they lie in the lake."""
-        return self._plan.episodes.rows(wanted.episode_id for wanted in self._plan.members)
+        return self._plan.episodes.rows(self._plan.members.ids)
 
     def take_episodes(self, rows: pa.Table) -> None:
         """Go on with these episodes. Their rows have been checked."""

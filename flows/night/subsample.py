@@ -20,8 +20,8 @@ from tasks.planning.dataset import reading_once
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import EvaluationRequest, Subsample
 from tasks.storage.home import Home
-from tasks.storage.owed import WantedEpisode
 from tasks.storage.subsamples import KeptShare, KeptShares
+from tasks.storage.wanted import WantedEpisode
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def _sizes(shares: Iterable[tuple[RunPlan, float]]) -> str:
 
 
 def _n_tasks(plan: RunPlan) -> int:
-    return len({wanted.dialog.problem_id for wanted in plan.wanted})
+    return len(plan.wanted.problem_ids)
 
 
 def _run_key(plan: RunPlan, budget: Budget) -> str:
@@ -194,7 +194,7 @@ def _cut(request: EvaluationRequest, share: float, seed: int) -> EvaluationReque
 def _priced(plan: RunPlan, budget: Budget) -> _Priced:
     of_problem: dict[str, list[WantedEpisode]] = {}
     for wanted in plan.wanted:
-        of_problem.setdefault(wanted.dialog.problem_id, []).append(wanted)
+        of_problem.setdefault(wanted.problem_id, []).append(wanted)
     order = problem_order(of_problem, plan.spec.benchmark, budget.seed)
     talks = turns_to_build(
         plan, (wanted for problem in order for wanted in of_problem[problem]), {}

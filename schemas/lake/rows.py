@@ -116,12 +116,17 @@ def to_arrow(table: str, rows: Iterable[BaseModel]) -> pa.Table:
 def _column(rows: Sequence[dict[str, Any]], field: pa.Field) -> pa.Array:
     values = [row[field.name] for row in rows]
     convert = _to_plain(field.type)
-    if convert is not None:
-        values = [convert(value) for value in values]
+    return column_of(
+        values if convert is None else [convert(value) for value in values], field.type
+    )
+
+
+def column_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Return values as an Arrow column. Lone surrogates in text become `?`, as in `to_arrow`."""
     try:
-        return pa.array(values, field.type)
+        return pa.array(values, kind)
     except UnicodeEncodeError:
-        return pa.array([_clean_text(value) for value in values], field.type)
+        return pa.array([_clean_text(value) for value in values], kind)
 
 
 def _clean_text(value: Any) -> Any:

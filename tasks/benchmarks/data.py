@@ -1,27 +1,48 @@
 """What a benchmark asks, and where its rows lie."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Protocol
 
-from schemas.dialog import Context, Dialog
+from schemas.dialog import Context, Dialog, dataset_digest
+from schemas.lake.packed_rows import PackedRows
 from schemas.problem import Problem, QuarantinedRow
 from tasks.benchmarks.grade_routes import GradeRoutes
 from tasks.benchmarks.setting import Options
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Staged:
-    """Result of staging one source: `len(problems) + len(quarantined) == n_input`, always."""
+    """Result of staging one source: `len(problems) + len(quarantined) == n_input`, always. Its rows are packed."""
 
-    dialogs: tuple[Dialog, ...]
-    problems: tuple[Problem, ...]
+    dialogs: PackedRows[Dialog]
+    problems: PackedRows[Problem]
     quarantined: tuple[QuarantinedRow, ...]
     n_input: int
     contexts: tuple[Context, ...] = ()
     """Long conversations before the dialogs, each once (`Dialog.context_id`); none where they were read from the lake."""
+
+    def __init__(
+        self,
+        dialogs: Iterable[Dialog],
+        problems: Iterable[Problem],
+        quarantined: tuple[QuarantinedRow, ...],
+        n_input: int,
+        contexts: tuple[Context, ...] = (),
+    ) -> None:
+        object.__setattr__(self, "dialogs", PackedRows.of("dialogs", dialogs))
+        object.__setattr__(self, "problems", PackedRows.of("problems", problems))
+        object.__setattr__(self, "quarantined", quarantined)
+        object.__setattr__(self, "n_input", n_input)
+        object.__setattr__(self, "contexts", contexts)
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest over the rows of all dialogs and what their programs run in: the name of their part in the lake."""
+        return dataset_digest(self.dialogs)
 
 
 class Stage(Protocol):
@@ -49,11 +70,6 @@ class Chooses(Protocol):
     def __call__(self, options: Options, dialogs: Sequence[Dialog]) -> Collection[str]: ...
 
 
-def chooses_all(options: Options, dialogs: Sequence[Dialog]) -> Collection[str]:
-    """Every problem is asked."""
-    return {dialog.problem_id for dialog in dialogs}
-
-
 @dataclass(frozen=True)
 class Data:
     """What is asked, and where it lies."""
@@ -67,7 +83,7 @@ class Data:
     bundled: Mapping[str, Traversable] = field(default_factory=dict[str, Traversable])
     """Of other versions that come with the benchmark: the folder of each."""
     plays: Plays = plays_all
-    chooses: Chooses = chooses_all
+    chooses: Chooses | None = None
     edition: str = ""
     """Digest of the user's templates by which `stage` words its questions; empty where none do."""
     demo: Traversable | None = None

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from schemas.dialog import Context, Dialog
 from schemas.errors import SourceUnreadable
+from schemas.lake.packed_rows import PackedRows
 from schemas.problem import Problem, QuarantinedRow
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.raw_lines import BadRow, Fault, Line, nothing_read, quarantined_row
@@ -20,8 +21,8 @@ class Staging:
         self._benchmark, self._version = benchmark, dataset_version
         self._first_seen: dict[str, str] = {}
         self._n_input = self._n_lines = 0
-        self.problems: list[Problem] = []
-        self.dialogs: list[Dialog] = []
+        self.problems = PackedRows[Problem]("problems")
+        self.dialogs = PackedRows[Dialog]("dialogs")
         self.quarantined: list[QuarantinedRow] = []
 
     def add_lines(
@@ -65,7 +66,7 @@ class Staging:
         self._n_input += 1
         self._first_seen[name] = f"{file}:{number}"
         self.problems.append(problem)
-        self.dialogs += dialogs
+        self.dialogs.extend(dialogs)
         return True
 
     def quarantine(self, file: str, number: int, bad: BadRow, content: bytes = b"") -> None:
@@ -83,9 +84,5 @@ class Staging:
     def staged(self, contexts: Iterable[Context] = ()) -> Staged:
         """Return all rows so far."""
         return Staged(
-            tuple(self.dialogs),
-            tuple(self.problems),
-            tuple(self.quarantined),
-            self._n_input,
-            tuple(contexts),
+            self.dialogs, self.problems, tuple(self.quarantined), self._n_input, tuple(contexts)
         )

@@ -59,9 +59,9 @@ class DecideAhead:
     ) -> None:
         self._plan, self._evidence, self._client = plan, evidence, client
         self._scores_of, self._judgements_of, self._on_batch = scores_of, judgements_of, on_batch
-        self._missing = Counter(wanted.dialog.problem_id for wanted in plan.wanted)
+        self._missing = Counter(wanted.problem_id for wanted in plan.wanted)
         self._finished: set[str] = set()
-        self._problem_of = {wanted.episode_id: wanted.dialog.problem_id for wanted in plan.wanted}
+        self._problem_of = {wanted.episode_id: wanted.problem_id for wanted in plan.wanted}
         self._ids: dict[str, list[str]] = {}
         for episode_id, problem in self._problem_of.items():
             self._ids.setdefault(problem, []).append(episode_id)

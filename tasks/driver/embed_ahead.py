@@ -81,7 +81,7 @@ class EmbedAhead(Ahead):
         await self._vectors.find(texts)
 
     def _request(self, episode: Episode) -> ScoreRequest:
-        plan, dialog = self.plan, self._members[episode.episode_id].dialog
+        plan, dialog = self.plan, self.plan.dialog(self._members[episode.episode_id])
         played = Played(dialog, episode, (), (), context_of(plan.lake, dialog))
         problem = plan.problems[dialog.problem_id]
         return ScoreRequest(

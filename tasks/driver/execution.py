@@ -31,9 +31,9 @@ processors idle (dialogues at 200 ms a turn, two processors), programs would cos
 
 def episode_groups(plan: RunPlan) -> list[tuple[str, ...]]:
     """Ids of the run's episodes, shard by shard. The order in which they were finished changes nothing."""
-    rounds = max((plan.due(dialog).rounds for dialog in plan.dataset), default=1)
+    rounds = max((due.rounds for due in plan.dues), default=1)
     return even_shards(
-        (w.episode_id for w in plan.members), max(_FEWEST_EPISODES, _ROUNDS // max(1, rounds))
+        plan.members.ids.to_pylist(), max(_FEWEST_EPISODES, _ROUNDS // max(1, rounds))
     )
 
 

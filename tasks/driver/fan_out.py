@@ -147,13 +147,14 @@ def fan_out(
 
 
 class _Hands:
-    """Shards that are not begun yet, by the worker they are for: as many at once for each as it may have under way."""
+    """Numbers of shards that are not begun yet, by the worker they are for: as many for each as it may have under way."""
 
-    def __init__(self, shards: Sequence[S], workers: Sequence[str], at_once: int | None) -> None:
-        self._workers = workers
+    def __init__(self, shards: Sequence[Any], workers: Sequence[str], at_once: int | None) -> None:
+        self._shards, self._workers = shards, workers
         self._n_hands = max(1, len(workers))
-        numbered = list(enumerate(shards))
-        self._waiting = [deque(numbered[hand :: self._n_hands]) for hand in range(self._n_hands)]
+        self._waiting = [
+            deque(range(hand, len(shards), self._n_hands)) for hand in range(self._n_hands)
+        ]
         self._free = [len(shards) if at_once is None else at_once] * self._n_hands
 
     @property
@@ -174,8 +175,8 @@ class _Hands:
         ]:
             for hand in ready:
                 self._free[hand] -= 1
-                number, shard = self._waiting[hand].popleft()
-                yield number, shard, self._place(hand)
+                number = self._waiting[hand].popleft()
+                yield number, self._shards[number], self._place(hand)
 
     def _place(self, hand: int) -> dict[str, Any]:
         return (

@@ -251,7 +251,7 @@ def owed_judgements(plan: RunPlan) -> list[JudgeJob]:
     if not plan.judges:
         return []
     judgements = Judgements(plan)
-    episodes = from_arrow(plan.episodes.rows(wanted.episode_id for wanted in plan.members), Episode)
+    episodes = from_arrow(plan.episodes.rows(plan.members.ids), Episode)
     verdicts = by_episode(read_verdicts(plan.lake, **plan.keys))
     return judgements.owed(
         judgements.wanted(episodes, verdicts, all_rubrics=True), judgements.known()

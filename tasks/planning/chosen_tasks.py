@@ -4,7 +4,6 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 
 from schemas.content_id import content_id
-from schemas.dialog import Dialog
 from tasks.planning.missing_packages import MissingPackages
 from tasks.planning.request import BenchmarkRequest
 
@@ -12,23 +11,21 @@ from tasks.planning.request import BenchmarkRequest
 def chosen_problems(
     request: BenchmarkRequest,
     benchmark: str,
-    dataset: Sequence[Dialog],
-    asked: Collection[str],
+    problem_ids: Sequence[str],
+    asked: Collection[str] | None,
     skipped: MissingPackages | None,
 ) -> frozenset[str]:
     """Choose from the problems with packages those that the options ask, of these the first `limit`, of these a share.
 
     Args:
-        asked: ids of the problems that the options choose.
+        problem_ids: of the dataset, in its order.
+        asked: ids of the problems that the options choose; None for all.
         skipped: problems to leave out, if there are any.
     """
     gone = skipped.problem_ids if skipped else frozenset[str]()
     names = tuple(
-        dict.fromkeys(
-            d.problem_id for d in dataset if d.problem_id in asked and d.problem_id not in gone
-        )
-    )
-    names = names[: request.limit]
+        name for name in problem_ids if (asked is None or name in asked) and name not in gone
+    )[: request.limit]
     if request.subsample is not None:
         n = max(1, math.floor(request.subsample.share * len(names) + 1e-9))
         names = problem_order(names, benchmark, request.subsample.seed)[:n]

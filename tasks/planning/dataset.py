@@ -1,6 +1,6 @@
 """Finds a dataset's rows, counts them, keeps them in the lake, and picks the dialogs that a setting plays."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from importlib.resources import as_file
@@ -10,12 +10,13 @@ from sandbox.workspace.interface import image_of
 from schemas.content_id import canonical_json, content_id
 from schemas.dialog import Dialog
 from schemas.errors import ConfigError, CorruptRows, SourceUnreadable, UnknownName, UsageError
-from schemas.lake.rows import from_arrow
+from schemas.lake.packed_rows import PackedRows
 from schemas.problem import Problem, QuarantinedRow
 from tasks.benchmarks.contract import Benchmark, Staged
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.datasets.located import how_to_get
 from tasks.planning.environment_check import with_environments_checked
+from tasks.planning.played_dialogs import PlayedDialogs
 from tasks.storage.contexts import write_contexts
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
@@ -124,7 +125,7 @@ def _furnished(
     assert resolve is not None
     given = {name: str(place.absolute()) for name, place in places.items()}
     where = canonical_json([str(source.absolute()) if source else None, sorted(given.items())])
-    key = (benchmark.name, Path(dataset_digest(staged.dialogs)), where)
+    key = (benchmark.name, Path(staged.digest), where)
     if known is None:
         return resolve(staged, source, places, home)
     if key not in known:
@@ -134,7 +135,11 @@ def _furnished(
 
 def images_of(staged: Staged) -> tuple[str, ...]:
     """Docker images, pinned by digest, that the problems' programs run in; none where they need none."""
-    images = {image_of(problem.repo.environment) for problem in staged.problems if problem.repo}
+    repositories = staged.problems.table(["repo"])["repo"].combine_chunks().drop_null()
+    images = {
+        image_of(environment)
+        for environment in repositories.field("environment").unique().to_pylist()
+    }
     return tuple(sorted(images - {""}))
 
 
@@ -168,10 +173,10 @@ def find_data(
     latest, beside, dialogs = _latest(
         benchmark, sorted(parts, key=lambda part: -part.stat().st_mtime_ns), lake, keys
     )
-    problems = from_arrow(lake.read_arrow("problems", [latest]), Problem)
+    problems = PackedRows[Problem].of_tables("problems", lake.read_pieces("problems", [latest]))
     quarantined = tuple(lake.read("quarantine", QuarantinedRow, **keys))
-    staged = Staged(dialogs, tuple(problems), quarantined, len(problems) + len(quarantined))
-    if beside.name != f"part-{dataset_digest(dialogs)}.parquet":
+    staged = Staged(dialogs, problems, quarantined, len(problems) + len(quarantined))
+    if beside.name != f"part-{staged.digest}.parquet":
         raise CorruptRows(
             f"{beside} does not hold the rows that its name stands for: rows were added, lost or changed after staging."
             f" Stage them again: parley stage {benchmark.name} --data DIR --dataset-version {version}"
@@ -181,7 +186,7 @@ def find_data(
 
 def _latest(
     benchmark: Benchmark, parts: Sequence[Path], lake: Lake, keys: Mapping[str, str]
-) -> tuple[Path, Path, tuple[Dialog, ...]]:
+) -> tuple[Path, Path, PackedRows[Dialog]]:
     """Return the first of the parts whose questions are worded by the benchmark's own texts, or by the user's as it has them.
 
     Returns:
@@ -192,7 +197,7 @@ def _latest(
     """
     for part in parts:
         beside = lake.folder("dialogs", **keys) / part.name
-        dialogs = tuple(from_arrow(lake.read_arrow("dialogs", [beside]), Dialog))
+        dialogs = PackedRows[Dialog].of_tables("dialogs", lake.read_pieces("dialogs", [beside]))
         editions = {dialog.edition for dialog in dialogs} - {""}
         if editions == ({benchmark.data.edition} if benchmark.data.edition else set()):
             return part, beside, dialogs
@@ -202,25 +207,13 @@ def _latest(
     )
 
 
-def dataset_digest(dialogs: Iterable[Dialog]) -> str:
-    """Digest over the rows of all these dialogs, and what their programs run in, in any order."""
-    return content_id(sorted(dialog.digest_with_packages for dialog in dialogs))
-
-
-def played_dialogs(benchmark: Benchmark, setting: str, staged: Staged) -> tuple[Dialog, ...]:
-    """The dialogs of a dataset that a setting plays, in their order."""
-    return tuple(
-        dialog for dialog in staged.dialogs if benchmark.data.plays(setting=setting, dialog=dialog)
-    )
-
-
-def require_dialogs(benchmark: Benchmark, setting: str, staged: Staged) -> tuple[Dialog, ...]:
+def require_dialogs(benchmark: Benchmark, setting: str, staged: Staged) -> PlayedDialogs:
     """The dialogs that a setting plays, if there is any.
 
     Raises:
         ConfigError: the data has dialogs of other settings only.
     """
-    dialogs = played_dialogs(benchmark, setting, staged)
+    dialogs = PlayedDialogs(benchmark, setting, staged.dialogs)
     if not dialogs:
         versions = {dialog.dataset_version for dialog in staged.dialogs}
         how = ". ".join(
@@ -256,7 +249,7 @@ def write_staged(staged: Staged, benchmark: str, version: str, lake: Lake) -> st
 
     Quarantine holds the faults of the edition staged last. Mended rows leave it.
     """
-    digest = dataset_digest(staged.dialogs)
+    digest = staged.digest
     keys = {"benchmark": benchmark, "dataset_version": version}
     name = content_id(staged.quarantined)
     if staged.quarantined:
@@ -265,6 +258,6 @@ def write_staged(staged: Staged, benchmark: str, version: str, lake: Lake) -> st
     if not staged.problems:
         return digest
     write_contexts(lake, staged.contexts)
-    lake.write_part("dialogs", staged.dialogs, digest, **keys)
-    lake.write_part("problems", staged.problems, digest, **keys)
+    lake.write_pieces("dialogs", staged.dialogs.tables(), digest, **keys)
+    lake.write_pieces("problems", staged.problems.tables(), digest, **keys)
     return digest

@@ -1,8 +1,14 @@
 """Turns a request into a plan: the RunSpec, the wanted episodes, and the finished ones. Reads, starts nothing."""
 
+# pyarrow.compute makes its functions when it is imported, so that no type checker knows them.
+# pyright: reportAttributeAccessIssue=false
+
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sandbox.backends.docker.backend import DockerSandbox
 from sandbox.calibration.factor import widened
@@ -12,7 +18,8 @@ from sandbox.registry import SANDBOXES
 from schemas.content_id import content_id, text_digest
 from schemas.dialog import Dialog
 from schemas.errors import ConfigError, UnknownName
-from schemas.lake.records import RunEpisode, RunRecord
+from schemas.lake.packed_rows import KeyedRows
+from schemas.lake.records import RunRecord
 from schemas.problem import Problem
 from schemas.run import ModelEndpoint, ModelIdentity, RunSpec, Sampling
 from tasks.benchmarks.contract import Benchmark, Due, Staged
@@ -20,13 +27,7 @@ from tasks.datasets.located import locate
 from tasks.language.model_spec import ModelChoice
 from tasks.metrics.registry import METRICS
 from tasks.planning.chosen_tasks import chosen_problems
-from tasks.planning.dataset import (
-    dataset_digest,
-    furnished_data,
-    images_of,
-    played_dialogs,
-    require_dialogs,
-)
+from tasks.planning.dataset import furnished_data, images_of, require_dialogs
 from tasks.planning.decisions.baseline import NoBaseline, await_baselines
 from tasks.planning.decisions.evidence import Evidence
 from tasks.planning.decisions.held_plan import evidence_for
@@ -35,14 +36,16 @@ from tasks.planning.missing_packages import MissingPackages, skipped_problems
 from tasks.planning.participants.choice import choose, find_setting
 from tasks.planning.participants.embedders import choose_embedder, is_in_play
 from tasks.planning.participants.judges import PlannedJudge, choose_judges
+from tasks.planning.played_dialogs import PlayedDialogs, played_problems
 from tasks.planning.request import EvaluationRequest, ModelRequest
 from tasks.planning.run_options import chosen_agent, require_batchable, run_options
 from tasks.planning.why_rerun import refuse_other_run
 from tasks.planning.wording import worded
 from tasks.storage.contexts import context_lengths
 from tasks.storage.home import Home
-from tasks.storage.owed import EpisodeFiles, WantedEpisode, wanted_episodes
+from tasks.storage.owed import EpisodeFiles
 from tasks.storage.parquet_store import Lake, listing_again
+from tasks.storage.wanted import WantedEpisode, WantedEpisodes, wanted_episodes
 
 NO_SANDBOX = "unneeded"
 """Stands in place of the sandbox's name where a run has no programs."""
@@ -58,6 +61,7 @@ class RunPlan:
         home: Home,
         benchmark: Benchmark,
         staged: Staged,
+        dataset: PlayedDialogs,
         spec: RunSpec,
         subject: ModelEndpoint,
         simulator: ModelEndpoint | None,
@@ -77,11 +81,10 @@ class RunPlan:
             judges,
             embedder,
         )
+        self.dataset = dataset
         self.evidence: Evidence | None = None  # of a run that is to be decided early
         self.no_baseline: NoBaseline | None = None  # why it has no evidence yet
         self.awaits: str | None = None  # run of the same night that it is to be compared with
-        self._due: dict[str, Due] = {}
-        self._dues: dict[Due, Due] = {}
         self.lake = Lake(home.lake, fsync=request.fsync)
         self.run_id = spec.run_id
         self.keys = {"benchmark": spec.benchmark, "model": spec.label, "run_id": self.run_id}
@@ -92,24 +95,38 @@ class RunPlan:
         """Every option of the setting with its value."""
         return self.benchmark.options_of(self.spec)
 
-    def due(self, dialog: Dialog) -> Due:
-        """What an episode of the dialog must have in the end."""
-        if dialog.row_digest not in self._due:
-            due = self.benchmark.due(self.spec.setting, self.options, dialog)
-            self._due[dialog.row_digest] = self._dues.setdefault(
-                due, due
-            )  # dialogs that owe alike share one
-        return self._due[dialog.row_digest]
+    @cached_property
+    def dues(self) -> tuple[Due, ...]:
+        """What an episode of each dialog must have in the end, in the order of `dataset`. Dialogs that owe alike share one."""
+        known: dict[Due, Due] = {}
+        dues = (
+            self.benchmark.due(self.spec.setting, self.options, dialog) for dialog in self.dataset
+        )
+        return tuple(known.setdefault(due, due) for due in dues)
+
+    def due(self, episode: WantedEpisode) -> Due:
+        """What the episode must have in the end."""
+        return self.dues[episode.at]
+
+    def dues_of(self, row_digests: pa.ChunkedArray) -> list[Due]:
+        """What an episode of each of these dialogs must have in the end."""
+        return [
+            self.dues[at]
+            for at in pc.index_in(row_digests, value_set=self.dataset.digests).to_pylist()
+        ]
+
+    def n_rounds(self, episodes: WantedEpisodes) -> int:
+        """Rounds that these episodes have in all, at most."""
+        return sum(self.dues[at].rounds for at in episodes.rows["at"].to_pylist())
 
     @cached_property
     def has_exact_rounds(self) -> bool:
         """Whether the dialogs alone decide how many rounds a finished episode has."""
-        return all(self.due(dialog).is_exact for dialog in self.dataset)
+        return all(due.is_exact for due in self.dues)
 
-    @cached_property
-    def dataset(self) -> tuple[Dialog, ...]:
-        """The dialogs that the setting plays."""
-        return played_dialogs(self.benchmark, self.spec.setting, self.staged)
+    def dialog(self, episode: WantedEpisode) -> Dialog:
+        """The dialog that the episode plays."""
+        return self.dataset[episode.at]
 
     def context_length(self, dialog: Dialog) -> int:
         """Characters that were said before the dialog's own turns."""
@@ -123,33 +140,32 @@ class RunPlan:
         return context_lengths(self.lake, self.staged.dialogs, self.staged.contexts)
 
     @cached_property
-    def problems(self) -> Mapping[str, Problem]:
+    def problems(self) -> KeyedRows[Problem]:
         """Problems with a dialog in this setting, by id."""
-        wanted = {dialog.problem_id for dialog in self.dataset}
-        return {
-            problem.problem_id: problem
-            for problem in self.staged.problems
-            if problem.problem_id in wanted
-        }
+        return KeyedRows(self.staged.problems, *played_problems(self.staged.problems, self.dataset))
 
     @cached_property
-    def dialogs(self) -> Mapping[str, Dialog]:
+    def dialogs(self) -> KeyedRows[Dialog]:
         """Dialogs of the setting, by row digest."""
-        return {dialog.row_digest: dialog for dialog in self.dataset}
-
-    @cached_property
-    def wanted(self) -> tuple[WantedEpisode, ...]:
-        """Episodes asked for now: of all problems that the options choose, of the first `limit` of these, or of a share."""
-        asked = self.benchmark.data.chooses(self.options, self.dataset)
-        chosen = chosen_problems(
-            self.request.benchmark, self.benchmark.name, self.dataset, asked, self.skipped
+        return KeyedRows(
+            self.dataset, self.dataset.digests, pa.array(range(len(self.dataset)), pa.int32())
         )
-        return tuple(w for w in self.everything if w.dialog.problem_id in chosen)
 
     @cached_property
-    def everything(self) -> tuple[WantedEpisode, ...]:
+    def wanted(self) -> WantedEpisodes:
+        """Episodes asked for now: of all problems that the options choose, of the first `limit` of these, or of a share."""
+        chooses, problems = self.benchmark.data.chooses, self.everything.problem_ids
+        asked = None if chooses is None else chooses(self.options, self.dataset)
+        return self.everything.of_problems(
+            chosen_problems(
+                self.request.benchmark, self.benchmark.name, problems, asked, self.skipped
+            )
+        )
+
+    @cached_property
+    def everything(self) -> WantedEpisodes:
         """Episodes of the whole dataset, asked for now or not."""
-        return wanted_episodes(self.spec, self.dataset)
+        return wanted_episodes(self.spec, self.dataset.facts)
 
     @cached_property
     def skipped(self) -> MissingPackages | None:
@@ -158,29 +174,52 @@ class RunPlan:
             return None
         return skipped_problems(self.benchmark, self.spec, self.problems.values())
 
+    def look_again(self) -> None:
+        """Find anew what other runs may have changed since the run was planned: its members, and what decides it early.
+
+        Raises:
+            UsageError: rule and baseline of its decision do not fit it any more.
+        """
+        for name in ("wanted", "members"):
+            self.__dict__.pop(name, None)
+        self.awaits = None
+        self.find_evidence()
+
+    def find_evidence(self) -> None:
+        """Find what decides the run early, or note that it has no baseline yet."""
+        self.evidence = self.no_baseline = None
+        try:
+            self.evidence = evidence_for(self)
+        except NoBaseline as error:
+            self.no_baseline = error
+
     def narrow(self, problems: Collection[str]) -> None:
         """Want no episodes from now on but those of these problems: a decision needs no others."""
-        self.wanted = tuple(w for w in self.wanted if w.dialog.problem_id in problems)
+        self.wanted = self.wanted.of_problems(problems)
         self.__dict__.pop("members", None)
 
-    def owed(self) -> tuple[WantedEpisode, ...]:
+    def owed(self) -> WantedEpisodes:
         """Wanted episodes that no run has finished yet."""
-        done = self.episodes.finished(w.episode_id for w in self.wanted)
-        return tuple(w for w in self.wanted if w.episode_id not in done)
+        return self.wanted.without(self.episodes.heads(finished=True)["episode_id"])
 
     def unfinished_ids(self) -> set[str]:
         """Unfinished episodes of the whole dataset, asked for now or not. A journal may hold answers of them."""
-        everything = {w.episode_id for w in self.everything}
-        return everything - self.episodes.finished(everything).keys()
+        return set(
+            self.everything.without(
+                self.episodes.heads(finished=True)["episode_id"]
+            ).ids.to_pylist()
+        )
 
     @cached_property
-    def members(self) -> tuple[WantedEpisode, ...]:
+    def members(self) -> WantedEpisodes:
         """All episodes of the run: wanted now, or added by earlier, larger invocations."""
-        earlier = {
-            row.episode_id for row in self.lake.read("run_episodes", RunEpisode, **self.keys)
-        }
-        now = {w.episode_id for w in self.wanted}
-        return tuple(w for w in self.everything if w.episode_id in now or w.episode_id in earlier)
+        earlier = listing_again(
+            lambda: self.lake.read_arrow(
+                "run_episodes", self.lake.parts("run_episodes", **self.keys), ["episode_id"]
+            )
+        )
+        ids = [*self.wanted.ids.chunks, *earlier["episode_id"].chunks]
+        return self.everything.among(pa.chunked_array(ids, pa.string()))
 
     def require_baseline(self) -> None:
         """Raise NoBaseline where a decision has nothing to compare with, and no run of the same night will become it."""
@@ -190,9 +229,7 @@ class RunPlan:
     @property
     def task_share(self) -> float | None:
         """Share of the dataset's problems that the run has, 0 to 1; None where it has all."""
-        n, of = (
-            len({w.dialog.problem_id for w in found}) for found in (self.members, self.everything)
-        )
+        n, of = (len(found.problem_ids) for found in (self.members, self.everything))
         return None if n == of else n / of
 
     @property
@@ -254,7 +291,7 @@ class RunPlan:
                 f"metrics.{name}": str(METRICS.load(name).version)
                 for name in self.benchmark.metrics_of(self.spec.setting)
             },
-            "episodes": f"{len(self.members)} ({content_id(sorted(w.episode_id for w in self.members))})",
+            "episodes": f"{len(self.members)} ({content_id(sorted(self.members.ids.to_pylist()))})",
             **{f"files.{table}": self._files(table) for table in files},
             "max_fault_share": str(self.request.max_fault_share),
         } | ({"max_forged_share": str(self.request.max_forged_share)} if self.audits else {})
@@ -306,12 +343,13 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     staged = furnished_data(benchmark, data, version, home, resources, tested_in, setting)
     sandbox = IN_IMAGES if images_of(staged) else request.sandbox
     limits = benchmark.limits_of(setting)
+    dataset = require_dialogs(benchmark, setting, staged)
     spec = RunSpec(
         benchmark=benchmark.name,
         benchmark_version=benchmark.about.version,
         setting=setting,
         dataset_version=version,
-        dataset_digest=dataset_digest(require_dialogs(benchmark, setting, staged)),
+        dataset_digest=dataset.digest,
         episode_options=episode_options,
         scoring_options=scoring_options,
         subject=subject.identity,
@@ -346,12 +384,11 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     if resumed is not None:
         refuse_other_run(resumed, spec)
     spoken, embeds = (chosen.endpoint if chosen else None for chosen in (simulator, embedder))
-    plan = RunPlan(request, home, benchmark, staged, spec, subject.endpoint, spoken, judges, embeds)
-    require_batchable(request, map(plan.due, plan.dataset))
-    try:
-        plan.evidence = evidence_for(plan)
-    except NoBaseline as error:
-        plan.no_baseline = error
+    plan = RunPlan(
+        request, home, benchmark, staged, dataset, spec, subject.endpoint, spoken, judges, embeds
+    )
+    require_batchable(request, lambda: plan.dues)
+    plan.find_evidence()
     return plan
 
 

@@ -1,6 +1,6 @@
 """Decides the options and the agent of a run, and whether batches suit it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from schemas.errors import ConfigError
 from schemas.lake.records import RunRecord
@@ -64,8 +64,11 @@ def chosen_agent(model: ModelRequest) -> AgentIdentity | None:
     return None if model.agent is None else AGENTS.load(model.agent).identity(model.agent_options)
 
 
-def require_batchable(request: EvaluationRequest, due: Iterable[Due]) -> None:
+def require_batchable(request: EvaluationRequest, find_dues: Callable[[], Iterable[Due]]) -> None:
     """Refuse batches where one answer waits for another: each would take up to a day.
+
+    Args:
+        find_dues: what an episode of each dialog must have; called where batches are asked for.
 
     Raises:
         ConfigError: batches for a simulator, an embedder or an agent, or for a model in a setting of several rounds.
@@ -81,7 +84,7 @@ def require_batchable(request: EvaluationRequest, due: Iterable[Due]) -> None:
         raise ConfigError(
             f"agent {request.model.agent!r} asks one request after another: leave out --batch (`batch`)"
         )
-    rounds = max((one.rounds for one in due), default=0)
+    rounds = max((one.rounds for one in find_dues()), default=0)
     if rounds > 1:
         raise ConfigError(
             f"{request.benchmark.name} has up to {rounds} rounds, each of which would wait for a batch of its own: leave out"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from schemas.content_id import canonical_json, content_id
-from schemas.dialog import Dialog
+from schemas.dialog import Dialog, dataset_digest
 from schemas.errors import UsageError
 from schemas.lake.records import RunRecord
 from schemas.lake.rows import from_arrow
@@ -19,7 +19,6 @@ from schemas.night.work import Difference, Layer
 from schemas.run import RubricJudge, RunSpec, judgement_id
 from schemas.verdict import verdict_id
 from tasks.benchmarks.registry import BENCHMARKS
-from tasks.planning.dataset import dataset_digest
 from tasks.storage.parquet_store import Lake
 
 ROWS_NAMED = 5

@@ -1,4 +1,4 @@
-"""Tells which episodes a run wants, which of them are finished, and which are owed."""
+"""Tells which episodes are finished, and what is kept of the others."""
 
 # pyarrow.compute makes its functions when it is imported, so that no type checker knows them.
 # pyright: reportAttributeAccessIssue=false
@@ -13,35 +13,15 @@ from weakref import WeakValueDictionary
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas.dialog import Dialog
 from schemas.episode import Episode, StopReason
 from schemas.lake.rows import from_arrow
 from schemas.lake.tables import TABLES
-from schemas.run import RunSpec
 from tasks.storage.journaling.journal import Unfinished
 from tasks.storage.parquet_store import Lake, listing_again
 
 _HEAD = ["episode_id", "run_id", "stop_reason", "attempt", "finished_at"]
+Ids = Iterable[str] | pa.ChunkedArray
 _NO_HEADS = pa.schema([TABLES["episodes"].schema.field(name) for name in _HEAD]).empty_table()
-
-
-@dataclass(frozen=True, slots=True)
-class WantedEpisode:
-    """One sample of one dialog, by its id."""
-
-    episode_id: str
-    dialog: Dialog
-    sample: int
-    seed: int
-
-
-def wanted_episodes(spec: RunSpec, dialogs: Iterable[Dialog]) -> tuple[WantedEpisode, ...]:
-    """All episodes of a run, sample by sample within each dialog."""
-    return tuple(
-        WantedEpisode(spec.episode_id(dialog.digest, sample), dialog, sample, spec.seed + sample)
-        for dialog in dialogs
-        for sample in range(spec.samples)
-    )
 
 
 @dataclass(eq=False)
@@ -67,28 +47,28 @@ class EpisodeFiles:
         self._lake, self._keys = lake, {"benchmark": benchmark, "model": model}
         self._heads = _heads.setdefault((str(lake.root), benchmark, model), _Heads())
 
-    def finished(self, among: Iterable[str]) -> dict[str, str]:
-        """Finished episodes among the given ones -> the run that paid for each."""
+    def heads(self, *, finished: bool = False) -> pa.Table:
+        """Return id, run, stop reason, attempt and time of all episodes, or of the finished ones alone."""
         rows = pa.concat_tables([_NO_HEADS, *listing_again(self._look).values()])
-        is_final = pc.not_equal(rows["stop_reason"], StopReason.INFRA.value)
-        final = rows.filter(
-            pc.and_(is_final, pc.is_in(rows["episode_id"], value_set=_text_array(among)))
+        return (
+            rows.filter(pc.not_equal(rows["stop_reason"], StopReason.INFRA.value))
+            if finished
+            else rows
         )
+
+    def finished(self, among: Ids) -> dict[str, str]:
+        """Finished episodes among the given ones -> the run that paid for each."""
+        final = self.heads(finished=True)
+        final = final.filter(pc.is_in(final["episode_id"], value_set=_text_array(among)))
         return dict(zip(final["episode_id"].to_pylist(), final["run_id"].to_pylist(), strict=True))
 
     def existing(self, wanted: Iterable[str]) -> set[str]:
         """Ids among the given ones that exist, finished or not."""
-        ids = set(wanted)
-        return {
-            name
-            for head in listing_again(self._look).values()
-            for name in head["episode_id"].to_pylist()
-            if name in ids
-        }
+        return set(wanted).intersection(self.heads()["episode_id"].to_pylist())
 
-    def rows(self, wanted: Iterable[str]) -> pa.Table:
+    def rows(self, wanted: Ids) -> pa.Table:
         """As `episode_rows`."""
-        ids = _text_array(set(wanted))
+        ids = _text_array(wanted)
         return listing_again(lambda: self._chosen_rows(ids))
 
     def _look(self) -> dict[Path, pa.Table]:
@@ -116,7 +96,7 @@ class EpisodeFiles:
         return pa.concat_tables(pieces) if pieces else self._lake.read_arrow("episodes", [])
 
 
-def episode_rows(lake: Lake, benchmark: str, model: str, wanted: Iterable[str]) -> pa.Table:
+def episode_rows(lake: Lake, benchmark: str, model: str, wanted: Ids) -> pa.Table:
     """The wanted episodes that exist, as they lie in the lake, a row each.
 
     A final attempt counts before others, then the highest attempt, then the one that finished first. So a worker that comes back
@@ -125,8 +105,12 @@ def episode_rows(lake: Lake, benchmark: str, model: str, wanted: Iterable[str]) 
     return EpisodeFiles(lake, benchmark, model).rows(wanted)
 
 
-def _text_array(texts: Iterable[str]) -> pa.Array:
-    return pa.array(sorted(texts), pa.string())
+def _text_array(texts: Ids) -> pa.Array:
+    return (
+        texts.combine_chunks()
+        if isinstance(texts, pa.ChunkedArray)
+        else pa.array(set(texts), pa.string())
+    )
 
 
 def _chosen_places(heads: Sequence[pa.Table], ids: pa.Array) -> list[tuple[int, int]]:
@@ -151,9 +135,7 @@ def _chosen_places(heads: Sequence[pa.Table], ids: pa.Array) -> list[tuple[int, 
     ]
 
 
-def read_episodes(
-    lake: Lake, benchmark: str, model: str, wanted: Iterable[str]
-) -> dict[str, Episode]:
+def read_episodes(lake: Lake, benchmark: str, model: str, wanted: Ids) -> dict[str, Episode]:
     """The wanted episodes that exist, by id."""
     return {
         e.episode_id: e for e in from_arrow(episode_rows(lake, benchmark, model, wanted), Episode)
@@ -161,23 +143,23 @@ def read_episodes(
 
 
 def unfinished(
-    owed: Sequence[WantedEpisode], journal: Mapping[str, Unfinished], stored: Mapping[str, Episode]
+    owed: Iterable[str], journal: Mapping[str, Unfinished], stored: Mapping[str, Episode]
 ) -> dict[str, Unfinished]:
-    """The kept part of each owed episode: the longer of journal and stored (infra) attempt, and the highest attempt number.
+    """Return what is kept of owed episodes, by id: the longer of journal and stored (infra) attempt, and the highest attempt.
 
     Answers of an ended attempt are left out: they may be the reason why it ended as infra.
     """
     known: dict[str, Unfinished] = {}
-    for wanted in owed:
-        candidates = [journal[wanted.episode_id]] if wanted.episode_id in journal else []
-        if wanted.episode_id in stored:
-            episode = stored[wanted.episode_id]
+    for episode_id in owed:
+        candidates = [journal[episode_id]] if episode_id in journal else []
+        if episode_id in stored:
+            episode = stored[episode_id]
             candidates.append(Unfinished(episode.attempt, episode.steps))
         if candidates:
             longest = max(candidates, key=lambda c: (c.attempt, len(c.steps)))
-            ended = stored[wanted.episode_id].attempt if wanted.episode_id in stored else 0
+            ended = stored[episode_id].attempt if episode_id in stored else 0
             answers = tuple(answer for c in candidates for answer in c.answers if answer[0] > ended)
-            known[wanted.episode_id] = Unfinished(
+            known[episode_id] = Unfinished(
                 max(c.attempt for c in candidates), longest.steps, answers
             )
     return known

@@ -6,8 +6,8 @@ identity, so that writing it twice changes nothing. Layout: `lake/<table>/<key>=
 
 import os
 import secrets
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -29,6 +29,9 @@ R = TypeVar("R")
 _FOLDER_KEYS = {"run_id": "run", "dataset_version": "dataset", "night_id": "night"}
 _TEMPORARY = ".writing-"
 _LISTINGS = 5
+_PIECE_ROWS = 256
+_GROUP_BYTES = 2**20
+"""Size of a row group of what is written in pieces: it is read whole for any of its rows."""
 _FEW_ROWS = 1000
 """A part of fewer is a shard's, which a run's end merges with others: it is written for speed, by half the processor time."""
 
@@ -86,29 +89,42 @@ class Lake:
 
     def write_arrow(self, table: str, rows: pa.Table, name: str, **keys: str) -> Path:
         """Write rows of exactly the table's schema as one part; else as `write_part`."""
-        folder = self.folder(table, **keys)
-        with naming_full_disk(f"a part of the table {table!r}", folder):
-            return self._write_part(rows, name, folder)
+        return self._write_part(table, lambda where: _write(rows, where), name, keys)
 
-    def _write_part(self, rows: pa.Table, name: str, folder: Path) -> Path:
+    def write_pieces(self, table: str, pieces: Iterable[pa.Table], name: str, **keys: str) -> Path:
+        """Write rows of exactly the table's schema as one part, in row groups of some megabyte; else as `write_part`.
+
+        Args:
+            pieces: need not be in memory together.
+        """
+        schema = TABLES[table].schema
+        return self._write_part(
+            table, lambda where: _write_pieces(pieces, schema, where), name, keys
+        )
+
+    def _write_part(
+        self, table: str, write: Callable[[Any], None], name: str, keys: Mapping[str, str]
+    ) -> Path:
+        folder = self.folder(table, **keys)
         target = folder / f"part-{name}.parquet"
-        if isinstance(target, ObjectPath):
-            buffer = pa.BufferOutputStream()
-            _write(rows, buffer)
-            target.write_bytes(memoryview(buffer.getvalue()))
+        with naming_full_disk(f"a part of the table {table!r}", folder):
+            if isinstance(target, ObjectPath):
+                buffer = pa.BufferOutputStream()
+                write(buffer)
+                target.write_bytes(memoryview(buffer.getvalue()))
+                return target
+            folder.mkdir(parents=True, exist_ok=True)
+            temporary = folder / f"{_TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}"
+            try:
+                write(temporary)
+                if self.fsync:
+                    _flush(temporary)
+                os.replace(temporary, target)
+                if self.fsync:
+                    _flush(folder)
+            finally:
+                temporary.unlink(missing_ok=True)
             return target
-        folder.mkdir(parents=True, exist_ok=True)
-        temporary = folder / f"{_TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}"
-        try:
-            _write(rows, temporary)
-            if self.fsync:
-                _flush(temporary)
-            os.replace(temporary, target)
-            if self.fsync:
-                _flush(folder)
-        finally:
-            temporary.unlink(missing_ok=True)
-        return target
 
     def read_arrow(
         self, table: str, parts: Sequence[Path], columns: Sequence[str] | None = None
@@ -119,23 +135,27 @@ class Lake:
             SchemaMismatch: a part that another schema version wrote, or that is not whole.
             FileNotFoundError: a part that was removed since it was listed.
         """
-        schema = TABLES[table].schema
-        if columns is not None:
-            schema = pa.schema([schema.field(name) for name in columns], metadata=schema.metadata)
-        pieces = []
+        schema, pieces = _schema(table, columns), list[pa.Table]()
         for part in parts:
-            try:
-                with open_parquet(part, page_checksum_verification=True) as file:
-                    check_version(table, file.schema_arrow, str(part))
-                    rows = file.read(columns=None if columns is None else list(columns))
-                    pieces.append(rows if rows.schema.equals(schema) else rows.cast(schema))
-            except FileNotFoundError:
-                raise
-            except (pa.ArrowException, ValueError, OSError) as error:
-                raise SchemaMismatch(
-                    f"{part} cannot be read as Parquet ({error}). Move it away and run again to make it anew"
-                ) from error
+            with _naming(part), self.open_part(table, part) as file:
+                pieces.append(
+                    _cast(file.read(columns=None if columns is None else list(columns)), schema)
+                )
         return pa.concat_tables(pieces) if pieces else schema.empty_table()
+
+    def read_pieces(self, table: str, parts: Sequence[Path]) -> Iterator[pa.Table]:
+        """Yield rows of some parts, in their order, some hundred at a time; else as `read_arrow`."""
+        for part in parts:
+            with _naming(part), self.open_part(table, part) as file:
+                for batch in file.iter_batches(_PIECE_ROWS):
+                    yield _cast(pa.Table.from_batches([batch]), TABLES[table].schema)
+
+    def open_part(self, table: str, part: Path) -> pq.ParquetFile:
+        """Open a part to read it; else as `read_arrow`."""
+        with _naming(part):
+            file = open_parquet(part, page_checksum_verification=True)
+            check_version(table, file.schema_arrow, str(part))
+            return file
 
     def read(self, table: str, kind: type[M], /, **keys: str) -> list[M]:
         """Rows of a partition as models of that kind."""
@@ -182,6 +202,44 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def _naming(part: Path) -> Iterator[None]:
+    """Name the part that cannot be read, with the remedy."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise SchemaMismatch(
+            f"{part} cannot be read as Parquet ({error}). Move it away and run again to make it anew"
+        ) from error
+
+
+def _schema(table: str, columns: Sequence[str] | None) -> pa.Schema:
+    schema = TABLES[table].schema
+    return (
+        schema
+        if columns is None
+        else pa.schema([schema.field(name) for name in columns], metadata=schema.metadata)
+    )
+
+
+def _cast(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    return rows if rows.schema.equals(schema) else rows.cast(schema)
+
+
+def _write_pieces(pieces: Iterable[pa.Table], schema: pa.Schema, where: Any) -> None:
+    with pq.ParquetWriter(where, schema, compression="zstd", write_page_checksum=True) as writer:
+        waiting = list[pa.Table]()
+        for piece in pieces:
+            waiting.append(piece)
+            if sum(each.nbytes for each in waiting) >= _GROUP_BYTES:
+                writer.write_table(pa.concat_tables(waiting))
+                waiting.clear()
+        if waiting:
+            writer.write_table(pa.concat_tables(waiting))
 
 
 def _write(rows: pa.Table, where: Any) -> None:

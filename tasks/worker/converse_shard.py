@@ -1,14 +1,15 @@
 """A shard of episodes, played in a worker process."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from schemas.content_id import content_id
-from schemas.dialog import Role
+from schemas.dialog import Dialog, Role
 from schemas.episode import Episode, Step, StepKind, StopReason
 from schemas.errors import BudgetSpent, DiskFull, ImageFault, InfraError, ServerUnavailable
+from schemas.problem import Problem
 from schemas.run import RunSpec
 from tasks.benchmarks.play import CastRequest
 from tasks.benchmarks.registry import BENCHMARKS
@@ -23,6 +24,7 @@ from tasks.storage.clock import utc_now
 from tasks.storage.contexts import context_of
 from tasks.storage.journaling.tries import HeldShard, take_shard
 from tasks.storage.parquet_store import Lake
+from tasks.storage.staged_rows import staged_dialogs, staged_problems
 from tasks.worker.call_log import SIMULATOR, SUBJECT, CallLog
 from tasks.worker.jobs import ConverseShard, EpisodeJob, RunContext, ShardResult
 from tasks.worker.paid_answers import PaidAnswers, RememberingModel
@@ -47,7 +49,7 @@ def converse_shard(shard: ConverseShard) -> ShardResult:
     hold = take_shard(
         folder, _name(shard, ((job.episode_id, job.attempt) for job in shard.episodes))
     )
-    played = worker.do(_play_all(worker.run(shard.context), shard, hold))
+    played = worker.do(_play_all(worker.run(shard.context), shard.context, _tasks(shard), hold))
     hold.check()
     run = worker.run(shard.context)
     result = _write(shard, [one for one in played if isinstance(one, _Ended)])
@@ -61,29 +63,52 @@ def converse_shard(shard: ConverseShard) -> ShardResult:
     )
 
 
+@dataclass(frozen=True)
+class _Task:
+    """One owed episode with its staged rows."""
+
+    job: EpisodeJob
+    dialog: Dialog
+    problem: Problem
+
+
+def _tasks(shard: ConverseShard) -> list[_Task]:
+    """Read the staged rows of a shard's episodes from the lake."""
+    context, jobs = shard.context, shard.episodes
+    dataset = (
+        context.place.lake,
+        context.spec.benchmark,
+        context.spec.dataset_version,
+        context.staged,
+    )
+    dialogs = staged_dialogs(*dataset).find([(job.dialog_at, job.row_digest) for job in jobs])
+    problems = staged_problems(*dataset).find([(job.problem_at, job.problem_id) for job in jobs])
+    return [_Task(*of_one) for of_one in zip(jobs, dialogs, problems, strict=True)]
+
+
 async def _play_all(
-    run: RunState, shard: ConverseShard, hold: HeldShard
+    run: RunState, context: RunContext, tasks: Sequence[_Task], hold: HeldShard
 ) -> "list[_Ended | BaseException]":
-    async def when_there_is_room(job: EpisodeJob) -> _Ended:
-        async with run.images.ready(job.problem) as ready, run.gate:
+    async def when_there_is_room(task: _Task) -> _Ended:
+        async with run.images.ready(task.problem) as ready, run.gate:
             with run.knowing(ready.problem):
                 return await _play(
-                    run, shard.context, replace(job, problem=ready.problem), hold, ready.fault
+                    run, context, replace(task, problem=ready.problem), hold, ready.fault
                 )
 
     return await asyncio.gather(
-        *(when_there_is_room(job) for job in shard.episodes), return_exceptions=True
+        *(when_there_is_room(task) for task in tasks), return_exceptions=True
     )
 
 
 async def _play(
     run: RunState,
     context: RunContext,
-    job: EpisodeJob,
+    task: _Task,
     hold: HeldShard,
     fault: InfraError | None = None,
 ) -> "_Ended":
-    journal = run.journal
+    job, journal = task.job, run.journal
     hold.glance()
     run.check_not_stopped()
     if context.purse:
@@ -134,9 +159,9 @@ async def _play(
             _log_answer(context.calls, step, is_message=is_message)
 
     started = utc_now()
-    before = context_of(Lake(context.place.lake), job.dialog)
+    before = context_of(Lake(context.place.lake), task.dialog)
     opening = Transcript(
-        job.problem, job.dialog, job.sample, job.seed, turn=1, steps=job.steps, context=before
+        task.problem, task.dialog, job.sample, job.seed, turn=1, steps=job.steps, context=before
     )
     programs = BookReader(lambda: run.programs, paid.keep)
     if fault is None:
@@ -150,7 +175,7 @@ async def _play(
         )
     is_fault = ending.stop_reason is StopReason.INFRA
     run.count(STAGE, episodes=int(not is_fault), faults=int(is_fault))
-    return _Ended(job, ending, _episode(context, job, ending, started), programs.n_run)
+    return _Ended(job, ending, _episode(context, task, ending, started), programs.n_run)
 
 
 def _log_answer(calls: CallLog, step: Step, *, is_message: bool) -> None:
@@ -251,8 +276,8 @@ def _cast(
     return benchmark.play.cast(request)
 
 
-def _episode(context: RunContext, job: EpisodeJob, ending: Ending, started: str) -> Episode:
-    spec = context.spec
+def _episode(context: RunContext, task: _Task, ending: Ending, started: str) -> Episode:
+    spec, job, dialog = context.spec, task.job, task.dialog
     return Episode(
         episode_id=job.episode_id,
         run_id=context.run_id,
@@ -260,9 +285,9 @@ def _episode(context: RunContext, job: EpisodeJob, ending: Ending, started: str)
         model=spec.label,
         setting=spec.setting,
         dataset_version=spec.dataset_version,
-        problem_id=job.problem.problem_id,
-        dialog_id=job.dialog.dialog_id,
-        row_digest=job.dialog.row_digest,
+        problem_id=dialog.problem_id,
+        dialog_id=dialog.dialog_id,
+        row_digest=dialog.row_digest,
         sample=job.sample,
         seed=job.seed,
         attempt=job.attempt,

@@ -46,6 +46,7 @@ class RunContext:
         subject_concurrency: requests to the subject's endpoint that one worker process may have in flight.
         simulator_concurrency: the same for the simulator's. On one endpoint both share it.
         shards_at_once: shards under way on all workers together, where the concurrency is smaller than the number of workers.
+        staged: name of the parts of the lake that hold the dataset's dialogs and problems.
         programs: programs that one worker process may run at the same time.
         embedder: where seats reach it; None where they ask for no vectors.
         environment: the sandbox's fingerprint, part of every verdict's id.
@@ -63,6 +64,7 @@ class RunContext:
     subject_concurrency: int
     simulator_concurrency: int
     environment: str
+    staged: str
     shards_at_once: int | None = None
     programs: int = 1
     fsync: bool = False
@@ -117,11 +119,15 @@ class ShardResult:
 
 @dataclass(frozen=True)
 class EpisodeJob:
-    """One owed episode, with the messages of an earlier attempt."""
+    """One owed episode, by the places of its staged rows in the lake, with the messages of an earlier attempt."""
 
     episode_id: str
-    problem: Problem
-    dialog: Dialog
+    row_digest: str
+    problem_id: str
+    dialog_at: int
+    """Place of its dialog in the dataset's part of the lake."""
+    problem_at: int
+    """Place of its problem in that part of theirs."""
     sample: int
     seed: int
     attempt: int

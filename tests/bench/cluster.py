@@ -20,11 +20,11 @@ from typing import Any
 
 from flows.night.side_by_side import RUNS_AT_ONCE
 from flows.orchestration.artifacts import _EVERY_S as ARTIFACT_EVERY_S
+from tasks.converse import ConverseShards, context_for
 from tasks.driver.fan_out import SHARDS_IN_FLIGHT, shard_size
 from tasks.planning.plan import plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home
-from tasks.worker.jobs import EpisodeJob
 
 N_RUNS, N_DIALOGUES, N_TURNS = 100 * 5, 1_000, 6
 N_PLAYED = N_RUNS // 5
@@ -214,12 +214,8 @@ def bytes_of_a_dialogue() -> float:
             EvaluationRequest(benchmark=benchmark, model=ModelRequest(spec="control:gold")),
             Home(Path(folder)),
         )
-        jobs = [
-            EpisodeJob(
-                w.episode_id, plan.problems[w.dialog.problem_id], w.dialog, w.sample, w.seed, 1
-            )
-            for w in plan.wanted
-        ]
+        shards = ConverseShards(plan, context_for(plan, workers=1, cores=1), plan.owed())
+        jobs = [job for shard in shards for job in shard.episodes]
         return sum(len(pickle.dumps(job)) for job in jobs) / len(jobs)
 
 

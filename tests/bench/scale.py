@@ -14,12 +14,18 @@ from pathlib import Path
 
 import psutil
 
+from tasks.benchmarks.registry import BENCHMARKS
+from tasks.planning.dataset import write_staged
+from tasks.planning.plan import plan_run
+from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+from tasks.storage.home import Home
+from tasks.storage.parquet_store import Lake
 from tests.bench.processes import ROOT, environment
 from tests.bench.synthetic import write_mixed, write_plugin
 
 SIZES = (2_000, 16_000, 100_000)
 LOOK_EVERY_S = 0.2
-TURNS = 3
+TURNS, SAMPLES = 3, 10
 
 
 def measure(n_dialogues: int, workers: int) -> str:
@@ -76,17 +82,54 @@ def _is_worker(process: psutil.Process) -> bool:
     return "spawn_main" in " ".join(process.cmdline())
 
 
+def plan_many(n_dialogues: int, samples: int) -> str:
+    """Plan a run of so many staged dialogues; returns how long it took to know what is pending."""
+    with tempfile.TemporaryDirectory() as place:
+        sys.path.insert(0, str(write_plugin(Path(place) / "plugin")))
+        write_mixed(Path(place) / "turns.json", n_dialogues, TURNS, TURNS)
+        benchmark, home = BENCHMARKS.load("talk"), Home(Path(place) / "home")
+        version = benchmark.data.default_version
+        write_staged(
+            benchmark.data.stage(Path(place) / "turns.json", version),
+            "talk",
+            version,
+            Lake(home.lake),
+        )
+        asked = BenchmarkRequest(name="talk.static", samples=samples)
+        started, used = time.monotonic(), time.process_time()
+        n_pending = len(
+            plan_run(
+                EvaluationRequest(model=ModelRequest(spec="control:gold"), benchmark=asked), home
+            ).owed()
+        )
+        seconds, cpu = time.monotonic() - started, time.process_time() - used
+    return f"{n_pending:,} pending episodes of {n_dialogues:,} dialogues planned in {seconds:.1f} s, {cpu:.1f} s of them CPU time"
+
+
 def main() -> None:
-    """Measure each size in turn."""
+    """Measure each size in turn, then planning."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("sizes", nargs="*", type=int, default=SIZES, help="numbers of dialogues")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument(
+        "--planned",
+        type=int,
+        default=1_000_000,
+        help="wanted episodes of the run that is only planned",
+    )
     asked = parser.parse_args()
     print("dialogues  driver MB  worker MB  seconds  ms a dialogue  CPU ms of it", flush=True)
+    rows = []
     for n_dialogues in asked.sizes:
-        print(measure(n_dialogues, asked.workers), flush=True)
+        rows.append(measure(n_dialogues, asked.workers))
+        print(rows[-1], flush=True)
+    each_ms = [float(row.split()[-2]) for row in rows]
+    print(
+        f"a dialogue of the largest run costs {each_ms[-1] / each_ms[0]:.2f} times one of the first"
+    )
+    print(plan_many(asked.planned // SAMPLES, SAMPLES))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from sandbox.interface import Completed
@@ -22,6 +23,7 @@ from tasks.benchmarks.codeif import BENCHMARK as CODEIF
 from tasks.benchmarks.codeif.strategies import STRATEGIES
 from tasks.benchmarks.contract import NO_PROGRAMS, Benchmark, ScoreRequest, Scores, Staged
 from tasks.benchmarks.results import Results
+from tasks.benchmarks.staging import Staging
 
 ASK = (
     "Change the function of task {task} so that it also handles case {turn}: keep name and arguments, import nothing, return"
@@ -77,21 +79,19 @@ def write_mixed(path: Path, n_dialogs: int, fewest: int = 2, most: int = 12, see
 
 def stage(source: Path, dataset_version: str) -> Staged:
     """Dialogues as `write_mixed` drew them."""
-    rows = [
-        _row(task, n_turns, dataset_version)
-        for task, n_turns in enumerate(json.loads(source.read_text()), 1)
-    ]
-    return Staged(tuple(d for _, d in rows), tuple(p for p, _ in rows), (), len(rows))
+    return _staged("bench", source, dataset_version)
 
 
 def stage_talk(source: Path, dataset_version: str) -> Staged:
     """The same, for the benchmark `talk`."""
-    staged = stage(source, dataset_version)
-    named = {"benchmark": "talk"}
-    dialogs = tuple(one.model_copy(update=named) for one in staged.dialogs)
-    return Staged(
-        dialogs, tuple(one.model_copy(update=named) for one in staged.problems), (), staged.n_input
-    )
+    return _staged("talk", source, dataset_version)
+
+
+def _staged(benchmark: str, source: Path, dataset_version: str) -> Staged:
+    staging = Staging(benchmark, dataset_version)
+    for task, n_turns in enumerate(json.loads(source.read_text()), 1):
+        staging.add(source.name, task, partial(_row, benchmark, task, n_turns, dataset_version))
+    return staging.staged()
 
 
 def score_talk(request: ScoreRequest) -> Sequence[Score]:
@@ -114,13 +114,15 @@ def score_talk(request: ScoreRequest) -> Sequence[Score]:
     )
 
 
-def _row(task: int, n_turns: int, dataset_version: str) -> tuple[Problem, Dialog]:
+def _row(
+    benchmark: str, task: int, n_turns: int, dataset_version: str
+) -> tuple[Problem, list[Dialog]]:
     names = (BASE_INSTRUCTION, *(f"case {turn}" for turn in range(2, n_turns + 1)))
     texts = [ASK.format(task=task, turn=turn) for turn in range(1, n_turns + 1)]
     suite = TestSuite(tests=("assert solve([1, 2]) == 3",))
     digest = content_id((task, n_turns))
     problem = Problem(
-        benchmark="bench",
+        benchmark=benchmark,
         dataset_version=dataset_version,
         problem_id=f"task/{task}",
         level="L1",
@@ -144,14 +146,14 @@ def _row(task: int, n_turns: int, dataset_version: str) -> tuple[Problem, Dialog
         )
     ]
     dialog = Dialog(
-        benchmark="bench",
+        benchmark=benchmark,
         dataset_version=dataset_version,
         dialog_id=problem.problem_id,
         problem_id=problem.problem_id,
         turns=tuple(turns),
         row_digest=digest,
     )
-    return problem, dialog
+    return problem, [dialog]
 
 
 BENCHMARK: Benchmark = replace(

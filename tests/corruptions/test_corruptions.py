@@ -240,11 +240,9 @@ def recorded(home: Path, path: Path, answer: str) -> EvaluationRequest:
 
 def turns(home: Path) -> list[tuple[str, int]]:
     plan = plan_run(SOUND, Home(home))
+    first = (w for w in plan.wanted if w.sample == 0)
     return [
-        (w.dialog.problem_id, n)
-        for w in plan.wanted
-        if w.sample == 0
-        for n in range(1, len(w.dialog.instruction_ids) + 1)
+        (w.problem_id, n) for w in first for n in range(1, len(plan.dialog(w).instruction_ids) + 1)
     ]
 
 

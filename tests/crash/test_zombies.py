@@ -18,11 +18,11 @@ import pytest
 from schemas.dialog import Role
 from schemas.episode import Episode, StopReason
 from schemas.lake.rows import from_arrow
-from tasks.converse import _shards as converse_shards
-from tasks.converse import context_for, settle
+from tasks.converse import ConverseShards, context_for, settle
 from tasks.driver.execution import execute_shards
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+from tasks.stage import stage
 from tasks.storage.home import Home
 from tasks.storage.journaling.journal import read_journal
 from tasks.storage.journaling.tries import shard_try
@@ -78,6 +78,7 @@ def plan(
         benchmark=BenchmarkRequest(name="crash.six", limit=N_EPISODES),
     )
     plan = plan_run(request, Home(home))
+    stage.fn(plan, "stage")
     yield plan
     close_run(plan.run_id)
 
@@ -136,7 +137,7 @@ def contents(folder: Path) -> dict[str, str]:
 def play(plan: RunPlan, context: RunContext, name: str) -> None:
     """What the driver does in a try, without its cluster: the shards of what is owed, one after another."""
     with shard_try(plan.home.tries(plan.run_id), name):
-        for shard in converse_shards(plan, replace(context, invocation=name), plan.owed()):
+        for shard in ConverseShards(plan, replace(context, invocation=name), plan.owed()):
             converse_shard(shard)
     settle(plan)
 
@@ -157,7 +158,7 @@ def test_a_worker_that_comes_back_to_a_dialogue_changes_nothing(
     context = replace(context_for(plan, workers=1, cores=1), concurrency=48)
     tries, journal = plan.home.tries(plan.run_id), plan.home.journal(plan.run_id)
     with shard_try(tries, "night-0"):
-        (shard,) = converse_shards(plan, replace(context, invocation="night-0"), plan.owed())
+        (shard,) = ConverseShards(plan, replace(context, invocation="night-0"), plan.owed())
         counter.server.holds_after = 2 * N_EPISODES
         with stopped(shard, tmp_path, lambda: n_journaled(plan) >= 2 * N_EPISODES) as zombie:
             counter.server.holds_after = None

@@ -26,6 +26,7 @@ from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.report import tally, withheld_because
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.score import score, verdict_rows
+from tasks.stage import stage
 from tasks.storage.home import Home
 from tests.fixtures.model_server import ModelServer
 
@@ -96,8 +97,9 @@ class Night:
         )
         plan, before = plan_run(request, Home(self.home)), len(server.bodies)
         context = context_for(plan, workers=1, cores=2)
+        stage.fn(plan, "stage")
         done = run_stage(ConverseStage(plan, context, self.client))
-        episodes = ModelRows(plan.episodes.rows(w.episode_id for w in plan.members), Episode)
+        episodes = ModelRows(plan.episodes.rows(plan.members.ids), Episode)
         run_stage(ExecuteStage(plan, context, self.client, episodes))
         verdicts = ModelRows(verdict_rows(plan), TestVerdict)
         scores = score.fn(plan, episodes, verdicts, "score")
@@ -115,7 +117,7 @@ def assert_nothing_is_dropped_or_made_zero(played: PlayedNight) -> None:
     due = sum(
         1 if name == FUNCTIONALITY_EXTENSION else METRICS_OF_EACH_TURN
         for w in plan.wanted
-        for name in w.dialog.instruction_ids
+        for name in plan.dialog(w).instruction_ids
     )
     n = sum(s.value is not None for s in played.scores)
     n_unscored = sum(

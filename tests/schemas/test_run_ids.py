@@ -244,3 +244,13 @@ def test_each_ingredient_changes_a_judgement(
 def test_the_prompt_changes_a_judgement(prompts: tuple[str, str], judge: ModelIdentity):
     a, b = (judgement_id(prompt=prompt, judge=judge, sampling=Sampling()) for prompt in prompts)
     assert (a == b) == (prompts[0] == prompts[1])
+
+
+@few
+@given(spec=models(RunSpec), digests=st.lists(TEXT, max_size=3), sample=st.integers(0, 9))
+def test_ids_of_many_episodes_are_those_of_each(
+    spec: RunSpec, digests: list[str], sample: int
+) -> None:
+    assert list(spec.episode_ids(digests, sample)) == [
+        spec.episode_id(digest, sample) for digest in digests
+    ]

@@ -222,7 +222,7 @@ def test_a_transcript_is_tame_and_keeps_its_lines(played: PlayedRun) -> None:
         assert "raise RuntimeError(" in text
         assert len(
             re.findall(r"^── step \d+ · turn \d+ · (?:user|assistant)", text, re.MULTILINE)
-        ) == 2 * len(wanted.dialog.instruction_ids)
+        ) == 2 * len(played.plan.dialog(wanted).instruction_ids)
 
 
 def test_markdown_stays_one_table(played: PlayedRun, monkeypatch: pytest.MonkeyPatch) -> None:

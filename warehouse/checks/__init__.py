@@ -27,7 +27,7 @@ from warehouse.checks import (
     validation,
     verdicts,
 )
-from warehouse.checks.context import CheckContext, Implication, problem_digests
+from warehouse.checks.context import CheckContext, Implication, RowFacts, problem_digests
 from warehouse.checks.docs import index_path
 from warehouse.checks.rule import Suite
 from warehouse.checks.validation import RuleResult, warm
@@ -47,6 +47,7 @@ __all__ = [
     "SUITES",
     "CheckContext",
     "Implication",
+    "RowFacts",
     "blocking_failures",
     "check_table",
     "index_path",

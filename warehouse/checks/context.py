@@ -1,7 +1,8 @@
 """Facts that a suite compares a table with. Its caller knows them; the table alone does not tell them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +16,35 @@ class Implication:
     value: float
     implied: str
     implied_value: float
+
+
+class RowFacts(Mapping[str, Mapping[str, object]]):
+    """Facts of many rows, by a column of theirs. They stay a table until the first is read, so in whoever sends them on."""
+
+    def __init__(self, rows: pa.Table, key: str) -> None:
+        self._rows, self._key = rows, key
+
+    @cached_property
+    def _by_key(self) -> dict[str, dict[str, object]]:
+        return dict(
+            zip(
+                self._rows[self._key].to_pylist(),
+                self._rows.drop_columns(self._key).to_pylist(),
+                strict=True,
+            )
+        )
+
+    def __getitem__(self, key: str) -> Mapping[str, object]:
+        return self._by_key[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_key)
+
+    def __len__(self) -> int:
+        return self._rows.num_rows
+
+    def __reduce__(self) -> tuple[type["RowFacts"], tuple[pa.Table, str]]:
+        return RowFacts, (self._rows, self._key)
 
 
 @dataclass(frozen=True)

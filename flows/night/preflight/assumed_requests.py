@@ -17,7 +17,7 @@ from tasks.judging.rubric import Rubric
 from tasks.language.chat_model import Message
 from tasks.planning.plan import RunPlan
 from tasks.storage.journaling.journal import Unfinished
-from tasks.storage.owed import WantedEpisode
+from tasks.storage.wanted import WantedEpisode
 
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_ANSWER = 300
@@ -118,7 +118,7 @@ def _tokens_to_judge(plan: RunPlan, rubric: Rubric, episode: WantedEpisode) -> S
         return ()
     turns, shown = _answered_rounds(plan, episode), 0.0
     user_tokens = _user_tokens(plan, episode)
-    scripted, seen = episode.dialog.scripted_answers, list[float]()
+    scripted, seen = plan.dialog(episode).scripted_answers, list[float]()
     for turn in sorted({*turns, *scripted}):
         shown += user_tokens.get(turn, TOKENS_PER_ANSWER)
         shown += _tokens(scripted[turn]) if turn in scripted else _answer_tokens(plan)
@@ -129,14 +129,14 @@ def _tokens_to_judge(plan: RunPlan, rubric: Rubric, episode: WantedEpisode) -> S
 
 def _user_tokens(plan: RunPlan, episode: WantedEpisode) -> Mapping[int, int]:
     """Return the tokens of each round's user message, for rounds whose message is in the dialog."""
-    texts = plan.benchmark.play.user_texts(episode.dialog, plan.options)
-    rounds = [turn.turn for turn in episode.dialog.turns if turn.role is Role.USER]
+    texts = plan.benchmark.play.user_texts(plan.dialog(episode), plan.options)
+    rounds = [turn.turn for turn in plan.dialog(episode).turns if turn.role is Role.USER]
     return {turn: _tokens(text) for turn, text in zip(rounds, texts, strict=True)}
 
 
 def _rounds(plan: RunPlan, episode: WantedEpisode) -> int:
     """Return the number of rounds of a usual dialogue, or the exact number if it is known."""
-    due, measured = plan.due(episode.dialog), measured_by_plan(plan)
+    due, measured = plan.due(episode), measured_by_plan(plan)
     if due.is_exact:
         return due.rounds
     usual = (
@@ -149,7 +149,7 @@ def _rounds(plan: RunPlan, episode: WantedEpisode) -> int:
 
 def _answered_rounds(plan: RunPlan, episode: WantedEpisode) -> Sequence[int]:
     """Return the rounds that the model under test answers in a usual dialogue."""
-    return plan.due(episode.dialog).answered[: _rounds(plan, episode)]
+    return plan.due(episode).answered[: _rounds(plan, episode)]
 
 
 def _is_answer(step: Step) -> bool:
@@ -191,10 +191,10 @@ def _assumed_subject(
     policy = plan.benchmark.setting(plan.spec.setting).history
     sees_none = policy is HistoryPolicy.LAST_CODE_AND_FEEDBACK
     user_tokens = _user_tokens(plan, episode)
-    scripted, generated = episode.dialog.scripted_answers, _answered_rounds(plan, episode)
+    scripted, generated = plan.dialog(episode).scripted_answers, _answered_rounds(plan, episode)
     done_turns = {step.turn for step in begun.steps if _is_answer(step)} if begun else set[int]()
     history, each, due = (
-        plan.context_length(episode.dialog) // CHARACTERS_PER_TOKEN,
+        plan.context_length(plan.dialog(episode)) // CHARACTERS_PER_TOKEN,
         _answer_tokens(plan),
         Calls(),
     )
@@ -318,7 +318,7 @@ def _assumed_simulator(
     opened = max(1, _n_messages(begun, Role.USER))
     due = max(0, _rounds(plan, episode) - opened)
     prompt_tokens = sum(_tokens(setting.prompts[name]) for name in setting.simulator_prompts)
-    problem = plan.problems[episode.dialog.problem_id]
+    problem = plan.problems[episode.problem_id]
     own, measured = plan.spec.simulator_sampling, measured_by_plan(plan)
     sampling = setting.simulated(own, plan.spec.sampling) if own else plan.spec.sampling
     each = _output_tokens(sampling, measured.simulator if measured else None)

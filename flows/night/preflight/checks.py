@@ -60,10 +60,7 @@ def preflight(plan: RunPlan) -> None:
             _check_images(sandbox, plan.images)
         else:
             sandbox.check()
-        pending = [
-            plan.problems[name]
-            for name in dict.fromkeys(wanted.dialog.problem_id for wanted in owed)
-        ]
+        pending = [plan.problems[name] for name in owed.problem_ids]
         if getattr(sandbox, "has_host_packages", False):
             require_packages(plan.benchmark, plan.spec.dataset_version, pending)
         if not plan.images:

@@ -83,7 +83,7 @@ class Estimate:
 def estimate(plan: RunPlan) -> Estimate:
     """Count the pending requests, without the answers that the journal contains already."""
     owed = plan.owed()
-    journal = read_journal(plan.home.journal(plan.run_id), [w.episode_id for w in owed])
+    journal = read_journal(plan.home.journal(plan.run_id), owed.ids.to_pylist())
     subject = simulator = Calls()
     talks = turns_to_build(plan, owed, known_talks(plan))
     for episode in owed:

@@ -7,8 +7,8 @@ from flows.night.preflight.earlier_usage import Calls
 from tasks.dialogue.agents.memory.shared_talk import talk_name
 from tasks.dialogue.agents.registry import AGENTS
 from tasks.planning.plan import RunPlan
-from tasks.storage.owed import WantedEpisode
 from tasks.storage.talk_answers import built_talks
+from tasks.storage.wanted import WantedEpisode
 
 _CHARACTERS_PER_TOKEN = 4
 
@@ -30,12 +30,11 @@ def turns_to_build(
     n_built, n_turns = dict(built), dict[str, int]()
     is_drawn = plan.spec.sampling.temperature != 0
     for episode in episodes:
-        if episode.dialog.context_id is not None:
-            talk = talk_name(episode.dialog.context_id, episode.seed if is_drawn else None)
-            n_turns[episode.episode_id] = max(
-                0, episode.dialog.context_turns - n_built.get(talk, 0)
-            )
-            n_built[talk] = max(n_built.get(talk, 0), episode.dialog.context_turns)
+        dialog = plan.dialog(episode)
+        if dialog.context_id is not None:
+            talk = talk_name(dialog.context_id, episode.seed if is_drawn else None)
+            n_turns[episode.episode_id] = max(0, dialog.context_turns - n_built.get(talk, 0))
+            n_built[talk] = max(n_built.get(talk, 0), dialog.context_turns)
     return n_turns
 
 
@@ -68,9 +67,9 @@ def talk_calls(
         return Calls()
     calls_per_round = AGENTS.load(plan.spec.agent.name).calls_per_context_round
     tokens = (
-        plan.context_length(episode.dialog)
+        plan.context_length(plan.dialog(episode))
         * n_turns
-        // episode.dialog.context_turns
+        // plan.dialog(episode).context_turns
         // _CHARACTERS_PER_TOKEN
     )
     n = calls_per_round * math.ceil(n_turns / 2)

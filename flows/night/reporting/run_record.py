@@ -90,7 +90,7 @@ class Work:
 
     def keep_wanted(self, plan: RunPlan) -> None:
         """Remove episodes that a decision made unnecessary from the pending ones."""
-        wanted = {episode.episode_id for episode in plan.wanted}
+        wanted = set(plan.wanted.ids.to_pylist())
         self.found = replace(self.found, owed=self.found.owed & wanted)
 
 

@@ -49,7 +49,7 @@ def stage(source: Path, dataset_version: str) -> Staged:
         n_files = len(files)
     staging.require_lines(source, n_files)
     if (source / LOGS).is_dir():
-        staging.dialogs += static_dialogs(tuple(staging.problems), source / LOGS)
+        staging.dialogs.extend(static_dialogs(tuple(staging.problems), source / LOGS))
     return staging.staged()
 
 

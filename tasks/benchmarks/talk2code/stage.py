@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,10 +65,14 @@ def stage(source: Path, dataset_version: str) -> Staged:
         file = relative_name(path, source)
         staging.add_lines(file, read_lines(path), lambda line, file=file: rows.make(line, file))
     staging.require_lines(source, len(files))
-    staging.problems.sort(
-        key=lambda problem: -1 if (number := number_of(problem.problem_id)) is None else number
+    staged = staging.staged()
+    return replace(
+        staged, problems=sorted(staged.problems, key=lambda problem: _place(problem.problem_id))
     )
-    return staging.staged()
+
+
+def _place(task_id: str) -> int:
+    return -1 if (number := number_of(task_id)) is None else number
 
 
 def has_dialogue(setting: str, dialog: Dialog) -> bool:

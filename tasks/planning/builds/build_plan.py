@@ -23,7 +23,7 @@ from tasks.benchmarks.setting import option_values
 from tasks.datasets.located import locate
 from tasks.language.embedder_spec import EmbedderChoice, parse_embedder
 from tasks.language.model_spec import ModelChoice
-from tasks.planning.dataset import dataset_digest, find_data, furnished_data
+from tasks.planning.dataset import find_data, furnished_data
 from tasks.planning.participants.choice import choose
 from tasks.planning.request import BuildRequest, ModelRequest
 from tasks.storage.home import Home
@@ -180,7 +180,7 @@ def plan_build(request: BuildRequest, home: Home) -> BuildPlan:
         benchmark_version=benchmark.about.version,
         construction=request.what.removeprefix(f"{benchmark.name}-"),
         dataset_version=version,
-        dataset_digest=dataset_digest(staged.dialogs),
+        dataset_digest=staged.digest,
         roles=tuple(
             BuildRole(role=name, model=choice.identity, sampling=construction.roles[name].sampling)
             for name, choice in roles.items()

@@ -53,8 +53,9 @@ class Evidence:
         self.metrics = _chosen_metrics(plan, rule)
         self._ends = {name: METRICS.load(name).ends for name in self.metrics}
         subsample = plan.request.benchmark.subsample
-        wanted = {w.dialog.problem_id for w in plan.wanted}
-        self.wanted = problem_order(wanted, plan.spec.benchmark, subsample.seed if subsample else 0)
+        self.wanted = problem_order(
+            plan.wanted.problem_ids, plan.spec.benchmark, subsample.seed if subsample else 0
+        )
         for name in self.metrics:
             self._require_alike(name)
         self.order = tuple(
@@ -92,7 +93,7 @@ class Evidence:
     @cached_property
     def dialog_of(self) -> Mapping[str, str]:
         """Episode of the run -> its dialog."""
-        return {w.episode_id: w.dialog.dialog_id for w in self._plan.everything}
+        return {w.episode_id: w.dialog_id for w in self._plan.everything}
 
     def take(self, problems: Collection[str], scores: Iterable[Score]) -> None:
         """Take in problems whose dialogues have ended, with their scores. One that a fault left unscored holds back others."""

@@ -68,11 +68,11 @@ def _saved(
     plan: RunPlan, evidence: Evidence, judged: Iterable[JudgeVerdict]
 ) -> tuple[float | None, float | None, float | None]:
     """Return the calls, tokens and USD of the problems of the order that were not asked, by the means of those that were."""
-    asked = {w.dialog.problem_id for w in plan.members}
+    asked = set(plan.members.problem_ids)
     n_saved = sum(problem not in asked for problem in evidence.order)
     if not asked:
         return None, None, None
-    whole = FoundRun({}, frozenset(w.episode_id for w in plan.members), None)
+    whole = FoundRun({}, frozenset(plan.members.ids.to_pylist()), None)
     spent = with_episodes(nothing_done(plan, whole, "finished"), plan, whole, {}, 0)
     if plan.judges:
         spent = with_judgements(

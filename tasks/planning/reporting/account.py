@@ -60,8 +60,7 @@ def look(plan: RunPlan, before: RunRecord | None) -> FoundRun:
 
 def _finished(plan: RunPlan) -> tuple[dict[str, str], frozenset[str]]:
     """Finished episodes of the run with the run that paid, and owed episodes."""
-    paid_by = plan.episodes.finished(w.episode_id for w in plan.members)
-    return paid_by, frozenset(w.episode_id for w in plan.wanted if w.episode_id not in paid_by)
+    return plan.episodes.finished(plan.members.ids), frozenset(plan.owed().ids.to_pylist())
 
 
 def _latest_alike(plan: RunPlan) -> RunRecord | None:
@@ -117,7 +116,7 @@ def _is_answer(step: Step) -> bool:
 
 def begun_episodes(plan: RunPlan, found: FoundRun) -> frozenset[str]:
     """Return the episodes among the pending ones that finished since then, or of which the journal holds a part."""
-    still = {w.episode_id for w in plan.owed()}
+    still = set(plan.owed().ids.to_pylist())
     return frozenset(
         (found.owed - still) | read_journal(plan.home.journal(plan.run_id), still).keys()
     )

@@ -4,12 +4,13 @@ The merged part is written before the others go. A kill in between leaves rows t
 for; the next merge drops them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
-from schemas.content_id import content_id
+from schemas.content_id import rows_id
 from schemas.episode import StopReason
 from tasks.storage.parquet_store import Lake
 
@@ -29,11 +30,22 @@ def merge_episodes(lake: Lake, **keys: str) -> None:
     parts = lake.parts("episodes", **keys)
     if len(parts) < 2:
         return
-    rows = lake.read_arrow("episodes", parts)
-    kept = _one_of_each_attempt(rows.select(_HEAD))
-    merged = rows.take(pa.array(kept, pa.int64()))
-    name = content_id(merged.select(_HEAD[:2]).to_pylist())
-    replace_by_one(lake, "episodes", merged, name, parts, **keys)
+    heads = lake.read_arrow("episodes", parts, _HEAD)
+    kept = np.array(_one_of_each_attempt(heads), np.int64)
+    name = rows_id(heads.take(kept).select(_HEAD[:2]).to_pylist())
+    written = lake.write_pieces(
+        "episodes", _taken(lake.read_pieces("episodes", parts), kept), name, **keys
+    )
+    _remove_others(parts, written)
+
+
+def _taken(pieces: Iterable[pa.Table], places: np.ndarray) -> Iterator[pa.Table]:
+    """Yield the rows at these places, which ascend, of rows that come in pieces."""
+    start = 0
+    for piece in pieces:
+        first, after = np.searchsorted(places, (start, start + piece.num_rows))
+        yield piece.take(places[first:after] - start)
+        start += piece.num_rows
 
 
 def _one_of_each_attempt(head: pa.Table) -> list[int]:
@@ -54,7 +66,10 @@ def replace_by_one(
     Raises:
         DiskFull: no room for it; nothing was changed.
     """
-    written = lake.write_arrow(table, merged, name, **keys)
+    _remove_others(parts, lake.write_arrow(table, merged, name, **keys))
+
+
+def _remove_others(parts: Sequence[Path], written: Path) -> None:
     for part in parts:
         if part != written:
             part.unlink(missing_ok=True)

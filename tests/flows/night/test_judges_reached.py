@@ -120,6 +120,7 @@ def test_judgements_of_dialogues_that_are_stopped_are_given_up(
             wait_until(lambda: server.in_flight > 0, 60, "a request to the judge")
             raise CorruptRows("stopped in the middle")
 
+        stage.fn(plan, "stage")
         with pytest.raises(CorruptRows), ahead:
             run_stage(ConverseStage(plan, context_for(plan, workers=1, cores=1), client), stopped)
         assert context.key not in this_worker()._held

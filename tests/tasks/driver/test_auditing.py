@@ -16,7 +16,7 @@ SPEC = RunSpec(
     dataset_digest="d",
     subject=ModelIdentity(provider="recorded", name="m"),
 )
-CONTEXT = RunContext("home", "now", SPEC, ModelEndpoint(), None, 1, 1, 1, "environment")
+CONTEXT = RunContext("home", "now", SPEC, ModelEndpoint(), None, 1, 1, 1, "environment", "rows")
 TESTS = TestRun(
     turn=1,
     instruction_id="",

@@ -1,11 +1,12 @@
 """Programs of finished episodes run while others are being played, where processors idle; nothing else changes."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from sandbox.backends.unisolated import UnisolatedSandbox
@@ -15,8 +16,7 @@ from schemas.lake.rows import from_arrow
 from schemas.run import Limits
 from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.registry import BENCHMARKS
-from tasks.converse import ConverseStage, context_for, settle
-from tasks.converse import _shards as converse_shards
+from tasks.converse import ConverseShards, ConverseStage, context_for, settle
 from tasks.driver import ahead as driver_ahead
 from tasks.driver import execution
 from tasks.driver.execution import RunAhead, episode_groups
@@ -26,6 +26,7 @@ from tasks.execute import ExecuteStage
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.score import verdict_rows
+from tasks.stage import stage
 from tasks.storage.home import Home
 from tasks.storage.journaling.tries import shard_try
 from tasks.storage.owed import read_episodes
@@ -62,12 +63,16 @@ def with_idle(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
 
 def plan_of(home: Path, sandbox: str = "none", samples: int = SAMPLES) -> RunPlan:
     benchmark = BenchmarkRequest(name=f"{NAME}.told", samples=samples)
-    return plan_run(
-        EvaluationRequest(
-            model=ModelRequest(spec="control:gold"), benchmark=benchmark, sandbox=sandbox
-        ),
-        Home(home),
+    asked = EvaluationRequest(
+        model=ModelRequest(spec="control:gold"), benchmark=benchmark, sandbox=sandbox
     )
+    plan = plan_run(asked, Home(home))
+    stage.fn(plan, "stage")
+    return plan
+
+
+def ids_of(group: Sequence[str]) -> pa.ChunkedArray:
+    return pa.chunked_array([group], pa.string())
 
 
 def parts(plan: RunPlan) -> set[str]:
@@ -102,16 +107,12 @@ def test_programs_of_a_finished_group_are_decided_before_the_next_is_played(
     owed = plan.owed()
     with (
         shard_try(plan.home.tries(plan.run_id), context.invocation),
-        RunAhead(plan, context, client, (w.episode_id for w in owed)) as ahead,
+        RunAhead(plan, context, client, owed.ids.to_pylist()) as ahead,
     ):
-        for shard in converse_shards(
-            plan, context, tuple(w for w in owed if w.episode_id in first)
-        ):
+        for shard in ConverseShards(plan, context, owed.among(ids_of(first))):
             ahead.take(converse_shard(shard))
         wait_for(lambda: len(parts(plan)) == 1, "no program ran while there was more to play")
-        for shard in converse_shards(
-            plan, context, tuple(w for w in owed if w.episode_id in second)
-        ):
+        for shard in ConverseShards(plan, context, owed.among(ids_of(second))):
             ahead.take(converse_shard(shard))
     settle(plan)
     decided, n_ahead = parts(plan), ahead.result.n_run
@@ -174,7 +175,7 @@ def test_nothing_is_saved_up_while_no_shard_waits(
     monkeypatch.setattr(execution, "IdleCores", Meter)
     plan = plan_of(home)
     context = context_for(plan, workers=1, cores=2)
-    with RunAhead(plan, context, client, (w.episode_id for w in plan.owed())) as ahead:
+    with RunAhead(plan, context, client, plan.owed().ids.to_pylist()) as ahead:
         wait_for(lambda: len(looks) > 2 * ahead.most, "nobody looked")
         assert ahead._allowed == 0
 
@@ -199,12 +200,10 @@ def test_a_sandbox_that_fails_is_tried_once_and_left_to_the_next_stage_which_say
     groups, owed = episode_groups(plan), plan.owed()
     with (
         shard_try(plan.home.tries(plan.run_id), context.invocation),
-        RunAhead(plan, context, client, (w.episode_id for w in owed)) as ahead,
+        RunAhead(plan, context, client, owed.ids.to_pylist()) as ahead,
     ):
         for group in groups[:2]:
-            for shard in converse_shards(
-                plan, context, tuple(w for w in owed if w.episode_id in group)
-            ):
+            for shard in ConverseShards(plan, context, owed.among(ids_of(group))):
                 ahead.take(converse_shard(shard))
             wait_for(lambda: parts(plan), "nothing was tried")
     assert len(parts(plan)) <= ahead.most
@@ -224,9 +223,9 @@ def test_a_group_with_episodes_of_an_earlier_night_is_left_to_the_next_stage(
     owed, groups = plan.owed(), episode_groups(plan)
     with (
         shard_try(plan.home.tries(plan.run_id), context.invocation),
-        RunAhead(plan, context, client, (w.episode_id for w in owed[1:])) as ahead,
+        RunAhead(plan, context, client, owed[1:].ids.to_pylist()) as ahead,
     ):
-        for shard in converse_shards(plan, context, owed):
+        for shard in ConverseShards(plan, context, owed):
             ahead.take(converse_shard(shard))
         wait_for(lambda: parts(plan), "no program ran while there was more to play")
     [part] = plan.lake.parts("test_verdicts", **plan.keys)

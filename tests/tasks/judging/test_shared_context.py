@@ -60,8 +60,9 @@ def test_each_is_shown_as_much_of_the_context_as_its_dialogue_begins_after(
     )
     stage.fn(plan, "talk")
     with local_client() as client:
+        stage.fn(plan, "stage")
         run_stage(ConverseStage(plan, context_for(plan, workers=1, cores=1), client))
-    episodes = ModelRows(plan.episodes.rows(w.episode_id for w in plan.members), Episode)
+    episodes = ModelRows(plan.episodes.rows(plan.members.ids), Episode)
     wanted = Judgements(plan).wanted(episodes, {}, all_rubrics=True)
     shown = {one.job.problem_id: one.job.messages[0].content.splitlines() for one in wanted}
     assert len(shown) == N_DIALOGS

@@ -58,6 +58,7 @@ def played(owing: RunPlan, server: ModelServer) -> tuple[int, int, int]:
     before = len(server.bodies)
     stage.fn(owing, "estimate")
     with local_client() as client:
+        stage.fn(owing, "stage")
         run_stage(ConverseStage(owing, context_for(owing, workers=1, cores=2), client))
     bodies = [body for body in server.bodies[before:] if "messages" in body]
     shown = sum(len(str(message["content"])) for body in bodies for message in body["messages"])

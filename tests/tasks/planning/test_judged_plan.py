@@ -119,6 +119,7 @@ def test_judgements_on_kept_dialogues_are_counted_as_they_will_be_asked_and_thei
     owing = plan(tmp_path, "talk", asked)
     stage.fn(owing, "talk")
     with local_client() as client:
+        stage.fn(owing, "stage")
         run_stage(ConverseStage(owing, context_for(owing, workers=1, cores=1), client))
         monkeypatch.delenv("JUDGE_KEY", raising=False)
         played = estimate(owing)

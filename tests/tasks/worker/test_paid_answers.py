@@ -11,9 +11,8 @@ from schemas.episode import StopReason, ToolCall
 from schemas.run import ModelIdentity, Sampling
 from tasks.language.chat_model import ChatRequest, Completion, Message, ToolSpec
 from tasks.storage.journaling.journal import JournalWriter, Unfinished, read_journal
-from tasks.storage.owed import WantedEpisode, unfinished
+from tasks.storage.owed import unfinished
 from tasks.worker.paid_answers import PaidAnswers, RememberingModel, answer_key
-from tests.tasks.dialogue.feedback_seats import DIALOG
 from tests.tasks.planning.test_report import episode
 from tests.tasks.storage.test_journal import steps
 
@@ -136,13 +135,12 @@ def test_answers_of_an_attempt_that_ended_are_asked_for_again() -> None:
         update={"error": "no field", "steps": tuple(steps(1))}
     )
     journal = Unfinished(2, tuple(steps(1)), ((1, "bad", ANSWER), (2, "good", ANSWER)))
-    wanted = (WantedEpisode("e1", DIALOG, 0, 0),)
-    assert unfinished(wanted, {"e1": journal}, {"e1": ended})["e1"].answers == (
+    assert unfinished(["e1"], {"e1": journal}, {"e1": ended})["e1"].answers == (
         (2, "good", ANSWER),
     )
-    assert unfinished(wanted, {"e1": journal}, {})["e1"].answers == journal.answers
+    assert unfinished(["e1"], {"e1": journal}, {})["e1"].answers == journal.answers
     assert (
-        unfinished(wanted, {"e1": Unfinished(1, (), ((1, "bad", ANSWER),))}, {"e1": ended})[
+        unfinished(["e1"], {"e1": Unfinished(1, (), ((1, "bad", ANSWER),))}, {"e1": ended})[
             "e1"
         ].answers
         == ()

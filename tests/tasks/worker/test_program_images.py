@@ -56,7 +56,7 @@ def decided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         Home(tmp_path),
     )
     context, wanted = context_for(plan, workers=1, cores=2), plan.wanted[0]
-    dialog = wanted.dialog
+    dialog = plan.dialog(wanted)
     item = ExecuteItem(
         ended_episode("live", dialog, Ending((), StopReason.FINISHED)),
         plan.problems[dialog.problem_id],

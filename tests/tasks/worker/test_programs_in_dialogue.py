@@ -27,6 +27,7 @@ from tasks.execute import ExecuteStage
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.score import score, score_requests, verdict_rows
+from tasks.stage import stage
 from tasks.storage.home import Home
 from tasks.worker.program_book import BookReader, ProgramBook, ProgramFacts, ReportCache, sandbox_of
 from tests.faults.nights import local_client
@@ -69,9 +70,10 @@ class Night:
 
 
 def play(plan: RunPlan, client: Any) -> Night:
+    stage.fn(plan, "stage")
     context = context_for(plan, workers=1, cores=2)
     conversed = run_stage(ConverseStage(plan, context, client))
-    episodes = ModelRows(plan.episodes.rows(w.episode_id for w in plan.members), Episode)
+    episodes = ModelRows(plan.episodes.rows(plan.members.ids), Episode)
     executed = run_stage(ExecuteStage(plan, context, client, episodes))
     verdicts = ModelRows(verdict_rows(plan), TestVerdict)
     return Night(

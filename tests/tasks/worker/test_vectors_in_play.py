@@ -14,6 +14,7 @@ from tasks.language.embedding import EmbedderAccess
 from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+from tasks.stage import stage
 from tasks.storage.home import Home
 from tasks.storage.owed import read_episodes
 from tests.faults.nights import local_client
@@ -47,6 +48,7 @@ def play(plan: RunPlan, client: Any, server: EmbeddingServer) -> None:
     access = EmbedderAccess(
         plan.spec.embedder, ModelEndpoint(base_url=server.base_url), CallPolicy()
     )
+    stage.fn(plan, "stage")
     done = run_stage(
         ConverseStage(plan, context_for(plan, workers=1, cores=1, embedder=access), client)
     )
@@ -71,13 +73,13 @@ def test_a_seat_finds_vectors_and_a_later_run_asks_for_none_of_them(
         assert len(server.texts) == 5
         other = plan_of(tmp_path, "worded")
         other.run_id = "another"
-        assert other.owed() == ()
+        assert not other.owed()
     assert set(server.texts.values()) == {1}
     assert len(plan.lake.parts("embeddings")) == 1
 
 
 def _ids(plan: RunPlan) -> list[str]:
-    return [wanted.episode_id for wanted in plan.members]
+    return plan.members.ids.to_pylist()
 
 
 def test_an_embedder_is_in_episode_ids_only_where_a_seat_asks_for_it(tmp_path: Path) -> None:

@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 
 from sandbox.backends.unisolated import UnisolatedSandbox
-from schemas.dialog import MISSING, Dialog
+from schemas.dialog import MISSING, Dialog, dataset_digest
 from schemas.errors import SandboxUnavailable
 from schemas.run import ModelIdentity, RunSpec
 from schemas.verdict import Outcome
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
 from tasks.benchmarks.codeif.repositories.repository import PACKAGES_FOLDER, RESOURCE
 from tasks.converse import context_for
-from tasks.planning.dataset import dataset_digest
 from tasks.planning.plan import plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.files.source_trees import tree_files
@@ -127,7 +126,7 @@ def test_verdicts_on_a_project_that_went_away_are_infra_and_on_one_that_never_wa
     )
     plan = plan_run(request, Home(tmp_path / "home"))
     context, (wanted, *_) = context_for(plan, workers=1, cores=2), plan.wanted
-    problem = plan.problems[wanted.dialog.problem_id]
+    problem = plan.problems[wanted.problem_id]
     shutil.rmtree(projects / "Sample")
 
     def outcomes(dialog: Dialog) -> set[Outcome]:
@@ -144,8 +143,8 @@ def test_verdicts_on_a_project_that_went_away_are_infra_and_on_one_that_never_wa
             for row in decide(context, UnisolatedSandbox(), item, one, {})[0]
         }
 
-    assert outcomes(wanted.dialog) == {Outcome.INFRA}
-    assert outcomes(wanted.dialog.with_tree(MISSING)) == {Outcome.UNSCORED}
+    assert outcomes(plan.dialog(wanted)) == {Outcome.INFRA}
+    assert outcomes(plan.dialog(wanted).with_tree(MISSING)) == {Outcome.UNSCORED}
 
 
 def test_packages_that_changed_after_planning_are_noticed_too(tmp_path: Path) -> None:

@@ -1,0 +1,169 @@
+"""Rows of a table in compressed batches, for datasets that are too large to be models all the time."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Self, TypeVar, cast, overload
+
+import numpy as np
+import pyarrow as pa
+from pydantic import BaseModel
+
+from schemas.lake.rows import from_arrow, to_arrow
+from schemas.lake.tables import TABLES
+
+M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
+BATCH_ROWS = 256
+_BATCHES_AT_HAND = 4
+"""Batches whose models stay in memory after they were read."""
+
+
+class PackedRows(Sequence[M]):
+    """Rows of one table, compressed 256 at a time, and made models anew whenever they are read.
+
+    100,000 dialogs of six turns take 1 GB as models, and some 40 MB here. The last rows, too few for a batch, stay models.
+    """
+
+    def __init__(self, table: str, rows: Iterable[M] = ()) -> None:
+        self._table = table
+        self._model = cast(type[M], TABLES[table].model)
+        self._packed: list[tuple[int, bytes]] = []  # (bytes when unpacked, compressed record batch)
+        self._loose: list[M] = []
+        self._at_hand: dict[int, list[M]] = {}
+        self.extend(rows)
+
+    @classmethod
+    def of(cls, table: str, rows: Iterable[M]) -> "PackedRows[M]":
+        """Return the rows themselves where they are packed already, else pack them."""
+        return rows if isinstance(rows, PackedRows) else cls(table, rows)
+
+    @classmethod
+    def of_tables(cls, table: str, pieces: Iterable[pa.Table]) -> Self:
+        """Pack rows of the table's schema, given in pieces of any size."""
+        found = cls(table)
+        rest = TABLES[table].schema.empty_table()
+        for piece in pieces:
+            rest = pa.concat_tables([rest, piece])
+            while rest.num_rows >= BATCH_ROWS:
+                found._pack(rest.slice(0, BATCH_ROWS))
+                rest = rest.slice(BATCH_ROWS)
+        found._loose = from_arrow(rest, found._model)
+        return found
+
+    def append(self, row: M) -> None:
+        """Add a row at the end."""
+        self._loose.append(row)
+        if len(self._loose) == BATCH_ROWS:
+            self._pack(to_arrow(self._table, self._loose))
+            self._loose = []
+
+    def extend(self, rows: Iterable[M]) -> None:
+        """Add rows at the end, in their order."""
+        for row in rows:
+            self.append(row)
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield all rows as Arrow tables of 256 rows each; the last one has the rest."""
+        for number in range(len(self._packed)):
+            yield self._unpacked(number)
+        if self._loose:
+            yield to_arrow(self._table, self._loose)
+
+    def table(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return all rows as one Arrow table, of some columns or of all."""
+        schema = TABLES[self._table].schema
+        pieces = (piece if columns is None else piece.select(columns) for piece in self.tables())
+        first = schema.empty_table()
+        return pa.concat_tables([first if columns is None else first.select(columns), *pieces])
+
+    def __len__(self) -> int:
+        return len(self._packed) * BATCH_ROWS + len(self._loose)
+
+    def __iter__(self) -> Iterator[M]:
+        for number in range(len(self._packed)):
+            yield from self._unpacked_models(number)
+        yield from self._loose
+
+    @overload
+    def __getitem__(self, at: int) -> M: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[M, ...]: ...
+    def __getitem__(self, at: int | slice) -> M | tuple[M, ...]:
+        if isinstance(at, slice):
+            start, stop, step = at.indices(len(self))
+            return (
+                tuple(islice(self, start, stop))
+                if step == 1
+                else tuple(self[place] for place in range(start, stop, step))
+            )
+        number, place = divmod(range(len(self))[at], BATCH_ROWS)
+        return self._batch(number)[place] if number < len(self._packed) else self._loose[place]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(
+            mine == its for mine, its in zip(self, other, strict=True)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  (rows can be added)
+
+    def _pack(self, rows: pa.Table) -> None:
+        raw = rows.combine_chunks().to_batches()[0].serialize()
+        self._packed.append((raw.size, pa.compress(raw, "zstd", asbytes=True)))
+
+    def _unpacked(self, number: int) -> pa.Table:
+        size, packed = self._packed[number]
+        batch = pa.ipc.read_record_batch(
+            pa.decompress(packed, size, "zstd"), TABLES[self._table].schema
+        )
+        return pa.Table.from_batches([batch])
+
+    def _batch(self, number: int) -> list[M]:
+        found = self._at_hand.get(number)
+        if found is None:
+            found = self._at_hand[number] = self._unpacked_models(number)
+            for earlier in list(self._at_hand)[:-_BATCHES_AT_HAND]:
+                self._at_hand.pop(earlier, None)
+        return found
+
+    def _unpacked_models(self, number: int) -> list[M]:
+        return from_arrow(self._unpacked(number), self._model)
+
+
+class KeyedRows(Mapping[str, T]):
+    """Some of the rows of a sequence by a key of theirs, in their order. It holds a number of each key, and no keys.
+
+    Args:
+        keys: of these rows, strings, no two alike.
+        places: where in the sequence each of them is.
+    """
+
+    def __init__(self, rows: Sequence[T], keys: pa.Array, places: pa.Array) -> None:
+        self._rows, self._keys, self._places = rows, keys, places
+        numbers = np.fromiter(map(hash, keys.to_pylist()), np.int64, len(keys))
+        self._order = np.argsort(numbers, kind="stable")
+        self._numbers = numbers[self._order]
+
+    def __getitem__(self, key: str) -> T:
+        return self._rows[self.place(key)]
+
+    def place(self, key: str) -> int:
+        """Return where in the sequence the row of a key is.
+
+        Raises:
+            KeyError: no row has it.
+        """
+        first, after = (
+            np.searchsorted(self._numbers, hash(key), side) for side in ("left", "right")
+        )
+        for at in self._order[first:after]:
+            if self._keys[at].as_py() == key:
+                return self._places[at].as_py()
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys.to_pylist())
+
+    def __len__(self) -> int:
+        return len(self._keys)

@@ -1,0 +1,110 @@
+"""The dialogs of a dataset that a setting plays, and the facts of each that planning reads."""
+
+# pyarrow.compute makes its functions when it is imported, so that no type checker knows them.
+# pyright: reportAttributeAccessIssue=false
+
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schemas.content_id import content_id
+from schemas.dialog import Dialog
+from schemas.lake.packed_rows import PackedRows
+from schemas.lake.rows import column_of
+from schemas.problem import Problem
+from tasks.benchmarks.contract import Benchmark
+
+_FACTS = pa.schema(
+    [
+        ("row", pa.int32()),
+        ("row_digest", pa.string()),
+        ("digest", pa.string()),
+        ("problem_id", pa.string()),
+        ("dialog_id", pa.string()),
+        ("n_turns", pa.int32()),
+    ]
+)
+_AT_ONCE = 4096
+
+
+class PlayedDialogs(Sequence[Dialog]):
+    """The dialogs that a setting plays, in their order, each made of its staged row whenever it is read.
+
+    Attributes:
+        facts: a row of each: its place among the staged dialogs, its digests, names and number of turns.
+        digest: over the rows of all of them, and what their programs run in, in any order.
+    """
+
+    def __init__(self, benchmark: Benchmark, setting: str, staged: Sequence[Dialog]) -> None:
+        self._staged = staged
+        facts, furnished, rows = [_FACTS.empty_table()], list[str](), list[tuple[object, ...]]()
+
+        def put() -> None:
+            columns = zip(*rows, strict=True) if rows else [()] * len(_FACTS)
+            arrays = [
+                column_of(column, field.type) for column, field in zip(columns, _FACTS, strict=True)
+            ]
+            facts.append(pa.Table.from_arrays(arrays, schema=_FACTS))
+            rows.clear()
+
+        for row, dialog in enumerate(staged):
+            if benchmark.data.plays(setting=setting, dialog=dialog):
+                furnished.append(dialog.digest_with_packages)
+                rows.append(
+                    (
+                        row,
+                        dialog.row_digest,
+                        dialog.digest,
+                        dialog.problem_id,
+                        dialog.dialog_id,
+                        len(dialog.turns),
+                    )
+                )
+                if len(rows) == _AT_ONCE:
+                    put()
+        put()
+        self.facts: pa.Table = pa.concat_tables(facts).combine_chunks()
+        self.digest = content_id(sorted(furnished))
+
+    def __len__(self) -> int:
+        return self.facts.num_rows
+
+    def __iter__(self) -> Iterator[Dialog]:
+        wanted = iter(self.facts["row"].to_pylist())
+        at = next(wanted, None)
+        for row, dialog in enumerate(self._staged):
+            if row == at:
+                yield dialog
+                at = next(wanted, None)
+
+    @overload
+    def __getitem__(self, at: int) -> Dialog: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Dialog, ...]: ...
+    def __getitem__(self, at: int | slice) -> Dialog | tuple[Dialog, ...]:
+        rows = self.facts["row"]
+        if isinstance(at, slice):
+            return tuple(self._staged[row] for row in rows[at].to_pylist())
+        return self._staged[self.row(range(len(self))[at])]
+
+    def row(self, at: int) -> int:
+        """Return the place among all staged dialogs of the one at this place."""
+        return self.facts["row"][at].as_py()
+
+    @property
+    def digests(self) -> pa.Array:
+        """Their row digests, in order."""
+        return self.facts["row_digest"].combine_chunks()
+
+
+def played_problems(
+    problems: PackedRows[Problem], dialogs: PlayedDialogs
+) -> tuple[pa.Array, pa.Array]:
+    """Return ids and places of the staged problems that have one of these dialogs."""
+    ids = problems.table(["problem_id"])["problem_id"].combine_chunks()
+    places = pc.indices_nonzero(
+        pc.is_in(ids, value_set=dialogs.facts["problem_id"].combine_chunks())
+    )
+    return ids.take(places), places
