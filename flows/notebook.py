@@ -62,7 +62,8 @@ def evaluate(
     """
     from flows.night.invocation import run_night
     from flows.night.reporting.progress import Board
-    from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest, explain
+    from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+    from tasks.planning.validation_errors import explain
 
     of_model, of_benchmark = (
         {

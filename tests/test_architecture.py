@@ -45,7 +45,7 @@ TOP_LEVEL = {
         "requirements-telemetry.lock",
     ),
 }
-MAX_LINES, MAX_LINES_OF_TESTS = 400, 400
+MAX_LINES, MAX_LINES_OF_TESTS = 400, 500
 BENCHMARKS = tuple(path.parent.name for path in sorted(ROOT.glob("tasks/benchmarks/*/__init__.py")))
 REGISTRY = "tasks/benchmarks/registry.py"
 DOTTED = re.compile(rf"({'|'.join(PACKAGES)})(\.\w+)+")

@@ -110,7 +110,10 @@ def test_the_reference_has_every_command_table_column_metric_and_exit_code() -> 
 
 def test_the_reference_of_the_configuration_shows_types_defaults_and_docstrings() -> None:
     page = generated_pages()["reference/configuration.md"]
-    assert "| `concurrency` | `int` | `64` | Model requests in flight to one endpoint. |" in page
+    assert (
+        "| `concurrency` | `int` | `64` | Maximum number of model requests in flight to one endpoint. |"
+        in page
+    )
     assert "## ModelRequest" in page
     assert "## CheckpointSource" in page
 

@@ -89,7 +89,7 @@ def _run() -> int:
     except ValueError as error:
         from pydantic import ValidationError
 
-        from tasks.planning.request import explain
+        from tasks.planning.validation_errors import explain
 
         if not isinstance(error, ValidationError):
             raise

@@ -33,8 +33,8 @@ from tasks.planning.request import (
     ComparisonRequest,
     EvaluationRequest,
     ModelRequest,
-    explain,
 )
+from tasks.planning.validation_errors import explain
 
 
 class BenchmarkEntry(BenchmarkRequest):

@@ -8,7 +8,8 @@ from pydantic import Field, ValidationError, model_validator
 from schemas.base import Frozen
 from schemas.errors import ConfigError
 from schemas.night.checkpoint import SourceKind
-from tasks.planning.request import ModelRequest, explain
+from tasks.planning.request import ModelRequest
+from tasks.planning.validation_errors import explain
 
 _OWN = ("spec", "name", "revision")
 """Fields of a model request that the source sets itself."""

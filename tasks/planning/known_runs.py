@@ -3,6 +3,7 @@
 from schemas.errors import UsageError
 from schemas.lake.records import RunRecord
 from schemas.lake.rows import from_arrow
+from schemas.run import RunSpec
 from tasks.storage.parquet_store import Lake
 
 
@@ -29,3 +30,8 @@ def find_run(lake: Lake, run_id: str) -> RunRecord:
     return from_arrow(lake.read_arrow("runs", sorted(found[0].glob("part-*.parquet"))), RunRecord)[
         0
     ]
+
+
+def resumed_spec(lake: Lake, run_id: str | None) -> RunSpec | None:
+    """Return the spec of the run that a request resumes, or None if it resumes none."""
+    return None if run_id is None else RunSpec.model_validate_json(find_run(lake, run_id).spec_json)

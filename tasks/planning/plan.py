@@ -15,32 +15,32 @@ from sandbox.calibration.factor import widened
 from sandbox.interface import Sandbox
 from sandbox.judging.function_tests import RUNNER_VERSION
 from sandbox.registry import SANDBOXES
-from schemas.content_id import content_id, text_digest
+from schemas.content_id import content_id
 from schemas.dialog import Dialog
-from schemas.errors import ConfigError, UnknownName
+from schemas.errors import UnknownName
 from schemas.lake.packed_rows import KeyedRows
 from schemas.lake.records import RunRecord
 from schemas.problem import Problem
-from schemas.run import ModelEndpoint, ModelIdentity, RunSpec, Sampling
+from schemas.run import ModelEndpoint, ModelIdentity, RunSpec
 from tasks.benchmarks.contract import Benchmark, Due, Staged
 from tasks.datasets.located import locate
-from tasks.language.model_spec import ModelChoice
 from tasks.metrics.registry import METRICS
 from tasks.planning.chosen_tasks import chosen_problems
 from tasks.planning.dataset import furnished_data, images_of, require_dialogs
 from tasks.planning.decisions.baseline import NoBaseline, await_baselines
 from tasks.planning.decisions.evidence import Evidence
 from tasks.planning.decisions.held_plan import evidence_for
-from tasks.planning.known_runs import find_run
+from tasks.planning.known_runs import resumed_spec
 from tasks.planning.missing_packages import MissingPackages, skipped_problems
 from tasks.planning.participants.choice import choose, find_setting
 from tasks.planning.participants.embedders import choose_embedder, is_in_play
 from tasks.planning.participants.judges import PlannedJudge, choose_judges
+from tasks.planning.participants.simulators import choose_simulator, own_sampling
 from tasks.planning.played_dialogs import PlayedDialogs, played_problems
 from tasks.planning.request import EvaluationRequest, ModelRequest
 from tasks.planning.run_options import chosen_agent, require_batchable, run_options
 from tasks.planning.why_rerun import refuse_other_run
-from tasks.planning.wording import worded
+from tasks.planning.wording import prompt_digests, worded
 from tasks.storage.contexts import context_lengths
 from tasks.storage.home import Home
 from tasks.storage.owed import EpisodeFiles
@@ -329,11 +329,11 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     )
     if version not in benchmark.data.versions:
         raise UnknownName("dataset version", version, benchmark.data.versions, of=benchmark.name)
-    resumed = _resumed_spec(Lake(home.lake), request.resume)
+    resumed = resumed_spec(Lake(home.lake), request.resume)
     subject = choose(request.model, resumed.subject if resumed else None, home)
     options = run_options(request, benchmark, setting, subject.identity, resumed, home)
     episode_options, scoring_options = benchmark.split_options(setting, options)
-    simulator = _choose_simulator(request, benchmark, setting, resumed, home)
+    simulator = choose_simulator(request, benchmark, setting, resumed, home)
     judges = choose_judges(request, benchmark, setting, resumed, home)
     embedder = choose_embedder(request, benchmark, setting, resumed)
     runs_programs = benchmark.runs_programs(setting)
@@ -355,12 +355,7 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
         subject=subject.identity,
         simulator=simulator.identity if simulator else None,
         sampling=request.model.sampling,
-        prompts=tuple(
-            sorted(
-                (name, text_digest(text))
-                for name, text in benchmark.prompts_of(setting, options).items()
-            )
-        ),
+        prompts=prompt_digests(benchmark, setting, options),
         samples=request.benchmark.samples,
         seed=request.benchmark.seed,
         sandbox=sandbox if runs_programs else NO_SANDBOX,
@@ -379,7 +374,7 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
         audit=request.audit if runs_programs else "sample",
         templates=templates,
         refused=request.refused,
-        simulator_sampling=_own_sampling(request.simulator) if simulator else None,
+        simulator_sampling=own_sampling(request.simulator) if simulator else None,
     )
     if resumed is not None:
         refuse_other_run(resumed, spec)
@@ -403,34 +398,3 @@ def plan_night(requests: Sequence[EvaluationRequest], home: Home) -> list[RunPla
     for plan in plans:
         plan.require_baseline()
     return plans
-
-
-def _choose_simulator(
-    request: EvaluationRequest,
-    benchmark: Benchmark,
-    setting: str,
-    resumed: RunSpec | None,
-    home: Home,
-) -> ModelChoice | None:
-    """The simulator; None where the setting needs none, even if one is named: a night may hold both kinds of settings."""
-    if not benchmark.setting(setting).needs_simulator:
-        return None
-    if request.simulator is None:
-        knows_answers = request.model.agent is None and not request.model.converses
-        if knows_answers and benchmark.setting(setting).plays_known_answers_alone:
-            return None
-        raise ConfigError(
-            f"{benchmark.name}.{setting} has a model speak in the user's place. Name it by --simulator PROVIDER:MODEL"
-            f" (`simulator` in a night's configuration), for example --simulator {request.model.spec}"
-        )
-    return choose(request.simulator, resumed.simulator if resumed else None, home)
-
-
-def _own_sampling(simulator: ModelRequest | None) -> Sampling | None:
-    """The sampling that a request states for the simulator; None where it states none, so that the setting's own counts."""
-    stated = simulator.sampling if simulator else Sampling()
-    return None if stated == Sampling() else stated
-
-
-def _resumed_spec(lake: Lake, run_id: str | None) -> RunSpec | None:
-    return None if run_id is None else RunSpec.model_validate_json(find_run(lake, run_id).spec_json)

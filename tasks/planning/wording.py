@@ -1,6 +1,8 @@
 """Puts a user's templates (`--templates DIR`) in the place of a benchmark's own texts."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from schemas.content_id import text_digest
 from schemas.errors import ConfigError
@@ -40,3 +42,9 @@ def worded(benchmark: Benchmark, setting: str, folder: str | None) -> tuple[Benc
         )
     digests = tuple(sorted((name, text_digest(text)) for name, text in texts.items()))
     return (wording.reword(texts) if texts else benchmark), digests
+
+
+def prompt_digests(benchmark: Benchmark, setting: str, options: Mapping[str, Any]) -> Digests:
+    """Return (name, digest) of each prompt of a setting, by name."""
+    prompts = benchmark.prompts_of(setting, options)
+    return tuple((name, text_digest(prompts[name])) for name in sorted(prompts))

@@ -122,17 +122,17 @@ def _wrap_journal(module, kills):
 
 
 def _wrap_lake(module, kills):
-    write_arrow = module.Lake.write_arrow
+    write_part = module.Lake._write_part
 
     def wrapped(self, table, *arguments, **keys):
         if table == "episodes":
             kills.reach("between journal and shard")
-        path = write_arrow(self, table, *arguments, **keys)
+        path = write_part(self, table, *arguments, **keys)
         if table == "scores":
             kills.reach("scores written")
         return path
 
-    module.Lake.write_arrow = wrapped
+    module.Lake._write_part = wrapped
 
 
 def _wrap_supervision(module, kills):

@@ -15,8 +15,8 @@ pytestmark = pytest.mark.slow
 SMALLEST = ROOT / "tests" / "tasks" / "benchmarks" / "smallest.py"
 
 
-def test_it_has_fewer_than_60_lines() -> None:
-    assert SMALLEST.read_text(encoding="utf-8").count("\n") < 60
+def test_it_has_fewer_than_100_lines() -> None:
+    assert SMALLEST.read_text(encoding="utf-8").count("\n") < 100
 
 
 @pytest.mark.long

@@ -1,0 +1,350 @@
+"""Parts of a benchmark in one file that its function, tests, metric or judge decide: rows, programs, scores."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from traceback import extract_tb
+from typing import Any
+
+from pydantic import Field
+
+from schemas.base import Frozen
+from schemas.content_id import content_id
+from schemas.dialog import Dialog, Role, Turn
+from schemas.episode import Episode
+from schemas.errors import ConfigError, SourceUnreadable
+from schemas.problem import BASE_INSTRUCTION, NO_TESTS, Instruction, Problem, TestSuite
+from schemas.score import Score, UnscoredReason, reason_of
+from schemas.verdict import Outcome
+from tasks.benchmarks.advanced import (
+    JudgeRequest,
+    fenced_reference,
+)
+from tasks.benchmarks.contract import (
+    Due,
+    Played,
+    ScoreRequest,
+    Staged,
+    TestRun,
+)
+from tasks.benchmarks.extraction import python_program
+from tasks.benchmarks.one_file_items import Item as Item  # a benchmark imports these from here
+from tasks.benchmarks.one_file_items import Repository as Repository
+from tasks.benchmarks.one_file_work import MOST_ROUNDS, patch_runs
+from tasks.benchmarks.raw_lines import (
+    SUFFIXES,
+    BadRow,
+    Line,
+    parse_object,
+    read_lines,
+    relative_name,
+)
+from tasks.benchmarks.setting import Options
+from tasks.benchmarks.staging import Staging
+from tasks.judging.rubric import JudgeRun
+from tasks.language.chat_model import Message
+from tasks.metrics.registry import Metric, metric
+from tasks.metrics.repository_dialogue import resolved
+from tasks.metrics.unit_tested_code import unit_tests
+from tasks.storage.home import Home
+
+CHAT = "chat"
+SETTING, METRIC = "setting", "metric"
+"""Labels of a dialog: the one setting that plays it, and the metric of its last answer."""
+Judge = Callable[[str, str, str], str]
+"""Makes the judge's prompt of the user's messages, the last answer and the reference."""
+
+
+class Rating(Frozen):
+    """Judge's rating of an answer, and the reason for it."""
+
+    reason: str
+    rating: int = Field(ge=1, le=5)
+
+
+@metric("judged_rating", title="rating", judged=True)
+def judged_rating(rating: float) -> float:
+    """Judge's rating of the last answer, 1 to 5, as a share.
+
+    Returns:
+        In [0, 1]: 0 for a rating of 1, 1 for 5.
+
+    Source: ours, for benchmarks in one file.
+    """
+    return (rating - 1) / 4
+
+
+@dataclass(frozen=True)
+class OneFile:
+    """The parts of a benchmark that its file decides."""
+
+    name: str
+    settings: Mapping[str, str]
+    make: Callable[[dict[str, Any]], Item]
+    metric: Metric[..., Any] | None
+    judge: Judge | None
+    has_tests: bool
+    agentic: bool
+
+    def stage(self, source: Path, dataset_version: str) -> Staged:
+        """Stage a JSONL file, or all of a folder."""
+        staging = Staging(self.name, dataset_version)
+        files = _files(source)
+        for path in files:
+            file = relative_name(path, source)
+            staging.add_lines(
+                file,
+                read_lines(path),
+                lambda line, file=file: self._made(line, file, dataset_version),
+            )
+        staging.require_lines(source, len(files))
+        return staging.staged()
+
+    def resolve(
+        self, staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home
+    ) -> Staged:
+        """Store the repositories of all tasks. Rows that were staged before name theirs already."""
+        found: dict[str, Repository | None] = {}
+        for path in _files(source) if source is not None else ():
+            for line in read_lines(path):
+                with suppress(BadRow):
+                    if isinstance(line, Line):
+                        item = self._item(parse_object(line.content), f"{path.name}:{line.number}")
+                        found.setdefault(item.id, item.repository)
+
+        def resolved(problem: Problem) -> Problem:
+            assert problem.repo is not None
+            repository = found.get(problem.problem_id)
+            if repository is None and not problem.repo.tree:
+                raise ConfigError(
+                    f"task {problem.problem_id}: the files of its repository are not stored. Name the data by --data"
+                )
+            return (
+                problem.model_copy(update={"repo": repository.stored(problem.repo, home)})
+                if repository
+                else problem
+            )
+
+        return replace(staged, problems=tuple(map(resolved, staged.problems)))
+
+    def _item(self, row: dict[str, Any], place: str) -> Item:
+        """Return the item of a row. Raises BadRow where the row cannot be staged."""
+        try:
+            item = self.make(row)
+        except KeyError as fault:
+            raise BadRow("missing_field", f"the row has no field {fault}") from None
+        except (TypeError, ValueError, AttributeError, IndexError) as fault:
+            if isinstance(fault, BadRow):
+                raise
+            raise BadRow("wrong_type", f"{type(fault).__name__}: {fault}") from None
+        except Exception as fault:
+            raise _own_fault(self.make, f"the row {place}", fault) from fault
+        if not isinstance(item, Item):
+            raise _own_fault(
+                self.make,
+                f"the row {place}",
+                TypeError(f"it returned {item!r:.60} instead of an Item"),
+            )
+        item.require(self.agentic, self.has_tests, self.metric is not None)
+        return item
+
+    def _made(self, line: Line, file: str, version: str) -> tuple[Problem, list[Dialog]]:
+        row = parse_object(line.content)
+        item = self._item(row, f"{file}:{line.number}")
+        messages = item.by_setting(tuple(self.settings))
+        reference = item.repository.diff if item.repository else item.reference
+        parts = [
+            row,
+            {name: list(texts) for name, texts in messages.items()},
+            list(item.tests),
+            reference,
+        ]
+        kind = "patch" if item.repository else "statements"
+        first = next(iter(messages.values()))[0]
+        suite = TestSuite(tests=tuple(item.tests), kind=kind) if item.tests else NO_TESTS
+        problem = Problem(
+            benchmark=self.name,
+            dataset_version=version,
+            problem_id=item.id,
+            level=item.level,
+            prompt=first,
+            instructions=(Instruction(instruction_id=BASE_INSTRUCTION, text=first, suite=suite),),
+            reference_code=reference,
+            source_file=file,
+            source_line=line.number,
+            row_digest=content_id(
+                [*parts, *([asdict(item.repository)] if item.repository else [])]
+            ),
+            repo=item.repository.snapshot(item.id, item.tests) if item.repository else None,
+        )
+        return problem, [
+            self._dialog(problem, setting, messages[setting]) for setting in self.settings
+        ]
+
+    def _dialog(self, problem: Problem, setting: str, texts: Sequence[str]) -> Dialog:
+        turns = [
+            turn
+            for number, text in enumerate(texts, 1)
+            for turn in (
+                Turn(turn=number, role=Role.USER, content=text, instruction_id=BASE_INSTRUCTION),
+                Turn(turn=number, role=Role.ASSISTANT),
+            )
+        ]
+        return Dialog(
+            benchmark=self.name,
+            dataset_version=problem.dataset_version,
+            dialog_id=f"{problem.problem_id}/{setting}",
+            problem_id=problem.problem_id,
+            turns=tuple(turns),
+            labels=((SETTING, setting), (METRIC, self._metric_of(problem).name)),
+            row_digest=content_id([problem.row_digest, setting, list(texts)]),
+            problem_digest=problem.row_digest,
+        )
+
+    def _metric_of(self, problem: Problem) -> Metric[..., Any]:
+        if self.agentic:
+            return resolved
+        return (
+            unit_tests
+            if self.metric is None or problem.instructions[0].suite != NO_TESTS
+            else self.metric
+        )
+
+    def plays(self, setting: str, dialog: Dialog) -> bool:
+        """Tell whether the setting plays a dialog."""
+        return dict(dialog.labels)[SETTING] == setting
+
+    def gold_answer(self, problem: Problem, turn: int) -> str:
+        """Return the reference: as a program where tests run it, as a diff where the task has a repository."""
+        is_program = (
+            problem.instructions[0].suite.kind == "statements"
+            and problem.instructions[0].suite != NO_TESTS
+        )
+        return fenced_reference(problem, turn) if is_program else problem.reference_code
+
+    def due(self, setting: str, options: Options, dialog: Dialog) -> Due:
+        """Return an answer to each message, and one score of the last; an agent has as many rounds as it takes, and one score."""
+        if self.agentic:
+            return Due(
+                MOST_ROUNDS,
+                frozenset({(0, resolved.name)}),
+                is_exact=False,
+                usual=len(dialog.generated_turns),
+            )
+        turns = dialog.generated_turns
+        return Due(len(turns), frozenset({(turns[-1], dict(dialog.labels)[METRIC])}), turns=turns)
+
+    def test_runs(
+        self, problem: Problem, dialog: Dialog, episode: Episode, options: Options
+    ) -> Sequence[TestRun]:
+        """Return the tests of the last answer's program; none where the task has no tests."""
+        if self.agentic:
+            return patch_runs(problem, episode)
+        suite, turn = problem.instructions[0].suite, dialog.generated_turns[-1]
+        answer = episode.answer(turn)
+        if suite == NO_TESTS:
+            return ()
+        found = (
+            None
+            if answer is None
+            else python_program(answer, options, problem.reference_code, suite.tests)
+        )
+        code, is_readable = (None, True) if found is None else (found.code, found.is_readable)
+        reference = problem.reference_code or None
+        return (
+            TestRun(
+                turn,
+                BASE_INSTRUCTION,
+                code,
+                suite.tests,
+                reference=reference,
+                is_readable=is_readable,
+            ),
+        )
+
+    def judge_runs(self, request: JudgeRequest) -> Sequence[JudgeRun]:
+        """Return the judgement of the last answer."""
+        turn = request.dialog.generated_turns[-1]
+        answer = request.episode.answer(turn)
+        if answer is None or self.judge is None:
+            return ()
+        asked = "\n\n".join(
+            one.content or "" for one in request.dialog.turns if one.role is Role.USER
+        )
+        try:
+            prompt = self.judge(asked, answer, request.problem.reference_code)
+        except Exception as fault:
+            raise _own_fault(
+                self.judge, f"the answer to {request.problem.problem_id}", fault
+            ) from fault
+        return (JudgeRun(turn, request.rubric, (Message(Role.USER, prompt),)),)
+
+    def score(self, request: ScoreRequest) -> Sequence[Score]:
+        """Score the last answer of each dialogue, or what an agent left."""
+        chosen = self._metric_of(request.problem)
+        return [
+            request.row(one, chosen, self._value(request, one), turn=self._scored_turn(one))
+            for one in request.played
+        ]
+
+    def _scored_turn(self, played: Played) -> int:
+        return 0 if self.agentic else played.dialog.generated_turns[-1]
+
+    def _value(self, request: ScoreRequest, played: Played) -> float | UnscoredReason:
+        chosen, turn = self._metric_of(request.problem), max(self._scored_turn(played), 1)
+        missing, answer = reason_of(played.episode, turn), played.episode.answer(turn)
+        if chosen in (unit_tests, resolved):
+            for verdict in played.verdicts:
+                if verdict.outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT):
+                    has_passed = verdict.outcome is Outcome.PASSED
+                    return (
+                        resolved(has_passed, True)
+                        if self.agentic
+                        else unit_tests(int(has_passed), 1)
+                    )
+            return missing
+        if chosen is judged_rating:
+            for one in played.judgements:
+                return (
+                    judged_rating(one.value)
+                    if one.value is not None
+                    else UnscoredReason(one.unscored_reason or "infra")
+                )
+            return missing
+        if answer is None:
+            return missing
+        try:
+            value = chosen(answer, request.problem.reference_code)
+            return UnscoredReason.UNDEFINED if value is None else float(value)
+        except Exception as fault:
+            raise _own_fault(
+                chosen.function, f"the answer to {request.problem.problem_id}", fault
+            ) from fault
+
+
+def _files(source: Path) -> Sequence[Path]:
+    files = (
+        sorted(path for path in source.glob("*") if path.name.endswith(SUFFIXES))
+        if source.is_dir()
+        else [source]
+    )
+    if not files or not files[0].is_file():
+        raise SourceUnreadable(
+            f"{source} is no {' or '.join(SUFFIXES)} file, and no folder with one: name the data by --data"
+        )
+    return files
+
+
+def _own_fault(function: Callable[..., Any], what: str, fault: Exception) -> ConfigError:
+    """Return the error for a function of the benchmark's file that failed on `what`."""
+    code = function.__code__
+    lines = [
+        frame.lineno
+        for frame in extract_tb(fault.__traceback__)
+        if frame.filename == code.co_filename
+    ]
+    place = f"{code.co_filename}:{lines[-1] if lines else code.co_firstlineno}"
+    return ConfigError(
+        f"{place}: {code.co_name} failed on {what}: {type(fault).__name__}: {fault}. Correct the function"
+    )
