@@ -51,8 +51,8 @@ def part_of(wanted):
     return lambda lake, table, *_, **__: table == wanted
 
 MOMENTS = {
-    "stage": ("tasks.storage.parquet_store", lambda m: before(m.Lake, "write_part", part_of("dialogs"))),
-    "shard": ("tasks.storage.parquet_store", lambda m: before(m.Lake, "write_part", part_of("episodes"))),
+    "stage": ("tasks.storage.parquet_store", lambda m: before(m.Lake, "_write_part", part_of("dialogs"))),
+    "shard": ("tasks.storage.parquet_store", lambda m: before(m.Lake, "_write_part", part_of("episodes"))),
     "journal": ("tasks.storage.journaling.journal", lambda m: before(m.JournalWriter, "append", lambda *_: True)),
     "publish": ("warehouse.lake", lambda m: before(m, "list_lake", lambda _: True)),
 }
