@@ -33,7 +33,7 @@ def nightly(
     dry_run: DryRun = False,
     json_output: Json = False,
 ) -> None:
-    """Evaluate all models and new checkpoints of a configuration file.
+    """Evaluate the models and new checkpoints of a configuration.
 
     Each model plays every benchmark in the file. Results are published once, at the end. The night
     first runs known attacks and known good programs in the sandbox. If one of them has the wrong

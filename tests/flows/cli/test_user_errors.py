@@ -89,7 +89,7 @@ def test_a_mistake_gets_one_message(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("models: [", ["not YAML"]),
+        ("models: [", ["not valid YAML"]),
         ("", ["at least `models`"]),
         ("models: [{spec: control:gold}]\nbenchmarks: []", ["benchmarks"]),
         (

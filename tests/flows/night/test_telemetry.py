@@ -274,7 +274,7 @@ def test_what_cannot_work_is_refused_before_anything_starts(
     assert "hunter2" not in str(refused.value)
     monkeypatch.setattr("flows.night.preflight.collector.find_spec", lambda name: None)
     with pytest.raises(
-        ConfigError, match=r"make telemetry, or pip install 'parley-eval\[telemetry\]'"
+        ConfigError, match=r"make telemetry` or `pip install 'parley-eval\[telemetry\]'"
     ):
         find_collector(place, "http://c:4318", {})
 

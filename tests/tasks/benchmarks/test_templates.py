@@ -65,7 +65,7 @@ def test_a_text_that_equals_parley_s_own_is_no_other(tmp_path: Path) -> None:
         ),
         ("ask", "{Question}", ["ask.md", "{Question} is no placeholder", "it takes {question}"]),
         ("ask", "Go on.", ["ask.md", "lacks {question}", "Add it"]),
-        ("ask", " \n", ["ask.md", "has no text", "remove the file"]),
+        ("ask", " \n", ["ask.md", "holds no text", "remove the file"]),
         ("ask__long", "{question}", ["ask.long.md", "no variant 'long'", "variants: none"]),
         ("ask__system", "{question}", ["ask.system.md", "no variant 'system'"]),
         (
