@@ -117,7 +117,7 @@ def test_a_transcript_shows_prompts_answers_and_verdicts(home: Path) -> None:
     assert "[passed] base" in shown.out or "[failed] base" in shown.out
     missing = parley(home, "show", "zzzz")
     assert missing.code == 2
-    assert "no episode 'zzzz'" in missing.err
+    assert "no episode begins with 'zzzz'" in missing.err
 
 
 @pytest.mark.long

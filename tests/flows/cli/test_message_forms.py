@@ -95,7 +95,7 @@ def test_native_messages_that_are_refused_end_the_run_with_the_remedy(
     done = talk(home, server, "--messages", "native")
     assert done.code != 0
     assert "System role not supported" in done.out + done.err
-    assert "use --messages merged, or auto" in done.out + done.err
+    assert "Use --messages merged, or auto" in done.out + done.err
     assert native(server, "mock") == len(server.bodies) == done_json(done)["episodes"], (
         "none is asked again"
     )

@@ -193,7 +193,7 @@ def test_a_short_value_of_a_header_changes_no_word_of_an_answer(
         (["--request", "x=1", "--request", "x=2"], "--request x occurs twice"),
         (["--request", "temperature=1"], "'temperature' is set by Parley: use --temperature"),
         (["--request", "stream=true"], "'stream' is set by Parley: remove it"),
-        (["--request", 'extra={"api_key": "sk-1"}'], "send it by --header NAME=ENV_VARIABLE"),
+        (["--request", 'extra={"api_key": "sk-1"}'], "with --header NAME=ENV_VARIABLE"),
         (["--request", "a b=1"], "'a b' is not a valid field name"),
         (
             ["--header", "X-Team=eu west"],
