@@ -39,8 +39,8 @@ test-vllm: install bubblewrap .vllm/.installed ## run nights on a real vLLM, its
 	$(BIN)/python -m pytest -v -s -m vllm tests/vllm
 .vllm/.installed: tests/vllm/prepare.py | .venv/.installed
 	@sh .ci/vllm.sh
-check: install bubblewrap ## run lint, format, types, architecture and the fast tests: a minute or two
-	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+check: install bubblewrap ## run lint, format, spelling, types, architecture and the fast tests: a minute or two
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/codespell
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-tests
 check-types: install ## check types alone
 	$(BIN)/pyright

@@ -1,4 +1,4 @@
-"""Generated reference: commands, configuration, tables, results, metrics and exit codes as Markdown.
+"""Reference pages generated as Markdown: commands, configuration, tables, metrics, exit codes.
 
 `docs/generate.py` adds these pages to the site.
 """
@@ -114,7 +114,10 @@ def configuration_page() -> str:
 
     parts = [
         "# Configuration of a night",
-        "`parley nightly --config FILE` reads a YAML file. `nightly.yaml` in the repository is a complete example.",
+        (
+            "`parley nightly --config FILE` reads a YAML file. `nightly.yaml` in the repository "
+            "is a complete example."
+        ),
     ]
     for model in _models(NightlyConfig, {}):
         texts = field_texts(model)
@@ -207,7 +210,10 @@ def tables_page() -> str:
         ]
         place = "" if table_type.is_loaded else " Only in the lake."
         keys = ", ".join(table_type.partition_by)
-        about = f"{_first_line(inspect.getdoc(table_type.model))} Version {table_type.version}, partitioned by {keys}.{place}"
+        about = (
+            f"{_first_line(inspect.getdoc(table_type.model))} Version {table_type.version}, "
+            f"partitioned by {keys}.{place}"
+        )
         parts += [f"## {name}", _plain(about), table(("column", "type", ""), rows)]
     return "\n\n".join(parts) + "\n"
 
@@ -218,14 +224,16 @@ def _arrow(kind: Any) -> str:
 
 
 def results_page() -> str:
-    """Return the page of all tables of results, views and other tables of the warehouse, with their columns."""
+    """Return the page of the warehouse's result tables, views and other tables, with columns."""
     with warehouse_of_nothing() as connection:
         about = connection.execute(
             "select table_name, comment from duckdb_tables() where not temporary union"
-            " select view_name, comment from duckdb_views() where not internal and not temporary order by all"
+            " select view_name, comment from duckdb_views() where not internal and not "
+            "temporary order by all"
         ).fetchall()
         columns = connection.execute(
-            "select table_name, column_name, data_type, comment from duckdb_columns() where not internal"
+            "select table_name, column_name, data_type, comment from duckdb_columns() where "
+            "not internal"
             " and database_name = 'memory' order by column_index"
         ).fetchall()
     marts = {mart.table for mart in all_marts()}
@@ -296,7 +304,10 @@ def metrics_page() -> str:
         families.setdefault(metric.function.__module__.rpartition(".")[2], []).append(metric)
     parts = [
         "# Metrics",
-        "Each score has a metric and a version of it. Parley never compares scores of different versions.",
+        (
+            "Each score has a metric and a version of it. Parley never compares scores of "
+            "different versions."
+        ),
     ]
     for family, metrics in sorted(families.items()):
         parts.append(f"## {family.replace('_', ' ').capitalize()}")
@@ -316,6 +327,7 @@ def exit_codes_page() -> str:
     from schemas import errors
 
     codes = re.findall(r"(\d) ([^,.]+)", str(app.info.epilog).partition("Exit codes:")[2])
+    meanings = [(f"**{code}**", _plain(text)) for code, text in codes]
     kinds = [
         kind
         for _, kind in inspect.getmembers(errors, inspect.isclass)
@@ -326,8 +338,7 @@ def exit_codes_page() -> str:
         for kind in kinds
     ]
     return (
-        "# Exit"
-        f" codes\n\n{table(('code', 'meaning'), [(f'**{code}**', _plain(text)) for code, text in codes])}\n\n"
+        f"# Exit codes\n\n{table(('code', 'meaning'), meanings)}\n\n"
         "## Errors\n\nAn error message states the value, the place and the"
         f" remedy.\n\n{table(('code', 'error', ''), sorted(rows))}\n"
     )

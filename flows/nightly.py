@@ -116,7 +116,7 @@ def nightly(
         notify: Which events to notify about, and where.
         budget: Caps at which the night stops.
         runs_at_once: Maximum number of parallel runs. With 1, runs execute one after another.
-        backfill: Evaluate every pending checkpoint of the configuration's sources, ignoring `at_most`.
+        backfill: Evaluate every pending checkpoint of the sources, ignoring `at_most`.
         site: Where to write the site at the end, for links in messages.
         telemetry: Base URL of the OpenTelemetry collector. None uses the environment's, if any.
 

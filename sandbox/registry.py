@@ -24,7 +24,9 @@ SANDBOXES: "Registry[Callable[..., Sandbox]]" = Registry(
 
 
 def default_name() -> str:
-    """The sandbox to use where none is named: the zygote. Docker where bubblewrap cannot be had, or is missing beside a daemon.
+    """Return the default sandbox: the zygote.
+
+    Return Docker where bubblewrap does not exist, or is missing beside a Docker daemon.
 
     Nothing is started or checked; the sandbox's own `check` names whatever is missing.
     """
@@ -35,7 +37,7 @@ def default_name() -> str:
 
 
 def load(name: str, **options: Any) -> "Sandbox":
-    """A sandbox of that name. Nothing is started or checked yet: see `Sandbox.check`.
+    """Return the sandbox of this name. Nothing is started or checked yet: see `Sandbox.check`.
 
     Args:
         options: keyword arguments of the backend, for example `bwrap_path`.
@@ -47,10 +49,13 @@ def load(name: str, **options: Any) -> "Sandbox":
 
 
 def load_with(name: str, modules: tuple[str, ...], packages: tuple[str, ...] = ()) -> "Sandbox":
-    """Make a sandbox whose Python programs find these modules loaded, if its class can do so (`preloads = True`).
+    """Return a sandbox whose Python programs find these modules loaded.
 
     Args:
-        packages: folders of packages to use in place of Parley's own, if its class can do so (`takes_packages = True`).
+        name: name of the sandbox.
+        modules: modules to load before programs start, if the class has `preloads = True`.
+        packages: folders of packages to use in place of Parley's own, if the class has
+            `takes_packages = True`.
 
     Raises:
         UnknownName: lists what is known.

@@ -75,7 +75,9 @@ _MARK = "\ue000 a text of many \ue000"
 
 
 def content_ids(make: Callable[[str], Any], texts: Iterable[str]) -> Iterator[str]:
-    """Yield `content_id(make(text))` of each text. The rest of the value is rendered and digested once.
+    """Yield `content_id(make(text))` of each text.
+
+    The rest of the value is rendered and digested once.
 
     Args:
         make: puts the text into a value, as one of its strings.

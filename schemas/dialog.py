@@ -196,7 +196,7 @@ class Dialog(Frozen):
 
 
 def dataset_digest(dialogs: Iterable[Dialog]) -> str:
-    """Return a digest over the rows of these dialogs and what their programs run in, in any order."""
+    """Return a digest of these dialogs' rows and program environments, in any order."""
     return content_id(sorted(dialog.digest_with_packages for dialog in dialogs))
 
 

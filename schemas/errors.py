@@ -34,7 +34,7 @@ from typing import Any
 
 
 def near_name(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that a person may have meant, whatever its case; None where none is like it."""
+    """Return the known name that is most similar, ignoring case, or None if none is similar."""
     written: dict[str, str] = {}
     for one in known:
         written.setdefault(one.rpartition("/")[2].lower().replace("-", "_"), one)

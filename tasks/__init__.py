@@ -1,0 +1,1 @@
+"""Stages of a run, and the benchmarks, dialogues, models and metrics they use."""

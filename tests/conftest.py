@@ -1,6 +1,8 @@
-"""What every test relies on: no settings, keys or servers of the person who runs it, and a home of its own.
+"""What every test relies on: no settings, keys or servers of the person who runs it, and a home of
+its own.
 
-One Prefect server and one Dask worker serve all tests of a process: to start them would be most of a small run's time.
+One Prefect server and one Dask worker serve all tests of a process: to start them would be most of
+a small run's time.
 """
 
 import os
@@ -67,7 +69,9 @@ LONGEST_FIRST = (
     "flows/night/test_quality_gate.py",
     "warehouse/test_publish_concurrency.py",
 )
-"""Modules that begin before all others: one of them begun at the end would keep a single processor at work."""
+"""Modules that begin before all others: one of them begun at the end would keep a single processor
+at work.
+"""
 USED_BY_TESTS = (
     *(
         "PARLEY_SPHINX",
@@ -80,7 +84,10 @@ USED_BY_TESTS = (
     *("PARLEY_OPENHANDS", "PARLEY_MINI_SWE_AGENT"),
     *("PARLEY_MEMORYCODE", "PARLEY_MIFEVAL", "PARLEY_MULTIIF", "PARLEY_HIPPORAG"),
 )
-"""Beginnings of variables that name public data, or a program, which a test uses. Others would change what is tested."""
+"""Beginnings of variables that name public data, or a program, which a test uses.
+
+Others would change what is tested.
+"""
 
 settings.register_profile(
     "parley", deadline=None, database=None, derandomize=bool(os.environ.get("CI"))
@@ -89,9 +96,11 @@ settings.load_profile("parley")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Before anything imports Prefect: a Prefect home of our own, no telemetry, no server, no keys; and Ctrl-C is heeded.
+    """Before anything imports Prefect: a Prefect home of our own, no telemetry, no server, no keys;
+    and Ctrl-C is heeded.
 
-    A shell starts what it puts in the background without heeding Ctrl-C, and so would be all commands that tests start.
+    A shell starts what it puts in the background without heeding Ctrl-C, and so would be all
+    commands that tests start.
     """
     config.option.loadscopereorder = False  # xdist would begin with the modules of the most tests
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -133,7 +142,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_report_header() -> str:
-    return f"CORPUS_SEED={os.environ['CORPUS_SEED']} draws corruptions, and attacks for other sandboxes; WHOLE_CORPUS=1: all"
+    return (
+        f"CORPUS_SEED={os.environ['CORPUS_SEED']} draws corruptions, and attacks for other "
+        "sandboxes; WHOLE_CORPUS=1: all"
+    )
 
 
 @pytest.fixture

@@ -1,4 +1,6 @@
-"""The shape that keeps every line findable: folders, layers, who may import Prefect, who may know a benchmark's name."""
+"""The shape that keeps every line findable: folders, layers, who may import Prefect, who may know a
+benchmark's name.
+"""
 
 import ast
 import re
@@ -81,7 +83,9 @@ def _is_own_module(text: str) -> bool:
 
 
 def imported_modules(name: str, tree: ast.AST) -> Iterator[str]:
-    """Dotted names that a file imports anywhere; a string that names a module of ours (`import_module("a.b")`) counts."""
+    """Dotted names that a file imports anywhere; a string that names a module of ours
+    (`import_module("a.b")`) counts.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -237,7 +241,10 @@ def test_shared_sql_names_no_benchmark() -> None:
 
 
 def test_a_mention_of_a_benchmark_is_found_in_code_but_not_in_docstrings_and_comments() -> None:
-    code = "def import_codeif(x):\n    option(help='for example codeif')\n    return x == 'codeif.static'\n"
+    code = (
+        "def import_codeif(x):\n    option(help='for example codeif')\n    return x == "
+        "'codeif.static'\n"
+    )
     examples = '"""As codeif does."""\noption()  # codeif\n'
     assert len(benchmark_mentions("flows/cli/app.py", code, ["codeif"])) == 3
     assert benchmark_mentions("flows/cli/app.py", examples, ["codeif"]) == []
@@ -265,7 +272,9 @@ def classes(trees: Iterable[ast.Module]) -> dict[str, list[ast.ClassDef]]:
 
 
 def declared(node: ast.ClassDef, known: Mapping[str, list[ast.ClassDef]]) -> Iterator[str]:
-    """Methods that a base of the class describes, or a class that its docstring names in full: "See `package.Protocol`"."""
+    """Methods that a base of the class describes, or a class that its docstring names in full: "See
+    `package.Protocol`".
+    """
     named = {
         dotted.split(".")[-1]
         for dotted in re.findall(r"`((?:\w+\.)+\w+)`", ast.get_docstring(node) or "")
@@ -280,7 +289,8 @@ def declared(node: ast.ClassDef, known: Mapping[str, list[ast.ClassDef]]) -> Ite
 
 
 def silent_parts(name: str, tree: ast.Module, known: Mapping[str, list[ast.ClassDef]]) -> list[str]:
-    """Public functions and classes, and methods of public classes, without a docstring; the module itself, too.
+    """Public functions and classes, and methods of public classes, without a docstring; the module
+    itself, too.
 
     A method need not repeat the docstring of a protocol or base that its class declares.
     """
@@ -316,7 +326,10 @@ def test_a_silent_method_is_found_unless_its_class_declares_who_describes_it() -
     seat = ast.parse(
         'class Seat(Protocol):\n    def speak(self):\n        "Says."\n    def stop(self): ...'
     )
-    source = '"Chairs."\nclass Stool:\n    "{}"\n    def speak(self): ...\n    def stop(self): ...\n    def _lean(self): ...'
+    source = (
+        '"Chairs."\nclass Stool:\n    "{}"\n    def speak(self): ...\n    def stop(self): ...\n  '
+        "  def _lean(self): ..."
+    )
     of_a_seat, of_none = (
         ast.parse(source.format("See `rooms.Seat`.")),
         ast.parse(source.format("Low.")),

@@ -1,4 +1,6 @@
-"""The documentation builds with every link whole, says what the code says, and names modules that exist."""
+"""The documentation builds with every link whole, says what the code says, and names modules that
+exist.
+"""
 
 import re
 import shutil
@@ -18,7 +20,8 @@ from tests.test_readme import command_tree
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 DOTTED = re.compile(r"`((?:schemas|sandbox|tasks|warehouse|flows)(?:\.\w+)*)`")
 STATUS = re.compile(
-    r"Status: (?:accepted|(?:accepted; )?superseded by \[(\d{4})\]\(\1-[a-z0-9-]+\.md\)(?: for the .+)?)"
+    r"Status: (?:accepted|(?:accepted; )?superseded by \[(\d{4})\]\(\1-[a-z0-9-]+\.md\)(?: "
+    r"for the .+)?)"
 )
 MKDOCS = pytest.mark.skipif(
     find_spec("mkdocs") is None, reason="mkdocs is not installed: make docs"
@@ -72,7 +75,10 @@ def test_links_become_those_of_the_site() -> None:
         "tasks/benchmarks/b/README.md": "benchmarks/b.md",
     }
     code = "[c](../gone.py), `[no](x)`\n```\n[no](y)\n```"
-    text = f"[b](../../../tasks/benchmarks/b/README.md#top), [`code`](../work.py), [`flows/text/work.py`](../work.py), {code}"
+    text = (
+        "[b](../../../tasks/benchmarks/b/README.md#top), [`code`](../work.py), "
+        f"[`flows/text/work.py`](../work.py), {code}"
+    )
     assert generate().rewritten(text, "flows/text/topics/a.md", "how-to/a.md", pages) == (
         f"[b](../benchmarks/b.md#top), `code` (`flows/text/work.py`), `flows/text/work.py`, {code}"
     )
@@ -111,9 +117,9 @@ def test_the_reference_has_every_command_table_column_metric_and_exit_code() -> 
 def test_the_reference_of_the_configuration_shows_types_defaults_and_docstrings() -> None:
     page = generated_pages()["reference/configuration.md"]
     assert (
-        "| `concurrency` | `int` | `64` | Maximum number of model requests in flight to one endpoint. |"
-        in page
-    )
+        "| `concurrency` | `int` | `64` | Maximum number of model requests in flight to one "
+        "endpoint. |"
+    ) in page
     assert "## ModelRequest" in page
     assert "## CheckpointSource" in page
 

@@ -1,4 +1,6 @@
-"""The page that builds a benchmark from an empty folder does what it says: its files, commands and outputs are run."""
+"""The page that builds a benchmark from an empty folder does what it says: its files, commands and
+outputs are run.
+"""
 
 import doctest
 import os
@@ -20,7 +22,9 @@ ANY_LINES = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def run_page(text: str, folder: Path) -> list[str]:
-    """Write the files of a page's fences into the folder, run the commands, and return outputs that differ from the page's."""
+    """Write the files of a page's fences into the folder, run the commands, and return outputs that
+    differ from the page's.
+    """
     (folder / "bin").mkdir()
     command = folder / "bin" / "parley"
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m flows.cli "$@"\n')

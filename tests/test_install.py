@@ -1,4 +1,6 @@
-"""Who installs the packages in `make install`, uv or pip, and what it tells uv of pip's configuration. Nothing is downloaded."""
+"""Who installs the packages in `make install`, uv or pip, and what it tells uv of pip's
+configuration. Nothing is downloaded.
+"""
 
 import os
 import re
@@ -53,7 +55,8 @@ def write_program(path: Path, text: str) -> None:
 def installed(
     folder: Path, *there: str, configuration: str = f"[global]\nindex-url = {INDEX}\n"
 ) -> tuple[int, list[str]]:
-    """Type `make install` with a Python and a uv that only say what they are asked for; its exit code, and who installed what.
+    """Type `make install` with a Python and a uv that only say what they are asked for; its exit
+    code, and who installed what.
 
     Args:
         there: `uv` at hand, `uv_on_the_index` of pip, and what fails.
@@ -121,9 +124,11 @@ def variables(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
 def test_indexes_links_and_certificates_are_handed_on(tmp_path: Path) -> None:
     done = exported(
         tmp_path,
-        "[global]\nindex-url = http://one.test/simple\nextra-index-url =\n  http://two.test/simple\n  http://three.test/simple\n"
+        "[global]\nindex-url = http://one.test/simple\nextra-index-url =\n  "
+        "http://two.test/simple\n  http://three.test/simple\n"
         "cert = /certificates/it's.pem\ntimeout = 60\n"
-        "[install]\nfind-links = /wheels /more\nconstraint =\n  /pins.txt\n  /caps.txt\n[list]\nformat = columns\n",
+        "[install]\nfind-links = /wheels /more\nconstraint =\n  /pins.txt\n  "
+        "/caps.txt\n[list]\nformat = columns\n",
     )
     wanted = {
         "UV_DEFAULT_INDEX": "http://one.test/simple",

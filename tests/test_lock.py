@@ -1,4 +1,6 @@
-"""requirements.lock is complete, exact and what the tests run on; so are the locks of extras and of agents beside it."""
+"""requirements.lock is complete, exact and what the tests run on; so are the locks of extras and of
+agents beside it.
+"""
 
 import re
 import subprocess
@@ -75,7 +77,9 @@ def _needed(requirement: Requirement, extra: str) -> bool:
 
 
 def _asked(pins: Mapping[str, str], *extras: str) -> tuple[list[str], set[str]]:
-    """Requirements of the project with these extras, direct or not, that the pins do not meet; names of all that is required."""
+    """Requirements of the project with these extras, direct or not, that the pins do not meet;
+    names of all that is required.
+    """
     optional = PROJECT["optional-dependencies"]
     asked = [*PROJECT["dependencies"], *(line for extra in extras for line in optional[extra])]
     queue = deque((Requirement(line), "parley-eval") for line in asked)

@@ -1,4 +1,6 @@
-"""The pages say what is there: each command, option, target and link in them exists, and a page shows each command and target."""
+"""The pages say what is there: each command, option, target and link in them exists, and a page
+shows each command and target.
+"""
 
 import re
 import shlex
@@ -90,7 +92,10 @@ def test_every_command_on_a_page_exists(page: Path) -> None:
 
 
 def test_a_command_or_option_that_does_not_exist_is_found() -> None:
-    page = "```bash\nparley rnu codeif\nparley run a.b --modle x | cat --nothing\n```\nSee `parley server strat`."
+    page = (
+        "```bash\nparley rnu codeif\nparley run a.b --modle x | cat --nothing\n```\nSee `parley "
+        "server strat`."
+    )
     wrong = [
         fault for words in typed_words(page, "parley") for fault in faults(words, command_tree())
     ]

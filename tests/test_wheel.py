@@ -1,4 +1,6 @@
-"""The built wheel holds all that Parley needs, and works installed elsewhere, beside a person's own file named tasks.py."""
+"""The built wheel holds all that Parley needs, and works installed elsewhere, beside a person's own
+file named tasks.py.
+"""
 
 import json
 import os
@@ -51,7 +53,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of the programs of a new environment: the wheel, and this environment's packages without its editable Parley."""
+    """Folder of the programs of a new environment: the wheel, and this environment's packages
+    without its editable Parley.
+    """
     environment = (
         tmp_path_factory.mktemp("environment") / "venv"
     )  # the outer folder is closed to the sandbox's user
@@ -72,7 +76,8 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     (site_packages,) = environment.glob("lib/python*/site-packages")
-    # A folder named in a .pth file is searched last, and .pth files in it (the editable installation) are not read.
+    # A folder named in a .pth file is searched last, and .pth files in it (the editable
+    # installation) are not read.
     (site_packages / "packages_of_the_tests.pth").write_text(
         sysconfig.get_path("purelib") + "\n", encoding="utf-8"
     )
@@ -92,7 +97,9 @@ def elsewhere(tmp_path: Path) -> Path:
 
 
 def parley(installed: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the installed command as a person would: from their folder, with a home and no variables of ours."""
+    """Run the installed command as a person would: from their folder, with a home and no variables
+    of ours.
+    """
     kept = {
         name: value
         for name, value in os.environ.items()

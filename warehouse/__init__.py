@@ -1,0 +1,1 @@
+"""The DuckDB warehouse: loading, checks, marts and comparisons."""

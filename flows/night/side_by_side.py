@@ -107,7 +107,7 @@ def side_by_side(
 
 
 def baselines_first(tonight: Night, requests: Sequence[EvaluationRequest]) -> list[int]:
-    """Number the requests of a night whose runs go one after another: as given, but each after the one that it awaits."""
+    """Return the order of a night's sequential requests: as listed, but each after its baseline."""
     if not any(request.decide for request in requests):
         return list(range(len(requests)))
     plans = [plan_of(tonight, request) for request in requests]

@@ -1,4 +1,4 @@
-"""The stages of one run as a person watches them: each shows its progress, calls its task and keeps what came of it."""
+"""Stages of one run: each shows its progress, calls its task and stores the result."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -57,7 +57,7 @@ class Stages:
             stage(self._plan, self._title)
 
     def play(self) -> None:
-        """Play the owed dialogues, where other runs ask the same endpoints once it is their turn."""
+        """Play the pending dialogues when this run's turn at its endpoints has come."""
         plan, owed = self._plan, self._plan.owed()
         if owed:
             self.work.is_begun = False
@@ -151,7 +151,10 @@ class Stages:
         return done
 
     def _deciding(self, judging: JudgeAhead | None) -> DecideAhead | None:
-        """What decides the run's comparison while it is played; None without a rule, or where judges cannot answer meanwhile."""
+        """Return the decider of the run's comparison during play.
+
+        Return None without a decision rule, or if judges cannot answer during play.
+        """
         plan, evidence = self._plan, self._evidence
         if evidence is None or (evidence.is_judged and judging is None):
             return None
@@ -177,7 +180,7 @@ class Stages:
         )
 
     def decide(self) -> None:
-        """Keep how the run was decided, by the scores that its tables have; or that it has all that was wanted."""
+        """Store the run's decision by the scores in its tables, or that it played all problems."""
         plan, evidence = self._plan, self._evidence
         if evidence is not None:
             evidence.take({episode.problem_id for episode in self.work.episodes}, self.work.scores)
@@ -188,7 +191,7 @@ class Stages:
         keep_decisions(plan, self.work.decisions)
 
     def execute(self) -> pa.Table:
-        """Run the programs of all answers; returns the run's plain verdicts, as they lie in the lake."""
+        """Run the programs of all answers. Return the plain verdicts as the lake stores them."""
         work, n_episodes = self.work, len(self.work.episodes)
         if not self._plan.runs_programs:
             return plain_verdict_rows(self._plan)
@@ -256,7 +259,10 @@ class Stages:
     def _reach(
         self, models: Sequence[ModelIdentity], show_stage: Callable[[], None]
     ) -> Mapping[ModelIdentity, ModelEndpoint]:
-        """Have servers up for these models. `show_stage` shows the stage that needs them again, after a wait for devices."""
+        """Have servers up for these models.
+
+        `show_stage` shows the stage that needs them again, after a wait for devices.
+        """
         waits: list[bool] = []
 
         def show_wait() -> None:
@@ -275,7 +281,10 @@ class Stages:
     def _reach_judges(
         self, show_stage: Callable[[], None] = lambda: None
     ) -> tuple[JudgeContext, Any]:
-        """Have the judges' servers up; returns them with the Dask client that reaches them. Their drift is asked first."""
+        """Have the judges' servers up; returns them with the Dask client that reaches them.
+
+        Their drift is asked first.
+        """
         tonight, plan = self._tonight, self._plan
         served = self._reach([one.judge for one in plan.spec.judges], show_stage)
         calls = tonight.call_log(plan)
@@ -304,7 +313,10 @@ class Stages:
         return EmbedAhead(plan, lambda: self._tonight.embedder(plan), self._purse)
 
     def judge(self, verdicts: pa.Table) -> tuple[JudgeVerdict, ...]:
-        """Have the dialogues judged; returns the run's judgements. None where the setting has no rubric."""
+        """Have the dialogues judged; returns the run's judgements.
+
+        None where the setting has no rubric.
+        """
         plan, work = self._plan, self.work
         if not plan.judges:
             return ()
@@ -339,7 +351,10 @@ class Stages:
         return self.work.judged.due
 
     def embed(self, verdicts: pa.Table, judged: tuple[JudgeVerdict, ...]) -> "Mapping[str, Vector]":
-        """Find the vectors of the texts that the scores compare. They compare none in most settings."""
+        """Find the vectors of the texts that the scores compare.
+
+        They compare none in most settings.
+        """
         plan = self._plan
         if plan.spec.embedder is None or plan.benchmark.scores.texts_to_embed is None:
             return {}

@@ -1,4 +1,4 @@
-"""Rows of a table in compressed batches, for datasets that are too large to be models all the time."""
+"""Rows of a table in compressed batches, for datasets too large to stay in memory as models."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -21,7 +21,8 @@ _BATCHES_AT_HAND = 4
 class PackedRows(Sequence[M]):
     """Rows of one table, compressed 256 at a time, and made models anew whenever they are read.
 
-    100,000 dialogs of six turns take 1 GB as models, and some 40 MB here. The last rows, too few for a batch, stay models.
+    100,000 dialogs of six turns take 1 GB as models, and some 40 MB here. The last rows, too few
+    for a batch, stay models.
     """
 
     def __init__(self, table: str, rows: Iterable[M] = ()) -> None:
@@ -132,7 +133,9 @@ class PackedRows(Sequence[M]):
 
 
 class KeyedRows(Mapping[str, T]):
-    """Some of the rows of a sequence by a key of theirs, in their order. It holds a number of each key, and no keys.
+    """Some of the rows of a sequence by a key of theirs, in their order.
+
+    It holds a number of each key, and no keys.
 
     Args:
         keys: of these rows, strings, no two alike.

@@ -14,7 +14,10 @@ Loaders = Mapping[str, Callable[[], T]]
 
 
 class Registry(Generic[T]):
-    """Things of one kind by name. A thing of ours comes before another distribution's of the same name."""
+    """Things of one kind by name.
+
+    A thing of ours comes before another distribution's of the same name.
+    """
 
     def __init__(
         self,
@@ -68,5 +71,8 @@ class Registry(Generic[T]):
 
 @lru_cache(maxsize=32)
 def _entry_points(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
-    """Return the entry points of a group by name. Listing takes milliseconds: once for each state of `sys.path`."""
+    """Return the entry points of a group by name.
+
+    Listing takes milliseconds: once for each state of `sys.path`.
+    """
     return {point.name: point for point in entry_points(group=group)}

@@ -1,0 +1,1 @@
+"""Participants of a dialogue, and the order in which they speak."""

@@ -44,9 +44,12 @@ def review_rounds(steps: Sequence[Step]) -> tuple[ReviewRound, ...]:
 
 @dataclass(frozen=True)
 class InstructionReviewer:
-    """Gives the first instruction in round 1. An answer that fails its round's instruction gets one round of feedback; if that
-    fails as well, the instruction is discarded and never given again. Otherwise the next one is the first that the answer fails,
-    given before or not. The dialogue is finished when none is left."""
+    """Reviewer of dynamic conversations, who gives the first instruction in round 1.
+
+    An answer that fails its round's instruction gets one round of feedback. If that fails as well, the
+    instruction is discarded and never given again. Otherwise the next instruction is the first that the
+    answer fails, given before or not. The dialogue ends when none is left.
+    """
 
     instructions: tuple[str, ...]
     """In the order in which they are given."""

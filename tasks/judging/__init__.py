@@ -1,0 +1,1 @@
+"""Rubrics, judgements and the prompts of judges."""

@@ -1,0 +1,1 @@
+"""Metrics: pure functions from verdicts and answers to values."""

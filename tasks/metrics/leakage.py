@@ -1,4 +1,4 @@
-"""Does feedback give the solution away? (ConvCodeWorld appendix A.3, Table 8)
+"""Leakage: does feedback give the solution away (ConvCodeWorld, Appendix A.3, Table 8)?
 
 Asked of each feedback by a speaker who saw the reference code. The shares are means over such feedbacks.
 """

@@ -1,0 +1,1 @@
+"""Plans of runs: what is wanted, what is finished and what is pending."""

@@ -1,0 +1,1 @@
+"""Parley's home: the lake, journals and stored answers."""

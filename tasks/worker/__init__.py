@@ -1,0 +1,1 @@
+"""The side of a stage that runs in Dask workers."""

@@ -287,7 +287,7 @@ class Worker:
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's where there is one: it leaves more of the processor to the dialogues."""
+    """Return an event loop of uvloop if it is installed: it leaves more CPU to the dialogues."""
     try:
         import uvloop
     except ImportError:

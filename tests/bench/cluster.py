@@ -1,10 +1,13 @@
-"""A night far larger than this machine, by simulation: where its driver saturates. Run it with `python -m tests.bench.cluster`.
+"""A night far larger than this machine, by simulation: where its driver saturates.
 
-100 checkpoints x 5 benchmarks x 1,000 dialogues of six turns at 1 s, on 1, 16 and 256 worker processes. The simulation plays a
-fifth of the checkpoints, since a night is as busy in its middle throughout, and multiplies. It deals shards as the driver does
-(`shard_size`, `SHARDS_IN_FLIGHT`, `RUNS_AT_ONCE`) and charges what was measured: costs with their source below, scheduler
-messages by a real Dask cluster of one worker, bytes by pickling dialogues of CodeIF's sample. The figures are in
-`docs/explanation/scale.md`.
+Run it with `python -m tests.bench.cluster`.
+
+100 checkpoints x 5 benchmarks x 1,000 dialogues of six turns at 1 s, on 1, 16 and 256 worker
+processes. The simulation plays a fifth of the checkpoints, since a night is as busy in its middle
+throughout, and multiplies. It deals shards as the driver does (`shard_size`, `SHARDS_IN_FLIGHT`,
+`RUNS_AT_ONCE`) and charges what was measured: costs with their source below, scheduler messages by
+a real Dask cluster of one worker, bytes by pickling dialogues of CodeIF's sample. The figures are
+in `docs/explanation/scale.md`.
 """
 
 import pickle
@@ -55,7 +58,9 @@ class Costs:
     driver_shard: float = 0.015 + 0.0016
     """Its part is read again (`SHARDS_IN_FLIGHT`); a Dask future takes 1.6 ms."""
     driver_dialogue: float = (105 - 35) / (32_000 - 8_000) - (0.015 + 0.0016) / 32
-    """Plan, checks, scores: from 8,000 to 32,000 dialogues of one run, the driver's processor time went from 35 to 105 s."""
+    """Plan, checks, scores: from 8,000 to 32,000 dialogues of one run, the driver's processor time
+    went from 35 to 105 s.
+    """
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,9 @@ class Night:
     n_workers: int
     wall_s: float
     ideal_s: float
-    """By the endpoints' latency and concurrency, or by the workers' processors, whichever takes longer."""
+    """By the endpoints' latency and concurrency, or by the workers' processors, whichever takes
+    longer.
+    """
     driver_busy: float
     worker_busy: float
     n_shards: int
@@ -97,7 +104,9 @@ class _Clock:
 
 
 class _Simulation:
-    """One driver process, which does one thing after another, and workers whose dialogues share a processor."""
+    """One driver process, which does one thing after another, and workers whose dialogues share a
+    processor.
+    """
 
     def __init__(self, n_workers: int, costs: Costs, runs_at_once: int, n_drivers: int) -> None:
         self.n_workers, self.costs, self.runs_at_once = n_workers, costs, runs_at_once
@@ -189,7 +198,9 @@ def _shards(n: int, size: int) -> list[int]:
 def simulate(
     n_workers: int, costs: Costs | None = None, runs_at_once: int = RUNS_AT_ONCE, n_drivers: int = 1
 ) -> Night:
-    """Play the night on `n_workers` processes, driven by `n_drivers` processes that share its runs."""
+    """Play the night on `n_workers` processes, driven by `n_drivers` processes that share its
+    runs.
+    """
     simulation = _Simulation(n_workers, costs or Costs(), runs_at_once, n_drivers)
     simulation.play()
     wall_s, costs = simulation.clock.now, simulation.costs
@@ -265,19 +276,23 @@ def scheduler_messages(n_shards: int = 200, n_bytes: int = 100_000) -> tuple[flo
 def _print_nights(title: str, nights: Sequence[Night]) -> None:
     print(f"\n{title}\n")
     print(
-        "| workers | wall | share of the ideal | driver busy | workers busy | dialogues a shard | shards | shards/s |"
+        "| workers | wall | share of the ideal | driver busy | workers busy | dialogues a "
+        "shard | shards | shards/s |"
     )
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for n in nights:
         print(
-            f"| {n.n_workers} | {n.wall_s / 60:.0f} min | {n.ideal_s / n.wall_s:.2f} | {n.driver_busy:.2f} | {n.worker_busy:.2f}"
+            f"| {n.n_workers} | {n.wall_s / 60:.0f} min | {n.ideal_s / n.wall_s:.2f} | "
+            f"{n.driver_busy:.2f} | {n.worker_busy:.2f}"
             f" | {n.shard_size} | {n.n_shards:,} | {n.n_shards / n.wall_s:.1f} |",
             flush=True,
         )
 
 
 def main() -> None:
-    """Print the nights as they are, with each change that would move the limit, and what Dask and Prefect have to carry."""
+    """Print the nights as they are, with each change that would move the limit, and what Dask and
+    Prefect have to carry.
+    """
     from distributed.scheduler import heartbeat_interval
 
     sizes = (1, 16, 256)
@@ -294,10 +309,12 @@ def main() -> None:
     )
     dialogue, (messages, kinds) = bytes_of_a_dialogue(), scheduler_messages()
     print(
-        f"\nA dialogue of CodeIF's sample: {dialogue:,.0f} bytes. Messages a shard: {messages:.1f} ({dict(kinds)})\n"
+        f"\nA dialogue of CodeIF's sample: {dialogue:,.0f} bytes. Messages a shard: "
+        f"{messages:.1f} ({dict(kinds)})\n"
     )
     print(
-        "| workers | bytes a shard | scheduler messages/s, of them heartbeats | Prefect events | artifact updates/s |"
+        "| workers | bytes a shard | scheduler messages/s, of them heartbeats | Prefect "
+        "events | artifact updates/s |"
     )
     print("| --- | --- | --- | --- | --- |")
     events = N_RUNS * STATES * (len(STAGES) + 1)
@@ -307,7 +324,8 @@ def main() -> None:
         updates = RUNS_AT_ONCE / ARTIFACT_EVERY_S
         size = f"{dialogue * night.shard_size:,.0f}"
         print(
-            f"| {night.n_workers} | {size} | {a_second:.0f}, {beats:.0f} | {events:,} | {updates:.1f} |"
+            f"| {night.n_workers} | {size} | {a_second:.0f}, {beats:.0f} | {events:,} | "
+            f"{updates:.1f} |"
         )
 
 

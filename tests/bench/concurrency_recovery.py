@@ -1,7 +1,9 @@
-"""How the adaptive limit falls when an endpoint grows too busy, stays near what it can do, and comes back.
+"""How the adaptive limit falls when an endpoint grows too busy, stays near what it can do, and
+comes back.
 
-`python -m tests.bench.concurrency_recovery` sends dialogues through the model client to a local server that answers 429 above a
-capacity for some seconds, and prints a row every 0.25 s. It needs about 15 s, and nothing but this checkout.
+`python -m tests.bench.concurrency_recovery` sends dialogues through the model client to a local
+server that answers 429 above a capacity for some seconds, and prints a row every 0.25 s. It needs
+about 15 s, and nothing but this checkout.
 """
 
 import argparse
@@ -48,7 +50,9 @@ class Row:
 
 
 async def watch(server: ModelServer, load: Load) -> list[Row]:
-    """Keep the concurrency's worth of requests waiting through all three phases; a row every 0.25 s."""
+    """Keep the concurrency's worth of requests waiting through all three phases; a row every 0.25
+    s.
+    """
     model = OpenAIModel(
         IDENTITY,
         ModelEndpoint(base_url=server.base_url),
@@ -113,7 +117,8 @@ def text_of(rows: list[Row], load: Load) -> str:
         bar = "#" * round(row.limit / load.concurrency * _BAR)
         mark = "busy" if row.is_busy else ""
         lines.append(
-            f"{row.at_s:6.2f} {row.limit:6d} {row.at_server:10d} {row.answers / ROW_S:10.0f} {row.refusals:5d} {mark:4} {bar}"
+            f"{row.at_s:6.2f} {row.limit:6d} {row.at_server:10d} {row.answers / ROW_S:10.0f} "
+            f"{row.refusals:5d} {mark:4} {bar}"
         )
     busy = [row for row in rows if row.is_busy][4:]
     ideal = load.capacity / load.latency_s
@@ -125,9 +130,12 @@ def text_of(rows: list[Row], load: Load) -> str:
         None,
     )
     lines += [
-        f"busy, after its first second: {served / ideal:.0%} of what the capacity of {load.capacity} allows,"
+        f"busy, after its first second: {served / ideal:.0%} of what the capacity of "
+        f"{load.capacity} allows,"
         f" limit {limits[0]} to {limits[-1]} (median {limits[len(limits) // 2]}),"
-        f" {sum(row.refusals for row in busy) / max(1, sum(row.answers for row in busy)):.1%} refusals per answer",
+        " "
+        f"{sum(row.refusals for row in busy) / max(1, sum(row.answers for row in busy)):.1%} "
+        "refusals per answer",
         f"back at the concurrency of {load.concurrency}: "
         + ("not within the time" if back_s is None else f"{back_s:.1f} s after the end"),
     ]

@@ -1,9 +1,11 @@
-"""`make bench-convcode`: a static night beside its ideal, with and without programs, and the tests of a live night.
+"""`make bench-convcode`: a static night beside its ideal, with and without programs, and the tests
+of a live night.
 
-Replay: tasks x turns, all independent, through the whole path (Prefect, Dask, journal, Parquet, publication) against a local
-server. The ideal is ceil(requests / in flight) x latency; the share is the ideal over the time from first request to last answer,
-as the server saw it. Once on a sandbox that runs nothing, once on the zygote, whose programs run beside the dialogues wherever
-processors idle. Programs: what a night of tasks x turns of unsolved programs costs, from a sample of them.
+Replay: tasks x turns, all independent, through the whole path (Prefect, Dask, journal, Parquet,
+publication) against a local server. The ideal is ceil(requests / in flight) x latency; the share is
+the ideal over the time from first request to last answer, as the server saw it. Once on a sandbox
+that runs nothing, once on the zygote, whose programs run beside the dialogues wherever processors
+idle. Programs: what a night of tasks x turns of unsolved programs costs, from a sample of them.
 """
 
 import argparse
@@ -71,7 +73,8 @@ def replay(asked: Asked) -> None:
     """The static night, without and with its programs."""
     size = asked.size
     print(
-        f"static replay: {size.n_tasks} tasks x {size.n_turns} turns, all independent, {asked.latency_s:g} s latency,"
+        f"static replay: {size.n_tasks} tasks x {size.n_turns} turns, all independent, "
+        f"{asked.latency_s:g} s latency,"
         f" {asked.in_flight} in flight, {asked.workers} workers: ideal {asked.ideal_s:.1f} s",
         flush=True,
     )
@@ -136,7 +139,8 @@ def _report(asked: Asked, sandbox: str, ran: Watched, stats: dict[str, Any], per
     share = asked.ideal_s / stats["window_s"]
     name = "without programs" if sandbox == "instant" else "with programs (zygote)"
     print(
-        f"  {name:26} {share:6.2f} {stats['window_s']:9.1f} {ran.wall_s:7.1f} {ran.cpu_s:7.1f} {ran.peak_mb:8.0f}"
+        f"  {name:26} {share:6.2f} {stats['window_s']:9.1f} {ran.wall_s:7.1f} "
+        f"{ran.cpu_s:7.1f} {ran.peak_mb:8.0f}"
         f"   aim {AIM:.2f}: {'reached' if share >= AIM else 'NOT reached'}",
         flush=True,
     )
@@ -156,19 +160,26 @@ def _report(asked: Asked, sandbox: str, ran: Watched, stats: dict[str, Any], per
         f"    programs decided while answers were still asked for: {night['programs_ahead']} of {n}"
     )
     print(
-        f"    this machine alone with these programs does {per_s:.0f} a second: {n} take it {n / per_s:.1f} s"
+        f"    this machine alone with these programs does {per_s:.0f} a second: {n} take it "
+        f"{n / per_s:.1f} s"
     )
     print(
-        f"    from first request to last verdict {both_s:.1f} s; the larger of ideal and programs alone is {floor_s:.1f} s,"
+        f"    from first request to last verdict {both_s:.1f} s; the larger of ideal and "
+        f"programs alone is {floor_s:.1f} s,"
     )
     print(
-        f"    {floor_s / both_s:.2f} of it; one after the other they would be {asked.ideal_s + n / per_s:.1f} s",
+        (
+            f"    {floor_s / both_s:.2f} of it; one after the other they would be "
+            f"{asked.ideal_s + n / per_s:.1f} s"
+        ),
         flush=True,
     )
 
 
 def live_night(asked: Asked) -> None:
-    """Programs a second of a live night that solves nothing: on the zygote, and in a fresh process each."""
+    """Programs a second of a live night that solves nothing: on the zygote, and in a fresh process
+    each.
+    """
     size = asked.size
     half = size.n_sampled // 2
     candidates = [*_candidates(half, pandas=False), *_candidates(half, pandas=True)]
@@ -176,8 +187,10 @@ def live_night(asked: Asked) -> None:
     fresh = programs_per_s(candidates[:: max(1, len(candidates) // 60)], _fresh)
     n = size.n_requests
     print(
-        f"\ntests of a live night: {size.n_tasks} tasks x {size.n_turns} turns, unsolved at every turn, five tests each, half of"
-        f" the programs with numpy and pandas\n  zygote {zygote:.1f} runs/s ({n} in {n / zygote / 60:.1f} min), a fresh process"
+        f"\ntests of a live night: {size.n_tasks} tasks x {size.n_turns} turns, unsolved at "
+        "every turn, five tests each, half of"
+        f" the programs with numpy and pandas\n  zygote {zygote:.1f} runs/s ({n} in "
+        f"{n / zygote / 60:.1f} min), a fresh process"
         f" each {fresh:.1f} runs/s ({n / fresh / 60:.1f} min): {zygote / fresh:.1f} times as many;"
         f" {AT_ONCE} at once, from a sample of {len(candidates)} distinct programs",
         flush=True,
@@ -230,7 +243,9 @@ def _fresh(candidate: Candidate) -> None:
 
 
 def programs_per_s(candidates: list[Candidate], run: Callable[[Candidate], None]) -> float:
-    """Runs a second, as many at once as a night on this machine has; the first ones, which start zygotes, do not count."""
+    """Runs a second, as many at once as a night on this machine has; the first ones, which start
+    zygotes, do not count.
+    """
     with ThreadPoolExecutor(AT_ONCE) as threads:
         list(threads.map(run, candidates[:: max(1, len(candidates) // 4)]))
         started = time.perf_counter()

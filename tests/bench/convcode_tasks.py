@@ -1,4 +1,6 @@
-"""Synthetic tasks in BigCodeBench's form, a reference model's logs of them, and a program that solves none."""
+"""Synthetic tasks in BigCodeBench's form, a reference model's logs of them, and a program that
+solves none.
+"""
 
 import json
 from pathlib import Path
@@ -11,8 +13,10 @@ SETTING = FeedbackSetting(execution=ExecutionFeedback.FULL, verbal=VerbalFeedbac
 STDLIB = "from collections import Counter\nfrom itertools import accumulate\nimport statistics\n"
 PANDAS = "import numpy as np\nimport pandas as pd\n"
 ASK = (
-    "Task {task}: of a list of whole numbers, take those that {n} divides, and give their running totals in the list's order, the"
-    " most frequent of them and its count, the median of the list, and the number of those left out. An empty list gives None."
+    "Task {task}: of a list of whole numbers, take those that {n} divides, and give their "
+    "running totals in the list's order, the"
+    " most frequent of them and its count, the median of the list, and the number of those "
+    "left out. An empty list gives None."
 )
 UNSOLVED = '''def task_func(values):
     """Totals, most frequent, median, left out: answer {answer}."""
@@ -58,7 +62,10 @@ class TestCases(unittest.TestCase):
 
 
 def tests_of(task: int) -> str:
-    """The task's module of five tests; UNSOLVED passes the first and the fourth. No task is more work than another."""
+    """The task's module of five tests; UNSOLVED passes the first and the fourth.
+
+    No task is more work than another.
+    """
     return _TEST.format(n=_divisor(task))
 
 
@@ -77,11 +84,16 @@ def unsolved(answer: object, *, pandas: bool = False) -> str:
 
 def answer(mark: str) -> str:
     """What a model says that solves no task."""
-    return f"Here is the function.\n```python\n{unsolved(mark)}```\nIt goes through the list once, and takes what two divides.\n"
+    return (
+        f"Here is the function.\n```python\n{unsolved(mark)}```\nIt goes through the list once, "
+        "and takes what two divides.\n"
+    )
 
 
 def write_tasks(folder: Path, n_tasks: int, n_turns: int) -> Path:
-    """Tasks, and logs of a reference that solved none of them in `n_turns` turns, the one without feedback among them."""
+    """Tasks, and logs of a reference that solved none of them in `n_turns` turns, the one without
+    feedback among them.
+    """
     logs = folder / "logs"
     logs.mkdir(parents=True)
     (folder / "bigcodebench.jsonl").write_text(
@@ -121,11 +133,16 @@ def _logged(task: int, turn: int, last_turn: int) -> dict[str, Any]:
     row = {"task_id": _name(task), "solution": unsolved(f"{task}, turn {turn}"), "turns": last_turn}
     if turn == 0:
         return row
-    failed = f'TEST_CASE_2\nTraceback (most recent call last):\n  File "tests", line 12\nAssertionError: turn {turn}'
+    failed = (
+        'TEST_CASE_2\nTraceback (most recent call last):\n  File "tests", line '
+        f"12\nAssertionError: turn {turn}"
+    )
     return row | {
         "compilation_feedback": "No syntax errors",
         "execution_feedback": failed,
-        "user_feedback": f"You take what two divides; the task asks for another number (turn {turn}).",
+        "user_feedback": (
+            f"You take what two divides; the task asks for another number (turn {turn})."
+        ),
         "log": "",
         "iteration": turn,
     }

@@ -1,10 +1,12 @@
-"""`make bench-decide`: a night of four checkpoints that is decided early, beside the same night that asks everything.
+"""`make bench-decide`: a night of four checkpoints that is decided early, beside the same night
+that asks everything.
 
-The checkpoints are 0, 2, 5 and 10 points better than a recorded baseline. All ask one endpoint that answers after a known time
-and takes so many requests at once. The ideal is ceil(calls / in flight) x latency; the share is the ideal over the time from the
-first request to the last answer. `needed` is the number of problems after which the confidence sequence decides, problem by
-problem: what a run played beyond it, it wasted. Where an endpoint is kept busy, that is what was in flight then, one batch that
-is looked at, and one that waits for it.
+The checkpoints are 0, 2, 5 and 10 points better than a recorded baseline. All ask one endpoint that
+answers after a known time and takes so many requests at once. The ideal is ceil(calls / in flight)
+x latency; the share is the ideal over the time from the first request to the last answer. `needed`
+is the number of problems after which the confidence sequence decides, problem by problem: what a
+run played beyond it, it wasted. Where an endpoint is kept busy, that is what was in flight then,
+one batch that is looked at, and one that waits for it.
 """
 
 import argparse
@@ -76,7 +78,9 @@ class Load:
 
 
 def drawn_outcomes(n_tasks: int, seed: int = 0) -> Outcomes:
-    """Draw a baseline that is right on half of the problems, and what each checkpoint wins and loses against it."""
+    """Draw a baseline that is right on half of the problems, and what each checkpoint wins and
+    loses against it.
+    """
     rng = np.random.default_rng(seed)
     baseline = rng.permutation(np.arange(n_tasks) % 2)
     found = {"baseline": baseline}
@@ -123,7 +127,9 @@ def needed(outcomes: Outcomes, name: str) -> int:
 
 
 def write_quiz(folder: Path, outcomes: Outcomes) -> Path:
-    """Write the benchmark, the baseline's recording and the endpoint's answers; returns the benchmark's file."""
+    """Write the benchmark, the baseline's recording and the endpoint's answers; returns the
+    benchmark's file.
+    """
     ids = problem_ids(outcomes["baseline"].size)
     texts = {
         name: ["yes" if right else "no" for right in of_one] for name, of_one in outcomes.items()
@@ -188,11 +194,13 @@ def compare(load: Load) -> Iterator[str]:
         ) as server:
             models = [f"openai:{one.name}@{server.base_url}" for one in CHECKPOINTS]
             yield (
-                f"{len(models)} checkpoints of one endpoint x {load.n_tasks} tasks, {load.latency_s:g} s,"
+                f"{len(models)} checkpoints of one endpoint x {load.n_tasks} tasks, "
+                f"{load.latency_s:g} s,"
                 f" {load.in_flight} in flight, {load.workers} workers"
             )
             yield (
-                f"{'night':10} {'calls':>6} {'share':>6} {'window s':>9} {'ideal s':>8} {'wall s':>7} {'CPU ms/call':>12}"
+                f"{'night':10} {'calls':>6} {'share':>6} {'window s':>9} {'ideal s':>8} "
+                f"{'wall s':>7} {'CPU ms/call':>12}"
                 f" {'in flight':>10}"
             )
             yield _night_line("whole", load, folder, Path(folder / "whole"), server, models, None)
@@ -200,7 +208,10 @@ def compare(load: Load) -> Iterator[str]:
             run(load, folder, home, [f"recorded:{folder / 'baseline.jsonl'}"], None)
             rule = {"baseline": "recorded:baseline", "margin": MARGIN, "alpha": ALPHA}
             yield _night_line("decided", load, folder, home, server, models, rule)
-        yield f"\n{'checkpoint':10} {'true':>6} {'decision':>11} {'needed':>7} {'counted':>8} {'played':>7} {'wasted':>7}"
+        yield (
+            f"\n{'checkpoint':10} {'true':>6} {'decision':>11} {'needed':>7} {'counted':>8} "
+            f"{'played':>7} {'wasted':>7}"
+        )
         yield from _checkpoint_lines(home, outcomes, load)
 
 
@@ -230,7 +241,8 @@ def _night_line(
 
 def _checkpoint_lines(home: Path, outcomes: Outcomes, load: Load) -> Iterator[str]:
     sql = (
-        "select model, decision, n_asked, (select count(*) from run_episodes as e where e.run_id = d.run_id) as n_played"
+        "select model, decision, n_asked, (select count(*) from run_episodes as e where "
+        "e.run_id = d.run_id) as n_played"
         " from decisions as d order by all"
     )
     with connect(home) as connection:
@@ -243,11 +255,15 @@ def _checkpoint_lines(home: Path, outcomes: Outcomes, load: Load) -> Iterator[st
         n_needed = needed(outcomes, one.name)
         most = max(most, n_played - n_needed)
         yield (
-            f"{one.name:10} {100 * one.difference:+6.0f} {decision:>11} {n_needed:7} {n_asked:8} {n_played:7}"
+            f"{one.name:10} {100 * one.difference:+6.0f} {decision:>11} {n_needed:7} "
+            f"{n_asked:8} {n_played:7}"
             f" {n_played - n_needed:7}"
         )
     aim = load.in_flight + 2 * load.in_flight // load.workers // BATCHES_IN_FLIGHT
-    yield f"wasted at most {most} problems; aim: {aim}, those in flight and two batches: {'' if most <= aim else 'NOT '}reached"
+    yield (
+        f"wasted at most {most} problems; aim: {aim}, those in flight and two batches: "
+        f"{'' if most <= aim else 'NOT '}reached"
+    )
 
 
 def main() -> None:

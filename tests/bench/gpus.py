@@ -1,8 +1,9 @@
-"""Prints the share of eight devices' time in which a server of a night loads or plays: `python -m tests.bench.gpus`.
+"""Prints the share of eight devices' time in which a server of a night loads or plays: `python -m
+tests.bench.gpus`.
 
 Sixteen checkpoints, some over four devices, in a random order. Their servers are real processes of
-`tests/fixtures/vllm_program.py`, started, awaited and ended as vLLM is. A run that has played goes on with its programs, which
-hold no device.
+`tests/fixtures/vllm_program.py`, started, awaited and ended as vLLM is. A run that has played goes
+on with its programs, which hold no device.
 """
 
 import argparse
@@ -98,10 +99,12 @@ def main() -> None:
     )
     playing = sum(run.width * (run.played_s - run.up_s) for run in runs) / (len(DEVICES) * last_s)
     print(
-        f"16 checkpoints, {asked.wide} of them over four devices: {last_s:.1f} s until the last dialogue ended"
+        f"16 checkpoints, {asked.wide} of them over four devices: {last_s:.1f} s until the "
+        "last dialogue ended"
     )
     print(
-        f"share of {len(DEVICES)} devices' time: {loading + playing:.3f} (loading {loading:.3f}, playing {playing:.3f})"
+        f"share of {len(DEVICES)} devices' time: {loading + playing:.3f} (loading "
+        f"{loading:.3f}, playing {playing:.3f})"
     )
 
 

@@ -1,7 +1,9 @@
-"""`python -m tests.bench.judging`: a judge's share of the ideal, from first request to last answer, on the whole command.
+"""`python -m tests.bench.judging`: a judge's share of the ideal, from first request to last answer,
+on the whole command.
 
-Ideal = ceil(judgements / in flight) x latency. The dialogues are those of `control:gold`, which costs nothing. A second judge
-then rates them again: its share is the judge's alone. The first one's is that of a run whose dialogues want the same processors.
+Ideal = ceil(judgements / in flight) x latency. The dialogues are those of `control:gold`, which
+costs nothing. A second judge then rates them again: its share is the judge's alone. The first one's
+is that of a run whose dialogues want the same processors.
 """
 
 import argparse
@@ -100,13 +102,15 @@ def _tell(what: str, stats: Mapping[str, Any], n: int, in_flight: int, ran: Watc
     ideal_s = math.ceil(n / in_flight) * LATENCY_S
     share = ideal_s / stats["window_s"]
     print(
-        f"{n} judgements {what}: {stats['repeated']} repeated, {stats['max_in_flight']} in flight at most"
+        f"{n} judgements {what}: {stats['repeated']} repeated, {stats['max_in_flight']} in "
+        "flight at most"
     )
     print(
         f"  share {share:.2f} (aim {AIM}): window {stats['window_s']:.1f} s, ideal {ideal_s:.1f} s"
     )
     print(
-        f"  whole command {ran.wall_s:.1f} s, processor {1000 * ran.cpu_s / n:.2f} ms a judgement; peak {ran.peak_mb:.0f} MB"
+        f"  whole command {ran.wall_s:.1f} s, processor {1000 * ran.cpu_s / n:.2f} ms a "
+        f"judgement; peak {ran.peak_mb:.0f} MB"
     )
 
 

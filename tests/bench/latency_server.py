@@ -1,8 +1,9 @@
 """An OpenAI-compatible server on loopback that answers after a known time, and keeps count.
 
-Made to cost little: one process, no framework. Fixed latency, or a log-normal one that is a function of the conversation, so that
-the ideal time of a whole load is known whoever asks. GET /stats tells what arrived and when; POST /reset begins anew.
-It prints its base URL and stops by itself.
+Made to cost little: one process, no framework. Fixed latency, or a log-normal one that is a
+function of the conversation, so that the ideal time of a whole load is known whoever asks. GET
+/stats tells what arrived and when; POST /reset begins anew. It prints its base URL and stops by
+itself.
 """
 
 import argparse
@@ -19,7 +20,10 @@ from typing import Any
 
 import orjson
 
-WORDS = "the loop adds each item once and keeps the name and the order of arguments as they were asked for in the first request; "
+WORDS = (
+    "the loop adds each item once and keeps the name and the order of arguments as they were "
+    "asked for in the first request; "
+)
 OUTPUT_TOKENS = 120
 MARK = "@MARK@"
 """In an answer's text: the conversation's digest is put there."""
@@ -41,7 +45,9 @@ class Load:
         self.cpu_s = _cpu_s()
 
     def stats(self) -> dict[str, Any]:
-        """Counts; seconds of the window from first request to last answer; seconds of latency promised in all."""
+        """Counts; seconds of the window from first request to last answer; seconds of latency
+        promised in all.
+        """
         window = (
             self.last_s - self.first_s
             if self.first_s is not None and self.last_s is not None
@@ -66,7 +72,9 @@ def _cpu_s() -> float:
 
 
 class Latency:
-    """Seconds until an answer: `mean_s`, or log-normal with that mean and `sigma`, drawn by the conversation's own digest."""
+    """Seconds until an answer: `mean_s`, or log-normal with that mean and `sigma`, drawn by the
+    conversation's own digest.
+    """
 
     def __init__(self, mean_s: float, sigma: float) -> None:
         self.mean_s, self.sigma = mean_s, sigma
@@ -169,7 +177,10 @@ class Connection(asyncio.Protocol):
         if self.transport is None:
             return
         body = orjson.dumps(answer)
-        head = f"HTTP/1.1 {status} Said\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = (
+            f"HTTP/1.1 {status} Said\r\nContent-Type: application/json\r\nContent-Length: "
+            f"{len(body)}\r\n\r\n"
+        )
         self.transport.write(head.encode() + body)
 
 

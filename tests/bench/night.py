@@ -1,8 +1,10 @@
-"""`make bench-night`: a night's runs side by side, and one after another, beside the ideal of the slowest endpoint.
+"""`make bench-night`: a night's runs side by side, and one after another, beside the ideal of the
+slowest endpoint.
 
-Each endpoint answers after a known time and takes so many requests at once; its ideal is ceil(dialogues / in flight) x turns x
-latency for all of its runs together. The share is the largest of these ideals over the time from the first request of the night
-to its last answer, as the servers saw it. Where programs run, the whole time counts, in seconds.
+Each endpoint answers after a known time and takes so many requests at once; its ideal is
+ceil(dialogues / in flight) x turns x latency for all of its runs together. The share is the largest
+of these ideals over the time from the first request of the night to its last answer, as the servers
+saw it. Where programs run, the whole time counts, in seconds.
 """
 
 import argparse
@@ -94,7 +96,9 @@ def requests(load: Load, servers: Sequence[Server], folder: Path, workers: int) 
 def night(
     load: Load, servers: Sequence[Server], folder: Path, workers: int, at_once: int
 ) -> tuple[Watched, float]:
-    """A night in a home of its own: what it took, and seconds from the first request to the last answer."""
+    """A night in a home of its own: what it took, and seconds from the first request to the last
+    answer.
+    """
     for server in servers:
         server.reset()
     home, plugin = Path(tempfile.mkdtemp(dir=folder)), folder / "plugin"
@@ -112,7 +116,8 @@ def night(
         or max(one["max_in_flight"] for one in stats) > IN_FLIGHT
     ):
         print(
-            f"  asked {[one['requests'] for one in stats]}, at most {[one['max_in_flight'] for one in stats]} in flight"
+            f"  asked {[one['requests'] for one in stats]}, at most "
+            f"{[one['max_in_flight'] for one in stats]} in flight"
         )
     return ran, max(one["last_s"] for one in stats) - min(one["first_s"] for one in stats)
 
@@ -124,18 +129,24 @@ def compare(load: Load, workers: int, ways: Sequence[tuple[str, int]]) -> None:
         write_plugin(folder / "plugin")
         kind = "each answer tested" if load.tested else "no programs"
         print(
-            f"\n{load.name}: {load.n_models} models on endpoints of their own x {load.n_settings} settings of {load.n_dialogs}"
-            f" dialogues of {TURNS} turns, {kind}, {LATENCY_S:g} s, {IN_FLIGHT} in flight an endpoint, {workers} workers",
+            f"\n{load.name}: {load.n_models} models on endpoints of their own x "
+            f"{load.n_settings} settings of {load.n_dialogs}"
+            f" dialogues of {TURNS} turns, {kind}, {LATENCY_S:g} s, {IN_FLIGHT} in flight an "
+            f"endpoint, {workers} workers",
             flush=True,
         )
         print(
-            f"{'':32} {'share':>6} {'window s':>9} {'ideal s':>8} {'wall s':>7} {'CPU ms/turn':>12} {'peak MB':>8}"
+            f"{'':32} {'share':>6} {'window s':>9} {'ideal s':>8} {'wall s':>7} "
+            f"{'CPU ms/turn':>12} {'peak MB':>8}"
         )
         for way, at_once in ways:
             ran, window_s = night(load, servers, folder, workers, at_once)
             cpu, share = 1000 * ran.cpu_s / load.n_turns, load.ideal_s / window_s
             print(
-                f"  {way:30} {share:6.2f} {window_s:9.1f} {load.ideal_s:8.1f} {ran.wall_s:7.1f} {cpu:12.2f} {ran.peak_mb:8.0f}",
+                (
+                    f"  {way:30} {share:6.2f} {window_s:9.1f} {load.ideal_s:8.1f} "
+                    f"{ran.wall_s:7.1f} {cpu:12.2f} {ran.peak_mb:8.0f}"
+                ),
                 flush=True,
             )
             _tell(json.loads(ran.out.splitlines()[-1]))

@@ -1,6 +1,8 @@
-"""One night of the product, timed stage by stage: run as a process of its own, prints one line of JSON.
+"""One night of the product, timed stage by stage: run as a process of its own, prints one line of
+JSON.
 
-The whole path, as the command line takes it: plan, Prefect server, Dask workers, journal, Parquet, checks, publication.
+The whole path, as the command line takes it: plan, Prefect server, Dask workers, journal, Parquet,
+checks, publication.
 """
 
 import argparse
@@ -18,7 +20,9 @@ from tasks.driver import execution
 
 
 class TimedBoard(Board):
-    """Notes when each stage begins, and the processor time that this process and all below it have used by then."""
+    """Notes when each stage begins, and the processor time that this process and all below it have
+    used by then.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +60,9 @@ class TimedBoard(Board):
         return sum(self._used.values())
 
     def stages(self) -> list[dict[str, Any]]:
-        """Name, seconds and processor seconds of each stage, in order; the last mark ends the last of them."""
+        """Name, seconds and processor seconds of each stage, in order; the last mark ends the last
+        of them.
+        """
         following = zip(self.marks, self.marks[1:], strict=False)
         return [
             {"stage": name, "wall_s": end - at, "cpu_s": used - before}

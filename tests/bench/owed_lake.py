@@ -1,4 +1,6 @@
-"""A lake of very many finished episodes of one model, and what finding the owed ones among them takes."""
+"""A lake of very many finished episodes of one model, and what finding the owed ones among them
+takes.
+"""
 
 import time
 from dataclasses import dataclass
@@ -54,7 +56,9 @@ class OwedLake:
 
 
 def owed_seconds(home: Path) -> dict[str, float]:
-    """Seconds to find which of a night's episodes, and which of all, are finished; half a night and all but one are."""
+    """Seconds to find which of a night's episodes, and which of all, are finished; half a night and
+    all but one are.
+    """
     lake = Lake(home / "lake")
     ids = lake.read_arrow("episodes", lake.parts("episodes"), ["episode_id"])[
         "episode_id"

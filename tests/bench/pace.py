@@ -1,4 +1,7 @@
-"""How fast something runs, alone and two at a time. Few imports: a rival's fork copies what its process has loaded."""
+"""How fast something runs, alone and two at a time.
+
+Few imports: a rival's fork copies what its process has loaded.
+"""
 
 import statistics
 import time

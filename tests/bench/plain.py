@@ -1,6 +1,7 @@
 """Parley's verdicts beside plain Python's outcomes: every difference, and how many programs pass.
 
-    python -m tests.bench.plain [SET ...] [--sandbox NAME] [--every N] [--only TEXT] [--outcomes FILE]
+    python -m tests.bench.plain [SET ...] [--sandbox NAME] [--every N] [--only TEXT] [--outcomes
+    FILE]
 
 Expected: no difference on any set, whatever the outcomes are; stated exceptions are listed apart.
 `PARLEY_BIGCODEBENCH` names BigCodeBench's tasks, see `tests/sandbox/plain/corpora.py`.
@@ -67,7 +68,9 @@ def programs_of(name: str) -> Iterator[tuple[str, TestProgram]]:
 
 
 def stored_outcomes(path: Path) -> Callable[[TestProgram, Limits], PlainOutcome]:
-    """Make a function that gives a program's plain outcome, from the file where it is there, and adds it where not."""
+    """Make a function that gives a program's plain outcome, from the file where it is there, and
+    adds it where not.
+    """
     known: dict[str, PlainOutcome] = {}
 
     def outcome_of(program: TestProgram, limits: Limits) -> PlainOutcome:
@@ -111,7 +114,9 @@ def compared(
 
 
 def print_set(name: str, comparisons: Iterable[Comparison]) -> int:
-    """Print every difference as it is seen, then a line on the set; return the number of differences without an exception."""
+    """Print every difference as it is seen, then a line on the set; return the number of
+    differences without an exception.
+    """
     begun = time.monotonic()
     found: list[Comparison] = []
     for comparison in comparisons:
@@ -122,7 +127,8 @@ def print_set(name: str, comparisons: Iterable[Comparison]) -> int:
     n_stated = sum(one.exception is not None for one in found)
     n_different = sum(not one.is_equal for one in found) - n_stated
     print(
-        f"{name}: {len(found)} programs, {n_passed} pass in plain Python, {n_different} differences, "
+        f"{name}: {len(found)} programs, {n_passed} pass in plain Python, {n_different} "
+        "differences, "
         f"{n_stated} stated exceptions, {time.monotonic() - begun:.1f} s",
         flush=True,
     )

@@ -1,6 +1,8 @@
-"""The least that anyone would write: one asyncio loop, a semaphore, aiohttp, a line of JSON for each turn. Parley's yardstick.
+"""The least that anyone would write: one asyncio loop, a semaphore, aiohttp, a line of JSON for
+each turn. Parley's yardstick.
 
-Reads the user texts as JSON lists, a line each, from --dialogues. No retries, no resume, no checks, one process.
+Reads the user texts as JSON lists, a line each, from --dialogues. No retries, no resume, no checks,
+one process.
 """
 
 import argparse

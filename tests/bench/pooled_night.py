@@ -1,4 +1,6 @@
-"""One night of several runs, as the command line takes it: run as a process of its own, prints one line of JSON."""
+"""One night of several runs, as the command line takes it: run as a process of its own, prints one
+line of JSON.
+"""
 
 import argparse
 import json

@@ -1,4 +1,6 @@
-"""Running the contestants: a server that is asked, and a client whose whole process tree is watched."""
+"""Running the contestants: a server that is asked, and a client whose whole process tree is
+watched.
+"""
 
 import json
 import os
@@ -20,7 +22,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Watched:
-    """A client that ran to its end. Processor seconds and the highest memory are of all its processes together."""
+    """A client that ran to its end.
+
+    Processor seconds and the highest memory are of all its processes together.
+    """
 
     wall_s: float
     cpu_s: float
@@ -53,7 +58,9 @@ def latency_server(
     name: str = "mock",
     replies: Path | None = None,
 ) -> Iterator[Server]:
-    """A server of its own process for the time of the block; the files `answer` and `replies` hold what it says."""
+    """A server of its own process for the time of the block; the files `answer` and `replies` hold
+    what it says.
+    """
     command = [
         sys.executable,
         "-m",
@@ -112,7 +119,8 @@ def watch(
         said, complaint = out.read(), err.read()
     if process.returncode:
         raise RuntimeError(
-            f"{' '.join(command)[:120]} ended with {process.returncode} after {wall_s:.0f} s: {complaint[-800:]}"
+            f"{' '.join(command)[:120]} ended with {process.returncode} after {wall_s:.0f} "
+            f"s: {complaint[-800:]}"
         )
     return Watched(wall_s, sum(used.values()), peak, said)
 

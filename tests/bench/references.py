@@ -2,9 +2,10 @@
 
     python -m tests.bench.references [SET ...] [--sandbox NAME] [--limit N]
 
-Expected: HumanEval 164 of 164; MBPP 959 of 974, the others being faults of its data. The solutions of
-mbjp and mbjsp were made by models, and some are wrong. The sets that begin with convcode are the same data as
-unittest classes, and pass whole, but for MBPP's faults: 963 of 974, since a function called `check` passes there.
+Expected: HumanEval 164 of 164; MBPP 959 of 974, the others being faults of its data. The solutions
+of mbjp and mbjsp were made by models, and some are wrong. The sets that begin with convcode are the
+same data as unittest classes, and pass whole, but for MBPP's faults: 963 of 974, since a function
+called `check` passes there.
 """
 
 import argparse
@@ -43,7 +44,9 @@ SETS = {
 MBPP_FAULTS = frozenset((56, 64, 160, 341, 349, 367, 596, 601, 607, 631, 642, 899, 927, 966, 967))
 """Task numbers of MBPP whose reference does not satisfy its own tests."""
 CHECK_CLASHES = frozenset((56, 349, 899, 967))
-"""Those of them whose function is called `check`, as the published test's own function is: the tests themselves hold."""
+"""Those of them whose function is called `check`, as the published test's own function is: the
+tests themselves hold.
+"""
 CONVCODE = tuple(f"convcode-{version}" for version in ("sample", "humaneval", "mbpp", "mint"))
 LIMITS = Limits(cpu_s=10, wall_s=60)
 
@@ -88,7 +91,9 @@ def reference_programs(name: str) -> Iterator[tuple[str, TestProgram]]:
 
 
 def not_passed(sandbox: Sandbox, programs: list[tuple[str, TestProgram]]) -> dict[str, str]:
-    """Task id -> detail of each program that does not pass all its tests, as many at once as there are slots."""
+    """Task id -> detail of each program that does not pass all its tests, as many at once as there
+    are slots.
+    """
     with ThreadPoolExecutor(slot_count()) as threads:
         verdicts = threads.map(
             partial(run_tests, sandbox, limits=LIMITS), (program for _, program in programs)
@@ -122,7 +127,8 @@ def main() -> None:
         wrong = not_passed(sandbox, programs)
         took = time.monotonic() - begun
         print(
-            f"{name}: {len(programs) - len(wrong)} of {len(programs)} pass, {took:.1f} s, {len(programs) / took:.1f} a second"
+            f"{name}: {len(programs) - len(wrong)} of {len(programs)} pass, {took:.1f} s, "
+            f"{len(programs) / took:.1f} a second"
         )
         for task, detail in wrong.items():
             print(f"  {task}: {' / '.join(detail.splitlines()[-2:])[:200]}")

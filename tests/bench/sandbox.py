@@ -1,7 +1,9 @@
-"""`make bench-sandbox`: what a run costs on each backend, beside ways that people use elsewhere, and two whole corpora.
+"""`make bench-sandbox`: what a run costs on each backend, beside ways that people use elsewhere,
+and two whole corpora.
 
-Side by side in one run, so that ratios hold whatever the machine. A run is a function with one test, decided to `passed`: by
-`run_function_tests` on a backend; by exit status in a fresh Python or `docker exec`; by a plain list in an unisolated fork.
+Side by side in one run, so that ratios hold whatever the machine. A run is a function with one
+test, decided to `passed`: by `run_function_tests` on a backend; by exit status in a fresh Python or
+`docker exec`; by a plain list in an unisolated fork.
 """
 
 import argparse
@@ -62,7 +64,10 @@ LOADS = (
     Load("trivial", "def f(x):\n    return x + 1\n", "assert f(1) == 2"),
     Load(
         "numpy+pandas",
-        "import numpy as np\nimport pandas as pd\n\n\ndef f(n):\n    return int(pd.Series(np.arange(n)).sum())\n",
+        (
+            "import numpy as np\nimport pandas as pd\n\n\ndef f(n):\n    return "
+            "int(pd.Series(np.arange(n)).sum())\n"
+        ),
         "assert f(4) == 6",
         ("numpy", "pandas"),
     ),
@@ -115,7 +120,9 @@ def fork_speed(load: Load, seconds: float) -> Speed:
 
 @contextmanager
 def daemon() -> Iterator[None]:
-    """For the time of the block a Docker daemon and an image without libraries, where none is named and one can be started."""
+    """For the time of the block a Docker daemon and an image without libraries, where none is named
+    and one can be started.
+    """
     reason = "an image is named" if os.environ.get(IMAGE_VARIABLE) else why_not()
     with ExitStack() as stack:
         if reason is None:
@@ -132,7 +139,9 @@ def daemon() -> Iterator[None]:
 
 @contextmanager
 def container() -> Iterator[str | None]:
-    """A warm container of the image that Parley uses, without network; None where no daemon or image is there."""
+    """A warm container of the image that Parley uses, without network; None where no daemon or
+    image is there.
+    """
     image = os.environ.get(IMAGE_VARIABLE)
     command = [
         "docker",
@@ -163,7 +172,9 @@ def container() -> Iterator[str | None]:
 def contestants(
     load: Load, stack: ExitStack
 ) -> Iterator[tuple[str, Callable[[float], Speed] | str]]:
-    """Each one's name with how its speed is measured for so many seconds, or with why it does not run here."""
+    """Each one's name with how its speed is measured for so many seconds, or with why it does not
+    run here.
+    """
     yield FRESH, partial(speed, fresh(load))
     yield FORK, partial(fork_speed, load)
     name = stack.enter_context(container())
@@ -185,7 +196,9 @@ def contestants(
 
 
 def _unless_it_fails(run: Callable[[], None]) -> Callable[[float], Speed] | str:
-    """How its speed is measured, or why the program does not run there: an image may lack its libraries."""
+    """How its speed is measured, or why the program does not run there: an image may lack its
+    libraries.
+    """
     try:
         run()
     except (RuntimeError, subprocess.CalledProcessError) as error:
@@ -194,9 +207,15 @@ def _unless_it_fails(run: Callable[[], None]) -> Callable[[float], Speed] | str:
 
 
 def compare(load: Load, seconds: float) -> dict[str, Speed]:
-    """One table. Everybody's turn comes several times, so that a load that comes and goes hits all."""
+    """One table.
+
+    Everybody's turn comes several times, so that a load that comes and goes hits all.
+    """
     print(
-        f"\n{load.name}: runs/s with {AT_ONCE} at once, and ms of one alone (medians of {ROUNDS} rounds)",
+        (
+            f"\n{load.name}: runs/s with {AT_ONCE} at once, and ms of one alone (medians of "
+            f"{ROUNDS} rounds)"
+        ),
         flush=True,
     )
     with ExitStack() as stack:
@@ -273,7 +292,10 @@ def whole_corpus(name: str, tasks: list[corpora.Reference], sandbox: Sandbox) ->
     aim = CORPUS_AIMS_S[name]
     verdict = "reached" if took <= aim else "NOT reached"
     print(
-        f"  {name}: {passed} of {len(rows)} references pass, {took:.2f} s on {sandbox.name}   aim {aim:g} s: {verdict}",
+        (
+            f"  {name}: {passed} of {len(rows)} references pass, {took:.2f} s on {sandbox.name}  "
+            f" aim {aim:g} s: {verdict}"
+        ),
         flush=True,
     )
 

@@ -1,7 +1,9 @@
-"""`make bench-scale`: memory and time of whole commands on ever more dialogues, answered by `control:gold`.
+"""`make bench-scale`: memory and time of whole commands on ever more dialogues, answered by
+`control:gold`.
 
-The dialogues have three turns each, as MathChat's follow-up questions have, and no programs. The process tree of each command is
-sampled: the driver is the command's own process, and a worker is a process that Dask's nanny started.
+The dialogues have three turns each, as MathChat's follow-up questions have, and no programs. The
+process tree of each command is sampled: the driver is the command's own process, and a worker is a
+process that Dask's nanny started.
 """
 
 import argparse
@@ -103,7 +105,10 @@ def plan_many(n_dialogues: int, samples: int) -> str:
             ).owed()
         )
         seconds, cpu = time.monotonic() - started, time.process_time() - used
-    return f"{n_pending:,} pending episodes of {n_dialogues:,} dialogues planned in {seconds:.1f} s, {cpu:.1f} s of them CPU time"
+    return (
+        f"{n_pending:,} pending episodes of {n_dialogues:,} dialogues planned in {seconds:.1f} "
+        f"s, {cpu:.1f} s of them CPU time"
+    )
 
 
 def main() -> None:

@@ -1,8 +1,11 @@
-"""How much of a data set is asked until a comparison is decided. Run it with `python -m tests.bench.sequence`.
+"""How much of a data set is asked until a comparison is decided.
 
-The first table draws data sets of wins, losses and ties with a known mean difference. The second one replays the 36 pairs of
-the nine models whose CodeIF-Bench verdicts are published. `tests/fixtures/codeif/passed.csv` counts them by problem: how many of
-the verdicts of all turns passed, of how many.
+Run it with `python -m tests.bench.sequence`.
+
+The first table draws data sets of wins, losses and ties with a known mean difference. The second
+one replays the 36 pairs of the nine models whose CodeIF-Bench verdicts are published.
+`tests/fixtures/codeif/passed.csv` counts them by problem: how many of the verdicts of all turns
+passed, of how many.
 """
 
 import csv
@@ -24,7 +27,10 @@ CODEIF = Path(__file__).parents[1] / "fixtures" / "codeif" / "passed.csv"
 
 @dataclass(frozen=True)
 class LabCase:
-    """A data set of `n` problems and the shares that the issue's lab measured for it. None: never decided before the end."""
+    """A data set of `n` problems and the shares that the issue's lab measured for it.
+
+    None: never decided before the end.
+    """
 
     n: int
     difference: float
@@ -70,7 +76,9 @@ def lab_shares(case: LabCase, n_orders: int, seed: int = 0) -> LabShares:
 
 
 def wins_and_losses(n: int, difference: float, discordant: float) -> np.ndarray:
-    """`n` differences of 1, -1 and 0 with this mean (rounded to whole problems), of which a share is not 0."""
+    """`n` differences of 1, -1 and 0 with this mean (rounded to whole problems), of which a share
+    is not 0.
+    """
     wins, losses = (
         round(n * (discordant + difference) / 2),
         round(n * (discordant - difference) / 2),

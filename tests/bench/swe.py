@@ -2,8 +2,9 @@
 beside its tests alone, how many seconds a grading takes where each slot of the host has one, and
 which share of the ideal eight agents at once keep with a model that answers in a second.
 
-Sphinx's instances where `PARLEY_SPHINX` names its history and the shared data lie beside, else the bundled sample. The tests
-alone are `python -m pytest` on the same files, in a workspace that is open already.
+Sphinx's instances where `PARLEY_SPHINX` names its history and the shared data lie beside, else the
+bundled sample. The tests alone are `python -m pytest` on the same files, in a workspace that is
+open already.
 """
 
 import argparse
@@ -73,7 +74,9 @@ class Bench:
         return time.monotonic() - begun
 
     def grading_s(self, problems: Sequence[Problem]) -> float:
-        """Seconds of each grading, where gold and empty patches are graded as many at once as the host has slots."""
+        """Seconds of each grading, where gold and empty patches are graded as many at once as the
+        host has slots.
+        """
         wanted = [
             (patch, one.repo) for one in problems if one.repo for patch in (one.reference_code, "")
         ]
@@ -105,7 +108,8 @@ class Bench:
 
 
 def share_of_ideal(home: Home, staged: Staged, problem_id: str) -> float:
-    """Ideal time of eight dialogues at once, the model's seconds alone, divided by the time that they took.
+    """Ideal time of eight dialogues at once, the model's seconds alone, divided by the time that
+    they took.
 
     They are dealt to two processes, as a night deals them to its workers.
     """
@@ -213,10 +217,12 @@ def main() -> int:
     print(f"opened in {slowest:.2f} s at most (aim {MOST_OPENING_S:g})")
     print(f"graded in {ratio:.2f} of the time of the tests alone (aim {MOST_RATIO:g})")
     print(
-        f"{2 * len(can_run)} gradings, {slot_count()} at once: {grading_s:.1f} s each (aim {MOST_GRADING_S:g})"
+        f"{2 * len(can_run)} gradings, {slot_count()} at once: {grading_s:.1f} s each (aim "
+        f"{MOST_GRADING_S:g})"
     )
     print(
-        f"{EPISODES} agents of {STEPS} steps at once: {share:.2f} of the ideal (aim {LEAST_SHARE:g})"
+        f"{EPISODES} agents of {STEPS} steps at once: {share:.2f} of the ideal (aim "
+        f"{LEAST_SHARE:g})"
     )
     print(f"load of the machine in the last minute: {os.getloadavg()[0]:.1f}")
     is_slow = slowest > MOST_OPENING_S or ratio > MOST_RATIO or grading_s > MOST_GRADING_S

@@ -1,8 +1,10 @@
-"""Synthetic dialogues for the benches: raw task files in a bundled benchmark's format, and a plugin for what none of them has.
+"""Synthetic dialogues for the benches: raw task files in a bundled benchmark's format, and a plugin
+for what none of them has.
 
-The plugin is found as any third party's is, by entry points: `bench` is a benchmark of dialogues with any number of turns, `talk`
-one whose answers are not tested,
-`instant` a sandbox that runs nothing and passes every program at once, which leaves the time of the stage around it.
+The plugin is found as any third party's is, by entry points: `bench` is a benchmark of dialogues
+with any number of turns, `talk` one whose answers are not tested,
+`instant` a sandbox that runs nothing and passes every program at once, which leaves the time of the
+stage around it.
 """
 
 import json
@@ -26,8 +28,10 @@ from tasks.benchmarks.results import Results
 from tasks.benchmarks.staging import Staging
 
 ASK = (
-    "Change the function of task {task} so that it also handles case {turn}: keep name and arguments, import nothing, return"
-    " an int, treat an empty list as zero, and say in one sentence why the change is safe. What was asked before stays in force."
+    "Change the function of task {task} so that it also handles case {turn}: keep name and "
+    "arguments, import nothing, return"
+    " an int, treat an empty list as zero, and say in one sentence why the change is safe. "
+    "What was asked before stays in force."
 )
 ENTRY_POINTS = """[parley.benchmarks]
 bench = tests.bench.synthetic:BENCHMARK
@@ -71,7 +75,10 @@ def write_tasks(folder: Path, n_tasks: int, turns: int = 6) -> Path:
 
 
 def write_mixed(path: Path, n_dialogs: int, fewest: int = 2, most: int = 12, seed: int = 1) -> int:
-    """A file for the benchmark `bench`: how many turns each dialogue has. Returns the number of turns in all."""
+    """A file for the benchmark `bench`: how many turns each dialogue has.
+
+    Returns the number of turns in all.
+    """
     turns = [random.Random(seed + number).randint(fewest, most) for number in range(n_dialogs)]
     path.write_text(json.dumps(turns))
     return sum(turns)
@@ -172,7 +179,9 @@ TALK: Benchmark = replace(
 
 
 class InstantSandbox:
-    """Says of every program that it passed, without running it: what is left is the time of the stage around the sandbox."""
+    """Says of every program that it passed, without running it: what is left is the time of the
+    stage around the sandbox.
+    """
 
     name = "instant"
     isolated = False
@@ -196,7 +205,9 @@ class InstantSandbox:
         stdin: bytes = b"",
         limits: Limits | None = None,
     ) -> Completed:
-        """A pass as the trusted runner reports it: what it is sent begins with the secret that makes a report believed."""
+        """A pass as the trusted runner reports it: what it is sent begins with the secret that
+        makes a report believed.
+        """
         secret = stdin[8 : 8 + int.from_bytes(stdin[:8], "big")]
         fields = (secret, b"end", b"passed", b"")
         return Completed(

@@ -1,10 +1,13 @@
-"""`make bench-talk2code`: the interactive track beside its ideal, and the time that the paper's turns take to embed.
+"""`make bench-talk2code`: the interactive track beside its ideal, and the time that the paper's
+turns take to embed.
 
-Dialogues: as many as the paper has, against subject and simulated user on one local server, without programs: the model asks on
-in every round. The ideal is requests / in flight x latency; the share is the ideal over the time from first request to last
-answer, as the server saw it. The path is whole: command, Prefect, Dask, journal, Parquet, publication.
+Dialogues: as many as the paper has, against subject and simulated user on one local server, without
+programs: the model asks on in every round. The ideal is requests / in flight x latency; the share
+is the ideal over the time from first request to last answer, as the server saw it. The path is
+whole: command, Prefect, Dask, journal, Parquet, publication.
 
-Turns: distinct texts as long as the sample's replies, embedded by MiniLM and kept in the lake, as a run's are.
+Turns: distinct texts as long as the sample's replies, embedded by MiniLM and kept in the lake, as a
+run's are.
 """
 
 import argparse
@@ -36,7 +39,10 @@ from tests.bench.processes import environment, latency_server, watch
 N_DIALOGUES, N_TURNS, ROUNDS = 2664, 14_396, 5
 PERSONAS_A_TASK = 3
 LATENCY_S, AIM, EMBED_AIM_S, LIMIT_S = 0.2, 0.85, 300.0, 590.0
-REPLY = "Shall an empty list give zero, and may a number stand in it twice? Tell me what the result should be then, please."
+REPLY = (
+    "Shall an empty list give zero, and may a number stand in it twice? Tell me what the result "
+    "should be then, please."
+)
 """What subject and user both say: no program, so that every dialogue has all its rounds."""
 
 
@@ -83,7 +89,8 @@ def dialogues(n: int, in_flight: int, workers: int) -> None:
             stats, told = server.stats(), json.loads(ran.out.splitlines()[-1])
     share = ideal_s / stats["window_s"]
     print(
-        f"{n} interactive dialogues of {ROUNDS} rounds, {LATENCY_S:g} s latency, {in_flight} in flight, {workers} workers"
+        f"{n} interactive dialogues of {ROUNDS} rounds, {LATENCY_S:g} s latency, {in_flight} "
+        f"in flight, {workers} workers"
     )
     counts = (
         f"{stats['requests']} requests for {n_requests}, {stats['max_in_flight']} in flight at most"
@@ -93,7 +100,10 @@ def dialogues(n: int, in_flight: int, workers: int) -> None:
         f"  share {share:.2f} (aim {AIM}): window {stats['window_s']:.1f} s, ideal {ideal_s:.1f} s"
     )
     print(
-        f"  whole command {ran.wall_s:.1f} s; processor {1000 * ran.cpu_s / stats['requests']:.2f} ms a request",
+        (
+            f"  whole command {ran.wall_s:.1f} s; processor "
+            f"{1000 * ran.cpu_s / stats['requests']:.2f} ms a request"
+        ),
         flush=True,
     )
 
@@ -141,7 +151,8 @@ def turns(n: int) -> None:
         wall_s, cpu_s = time.monotonic() - began, _cpu_s() - used_s
     words = sum(len(text.split()) for text in texts) / n
     print(
-        f"{n_found} turns of {words:.0f} words embedded in {wall_s:.0f} s, {n / wall_s:.0f} a second"
+        f"{n_found} turns of {words:.0f} words embedded in {wall_s:.0f} s, {n / wall_s:.0f} "
+        "a second"
     )
     print(f"  aim: {N_TURNS} in {EMBED_AIM_S:.0f} s; processor {1000 * cpu_s / n:.0f} ms a turn")
 
@@ -153,7 +164,9 @@ def _cpu_s() -> float:
 
 
 def _texts(n: int) -> tuple[str, ...]:
-    """Replies of the sample with their sentences' words in another order: as long as they are, and all distinct."""
+    """Replies of the sample with their sentences' words in another order: as long as they are, and
+    all distinct.
+    """
     with as_file(BENCHMARK.data.sample) as sample:
         dialogs = BENCHMARK.data.stage(sample, "sample").dialogs
     replies = [

@@ -1,9 +1,11 @@
-"""`make bench`: a night's share of the ideal, beside a plain asyncio loop and the peers' clients, in one run.
+"""`make bench`: a night's share of the ideal, beside a plain asyncio loop and the peers' clients,
+in one run.
 
-Ideal = summed latency / requests in flight; for equal latencies ceil(dialogues / in flight) x turns x latency. The share is the
-ideal over the time from first request to last answer, as the server saw it. Processor time is that of all processes together.
-Programs of finished dialogues run beside others where processors idle; a night that leaves them all to the next stage tells what
-either stage takes.
+Ideal = summed latency / requests in flight; for equal latencies ceil(dialogues / in flight) x turns
+x latency. The share is the ideal over the time from first request to last answer, as the server saw
+it. Processor time is that of all processes together. Programs of finished dialogues run beside
+others where processors idle; a night that leaves them all to the next stage tells what either stage
+takes.
 """
 
 import argparse
@@ -28,7 +30,9 @@ TURNS = 6
 
 @dataclass(frozen=True)
 class Load:
-    """So many dialogues of six turns, or of 2 to 12 where the latency varies (sigma of a log-normal)."""
+    """So many dialogues of six turns, or of 2 to 12 where the latency varies (sigma of a
+    log-normal).
+    """
 
     name: str
     n_dialogs: int
@@ -160,11 +164,15 @@ def compare(load: Load, in_flight: int, workers: int, peers: bool) -> None:
             else f"{load.latency_s:g} s latency"
         )
         print(
-            f"\n{load.name}: {load.n_dialogs} dialogues, {bench.n_turns} turns, {kind}, {in_flight} in flight",
+            (
+                f"\n{load.name}: {load.n_dialogs} dialogues, {bench.n_turns} turns, {kind}, "
+                f"{in_flight} in flight"
+            ),
             flush=True,
         )
         print(
-            f"{'':32} {'share':>6} {'window s':>9} {'ideal s':>8} {'wall s':>7} {'CPU ms/turn':>12} {'peak MB':>8}"
+            f"{'':32} {'share':>6} {'window s':>9} {'ideal s':>8} {'wall s':>7} "
+            f"{'CPU ms/turn':>12} {'peak MB':>8}"
         )
         night = bench.night(server, workers, in_flight)
         share = _line(f"parley, {workers} workers", bench, server, night, in_flight)
@@ -190,13 +198,17 @@ def _line(who: str, bench: Bench, server: Server, ran: Watched, in_flight: int) 
     server.reset()
     if (stats["requests"], stats["repeated"]) != (bench.n_turns, 0):
         print(
-            f"  {who}: {stats['requests']} requests for {bench.n_turns} turns, {stats['repeated']} of them repeated"
+            f"  {who}: {stats['requests']} requests for {bench.n_turns} turns, "
+            f"{stats['repeated']} of them repeated"
         )
     ideal_s = bench.load.ideal_s(stats, in_flight)
     share = ideal_s / stats["window_s"]
     cpu = 1000 * ran.cpu_s / bench.n_turns
     print(
-        f"  {who:30} {share:6.2f} {stats['window_s']:9.1f} {ideal_s:8.1f} {ran.wall_s:7.1f} {cpu:12.2f} {ran.peak_mb:8.0f}",
+        (
+            f"  {who:30} {share:6.2f} {stats['window_s']:9.1f} {ideal_s:8.1f} {ran.wall_s:7.1f} "
+            f"{cpu:12.2f} {ran.peak_mb:8.0f}"
+        ),
         flush=True,
     )
     return share
@@ -224,7 +236,10 @@ def whole_night(in_flight: int, workers: int) -> None:
     ):
         bench = Bench(Path(folder), load)
         print(
-            f"\nnight: {load.n_dialogs} dialogues, {bench.n_turns} turns, {load.latency_s:g} s, {in_flight} in flight",
+            (
+                f"\nnight: {load.n_dialogs} dialogues, {bench.n_turns} turns, {load.latency_s:g} "
+                f"s, {in_flight} in flight"
+            ),
             flush=True,
         )
         ran = bench.night(server, workers, in_flight)
@@ -235,18 +250,23 @@ def whole_night(in_flight: int, workers: int) -> None:
         n_programs = load.n_dialogs * TURNS * (TURNS + 1) // 2
         programs_s = n_programs / programs_per_s()
         print(
-            f"  model {window_s:.1f} s; the stage around an instant sandbox {execute_s:.1f} s; all else {outside_s:.1f} s"
+            f"  model {window_s:.1f} s; the stage around an instant sandbox {execute_s:.1f} "
+            f"s; all else {outside_s:.1f} s"
         )
         print(
-            f"  all else is {outside_s / (window_s + outside_s):.1%} of a night without programs, and"
+            f"  all else is {outside_s / (window_s + outside_s):.1%} of a night without "
+            "programs, and"
         )
         print(
-            f"  {outside_s / (window_s + programs_s + outside_s):.1%} of one whose {n_programs} programs take {programs_s:.0f} s"
+            f"  {outside_s / (window_s + programs_s + outside_s):.1%} of one whose "
+            f"{n_programs} programs take {programs_s:.0f} s"
         )
 
 
 def tested_night(in_flight: int, workers: int) -> None:
-    """300 dialogues of six turns, each answer tested in the default sandbox, whatever comes of it: the whole command first."""
+    """300 dialogues of six turns, each answer tested in the default sandbox, whatever comes of it:
+    the whole command first.
+    """
     load = TESTED
     with tempfile.TemporaryDirectory() as name:
         for what, text in ANSWERS.items():
@@ -258,15 +278,20 @@ def tested_night(in_flight: int, workers: int) -> None:
                 ran = bench.night(server, workers, in_flight, sandbox="zygote")
             said = json.loads(ran.out.splitlines()[-1])
             print(
-                f"\ntested: {load.n_dialogs} dialogues, {bench.n_turns} answers that {what}, {in_flight} in flight",
+                (
+                    f"\ntested: {load.n_dialogs} dialogues, {bench.n_turns} answers that {what}, "
+                    f"{in_flight} in flight"
+                ),
                 flush=True,
             )
             print(
-                f"  the whole command {ran.wall_s:.1f} s (aim: under 14 s on a quiet machine), {ran.cpu_s:.1f} CPU s"
+                f"  the whole command {ran.wall_s:.1f} s (aim: under 14 s on a quiet "
+                f"machine), {ran.cpu_s:.1f} CPU s"
             )
             n_programs = load.n_dialogs * TURNS * (TURNS + 1) // 2
             print(
-                f"  {n_programs} programs in {said['runs']} runs: {said['runs'] / max(1, said['answers']):.2f} an answer"
+                f"  {n_programs} programs in {said['runs']} runs: "
+                f"{said['runs'] / max(1, said['answers']):.2f} an answer"
             )
             _stages(said, bench.n_turns)
 

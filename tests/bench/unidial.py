@@ -1,10 +1,13 @@
-"""`make bench-unidial`: all of MathChat with its judgements beside their ideal, and all of LoCoMo in bounded memory.
+"""`make bench-unidial`: all of MathChat with its judgements beside their ideal, and all of LoCoMo
+in bounded memory.
 
-MathChat: the whole command against a model's server and a judge's. The ideal is requests / in flight x latency; a share is the
-ideal over the time from first request to last answer, as the servers saw it. Judgements begin while dialogues are played, so the
-first two shares are of the dialogues alone and of both together. A second judge then rates the same answers: its share is the
-judge's alone. LoCoMo: 1,986 questions on ten talks of hundreds of turns are planned, asked with the whole talk before them, and
-scored; beside them a tenth, so that what grows with the number of questions can be seen.
+MathChat: the whole command against a model's server and a judge's. The ideal is requests / in
+flight x latency; a share is the ideal over the time from first request to last answer, as the
+servers saw it. Judgements begin while dialogues are played, so the first two shares are of the
+dialogues alone and of both together. A second judge then rates the same answers: its share is the
+judge's alone. LoCoMo: 1,986 questions on ten talks of hundreds of turns are planned, asked with the
+whole talk before them, and scored; beside them a tenth, so that what grows with the number of
+questions can be seen.
 """
 
 import argparse
@@ -31,7 +34,9 @@ RATING = '{"rationale": "It is right, but could say why.", "score": 9}'
 
 
 def mathchat(data: Path, lines: int | None, in_flight: int, workers: int) -> None:
-    """Play and judge MathChat, or so many lines of each file, then judge it by another judge; print the shares of the ideal."""
+    """Play and judge MathChat, or so many lines of each file, then judge it by another judge; print
+    the shares of the ideal.
+    """
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         if lines is not None:
@@ -56,7 +61,8 @@ def mathchat(data: Path, lines: int | None, in_flight: int, workers: int) -> Non
                 said["first_s"], rated["first_s"]
             )
             print(
-                f"{line['episodes']} dialogues of MathChat, {LATENCY_S:g} s latency, {in_flight} in flight, {workers} workers"
+                f"{line['episodes']} dialogues of MathChat, {LATENCY_S:g} s latency, "
+                f"{in_flight} in flight, {workers} workers"
             )
             for what, stats in (("dialogues", said), ("dialogues and judgements together", both)):
                 _tell(what, stats, in_flight)
@@ -86,7 +92,8 @@ def locomo(data: Path, limit: int | None, in_flight: int, workers: int) -> None:
         ran = _watch(_run("locomo", data, model, limit, in_flight, workers), Path(place) / "home")
         line, stats = json.loads(ran.out.splitlines()[-1]), model.stats()
     print(
-        f"{line['episodes']} questions of LoCoMo: {stats['requests']} requests, {line['n_unscored']} unscored"
+        f"{line['episodes']} questions of LoCoMo: {stats['requests']} requests, "
+        f"{line['n_unscored']} unscored"
     )
     print(
         f"  peak {ran.peak_mb:.0f} MB, of all processes together; whole command {ran.wall_s:.0f} s",
@@ -124,14 +131,20 @@ def _watch(command: list[str], home: Path) -> Watched:
 def _tell(what: str, stats: Mapping[str, Any], in_flight: int) -> None:
     ideal_s = stats["requests"] / in_flight * LATENCY_S
     print(
-        f"  {what}: {stats['requests']} requests; share {ideal_s / stats['window_s']:.2f} (aim {AIM}),",
+        (
+            f"  {what}: {stats['requests']} requests; share {ideal_s / stats['window_s']:.2f} "
+            f"(aim {AIM}),"
+        ),
         end="",
     )
     print(f" window {stats['window_s']:.1f} s, ideal {ideal_s:.1f} s")
 
 
 def _cost(ran: Watched, n_requests: int) -> str:
-    return f"whole command {ran.wall_s:.0f} s; processor {1000 * ran.cpu_s / n_requests:.2f} ms a request; peak {ran.peak_mb:.0f} MB"
+    return (
+        f"whole command {ran.wall_s:.0f} s; processor {1000 * ran.cpu_s / n_requests:.2f} ms a "
+        f"request; peak {ran.peak_mb:.0f} MB"
+    )
 
 
 def main() -> None:
@@ -155,7 +168,8 @@ def main() -> None:
             continue
         if not data.is_dir():
             print(
-                f"{name} is not measured: its data are not in {asked.data}. Name their folder by --data"
+                f"{name} is not measured: its data are not in {asked.data}. Name their "
+                "folder by --data"
             )
         elif name == "mathchat":
             mathchat(data, 132 if asked.small else None, asked.in_flight, asked.workers)

@@ -1,7 +1,7 @@
 """A rival of the sandboxes: a fork without any isolation, in the way of HumanEval's own harness.
 
-A manager's list for the answer, a child for the program, a temporary folder, a timer, output thrown away, dangerous functions
-taken out; the parent joins with a limit. Prints runs/s and ms as JSON.
+A manager's list for the answer, a child for the program, a temporary folder, a timer, output thrown
+away, dangerous functions taken out; the parent joins with a limit. Prints runs/s and ms as JSON.
 """
 
 import argparse

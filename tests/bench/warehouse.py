@@ -1,10 +1,12 @@
-"""How the cost of a publication, of queries and of finding what is owed grows with what lies there: `make bench-warehouse`.
+"""How the cost of a publication, of queries and of finding what is owed grows with what lies there:
+`make bench-warehouse`.
 
     python -m tests.bench.warehouse [--small] [--folder DIR]
 
-Nights of 100,000 rows of `turns` each are published onto 0, 10 and 100 earlier ones; the last lake has over 10 million of them.
-Each publication is a process of its own, as `parley publish` is. Between the measured ones, the rows of the nights before are
-loaded as ever, and their marts are copies of the first night's: making those of a hundred nights would take most of the time.
+Nights of 100,000 rows of `turns` each are published onto 0, 10 and 100 earlier ones; the last lake
+has over 10 million of them. Each publication is a process of its own, as `parley publish` is.
+Between the measured ones, the rows of the nights before are loaded as ever, and their marts are
+copies of the first night's: making those of a hundred nights would take most of the time.
 """
 
 import argparse
@@ -31,7 +33,9 @@ DIALOGS = 2_084
 EARLIER = (0, 10, 100)
 OWED_EPISODES = 1_000_000
 MEASURED = 3
-"""Publications of one night each, of which the median is told: onto so many nights and the one or two more of these."""
+"""Publications of one night each, of which the median is told: onto so many nights and the one or
+two more of these.
+"""
 _QUERIES = 7
 LEADERBOARD = (
     "select model, revision, metric, mean, ci_low, ci_high, n, n_unscored from leaderboard"
@@ -76,7 +80,8 @@ class Growth:
             publish_task(str(self.home))
 
     def publish_one(self, *, prepared: bool = True) -> dict[str, float]:
-        """Seconds and peak memory of a process that publishes one more night, onto a disk at rest, as it is between two nights.
+        """Seconds and peak memory of a process that publishes one more night, onto a disk at rest,
+        as it is between two nights.
 
         Args:
             prepared: with the old file's copy made before, as a night does while its models answer.
@@ -91,7 +96,9 @@ class Growth:
 
 @contextmanager
 def marts_copied() -> Iterator[None]:
-    """Marts of new runs are copies of those of the runs that were there first, each under its own id."""
+    """Marts of new runs are copies of those of the runs that were there first, each under its own
+    id.
+    """
     import warehouse.publication.publish
     from warehouse.connect import identifier
 
@@ -99,16 +106,21 @@ def marts_copied() -> Iterator[None]:
         connection: Any, plan: Any, touched: Collection[str], _published: Collection[str]
     ) -> None:
         connection.execute(
-            "create or replace temporary table touched_runs as select unnest(?::varchar[]) as run_id",
+            (
+                "create or replace temporary table touched_runs as select unnest(?::varchar[]) "
+                "as run_id"
+            ),
             [[*touched]],
         )
         connection.execute(
-            "create or replace temporary table twins as select run_id, (select min(run_id) from leaderboard) as twin"
+            "create or replace temporary table twins as select run_id, (select min(run_id) "
+            "from leaderboard) as twin"
             " from touched_runs"
         )
         for name in {identifier(mart.table): None for mart in plan.marts if mart.kind != "view"}:
             connection.execute(
-                f"insert into {name} select mart.* replace (twins.run_id as run_id) from {name} as mart"
+                f"insert into {name} select mart.* replace (twins.run_id as run_id) from "
+                f"{name} as mart"
                 " inner join twins on mart.run_id = twins.twin order by all"
             )
 
@@ -171,7 +183,9 @@ def query_task(home: str) -> dict[str, float]:
 
 
 def owed_task(home: str) -> dict[str, float]:
-    """Seconds to find what a night of 2,664 dialogues owes among the finished ones, and all of them."""
+    """Seconds to find what a night of 2,664 dialogues owes among the finished ones, and all of
+    them.
+    """
     return owed_seconds(Path(home)) | {"peak_mb": _peak_mb()}
 
 

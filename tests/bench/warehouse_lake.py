@@ -1,4 +1,5 @@
-"""A lake of many nights, written in bulk: the tables' own schemas and folders, numbers and words from a seeded generator.
+"""A lake of many nights, written in bulk: the tables' own schemas and folders, numbers and words
+from a seeded generator.
 
 A run's rows lie in one part a table, as the parts of a finished run do.
 """
@@ -305,7 +306,10 @@ def random_ids(draw: np.random.Generator, n: int) -> pa.Array:
 def write_bulk(
     lake: Lake, table: str, columns: dict[str, Any], name: str = "bulk", **keys: str
 ) -> Path:
-    """One part of exactly the table's schema. A column is an array, a list, or one value for all rows."""
+    """One part of exactly the table's schema.
+
+    A column is an array, a list, or one value for all rows.
+    """
     schema = TABLES[table].schema
     n = next(len(value) for value in columns.values() if _is_many(value))
     arrays = [_column(columns[field.name], n, field.type) for field in schema]

@@ -1,4 +1,6 @@
-"""A night in this process: the product's own stages, gate, records and publication, without server and worker processes."""
+"""A night in this process: the product's own stages, gate, records and publication, without server
+and worker processes.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -129,7 +131,9 @@ def without_prefect() -> Iterator[None]:
 
 @contextmanager
 def only(*tables: str) -> Iterator[None]:
-    """Check these tables alone: the others are as they were when they passed, and most of a night's time is theirs. No pages."""
+    """Check these tables alone: the others are as they were when they passed, and most of a night's
+    time is theirs. No pages.
+    """
 
     def check(_: Night, table: str, data: Any, context: CheckContext) -> list[QualityCheck]:
         return check_table(table, data, replace(context, docs_dir=None)) if table in tables else []
@@ -150,7 +154,9 @@ class Told:
 
 @contextmanager
 def between(changes: dict[str, Between]) -> Iterator[None]:
-    """Do something after a stage has written and before what follows has read: `stage`, `converse`, `execute` or `score`."""
+    """Do something after a stage has written and before what follows has read: `stage`, `converse`,
+    `execute` or `score`.
+    """
     with pytest.MonkeyPatch.context() as patch:
         for stage, change in changes.items():
             # where nothing is owed the task itself is left out, and `play` is there all the same
@@ -173,7 +179,9 @@ def between(changes: dict[str, Between]) -> Iterator[None]:
 def night(
     home: Path, *requests: EvaluationRequest, before_publication: Between | None = None
 ) -> Told:
-    """Evaluate and publish as `flows.nightly` does: a run that fails does not keep the others from being published."""
+    """Evaluate and publish as `flows.nightly` does: a run that fails does not keep the others from
+    being published.
+    """
     told, tonight = Told(), _LocalNight(Home(home))
     plans: list[RunPlan] = []
     try:

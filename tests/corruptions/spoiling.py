@@ -30,7 +30,9 @@ def read(part: Path) -> tuple[pa.Schema, Rows]:
 
 
 def write(part: Path, schema: pa.Schema, rows: Rows) -> None:
-    """As a faulty stage would have written it: with the table's name and version, and nulls where the rows have them."""
+    """As a faulty stage would have written it: with the table's name and version, and nulls where
+    the rows have them.
+    """
     try:
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), part, compression="zstd")
     except pa.ArrowInvalid:

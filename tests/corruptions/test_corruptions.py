@@ -1,4 +1,6 @@
-"""Bad data are caught before publication, each by the check that its case names, and the night's other run is published."""
+"""Bad data are caught before publication, each by the check that its case names, and the night's
+other run is published.
+"""
 
 import os
 import random
@@ -51,7 +53,9 @@ SOUND = request("control:empty", dataset_version="sample", limit=1)
 def pattern(
     tmp_path_factory: pytest.TempPathFactory, without_prefect: None, bubblewrap: str
 ) -> Path:
-    """A home with a staged dataset on which a small run has finished, and another run on other data; nothing is published."""
+    """A home with a staged dataset on which a small run has finished, and another run on other
+    data; nothing is published.
+    """
     home = Home(tmp_path_factory.mktemp("pattern") / "home")
     benchmark = BENCHMARKS.load("codeif")
     write_staged(
@@ -76,7 +80,10 @@ def spoil(case: Case, plan: RunPlan) -> None:
 
 
 def night_with(case: Case, home: Path) -> Told:
-    """The night in which the corruption happens. Another fault limit lets the finished run be looked at again."""
+    """The night in which the corruption happens.
+
+    Another fault limit lets the finished run be looked at again.
+    """
     if case.when == "passed":
         return night(home, gold(), SOUND, before_publication=lambda plan: _of_gold(case, plan))
     if case.when == "staged":
@@ -127,7 +134,9 @@ def caught(told: Told, home: Path, run_id: str) -> str:
 
 
 def drawn(cases: Sequence[Case]) -> Iterator[Any]:
-    """All cases; but for one in four, drawn by the corpus's seed, they are `long`: each takes a night."""
+    """All cases; but for one in four, drawn by the corpus's seed, they are `long`: each takes a
+    night.
+    """
     chosen = random.Random(os.environ["CORPUS_SEED"]).sample(range(len(cases)), -(-len(cases) // 4))
     for number, case in enumerate(cases):
         yield pytest.param(

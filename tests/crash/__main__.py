@@ -1,7 +1,9 @@
-"""`python -m tests.crash --rounds 100 --seed 1`: kills at random moments, each compared with a night that nothing interrupted.
+"""`python -m tests.crash --rounds 100 --seed 1`: kills at random moments, each compared with a
+night that nothing interrupted.
 
-A round is a new home: the night is begun, one process of it is killed at a random moment (half of the rounds do that twice), the
-same command is typed until it is done, and tables, calls, processes, locks and files are looked at. Ctrl-C prints what there is.
+A round is a new home: the night is begun, one process of it is killed at a random moment (half of
+the rounds do that twice), the same command is typed until it is done, and tables, calls, processes,
+locks and files are looked at. Ctrl-C prints what there is.
 """
 
 import argparse
@@ -43,7 +45,9 @@ VICTIMS: tuple[Victim, ...] = get_args(Victim)
 
 @dataclass(frozen=True)
 class Pace:
-    """How long an uninterrupted night takes to its first answer, and from its last one to its end."""
+    """How long an uninterrupted night takes to its first answer, and from its last one to its
+    end.
+    """
 
     head_s: float
     tail_s: float
@@ -57,11 +61,16 @@ class Moment:
     seconds: float
 
     def __str__(self) -> str:
-        return f"{self.seconds:.2f} s after {f'answer {self.answers}' if self.answers else 'the start'}"
+        return (
+            f"{self.seconds:.2f} s after "
+            f"{f'answer {self.answers}' if self.answers else 'the start'}"
+        )
 
 
 def random_moment(chance: random.Random, pace: Pace) -> Moment:
-    """A fifth before the first answer, two fifths among the answers, two fifths after the last one."""
+    """A fifth before the first answer, two fifths among the answers, two fifths after the last
+    one.
+    """
     part = chance.random()
     if part < 0.2:
         return Moment(0, chance.uniform(0.1, 1.0) * pace.head_s)
@@ -128,7 +137,9 @@ def play(number: int, seed: int, counter: Counter, uninterrupted: Tables, pace: 
 def _interrupt(
     night: Night, victim: Victim, moment: Moment, chance: random.Random, done: Round
 ) -> None:
-    """Begin the night and kill one of its processes at a moment; one that has no such process then loses another."""
+    """Begin the night and kill one of its processes at a moment; one that has no such process then
+    loses another.
+    """
     with night.started() as process:
         if not _reached(moment, night, process):
             return
@@ -266,7 +277,10 @@ def main() -> int:
     with adopting_orphans(), counting_server(max_seconds=asked.max_seconds + 900) as counter:
         uninterrupted, pace = _uninterrupted(counter)
         print(
-            f"an uninterrupted night: {pace.head_s:.0f} s before the first answer, {pace.tail_s:.0f} s after the last",
+            (
+                f"an uninterrupted night: {pace.head_s:.0f} s before the first answer, "
+                f"{pace.tail_s:.0f} s after the last"
+            ),
             flush=True,
         )
         try:

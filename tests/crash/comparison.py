@@ -1,4 +1,6 @@
-"""What two homes must have in common: every table of the warehouse row by row, less what may differ."""
+"""What two homes must have in common: every table of the warehouse row by row, less what may
+differ.
+"""
 
 import fcntl
 import os
@@ -16,11 +18,15 @@ TIMES = frozenset(
 )
 """Clocks and how long things took."""
 ATTEMPTS = frozenset({"attempt", "part"})
-"""An episode that a kill ended is taken up as a further attempt, and a part's name is made of episodes and attempts."""
+"""An episode that a kill ended is taken up as a further attempt, and a part's name is made of
+episodes and attempts.
+"""
 INVOCATION = frozenset(
     {"night_id", "model_calls", "state_digest", "state", "work", "endpoints", "profiles"}
 )
-"""Of the latest invocation: which it was, what it did, paid and found out of endpoints, names and sizes of the parts it found."""
+"""Of the latest invocation: which it was, what it did, paid and found out of endpoints, names and
+sizes of the parts it found.
+"""
 MAY_DIFFER = TIMES | ATTEMPTS | INVOCATION
 SKIPPED = frozenset({"nights", "night_work", "stage_times", "failed_runs", "_loaded_parts"})
 """A row an invocation, what it did, and the list of parts by name."""
@@ -36,7 +42,8 @@ def tables(home: Path) -> Tables:
         names = [
             name
             for (name,) in connection.execute(
-                "select table_name from duckdb_tables() union all select view_name from duckdb_views() where not internal"
+                "select table_name from duckdb_tables() union all select view_name from "
+                "duckdb_views() where not internal"
             ).fetchall()
         ]
         found: dict[str, tuple[str, ...]] = {}
@@ -46,7 +53,8 @@ def tables(home: Path) -> Tables:
             ]
             kept = ", ".join(identifier(column) for column in columns if column not in MAY_DIFFER)
             rows = connection.execute(
-                f"select to_json(t)::varchar as line from (select {kept} from {identifier(name)}) as t"
+                f"select to_json(t)::varchar as line from (select {kept} from "
+                f"{identifier(name)}) as t"
             )
             found[name] = tuple(sorted(line for (line,) in rows.fetchall()))
         return found

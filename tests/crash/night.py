@@ -1,6 +1,8 @@
-"""One night that is killed and gone on with: its home, its counting model server, its invocations, and who of them is left.
+"""One night that is killed and gone on with: its home, its counting model server, its invocations,
+and who of them is left.
 
-Nothing in the product knows of kills: `injected/sitecustomize.py` is on the PYTHONPATH of the processes that are to be killed.
+Nothing in the product knows of kills: `injected/sitecustomize.py` is on the PYTHONPATH of the
+processes that are to be killed.
 """
 
 import ctypes
@@ -34,12 +36,17 @@ PR_SET_CHILD_SUBREAPER = 36
 INJECTED = Path(__file__).with_name("injected")
 
 Victim = Literal["driver", "worker", "bwrap", "server", "group", "timeout"]
-"""`group`: the driver and all that a signal to its process group reaches. `timeout`: the driver, then its group, as that does."""
+"""`group`: the driver and all that a signal to its process group reaches.
+
+`timeout`: the driver, then its group, as that does.
+"""
 
 
 @dataclass(frozen=True)
 class Kill:
-    """A kill at the `nth` time that a process reaches a point, counted from when the kill before it has happened."""
+    """A kill at the `nth` time that a process reaches a point, counted from when the kill before it
+    has happened.
+    """
 
     point: str
     victim: Victim
@@ -49,7 +56,9 @@ class Kill:
 
 @dataclass(frozen=True)
 class Happened:
-    """A kill as its mark tells it; `at` is on the monotonic clock, which all processes of a machine share."""
+    """A kill as its mark tells it; `at` is on the monotonic clock, which all processes of a machine
+    share.
+    """
 
     kill: Kill
     pid: int
@@ -89,7 +98,8 @@ class Counter:
             finally:
                 self._change(-1)
 
-        setattr(self.server, "_chat", counted)  # noqa: B010  (for this one server; the class stays as it is)
+        # for this one server; the class stays as it is
+        setattr(self.server, "_chat", counted)  # noqa: B010
 
     def _change(self, by: int) -> None:
         self.open += by
@@ -117,7 +127,9 @@ def counting_server(*, max_seconds: float, latency_s: float = LATENCY_S) -> Iter
 
 @contextmanager
 def adopting_orphans() -> Iterator[None]:
-    """For this time whatever outlives its parent becomes a child of this process, so that none goes unseen (Linux)."""
+    """For this time whatever outlives its parent becomes a child of this process, so that none goes
+    unseen (Linux).
+    """
     prctl = ctypes.CDLL(None).prctl
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:
@@ -175,7 +187,9 @@ class Night:
     def started(
         self, kills: Sequence[Kill] = (), arguments: Sequence[str] = ()
     ) -> Iterator["subprocess.Popen[str]"]:
-        """The command as a process, with a plan of kills; ended with the block, whatever was left of it."""
+        """The command as a process, with a plan of kills; ended with the block, whatever was left
+        of it.
+        """
         self.n_invocations += 1
         plan = self._plan_folder()
         plan.mkdir()
@@ -209,7 +223,9 @@ class Night:
                     left.kill()
 
     def run(self, kills: Sequence[Kill] = (), arguments: Sequence[str] = ()) -> Ended:
-        """Type the command and wait for its end; every planned kill must have happened, and no process may be left."""
+        """Type the command and wait for its end; every planned kill must have happened, and no
+        process may be left.
+        """
         begun = time.monotonic()
         with self.started(kills, arguments) as process:
             process.wait(INVOCATION_LIMIT_S)
@@ -245,7 +261,9 @@ class Night:
         return done
 
     def count(self, kill: Happened, until: float) -> None:
-        """Allow for what was in flight from the kill until the last process that it ended was gone, answers not yet read too."""
+        """Allow for what was in flight from the kill until the last process that it ended was gone,
+        answers not yet read too.
+        """
         self.happened.append(kill)
         self.allowed += min(CONCURRENCY, self.counter.under_way(kill.at - UNREAD_S, until))
 
@@ -266,7 +284,9 @@ class Night:
         ]
 
     def wait_until_alone(self, limit_s: float) -> list[psutil.Process]:
-        """Who of the night's processes still lives after at most `limit_s`; reaps those that were orphaned and have ended."""
+        """Who of the night's processes still lives after at most `limit_s`; reaps those that were
+        orphaned and have ended.
+        """
         deadline = time.monotonic() + limit_s
         while True:
             for process in _children():
@@ -298,7 +318,9 @@ def write_plugin(
     benchmark: str = "tests.crash.six_turns:BENCHMARK",
     agent: tuple[str, str] | None = None,
 ) -> None:
-    """What an installed package would offer as entry points: a benchmark of the tests' own, and an agent (name, place)."""
+    """What an installed package would offer as entry points: a benchmark of the tests' own, and an
+    agent (name, place).
+    """
     agents = "[parley.agents]\n{} = {}\n".format(*agent) if agent else ""
     info = folder / f"parley_{name}-1.dist-info"
     info.mkdir(parents=True)

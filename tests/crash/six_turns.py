@@ -1,4 +1,6 @@
-"""A benchmark for the harness: 60 dialogues of six turns, and one small program for each, so that a night is cheap to repeat."""
+"""A benchmark for the harness: 60 dialogues of six turns, and one small program for each, so that a
+night is cheap to repeat.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files

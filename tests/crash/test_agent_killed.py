@@ -1,4 +1,5 @@
-"""An agent of a hundred steps in a repository is killed at step 60: it goes on at 61 in the same tree, and runs no call twice.
+"""An agent of a hundred steps in a repository is killed at step 60: it goes on at 61 in the same
+tree, and runs no call twice.
 
 Agents of other projects, where they are installed, also talk with their user before the kill.
 """
@@ -29,7 +30,9 @@ SIMULATED = {"You play a person who uses": REPLY, "A person reports a software p
 def counting(
     n_steps: int, end: tuple[str, str] = FINISH, asks_at: int = 0
 ) -> Callable[[Messages], str | Reply]:
-    """Step n writes the n-th line of a file and says how many there are; the last step ends the work, one may ask the user."""
+    """Step n writes the n-th line of a file and says how many there are; the last step ends the
+    work, one may ask the user.
+    """
 
     def count_on(messages: Messages) -> str | Reply:
         for beginning, answer in SIMULATED.items():

@@ -1,4 +1,6 @@
-"""A scheduler and two workers on machines of their own, which share a network and an object store, and no folder."""
+"""A scheduler and two workers on machines of their own, which share a network and an object store,
+and no folder.
+"""
 
 import json
 import os
@@ -22,7 +24,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.usefixtures("bubbl
 LIMIT_S = 500
 BUCKET, STORE_PORT, DASK_PORT, MODEL_PORT = "nights", 5000, 8786, 8000
 LATENCY_S, CONCURRENCY, N_WORKERS = 2.0, 32, 2
-_AS_OWNER = "AWS4-HMAC-SHA256 Credential=testing/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
+_AS_OWNER = (
+    "AWS4-HMAC-SHA256 Credential=testing/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, "
+    "Signature=0"
+)
 """The server looks at who asks, not at the signature."""
 SHIPPED = 3 * CONCURRENCY
 """Answers in closed segments before the kill."""
@@ -111,7 +116,8 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     for package in ("s3fs", "moto", "flask_cors"):
         if find_spec(package) is None:
             pytest.skip(
-                f"the package {package} is not installed: pip install 's3fs' 'moto' flask flask-cors"
+                f"the package {package} is not installed: pip install 's3fs' 'moto' flask "
+                "flask-cors"
             )
     with machines(tmp_path, ["hub", "one", "two"]) as (hub, *workers):
         made = Cluster(hub, workers, dict(KEYS))

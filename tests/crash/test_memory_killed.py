@@ -1,4 +1,6 @@
-"""A run with a memory agent is killed while it remembers: nothing is asked twice, and it recalls what it would have recalled."""
+"""A run with a memory agent is killed while it remembers: nothing is asked twice, and it recalls
+what it would have recalled.
+"""
 
 from pathlib import Path
 

@@ -1,6 +1,8 @@
-"""SIGKILL or SIGTERM at every named point; each next command goes on, and the end equals a night that nothing interrupted.
+"""SIGKILL or SIGTERM at every named point; each next command goes on, and the end equals a night
+that nothing interrupted.
 
-One home is killed again and again, so that a night's fixed costs are paid once. Random moments: `python -m tests.crash`.
+One home is killed again and again, so that a night's fixed costs are paid once. Random moments:
+`python -m tests.crash`.
 """
 
 import signal
@@ -105,7 +107,9 @@ def test_a_night_that_is_asked_to_stop_ends_soon_and_goes_on(
 
 
 def stop(night: Night, kill: Kill) -> None:
-    """A night that is stopped as a container or `timeout` stops it: in time, with what to type, and without a process left."""
+    """A night that is stopped as a container or `timeout` stops it: in time, with what to type, and
+    without a process left.
+    """
     ended = night.run([kill], (*night.arguments(), "--workers", "1"))
     assert time.monotonic() - night.happened[-1].at < END_LIMIT_S + 2, kill
     assert ended.code == (TERMINATED if signal.SIGTERM in kill.signals else INTERRUPTED), (

@@ -1,4 +1,6 @@
-"""SIGKILL of the Prefect server under a command: it is started again, and the command does not notice."""
+"""SIGKILL of the Prefect server under a command: it is started again, and the command does not
+notice.
+"""
 
 import os
 import signal

@@ -1,4 +1,6 @@
-"""An agent whose turns take many steps is killed in the middle of one: no answer is paid twice, no kept tool call runs twice."""
+"""An agent whose turns take many steps is killed in the middle of one: no answer is paid twice, no
+kept tool call runs twice.
+"""
 
 from collections import Counter as Tally
 from collections.abc import Callable

@@ -1,4 +1,6 @@
-"""An agent that works in files is killed in the middle of a turn: it goes on in its last tree, and no command counts twice."""
+"""An agent that works in files is killed in the middle of a turn: it goes on in its last tree, and
+no command counts twice.
+"""
 
 from pathlib import Path
 

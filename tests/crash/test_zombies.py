@@ -1,4 +1,6 @@
-"""A worker that was stopped, and comes back after its shard was given to another one, changes nothing."""
+"""A worker that was stopped, and comes back after its shard was given to another one, changes
+nothing.
+"""
 
 import hashlib
 import pickle
@@ -87,7 +89,9 @@ def plan(
 def stopped(
     shard: Any, folder: Path, begun: Callable[[], bool] = lambda: False
 ) -> Iterator["subprocess.Popen[str]"]:
-    """A worker process that plays the shard until `begun` says so, and is stopped there; at a program it stops by itself."""
+    """A worker process that plays the shard until `begun` says so, and is stopped there; at a
+    program it stops by itself.
+    """
     (folder / "shard").write_bytes(pickle.dumps(shard))
     zombie = subprocess.Popen(
         [sys.executable, "-c", PLAYER, str(folder / "shard")],
@@ -135,7 +139,9 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def play(plan: RunPlan, context: RunContext, name: str) -> None:
-    """What the driver does in a try, without its cluster: the shards of what is owed, one after another."""
+    """What the driver does in a try, without its cluster: the shards of what is owed, one after
+    another.
+    """
     with shard_try(plan.home.tries(plan.run_id), name):
         for shard in ConverseShards(plan, replace(context, invocation=name), plan.owed()):
             converse_shard(shard)
@@ -147,7 +153,9 @@ def ids(plan: RunPlan) -> Sequence[str]:
 
 
 def n_journaled(plan: RunPlan) -> int:
-    """Answers of the model that are in the journal: the server may have sent one that its worker has not read yet."""
+    """Answers of the model that are in the journal: the server may have sent one that its worker
+    has not read yet.
+    """
     unfinished = read_journal(plan.home.journal(plan.run_id)).values()
     return sum(step.role is Role.ASSISTANT for known in unfinished for step in known.steps)
 
@@ -205,7 +213,9 @@ def test_what_a_killed_worker_had_begun_to_write_goes_with_its_stage(plan: RunPl
 
 
 def test_a_second_end_of_an_episode_changes_neither_lake_nor_warehouse(tmp_path: Path) -> None:
-    """What a worker without such a mark, or one in the instant after it looked, could still leave."""
+    """What a worker without such a mark, or one in the instant after it looked, could still
+    leave.
+    """
     lake = SmallLake(tmp_path).write_all()
     publish(tmp_path)
     run = lake.alpha_2

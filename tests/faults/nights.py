@@ -1,4 +1,6 @@
-"""A run on the bundled sample in this process: a night's stages on one Dask worker of threads, without Prefect's server."""
+"""A run on the bundled sample in this process: a night's stages on one Dask worker of threads,
+without Prefect's server.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -67,7 +69,9 @@ class PlayedNight:
 
     @property
     def withheld_because(self) -> str | None:
-        """Why the run must not be published at a limit of 1% of faulty episodes; None where it may be."""
+        """Why the run must not be published at a limit of 1% of faulty episodes; None where it may
+        be.
+        """
         counts = tally(len(self.plan.members), self.episodes, self.scores)
         return withheld_because(counts, 0.01, ())
 
@@ -107,7 +111,9 @@ class Night:
 
 
 def assert_nothing_is_dropped_or_made_zero(played: PlayedNight) -> None:
-    """Every wanted episode is there, every turn has all its scores, and what has no verdict of a program has no value."""
+    """Every wanted episode is there, every turn has all its scores, and what has no verdict of a
+    program has no value.
+    """
     plan = played.plan
     wanted = {w.episode_id for w in plan.wanted}
     assert {e.episode_id for e in played.episodes} == wanted
@@ -153,7 +159,9 @@ def assert_calls_are_counted(played: PlayedNight) -> None:
 
 
 def hurry(monkeypatch: pytest.MonkeyPatch, **policy: Any) -> None:
-    """Few and short pauses between tries and attempts: nothing else of how endpoints are called changes."""
+    """Few and short pauses between tries and attempts: nothing else of how endpoints are called
+    changes.
+    """
     monkeypatch.setattr(opening, "CallPolicy", partial(CallPolicy, **{**QUICK, **policy}))
     monkeypatch.setattr(driver_stage, "RETRY_DELAY_S", 0.01)
 

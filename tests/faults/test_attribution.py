@@ -1,4 +1,6 @@
-"""Each way in which a model server fails, at one request of a run: whose fault it is, and what the tables say of it."""
+"""Each way in which a model server fails, at one request of a run: whose fault it is, and what the
+tables say of it.
+"""
 
 import itertools
 from collections.abc import Iterator
@@ -37,7 +39,9 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def nights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Night]]:
-    """Runs in one home, each with a seed of its own: all else being equal, programs that ran in one are known in the next."""
+    """Runs in one home, each with a seed of its own: all else being equal, programs that ran in one
+    are known in the next.
+    """
     home = tmp_path_factory.mktemp("faults") / "home"
     with local_client() as client:
         yield (Night(client, home, seed) for seed in itertools.count())
@@ -70,7 +74,10 @@ def test_a_fault_of_the_server_is_asked_again_and_leaves_no_trace(night: Night, 
 def test_a_fault_that_stays_is_infra_owed_again_and_withholds_the_run(
     night: Night, name: str
 ) -> None:
-    """One conversation is never answered; all others are. The next command pays for what is owed alone."""
+    """One conversation is never answered; all others are.
+
+    The next command pays for what is owed alone.
+    """
     cursed: list[str] = []
 
     def choose(conversation: str, earlier: int) -> Reply:
@@ -110,7 +117,9 @@ def test_a_fault_that_stays_is_infra_owed_again_and_withholds_the_run(
 def test_a_refused_conversation_is_the_model_s_failure_with_its_own_reason(
     night: Night, reply: Reply, said: str
 ) -> None:
-    """The second answer of the first episode: it is not infra, not asked again, not an empty program that scores 0."""
+    """The second answer of the first episode: it is not infra, not asked again, not an empty
+    program that scores 0.
+    """
     with model_server([Reply(), reply]) as server:
         played = night.play(server, limit=2, concurrency=1)
     too_long = said == "longer than its context"

@@ -19,7 +19,9 @@ from warehouse.connect import query
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 SAMPLES = 4
 SEED = 129
-"""Draws every misbehaviour at least once in the sample's 32 dialogues, and no other model at the very first answer."""
+"""Draws every misbehaviour at least once in the sample's 32 dialogues, and no other model at the
+very first answer.
+"""
 REFUSALS = (MISBEHAVIOUR["context length"], MISBEHAVIOUR["content filter"])
 SERVER_S = [
     reply
@@ -49,7 +51,9 @@ def rows(home: Path, sql: str) -> list[dict[str, Any]]:
 
 
 def assert_answers_are_the_model_s(home: Path, n_truncated: int) -> None:
-    """Each answer that is kept is the one to this very conversation, or the cut one; none is another model's or made up."""
+    """Each answer that is kept is the one to this very conversation, or the cut one; none is
+    another model's or made up.
+    """
     conversations: dict[str, list[dict[str, str]]] = {}
     n_cut = 0
     wanted = "episode_id, role, content, finish_reason, served_model"
@@ -132,7 +136,8 @@ def assert_denominators_add_up(home: Path) -> None:
     assert rows(home, "SELECT count(*) n FROM run_episodes") == [{"n": 8 * SAMPLES}]
     (turns,) = rows(
         home,
-        "SELECT sum(n + n_unscored + n_not_applicable) ia, sum(n_ca + n_ca_unscored + n_ca_not_applicable) ca,"
+        "SELECT sum(n + n_unscored + n_not_applicable) ia, sum(n_ca + n_ca_unscored + "
+        "n_ca_not_applicable) ca,"
         " sum(n_ifr + n_ifr_unscored + n_ifr_not_applicable) ifr"
         " FROM codeif_turns WHERE axis = 'turn' AND level <> 'all'",
     )

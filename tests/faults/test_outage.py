@@ -1,4 +1,6 @@
-"""A model server that dies in the middle of a night: all requests wait for it together, and nothing is lost when it is back."""
+"""A model server that dies in the middle of a night: all requests wait for it together, and nothing
+is lost when it is back.
+"""
 
 import asyncio
 import socket

@@ -1,4 +1,6 @@
-"""Programs that use a server or a cluster, each a process of its own that a test can watch, signal and kill."""
+"""Programs that use a server or a cluster, each a process of its own that a test can watch, signal
+and kill.
+"""
 
 import json
 import os

@@ -1,4 +1,6 @@
-"""The command `parley`: in this process, whose imports it finds done, or as a person types it, a process of its own."""
+"""The command `parley`: in this process, whose imports it finds done, or as a person types it, a
+process of its own.
+"""
 
 import json
 import os
@@ -18,7 +20,10 @@ from tests.flows.drivers import ROOT
 
 LIMIT_S = 600
 SAMPLE = ("run", "codeif.static", "--dataset-version", "sample", "--workers", "1")
-"""One worker process: to start two is a good part of so small a run. Nights of crash, faults and configurations have two."""
+"""One worker process: to start two is a good part of so small a run.
+
+Nights of crash, faults and configurations have two.
+"""
 STREAMS = tuple(
     open(number, "w", encoding="utf-8", buffering=1, closefd=False)  # noqa: SIM115
     for number in (1, 2)
@@ -44,7 +49,9 @@ _IMPORTED = re.compile(r"^import time:\s+\d+ \|\s+\d+ \|\s+(\S+)$", re.MULTILINE
 
 
 def imported(done: Done) -> set[str]:
-    """Packages of which a `PROFILED` command imported a part: one only looked for is listed as well. It must have ended well."""
+    """Packages of which a `PROFILED` command imported a part: one only looked for is listed as
+    well. It must have ended well.
+    """
     assert done.code == 0, done.err
     return {name.partition(".")[0] for name in _IMPORTED.findall(done.err) if "." in name}
 
@@ -65,9 +72,11 @@ def parley(
     environ: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Done:
-    """Run it to its end in this process: the same entry point, arguments, variables, folder, exit code and output.
+    """Run it to its end in this process: the same entry point, arguments, variables, folder, exit
+    code and output.
 
-    Its workers and sandboxes are processes as always. Tests of its start, its imports, signals and time use `parley_process`.
+    Its workers and sandboxes are processes as always. Tests of its start, its imports, signals and
+    time use `parley_process`.
     """
     from flows.cli.app import main
     from sandbox.backends.zygote.pool import close_idle

@@ -1,4 +1,6 @@
-"""A dataset made by model calls and programs: by a benchmark of the tests, through the entry point, behind real endpoints."""
+"""A dataset made by model calls and programs: by a benchmark of the tests, through the entry point,
+behind real endpoints.
+"""
 
 import csv
 import json
@@ -24,7 +26,10 @@ CALLS = 2 * PAIRS + UNREAD
 
 
 def answer(messages: list[dict[str, Any]]) -> str:
-    """A pair on the topic; of `shout`, the second fails its test. The judge says 4, and to one question first no number."""
+    """A pair on the topic; of `shout`, the second fails its test.
+
+    The judge says 4, and to one question first no number.
+    """
     said = messages[-1]["content"]
     if said.startswith("Rate"):
         return "Fine." if "double 0" in said else "4"

@@ -1,4 +1,6 @@
-"""`parley build talk2code-dialogues` as a person types it, killed on its way; and what is done with its files."""
+"""`parley build talk2code-dialogues` as a person types it, killed on its way; and what is done with
+its files.
+"""
 
 import csv
 import json
@@ -24,16 +26,24 @@ pytestmark = [
         not all(map(shutil.which, ("javac", "java", "node"))), reason="needs a JDK and node"
     ),
 ]
-STATEMENT = "Return four times the given whole number; negative numbers give zero, products beyond hundred give exactly hundred."
+STATEMENT = (
+    "Return four times the given whole number; negative numbers give zero, products beyond "
+    "hundred give exactly hundred."
+)
 OCTO = STATEMENT.replace("four", "eight").replace("hundred", "thousand")
 PERSONAS, KEPT_OF_THEM = 7, 6
 """The bundled ones and a nurse; the senior developer breaks a rule three times."""
 WRITTEN, WITH_REFERENCE = 3, 4
 """References to be written, of which one is not; tasks that have one in the end, of five."""
 ANSWERS = WITH_REFERENCE * (PERSONAS + 1 + 2) + 1 + 2 + 3
-"""The hobbyist is repaired once, the senior developer twice; references take one answer, two, and three in vain."""
+"""The hobbyist is repaired once, the senior developer twice; references take one answer, two, and
+three in vain.
+"""
 PROGRAMS = WITH_REFERENCE + 1
-SCORES = "SELECT metric, min(value), max(value), count(value) FROM scores GROUP BY metric ORDER BY metric"
+SCORES = (
+    "SELECT metric, min(value), max(value), count(value) FROM scores GROUP BY metric ORDER BY "
+    "metric"
+)
 
 
 def row(
@@ -50,7 +60,8 @@ def row(
 
 def java(number: int, name: str, statement: str) -> dict[str, Any]:
     cases = [
-        f"        Integer x{place} = {name}.{name.lower()}({given});\n        if (!(compare(x{place}, {wanted}))) {{\n"
+        f"        Integer x{place} = {name}.{name.lower()}({given});\n        if "
+        f"(!(compare(x{place}, {wanted}))) {{\n"
         f'            throw new java.lang.Exception("{place}");\n        }}\n'
         for place, (given, wanted) in enumerate(((1, 4), (-1, 0), (26, 100)))
     ]
@@ -59,19 +70,28 @@ def java(number: int, name: str, statement: str) -> dict[str, Any]:
     return row(
         number,
         "java",
-        f"class {name} {{\n    /* {statement} */\n    public static Integer {name.lower()}(Integer n) {{\n",
+        (
+            f"class {name} {{\n    /* {statement} */\n    public static Integer "
+            f"{name.lower()}(Integer n) {{\n"
+        ),
         test,
     )
 
 
 def python(number: int, name: str, statement: str, factor: int, most: int) -> dict[str, Any]:
     prompt = f'def {name}(n):\n    """ {statement} """\n'
-    test = f"def check(candidate):\n    assert candidate(1) == {factor}\n    assert candidate(-1) == 0\n"
+    test = (
+        f"def check(candidate):\n    assert candidate(1) == {factor}\n    assert candidate(-1) "
+        "== 0\n"
+    )
     return row(number, "python", prompt, test, f"    return max(0, min({most}, {factor} * n))\n")
 
 
 JS_TEST = "function compare(a, b) { return a === b }\n\n" + "\n".join(
-    f"var arg{place}0 = {given};\nvar x{place} = quad(arg{place}0);\nif(!compare(x{place}, {wanted})){{\n    throw 'Error'\n}}\n"
+    (
+        f"var arg{place}0 = {given};\nvar x{place} = quad(arg{place}0);\nif(!compare(x{place}, "
+        f"{wanted})){{\n    throw 'Error'\n}}\n"
+    )
     for place, (given, wanted) in enumerate(((1, 4), (-1, 0), (26, 100)))
 )
 ROWS = (
@@ -203,7 +223,10 @@ def check_run(home: Path, out: Path) -> None:
 
 
 def check_ratings(home: Path, out: Path) -> None:
-    """Two experts fill in the sheet and agree on three of four. By chance 1/2 x 3/4 + 1/2 x 1/4 = 1/2 are alike: kappa 1/2."""
+    """Two experts fill in the sheet and agree on three of four.
+
+    By chance 1/2 x 3/4 + 1/2 x 1/4 = 1/2 are alike: kappa 1/2.
+    """
     header, *rows = csv.reader(
         (out / "review.csv").read_text(encoding="utf-8").splitlines(keepends=True)
     )

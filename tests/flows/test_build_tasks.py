@@ -1,4 +1,6 @@
-"""`parley build codeif-tasks` as a person types it; then two annotators fill in its sheet, and their kappa is told."""
+"""`parley build codeif-tasks` as a person types it; then two annotators fill in its sheet, and
+their kappa is told.
+"""
 
 import csv
 import json
@@ -21,7 +23,9 @@ BEN = (("yes", "yes"), ("yes", "yes"), ("yes", "no"), ("no", "no"), ("yes", "yes
 
 
 def answer(messages: list[dict[str, Any]]) -> str:
-    """What the author of the unit tests answers, by what it is asked and how often it was told to mend it."""
+    """What the author of the unit tests answers, by what it is asked and how often it was told to
+    mend it.
+    """
     said = messages[0]["content"]
     if "A reviewer wrote this" in said:
         return json.dumps({"strategy": "kinds", "demand": "Say which.", "verifiable": True})
@@ -101,8 +105,9 @@ def test_two_annotators_rate_a_build_and_their_kappa_is_told_for_instruction_and
         row["dimension"]: row
         for row in parley(home, "agreement", "--rubric", "codeif.review", "--json").json()
     }
-    # Of the instruction 4 of 5 are alike, by chance 3/5 x 4/5 + 2/5 x 1/5 = 14/25: kappa (4/5 - 14/25) / (1 - 14/25) = 6/11.
-    # Of all 9 of 10 are alike, by chance 27/50: kappa (9/10 - 27/50) / (1 - 27/50) = 18/23.
+    # Of the instruction 4 of 5 are alike, by chance 3/5 x 4/5 + 2/5 x 1/5 = 14/25: kappa (4/5 -
+    # 14/25) / (1 - 14/25) = 6/11. Of all 9 of 10 are alike, by chance 27/50: kappa (9/10 - 27/50) /
+    # (1 - 27/50) = 18/23.
     assert {
         name: (row["first"], row["second"], row["n"], row["kappa"]) for name, row in found.items()
     } == {

@@ -1,4 +1,6 @@
-"""flows/reading_results.ipynb: each of its cells runs, in order, on published results; it holds no output of anybody's."""
+"""flows/reading_results.ipynb: each of its cells runs, in order, on published results; it holds no
+output of anybody's.
+"""
 
 import ast
 import json

@@ -1,7 +1,9 @@
-"""A lake that an earlier Parley wrote: every id still stands, nothing is paid for again, and its tables come up to date.
+"""A lake that an earlier Parley wrote: every id still stands, nothing is paid for again, and its
+tables come up to date.
 
-`fixtures/lakes/before_growth.tar.xz` is the lake of a night that version 0.1.0 ran before settings had prompts of their own: the
-sample of both benchmarks, gold and a model, with and without a simulator, in two settings and with an option off its default.
+`fixtures/lakes/before_growth.tar.xz` is the lake of a night that version 0.1.0 ran before settings
+had prompts of their own: the sample of both benchmarks, gold and a model, with and without a
+simulator, in two settings and with an option off its default.
 """
 
 import tarfile

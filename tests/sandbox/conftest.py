@@ -25,7 +25,9 @@ def bubblewrap() -> BubblewrapSandbox:
 
 @pytest.fixture(scope="session")
 def docker_daemon() -> Iterator[str | None]:
-    """Address of a Docker daemon: None for one that runs here already, else one of our own (see daemon.py)."""
+    """Address of a Docker daemon: None for one that runs here already, else one of our own (see
+    daemon.py).
+    """
     try:
         client(None, 1)
     except SandboxUnavailable:

@@ -75,7 +75,9 @@ def test_all_of_humanevals_references_pass(fast: Sandbox, shared_data: Path) -> 
 def test_of_mbpps_references_those_fail_whose_data_is_at_fault(
     fast: Sandbox, shared_data: Path
 ) -> None:
-    """Every tenth, and all that are known to fail: the whole takes half a minute with bubblewrap."""
+    """Every tenth, and all that are known to fail: the whole takes half a minute with
+    bubblewrap.
+    """
     everything = read_references(shared_data / "mbpp")
     assert len(everything) == 974
     faulty = [r for r in everything if r.task_id in known_faults()]

@@ -26,7 +26,9 @@ ESCAPES = {
     "system_and_python_are_read_only",
     "mounts_are_denied",
 }
-"""The cases that a run without isolation must fail; started by an ordinary user, the kernel itself denies mounts."""
+"""The cases that a run without isolation must fail; started by an ordinary user, the kernel itself
+denies mounts.
+"""
 
 
 @pytest.mark.slow

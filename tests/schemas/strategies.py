@@ -1,4 +1,6 @@
-"""Any model's values, generated from its annotations and bounds; and values that differ from one in exactly one place."""
+"""Any model's values, generated from its annotations and bounds; and values that differ from one in
+exactly one place.
+"""
 
 import types
 from collections.abc import Iterator
@@ -109,7 +111,9 @@ def leaves(model: type[BaseModel], prefix: Path = ()) -> Iterator[Path]:
 
 @st.composite
 def changed(draw: st.DrawFn, model: type[BaseModel], value: BaseModel, path: Path) -> Any:
-    """`value` with the field at `path` set to another value; a model that was None on the way is made first."""
+    """`value` with the field at `path` set to another value; a model that was None on the way is
+    made first.
+    """
     name, rest = path[0], path[1:]
     info = model.model_fields[name]
     old = getattr(value, name)

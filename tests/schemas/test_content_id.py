@@ -47,7 +47,9 @@ def reordered(value: Any, order: random.Random, *, tuples: bool) -> Any:
 
 
 def typed(value: Any) -> Any:
-    """A value under Python's equality that tells True from 1 and 0.0 from False, but not 1 from 1.0."""
+    """A value under Python's equality that tells True from 1 and 0.0 from False, but not 1 from
+    1.0.
+    """
     if isinstance(value, bool):
         return ("bool", value)
     if isinstance(value, dict):

@@ -16,7 +16,10 @@ def test_no_control_character_is_left(text: str) -> None:
 
 
 def test_two_texts_are_cut_around_their_first_difference() -> None:
-    before = "zygote in bubblewrap 0.8.0, unittest.mock (no version), numpy 1.26.4, pandas 2.1.0, and what is the same in both"
+    before = (
+        "zygote in bubblewrap 0.8.0, unittest.mock (no version), numpy 1.26.4, pandas 2.1.0, and "
+        "what is the same in both"
+    )
     after = before.replace("1.26.4", "2.0.1")
     shown = plain_difference(before, after, 40)
     assert shown == (

@@ -20,7 +20,8 @@ SPEC = RunSpec(
 FIRST = (
     (
         SPEC,
-        "benchmark benchmark_version setting dataset_version dataset_digest episode_options scoring_options subject simulator"
+        "benchmark benchmark_version setting dataset_version dataset_digest episode_options "
+        "scoring_options subject simulator"
         " judge sampling prompts samples seed sandbox limits runner_version",
     ),
     (SUBJECT, "provider name revision weights_digest chat_template"),

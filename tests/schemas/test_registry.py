@@ -1,4 +1,6 @@
-"""Things by name: ours, those found as the program runs, and those that other distributions add by entry points."""
+"""Things by name: ours, those found as the program runs, and those that other distributions add by
+entry points.
+"""
 
 from pathlib import Path
 
@@ -10,7 +12,9 @@ from schemas.outside.registry import Registry
 
 @pytest.fixture
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry[object]:
-    """A registry with a thing of each kind; a distribution offers one of its own, and one of a name that is taken."""
+    """A registry with a thing of each kind; a distribution offers one of its own, and one of a name
+    that is taken.
+    """
     info = tmp_path / "shapes-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shapes\nVersion: 1\n")
@@ -38,7 +42,10 @@ def test_ours_come_before_others_and_nothing_is_imported_for_names(
 
 def test_an_unknown_name_is_refused_with_the_nearest(registry: Registry[object]) -> None:
     registry.require("line")
-    message = r"^unknown shape 'Sqaure'; known: circle, line, square\. Do you mean square\? See `parley list`$"
+    message = (
+        r"^unknown shape 'Sqaure'; known: circle, line, square\. Do you mean square\? See "
+        r"`parley list`$"
+    )
     for refuse in (registry.load, registry.require):
         with pytest.raises(UnknownName, match=message):
             refuse("Sqaure")

@@ -71,7 +71,9 @@ def test_every_field_of_a_run_is_on_one_side():
 
 
 NAMED = {"profile"}
-"""An endpoint's profile that a user names is part of the model's identity; one that is found out is not."""
+"""An endpoint's profile that a user names is part of the model's identity; one that is found out is
+not.
+"""
 
 
 def test_addresses_keys_and_sizes_are_no_part_of_a_run():

@@ -58,7 +58,8 @@ def test_columns_are_those_of_the_pinned_version():
         if name in PINNED and version == PINNED[name][0] and now[name] != PINNED[name]
     ]
     assert not silent, (
-        f"the columns of {', '.join(silent)} changed under the same version: files written before could not be read."
+        f"the columns of {', '.join(silent)} changed under the same version: files written "
+        "before could not be read."
         " Raise the version in schemas/lake/tables.py"
     )
     lines = "\n".join(

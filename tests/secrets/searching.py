@@ -1,4 +1,6 @@
-"""Where a text may have got to: a home's files as bytes, its tables as rows, the processes of a command while it runs."""
+"""Where a text may have got to: a home's files as bytes, its tables as rows, the processes of a
+command while it runs.
+"""
 
 import sqlite3
 import subprocess
@@ -21,7 +23,9 @@ def in_files(home: Path, text: str) -> list[Path]:
 
 
 def in_parquet(home: Path, text: str) -> list[str]:
-    """Parts of the lake, and columns, of which a value holds it: compressed bytes do not show it."""
+    """Parts of the lake, and columns, of which a value holds it: compressed bytes do not show
+    it.
+    """
     found = []
     for path in (home / "lake").rglob("*.parquet"):
         with pq.ParquetFile(path) as file:
@@ -92,7 +96,9 @@ class Watch:
                 self.seen.add((line, tuple(sorted(named))))
 
     def _processes(self) -> Iterator[tuple[str, bytes]]:
-        """The command line is read first: between fork and exec a process still shows its parent's environment."""
+        """The command line is read first: between fork and exec a process still shows its parent's
+        environment.
+        """
         try:
             family = psutil.Process(self._process.pid).children(recursive=True)
         except psutil.NoSuchProcess:

@@ -1,4 +1,6 @@
-"""Text of models, datasets and endpoints is data wherever it goes: terminal, markdown, pages, SQL, exports, names of files."""
+"""Text of models, datasets and endpoints is data wherever it goes: terminal, markdown, pages, SQL,
+exports, names of files.
+"""
 
 import random
 import re
@@ -44,7 +46,10 @@ TEXTS = {
     "title": "\x1b]0;EVIL\x07\x1b]8;;http://evil.test\x1b\\link\x1b]8;;\x1b\\",
     "bidi": "user\u202egnp.exe\u2066\u200f\u061c",
     "html": "<script>alert(1)</script><img src=x onerror=alert(1)>&lt;b&gt;",
-    "markdown": "| x |\n|---|\n# h\n`code` **b** [l](http://evil.test) ![i](//evil.test) ~~s~~ $x$ <http://e.test>",
+    "markdown": (
+        "| x |\n|---|\n# h\n`code` **b** [l](http://evil.test) ![i](//evil.test) ~~s~~ $x$ "
+        "<http://e.test>"
+    ),
     "links": "see http://evil.test and www.evil.test or me@evil.test",
     "sql": "'; DROP TABLE runs; --\"'); SELECT 1; $run ? {} {0} %s",
     "path": "../../../../etc/passwd\\..\\..\\C:%2e%2e%2f%00CON/NUL.txt",
@@ -116,7 +121,9 @@ def hostile_data() -> Staged:
 def played(
     tmp_path_factory: pytest.TempPathFactory, without_prefect: None, bubblewrap: str
 ) -> PlayedRun:
-    """A night on that dataset with answers of that kind, and one that a check stops at a value of that kind."""
+    """A night on that dataset with answers of that kind, and one that a check stops at a value of
+    that kind.
+    """
     folder = tmp_path_factory.mktemp("hostile")
     home = Home(folder / "home")
     write_staged(hostile_data(), "codeif", "current", Lake(home.lake))

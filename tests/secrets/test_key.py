@@ -1,4 +1,6 @@
-"""A key is where it is needed, and nowhere else: a night against a careless endpoint, with programs that look for keys."""
+"""A key is where it is needed, and nowhere else: a night against a careless endpoint, with programs
+that look for keys.
+"""
 
 import re
 import subprocess
@@ -171,9 +173,15 @@ def test_a_program_in_the_sandbox_finds_none(played: Night) -> None:
 
 
 CONFIGS = {
-    "as the variable's name": f"models: [{{spec: 'openai:m', key_env: {KEY}}}]\nbenchmarks: [{{name: codeif}}]",
-    "as a field that there is not": f"models: [{{spec: 'openai:m', api_key: {KEY}}}]\nbenchmarks: [{{name: codeif}}]",
-    "in the address": f"models: [{{spec: 'openai:m@https://me:{KEY}@host/v1'}}]\nbenchmarks: [{{name: codeif}}]",
+    "as the variable's name": (
+        f"models: [{{spec: 'openai:m', key_env: {KEY}}}]\nbenchmarks: [{{name: codeif}}]"
+    ),
+    "as a field that there is not": (
+        f"models: [{{spec: 'openai:m', api_key: {KEY}}}]\nbenchmarks: [{{name: codeif}}]"
+    ),
+    "in the address": (
+        f"models: [{{spec: 'openai:m@https://me:{KEY}@host/v1'}}]\nbenchmarks: [{{name: codeif}}]"
+    ),
 }
 
 

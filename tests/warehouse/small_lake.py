@@ -1,11 +1,11 @@
 """A lake of four runs that a reader can work out by hand.
 
-Problems: P1 (L1: base, Input-Output Conditions, Functionality Extension), P2 (L1: base, Exception Handling),
-P3 (L2: base, Input-Output Conditions).
+Problems: P1 (L1: base, Input-Output Conditions, Functionality Extension), P2 (L1: base, Exception
+Handling), P3 (L2: base, Input-Output Conditions).
 
     alpha-2   openai:alpha, 2 samples, priced. The table of its values is in `ALPHA_VALUES`.
-    alpha-1   openai:alpha, 1 sample: shares the first samples' episodes of alpha-2, which paid for them.
-    beta      recorded:beta, tokens unknown, no price; everything passes.
+    alpha-1   openai:alpha, 1 sample: shares the first samples' episodes of alpha-2, which paid for
+    them. beta      recorded:beta, tokens unknown, no price; everything passes.
     gamma     openai:gamma, withheld.
 """
 

@@ -118,7 +118,9 @@ class Run:
         n_episodes: int | None = None,
         n_unscored: int = 0,
     ) -> None:
-        """`n_unscored`: how many of the scores that are written beside it are missing through a fault."""
+        """`n_unscored`: how many of the scores that are written beside it are missing through a
+        fault.
+        """
         record = RunRecord(
             run_id=self.run_id,
             night_id=night_id,

@@ -1,4 +1,6 @@
-"""Crashed rules are told apart from findings; Data Docs say what failed, escape what they show and load nothing."""
+"""Crashed rules are told apart from findings; Data Docs say what failed, escape what they show and
+load nothing.
+"""
 
 import re
 import subprocess

@@ -1,4 +1,6 @@
-"""Tables checked by another process: the same checks as in this one, also where that process has died or a suite is unknown."""
+"""Tables checked by another process: the same checks as in this one, also where that process has
+died or a suite is unknown.
+"""
 
 import pickle
 import subprocess

@@ -219,7 +219,8 @@ def test_digest_depends_on_rows_and_not_on_their_order(published: SmallLake) -> 
 def test_turns_show_the_feedback_that_was_given(published: SmallLake) -> None:
     rows = query(
         published.home,
-        "select distinct turn, role, compilation_feedback, execution_feedback, verbal_feedback from turns"
+        "select distinct turn, role, compilation_feedback, execution_feedback, "
+        "verbal_feedback from turns"
         " where problem_id = 'P1' and turn <= 2 and role = 'user' order by turn",
     )[1]
     assert rows == [(1, "user", None, None, None), (2, "user", None, "P1 fails", None)]
@@ -228,7 +229,8 @@ def test_turns_show_the_feedback_that_was_given(published: SmallLake) -> None:
 def test_problems_keep_their_nested_columns(published: SmallLake) -> None:
     rows = query(
         published.home,
-        "select problem_id, level, instructions[2].instruction_id, instructions[1].suite.tests, row_digest from problems"
+        "select problem_id, level, instructions[2].instruction_id, "
+        "instructions[1].suite.tests, row_digest from problems"
         " order by problem_id",
     )[1]
     tests = ["assert f(1) == 1"]

@@ -16,11 +16,17 @@ def table(home: Path, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
     return query(home, sql, parameters or None)[1]
 
 
-COSTS = "select role, role_model, calls, n_turns, n_reused, input_tokens, output_tokens, n_unknown_tokens, usd from costs"
+COSTS = (
+    "select role, role_model, calls, n_turns, n_reused, input_tokens, output_tokens, "
+    "n_unknown_tokens, usd from costs"
+)
 
 
 def test_costs_are_tokens_times_price(published: SmallLake) -> None:
-    """13 answers of 100 + 10 tokens at 2 and 10 USD a million: 13 x 300 millionths. One of them took three calls."""
+    """13 answers of 100 + 10 tokens at 2 and 10 USD a million: 13 x 300 millionths.
+
+    One of them took three calls.
+    """
     [row] = table(published.home, COSTS + " where run_id = $run", run=published.alpha_2.run_id)
     assert row == ("subject", "openai:alpha", 15, 13, 0, 1300, 130, 0, pytest.approx(0.0039))
 

@@ -1,4 +1,6 @@
-"""Every table, view and column of the warehouse has a description, and every mart has tests that find wrong rows."""
+"""Every table, view and column of the warehouse has a description, and every mart has tests that
+find wrong rows.
+"""
 
 import re
 from collections.abc import Iterator
@@ -100,7 +102,9 @@ def test_the_tests_find_wrong_rows(published: SmallLake) -> None:
 
 
 def test_wide_tables_hold_what_their_earlier_sql_made(published: SmallLake, tmp_path: Path) -> None:
-    """Two levels, missing scores and several samples; other benchmarks' tables are compared where their runs are made."""
+    """Two levels, missing scores and several samples; other benchmarks' tables are compared where
+    their runs are made.
+    """
     assert differing_tables(published.home, tmp_path) == {}
 
 

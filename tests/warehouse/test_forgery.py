@@ -1,7 +1,8 @@
-"""The audit in the warehouse: convicted passes in `test_verdicts`, and the mart `forgery` against a hand-worked run.
+"""The audit in the warehouse: convicted passes in `test_verdicts`, and the mart `forgery` against a
+hand-worked run.
 
-Of the run alpha-1 four verdicts pass. Their audits: P1's first answer is forged, its third is suspected, P3's first is earned,
-and P3's second has no decoy.
+Of the run alpha-1 four verdicts pass. Their audits: P1's first answer is forged, its third is
+suspected, P3's first is earned, and P3's second has no decoy.
 """
 
 import pytest
@@ -81,7 +82,10 @@ def test_a_run_without_an_audit_has_no_share(audited: SmallLake) -> None:
 
 def test_a_convicted_pass_is_failed_and_its_plain_outcome_stays(audited: SmallLake) -> None:
     columns = "problem_id, turn, outcome, reason, plain_outcome, detail"
-    sql = f"select {columns} from test_verdicts where run_id = $run and plain_outcome = 'passed' order by problem_id, turn"
+    sql = (
+        f"select {columns} from test_verdicts where run_id = $run and plain_outcome = 'passed' "
+        "order by problem_id, turn"
+    )
     assert query(audited.home, sql, {"run": audited.alpha_1.run_id})[1] == [
         (
             "P1",
@@ -100,7 +104,10 @@ def test_a_convicted_pass_is_failed_and_its_plain_outcome_stays(audited: SmallLa
 
 
 def test_another_run_that_shares_the_episodes_keeps_its_passes(audited: SmallLake) -> None:
-    sql = "select outcome from test_verdicts where run_id = $run and problem_id = 'P1' and sample = 0 and turn = 1"
+    sql = (
+        "select outcome from test_verdicts where run_id = $run and problem_id = 'P1' and sample "
+        "= 0 and turn = 1"
+    )
     assert query(audited.home, sql, {"run": audited.alpha_2.run_id})[1] == [("passed",)]
 
 

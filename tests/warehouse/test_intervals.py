@@ -62,12 +62,16 @@ def test_repeated_samples_of_a_problem_do_not_narrow_the_interval() -> None:
 
 
 def test_bootstrap_of_two_clusters_is_worked_by_hand() -> None:
-    """Clusters a (mean 0) and b (mean 1) of one size: resampled means are 0, 1/2, 1 with shares 1/4, 1/2, 1/4."""
+    """Clusters a (mean 0) and b (mean 1) of one size: resampled means are 0, 1/2, 1 with shares
+    1/4, 1/2, 1/4.
+    """
     assert cluster_bootstrap([0.0, 0.0, 1.0, 1.0], ["a", "a", "b", "b"]) == (0.0, 1.0)
 
 
 def test_bootstrap_encloses_the_flat_mean_of_clusters_of_different_sizes() -> None:
-    """One problem with 90 ones and nine with a single zero: the flat mean is 10/11, the mean of means 1/10."""
+    """One problem with 90 ones and nine with a single zero: the flat mean is 10/11, the mean of
+    means 1/10.
+    """
     values = [1.0] * 90 + [0.0] * 9
     clusters = ["long"] * 90 + [f"short{i}" for i in range(9)]
     low, high = cluster_bootstrap(values, clusters)
@@ -108,7 +112,9 @@ def test_values_without_clusters_are_refused() -> None:
 
 
 def test_bootstrap_covers_the_true_mean_about_as_often_as_it_says() -> None:
-    """40 problems x 3 correlated turns, 150 draws: nominal 95%, a percentile bootstrap of this size gets a little less."""
+    """40 problems x 3 correlated turns, 150 draws: nominal 95%, a percentile bootstrap of this size
+    gets a little less.
+    """
     drawn = random.Random(11)
     hits = 0
     for _ in range(150):

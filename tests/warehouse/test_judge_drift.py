@@ -1,4 +1,6 @@
-"""The view of a judge's drift: what it says of the bundled judgements tonight, beside the first night that asked them."""
+"""The view of a judge's drift: what it says of the bundled judgements tonight, beside the first
+night that asked them.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,9 @@ Told = tuple[float | str | None, ...]
 def write(
     home: Path, night: str, told: dict[int, Told], version: str = "1", rubric: str = "judged.clear"
 ) -> None:
-    """A night's answers: of each case a clarity and a tone; None for both where the answer could not be read."""
+    """A night's answers: of each case a clarity and a tone; None for both where the answer could
+    not be read.
+    """
     rows = [
         JudgeDriftAnswer(
             night_id=night,
@@ -41,7 +45,10 @@ def write(
 
 def drift(home: Path, rubric: str = "judged.clear") -> list[tuple[Any, ...]]:
     publish(home)
-    told = "select night_id, rubric_version, n, n_changed, mean_shift from judge_drift where rubric = $rubric order by all"
+    told = (
+        "select night_id, rubric_version, n, n_changed, mean_shift from judge_drift where rubric "
+        "= $rubric order by all"
+    )
     return query(home, told, {"rubric": rubric})[1]
 
 
@@ -49,7 +56,9 @@ def drift(home: Path, rubric: str = "judged.clear") -> list[tuple[Any, ...]]:
 def test_a_changed_number_word_or_silence_is_a_changed_case_and_numbers_shift(
     tmp_path: Path,
 ) -> None:
-    """Second night: 4 -> 5 and 2 -> 2, so the shift is (1 + 0) / 2. Third night: only the first case has two numbers."""
+    """Second night: 4 -> 5 and 2 -> 2, so the shift is (1 + 0) / 2. Third night: only the first
+    case has two numbers.
+    """
     write(tmp_path, FIRST, {0: (4.0, "warm"), 1: (2.0, "cold"), 2: (None, None)})
     assert drift(tmp_path) == [(FIRST, "1", 3, 0, 0.0)]
     write(tmp_path, SECOND, {0: (5.0, "warm"), 1: (2.0, "warm"), 2: (None, None)})

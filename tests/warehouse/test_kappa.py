@@ -18,7 +18,9 @@ from warehouse.kappa import (
 )
 
 FLEISS_COHEN_EVERITT = ((106, 10, 4), (22, 28, 10), (2, 12, 6))
-"""Fleiss, Cohen and Everitt 1969, "Large sample standard errors of kappa and weighted kappa", table 1: 200 cases, 3 diagnoses."""
+"""Fleiss, Cohen and Everitt 1969, "Large sample standard errors of kappa and weighted kappa", table
+1: 200 cases, 3 diagnoses.
+"""
 
 
 def each_an_episode(

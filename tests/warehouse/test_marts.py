@@ -22,7 +22,8 @@ def table(home: Path, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
 def test_leaderboard_states_means_beside_their_denominators(published: SmallLake) -> None:
     rows = table(
         published.home,
-        "select metric, mean, dialog_mean, n, n_unscored, n_not_applicable, n_dialogs, n_problems from leaderboard"
+        "select metric, mean, dialog_mean, n, n_unscored, n_not_applicable, n_dialogs, "
+        "n_problems from leaderboard"
         " where run_id = $run order by metric",
         run=published.alpha_2.run_id,
     )
@@ -73,7 +74,8 @@ def test_leaderboard_intervals_take_problems_as_clusters(published: SmallLake) -
 def test_leaderboard_carries_the_run_and_its_isolation(published: SmallLake) -> None:
     rows = table(
         published.home,
-        "select distinct night_id, benchmark, setting, model, revision, dataset_version, samples, sandbox, isolated, finished_at"
+        "select distinct night_id, benchmark, setting, model, revision, dataset_version, "
+        "samples, sandbox, isolated, finished_at"
         " from leaderboard where run_id = $run",
         run=published.alpha_1.run_id,
     )
@@ -112,7 +114,8 @@ def test_pooling_goes_from_turn_to_dialog_to_dataset(published: SmallLake) -> No
     ]
     datasets = table(
         published.home,
-        "select dialog_pool, mean, min, max, n_dialogs from pool_dataset where run_id = $run and metric = $metric"
+        "select dialog_pool, mean, min, max, n_dialogs from pool_dataset where run_id = $run "
+        "and metric = $metric"
         " order by dialog_pool",
         run=run.run_id,
         metric=IA,
@@ -128,7 +131,8 @@ def test_an_all_unscored_turn_has_no_mean(published: SmallLake) -> None:
     [row] = table(
         published.home,
         "select mean, min, max, n, n_unscored, n_not_applicable from pool_turn"
-        " where run_id = $run and metric = $metric and problem_id = 'P1' and sample = 1 and turn = 3",
+        " where run_id = $run and metric = $metric and problem_id = 'P1' and sample = 1 and "
+        "turn = 3",
         run=published.alpha_2.run_id,
         metric=IA,
     )
@@ -144,7 +148,10 @@ def test_faults_in_sql_are_those_of_the_schema(published: SmallLake) -> None:
     assert table(published.home, "select is_fault(null)") == [(False,)]
 
 
-TURNS = "select turn, ia, ca_strict, ca_fraction, ifr, n, n_unscored, n_ca, n_ifr, n_ifr_not_applicable from codeif_turns"
+TURNS = (
+    "select turn, ia, ca_strict, ca_fraction, ifr, n, n_unscored, n_ca, n_ifr, "
+    "n_ifr_not_applicable from codeif_turns"
+)
 
 
 def test_codeif_turns_by_turn(published: SmallLake) -> None:
@@ -181,7 +188,10 @@ def test_codeif_turns_by_strategy_slot(published: SmallLake) -> None:
 
 
 def test_slot_8_of_all_levels_is_a_context_s_strategy_alone(published: SmallLake) -> None:
-    query = "select level, turn from codeif_turns where run_id = $run and axis = 'strategy_slot' and turn >= 8 order by all"
+    query = (
+        "select level, turn from codeif_turns where run_id = $run and axis = 'strategy_slot' and "
+        "turn >= 8 order by all"
+    )
     assert table(published.home, query, run=published.alpha_2.run_id) == [("L1", 8), ("all", 10)]
 
 
@@ -200,8 +210,10 @@ def test_codeif_turns_has_an_all_level_only_in_runs_of_several(
 def test_codeif_strategies_are_pooled_by_instruction(published: SmallLake) -> None:
     rows = table(
         published.home,
-        "select instruction_id, ia, ca_strict, ca_fraction, ifr, n, n_unscored, n_ca, n_ca_unscored, n_ifr, n_ifr_unscored,"
-        " n_ifr_not_applicable from codeif_strategies where run_id = $run and level = 'all' order by instruction_id",
+        "select instruction_id, ia, ca_strict, ca_fraction, ifr, n, n_unscored, n_ca, "
+        "n_ca_unscored, n_ifr, n_ifr_unscored,"
+        " n_ifr_not_applicable from codeif_strategies where run_id = $run and level = 'all' "
+        "order by instruction_id",
         run=published.alpha_2.run_id,
     )
     assert rows == [
@@ -226,16 +238,23 @@ def test_codeif_strategies_are_pooled_by_instruction(published: SmallLake) -> No
 
 
 def test_codeif_strategies_are_the_turns_of_their_slot_at_all_levels(published: SmallLake) -> None:
-    """The two marts pool the same scores, so every number they share is the same, intervals included."""
+    """The two marts pool the same scores, so every number they share is the same, intervals
+    included.
+    """
     shared = (
-        "ia, ia_low, ia_high, n, n_unscored, n_not_applicable, ca_strict, ca_strict_low, ca_strict_high, ca_fraction,"
-        " ca_fraction_low, ca_fraction_high, ifr, ifr_low, ifr_high, n_ca, n_ca_unscored, n_ca_not_applicable, n_ifr,"
+        "ia, ia_low, ia_high, n, n_unscored, n_not_applicable, ca_strict, ca_strict_low, "
+        "ca_strict_high, ca_fraction,"
+        " ca_fraction_low, ca_fraction_high, ifr, ifr_low, ifr_high, n_ca, n_ca_unscored, "
+        "n_ca_not_applicable, n_ifr,"
         " n_ifr_unscored, n_ifr_not_applicable"
     )
     strategies = table(
         published.home, f"select {shared} from codeif_strategies where level = 'all' order by all"
     )
-    slots = f"select {shared} from codeif_turns where level = 'all' and axis = 'strategy_slot' order by all"
+    slots = (
+        f"select {shared} from codeif_turns where level = 'all' and axis = 'strategy_slot' order "
+        "by all"
+    )
     assert strategies == table(published.home, slots)
     assert len(strategies) == 4 + 4 + 1
 
@@ -243,7 +262,10 @@ def test_codeif_strategies_are_the_turns_of_their_slot_at_all_levels(published: 
 def test_codeif_strategies_intervals_take_problems_as_clusters(published: SmallLake) -> None:
     [interval] = table(
         published.home,
-        "select ia_low, ia_high from codeif_strategies where run_id = $run and level = 'all' and instruction_id = 'base'",
+        (
+            "select ia_low, ia_high from codeif_strategies where run_id = $run and level = 'all' "
+            "and instruction_id = 'base'"
+        ),
         run=published.alpha_1.run_id,
     )
     assert interval == wilson(2, 3)
@@ -284,7 +306,8 @@ def test_a_mart_of_others_is_kept_up_to_date_without_being_given_again(
 ) -> None:
     mart = tmp_path / "codeif_verdicts.sql"
     mart.write_text(
-        "-- One row per run x outcome.\nselect run_id, benchmark, model, outcome, count(*) as n from test_verdicts\n"
+        "-- One row per run x outcome.\nselect run_id, benchmark, model, outcome, count(*) "
+        "as n from test_verdicts\n"
         "semi join changed_runs using (run_id) group by all; "
     )
     publish(lake.home, marts=(mart,))

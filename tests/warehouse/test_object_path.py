@@ -1,4 +1,7 @@
-"""Places in an object store do what the lake asks of a path. `memory` is fsspec's store within a process."""
+"""Places in an object store do what the lake asks of a path.
+
+`memory` is fsspec's store within a process.
+"""
 
 from collections.abc import Iterator
 

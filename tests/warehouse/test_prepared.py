@@ -1,4 +1,6 @@
-"""The warehouse's copy made ahead: used while it is one of the present file, never otherwise, and gone after each publication."""
+"""The warehouse's copy made ahead: used while it is one of the present file, never otherwise, and
+gone after each publication.
+"""
 
 import os
 from pathlib import Path

@@ -68,7 +68,10 @@ def test_a_withheld_run_appears_when_it_finishes_and_goes_when_it_grows(
 def test_runs_that_share_episodes_each_see_all_their_turns(published: SmallLake) -> None:
     counts = rows(
         published.home,
-        "select run_id, count(*) from turns join episodes using (run_id, episode_id) where role = 'assistant' group by run_id",
+        (
+            "select run_id, count(*) from turns join episodes using (run_id, episode_id) where "
+            "role = 'assistant' group by run_id"
+        ),
     )
     assert dict(counts) == {
         published.alpha_2.run_id: 13,
@@ -85,7 +88,10 @@ def test_runs_that_share_episodes_each_see_all_their_turns(published: SmallLake)
 def test_the_final_attempt_counts_and_then_the_highest(published: SmallLake) -> None:
     found = rows(
         published.home,
-        "select problem_id, sample, attempt, stop_reason from episodes where run_id = $run order by problem_id, sample",
+        (
+            "select problem_id, sample, attempt, stop_reason from episodes where run_id = $run "
+            "order by problem_id, sample"
+        ),
         run=published.alpha_2.run_id,
     )
     assert found == [
@@ -101,7 +107,10 @@ def test_the_final_attempt_counts_and_then_the_highest(published: SmallLake) -> 
 def test_turns_come_in_the_order_they_were_said(published: SmallLake) -> None:
     found = rows(
         published.home,
-        "select position, turn, role, content from turns where run_id = $run and problem_id = 'P2' order by position",
+        (
+            "select position, turn, role, content from turns where run_id = $run and problem_id "
+            "= 'P2' order by position"
+        ),
         run=published.beta.run_id,
     )
     assert found == [
@@ -161,7 +170,9 @@ def test_runs_with_gaps_are_withheld_and_the_others_published(lake: SmallLake) -
     report = publish(lake.home)
     assert {one.run_id: one.reason for one in report.withheld} == {
         beta.run_id: "rows_present: has no scores, so that no mart shows it",
-        alpha.run_id: "episodes_exist: names 1 episodes that the lake does not hold, the first being "
+        alpha.run_id: (
+            "episodes_exist: names 1 episodes that the lake does not hold, the first being "
+        )
         + alpha.episode_id("P1", 7),
     }
     assert [warning.split(":")[0] for warning in report.warnings] == [
@@ -235,7 +246,10 @@ def test_every_column_of_the_lake_reaches_the_warehouse(published: SmallLake) ->
     columns: dict[str, set[str]] = {}
     for table, column in rows(
         published.home,
-        "select table_name, column_name from information_schema.columns where table_catalog = 'warehouse'",
+        (
+            "select table_name, column_name from information_schema.columns where table_catalog "
+            "= 'warehouse'"
+        ),
     ):
         columns.setdefault(table, set()).add(column)
     for name, table in LOADED.items():

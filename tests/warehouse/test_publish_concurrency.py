@@ -92,9 +92,11 @@ def n_reads_in(path: Path) -> int:
 
 
 def write_generation(lake: SmallLake, number: int, *, n_long: int = 0) -> None:
-    """A run of which every number says the generation: its scores, so all marts, and the rows of its checks.
+    """A run of which every number says the generation: its scores, so all marts, and the rows of
+    its checks.
 
-    `n_long` further checks have texts that DuckDB cannot shorten. The file grows with them, and shrinks when they go.
+    `n_long` further checks have texts that DuckDB cannot shorten. The file grows with them, and
+    shrinks when they go.
     """
     run = lake.beta
     for table in ("scores", "quality_checks"):
@@ -116,7 +118,9 @@ def write_generation(lake: SmallLake, number: int, *, n_long: int = 0) -> None:
 def test_readers_never_wait_fail_or_see_a_mixed_night_during_fifty_publications(
     published: SmallLake, tmp_path: Path
 ) -> None:
-    """Each publication comes when each reader has read again since the last one; none waits for a publication."""
+    """Each publication comes when each reader has read again since the last one; none waits for a
+    publication.
+    """
     stop, run = tmp_path / "stop", published.beta.run_id
     kinds, reads = ("ours", "ours", "plain"), [tmp_path / f"reads-{number}" for number in range(3)]
     write_generation(published, 1)
@@ -234,7 +238,8 @@ def test_a_killed_publication_leaves_the_old_file_and_a_free_lock(
     endless = tmp_path / "codeif_endless.sql"
     endless.write_text(
         "-- One row per run.\n"
-        "select run_id, (select sum(hash(a.i + b.i)) from range(10000000) a(i), range(1000000) b(i)) as n from runs"
+        "select run_id, (select sum(hash(a.i + b.i)) from range(10000000) a(i), "
+        "range(1000000) b(i)) as n from runs"
     )
     before = warehouse_path(published.home).read_bytes()
     published.write_simple(published.gamma)

@@ -1,4 +1,6 @@
-"""A lake of an older schema version is refused with the command to type, and that command brings it up to date."""
+"""A lake of an older schema version is refused with the command to type, and that command brings it
+up to date.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +35,9 @@ def parley(lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Re
 
 
 def as_version(path: Path, version: int, without: tuple[str, ...] = ()) -> None:
-    """Write a part as another version would have: under its number, without the columns that came later."""
+    """Write a part as another version would have: under its number, without the columns that came
+    later.
+    """
     rows = pq.read_table(path)
     kept = rows.drop_columns(list(without))
     pq.write_table(
@@ -129,7 +133,10 @@ def test_a_model_whose_episodes_are_older_is_refused_and_its_run_stays_sealed(
 
     with pytest.raises(
         SchemaMismatch,
-        match=rf"schema version 1\. This Parley reads 'episodes' version {TABLES['episodes'].version}.*{REMEDY}",
+        match=(
+            r"schema version 1\. This Parley reads 'episodes' version "
+            rf"{TABLES['episodes'].version}.*{REMEDY}"
+        ),
     ):
         EpisodeFiles(store, **keys).finished(wanted)
     done = parley(*REMEDY.split()[1:])
@@ -141,7 +148,10 @@ def test_a_model_whose_episodes_are_older_is_refused_and_its_run_stays_sealed(
         ][0]
         > 0
     )
-    shown = "select distinct instructions[1].suite.kind, problem_digest from problems join dialogs using (problem_id)"
+    shown = (
+        "select distinct instructions[1].suite.kind, problem_digest from problems join dialogs "
+        "using (problem_id)"
+    )
     assert query(lake.home, shown)[1] == [("statements", "")]
 
 

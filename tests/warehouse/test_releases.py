@@ -1,4 +1,6 @@
-"""A withheld run that a person released is published with that word, as long as its results are the released ones."""
+"""A withheld run that a person released is published with that word, as long as its results are the
+released ones.
+"""
 
 import getpass
 import random

@@ -31,7 +31,7 @@ class Rule:
 
     @property
     def column(self) -> str | None:
-        """The column(s) of the table that are meant; None for computed faults and whole tables."""
+        """Return the table's checked columns, or None for computed faults and whole tables."""
         if self.find is not None:
             return None
         return (

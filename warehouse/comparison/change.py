@@ -49,7 +49,9 @@ def trend(values: Sequence[float]) -> Trend:
 
 
 def change(values: Sequence[float]) -> Change:
-    """Where a series moved to another level: the cut with the largest of Pettitt's |U|, which for ranks R of t points of T is
+    """Return where a series moved to another level.
+
+    It is the cut with the largest of Pettitt's |U|, which for ranks R of t points of T is
     |2 (R1 + ... + Rt) - t (T + 1)|.
 
     The p-value is the share of orders of the same points with so large a |U| somewhere: of all orders up to 8 points, of 9,999

@@ -69,8 +69,8 @@ def sql(
     query: Annotated[
         str,
         typer.Argument(
-            help="A SELECT statement, .describe TABLE, or @NAME for a saved query. `SHOW TABLES` lists"
-            " all tables."
+            help="A SELECT statement, .describe TABLE, or @NAME for a saved query. `SHOW TABLES`"
+            " lists all tables."
         ),
     ],
     json_output: Json = False,

@@ -95,7 +95,8 @@ def send(notify: Notify | None, messages: Sequence[Message]) -> bool:
 def _try_to_deliver(message: Message, destination: str, deliver: Callable[[Message], None]) -> bool:
     try:
         deliver(message)
-    except Exception as error:  # noqa: BLE001    (a notification that fails must not stop the night)
+    # a notification that fails must not stop the night
+    except Exception as error:  # noqa: BLE001
         _log.warning(
             "Notification %r could not be sent to %s: %s",
             message.title,

@@ -342,7 +342,8 @@ def _write(
     checked: Checked | None = None,
 ) -> None:
     spec = plan.spec
-    status: RunStatus = "incomplete" if done.status == "failed" else done.status  # type: ignore[assignment]  (a report has more states)
+    # a report has more states
+    status: RunStatus = "incomplete" if done.status == "failed" else done.status  # type: ignore[assignment]
     subsample = plan.request.benchmark.subsample
     is_over = status != "incomplete"
     state = plan.state() if is_over else dict(work.found.before.state) if work.found.before else {}

@@ -37,7 +37,7 @@ Row = TypeVar("Row", bound=_BaseAnswer)
 
 
 def import_recording(folder: Path, model: str) -> Iterator[RecordedAnswer]:
-    """Answers of one published model: base is turn 1, its n_round rows in file order are turns 2, 3, …
+    """Return the answers of one published model: base is turn 1, its n_round rows turns 2 and up.
 
     A row that repeats an earlier one word for word is dropped.
 

@@ -1,5 +1,8 @@
-"""Tables for plots and papers: the main table (tables 3 and 4), static runs (tables 5, 11 and 12), Pass@1 by turn, and whether
-static runs order models as live ones do (section 4.3)."""
+"""Tables for plots and papers.
+
+The main table (Tables 3 and 4), static runs (Tables 5, 11 and 12), Pass@1 by turn, and the agreement
+of static and live runs on the order of models (Section 4.3).
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence

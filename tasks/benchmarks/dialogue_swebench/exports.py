@@ -1,5 +1,8 @@
-"""The paper's Table 1 (agents and their cost), Table 2 (judges beside people), Table 3 (the first message alone) and Figure 4
-(asking and resolving)."""
+"""Tables and figures of the paper.
+
+Table 1 (agents and their cost), Table 2 (judges beside people), Table 3 (the first message alone) and
+Figure 4 (questions and resolved instances).
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files

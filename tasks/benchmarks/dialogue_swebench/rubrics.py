@@ -1,5 +1,8 @@
-"""What judges are asked: does a message of the agent seek information, how natural and coherent is a dialogue, and does the
-simulated user speak as a user?"""
+"""Rubrics of the judges.
+
+Does a message of the agent seek information? How natural and coherent is a dialogue? Does the simulated
+user speak as a user?
+"""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,0 +1,1 @@
+"""Agents that answer in place of the bare chat model."""

@@ -1,0 +1,1 @@
+"""Model servers that Parley starts itself."""

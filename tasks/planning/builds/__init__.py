@@ -1,0 +1,1 @@
+"""Plans of datasets that are built."""

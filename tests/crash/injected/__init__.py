@@ -1,1 +1,3 @@
-"""Not imported as a package: this folder goes on PYTHONPATH of the processes of a night that is to be killed."""
+"""Not imported as a package: this folder goes on PYTHONPATH of the processes of a night that is to
+be killed.
+"""

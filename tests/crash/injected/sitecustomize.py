@@ -1,8 +1,10 @@
-"""Loaded by Python at its start wherever this folder is on PYTHONPATH: kills a process of Parley's at a named point, once.
+"""Loaded by Python at its start wherever this folder is on PYTHONPATH: kills a process of Parley's
+at a named point, once.
 
-`PARLEY_CRASH_PLAN` names a folder with `plan.json`, a list of {"point", "victim", "nth", "signals"}. A kill is armed when the
-one before it has happened, and happens at the n-th time since then that a process reaches the point. `<number>.json` is its mark,
-made by O_EXCL before the signal is sent. The product knows nothing of this: its functions are wrapped after their import.
+`PARLEY_CRASH_PLAN` names a folder with `plan.json`, a list of {"point", "victim", "nth",
+"signals"}. A kill is armed when the one before it has happened, and happens at the n-th time since
+then that a process reaches the point. `<number>.json` is its mark, made by O_EXCL before the signal
+is sent. The product knows nothing of this: its functions are wrapped after their import.
 """
 
 import json
@@ -42,7 +44,9 @@ class Kills:
             return armed if self.hits[armed] == self.plan[armed].get("nth", 1) else None
 
     def reach(self, point, program=None):
-        """Kill the planned process if it is time; `program` is the pid of a sandboxed program's bwrap."""
+        """Kill the planned process if it is time; `program` is the pid of a sandboxed program's
+        bwrap.
+        """
         number = self.due(point)
         if number is not None:
             self.kill(number, program)
@@ -52,7 +56,9 @@ class Kills:
         groups = {"group": [-driver], "timeout": [driver, -driver]}
         pid = {"worker": os.getpid(), "server": _server(), "bwrap": program}.get(victim, driver)
         said = json.dumps({**self.plan[number], "pid": pid, "at": time.monotonic()})
-        with self.lock:  # else another thread could mark the next kill and die of this one before it sends its signal
+        # else another thread could mark the next kill and die of this one before it sends its
+        # signal
+        with self.lock:
             try:
                 descriptor = os.open(self.mark(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
             except FileExistsError:
@@ -64,14 +70,17 @@ class Kills:
                 for each in self.plan[number]["signals"]
             ]
             sending = threading.Thread(target=_send, args=(orders, driver))
-            sending.start()  # so that a signal's handler in this thread does not keep the next from being sent
+            # so that a signal's handler in this thread does not keep the next from being sent
+            sending.start()
             sending.join()
         if victim in ("driver", *groups):
             _stay(driver)
 
 
 def _stay(driver):
-    """Stay at this very point until the driver has ended, a minute at most: a process follows it, even one that just begins."""
+    """Stay at this very point until the driver has ended, a minute at most: a process follows it,
+    even one that just begins.
+    """
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         time.sleep(0.1)

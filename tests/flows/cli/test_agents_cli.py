@@ -1,4 +1,6 @@
-"""An agent in the subject's seat of a benchmark that knows nothing of it: played, exported, and played again as a recording."""
+"""An agent in the subject's seat of a benchmark that knows nothing of it: played, exported, and
+played again as a recording.
+"""
 
 import json
 from pathlib import Path
@@ -61,7 +63,10 @@ def test_chain_of_thought_on_the_sample(standing_home: Path, tmp_path: Path) -> 
         0,
         0,
     )
-    said = "SELECT model, problem_id, turn, role, kind, content FROM steps ORDER BY problem_id, position"
+    said = (
+        "SELECT model, problem_id, turn, role, kind, content FROM steps ORDER BY problem_id, "
+        "position"
+    )
     by_model: dict[str, list[dict[str, object]]] = {}
     for row in ask(standing_home, said):
         by_model.setdefault(row.pop("model"), []).append(row)

@@ -1,4 +1,6 @@
-"""`parley run --batch` and `--judge-batch`: killed while a batch is under way, a run pays for each answer once, and half."""
+"""`parley run --batch` and `--judge-batch`: killed while a batch is under way, a run pays for each
+answer once, and half.
+"""
 
 import os
 import signal

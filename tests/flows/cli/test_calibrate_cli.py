@@ -1,4 +1,6 @@
-"""`parley doctor --calibrate`: what is measured, what is kept, and what ends it with which exit code."""
+"""`parley doctor --calibrate`: what is measured, what is kept, and what ends it with which exit
+code.
+"""
 
 import json
 from pathlib import Path

@@ -79,14 +79,26 @@ def test_a_finished_run_imports_only_what_tells_that_it_is(home: Path) -> None:
 def test_the_contracts_columns_are_there(home: Path) -> None:
     ask(
         home,
-        "SELECT run_id, benchmark, model, episode_id, problem_id, sample, turn, role, content, input_tokens FROM turns LIMIT 1",
+        (
+            "SELECT run_id, benchmark, model, episode_id, problem_id, sample, turn, role, "
+            "content, input_tokens FROM turns LIMIT 1"
+        ),
     )
     ask(home, "SELECT output_tokens, latency_s, finish_reason FROM turns LIMIT 1")
-    verdicts = "run_id, benchmark, model, episode_id, problem_id, sample, turn, instruction_id, outcome, detail, duration_s"
+    verdicts = (
+        "run_id, benchmark, model, episode_id, problem_id, sample, turn, instruction_id, "
+        "outcome, detail, duration_s"
+    )
     assert ask(home, f"SELECT {verdicts} FROM test_verdicts LIMIT 1")
-    scores = "run_id, benchmark, model, episode_id, problem_id, sample, turn, metric, value, unscored_reason"
+    scores = (
+        "run_id, benchmark, model, episode_id, problem_id, sample, turn, metric, value, "
+        "unscored_reason"
+    )
     assert ask(home, f"SELECT {scores} FROM scores LIMIT 1")
-    turns = "run_id, benchmark, model, setting, level, axis, turn, ia, ca_strict, ca_fraction, ifr, n, n_unscored"
+    turns = (
+        "run_id, benchmark, model, setting, level, axis, turn, ia, ca_strict, ca_fraction, ifr, "
+        "n, n_unscored"
+    )
     assert {row["axis"] for row in ask(home, f"SELECT {turns} FROM codeif_turns")} == {
         "turn",
         "strategy_slot",
@@ -98,7 +110,8 @@ def test_the_contracts_columns_are_there(home: Path) -> None:
 def test_verdicts_exist_for_each_instruction_so_far(home: Path) -> None:
     rows = ask(
         home,
-        "SELECT turn, count(*) n FROM test_verdicts WHERE model = 'control:gold' AND problem_id = 'function/1'"
+        "SELECT turn, count(*) n FROM test_verdicts WHERE model = 'control:gold' AND "
+        "problem_id = 'function/1'"
         " GROUP BY turn ORDER BY 1",
     )
     assert [row["n"] for row in rows] == [
@@ -128,7 +141,10 @@ def test_an_exported_recording_runs_to_the_same_verdicts(home: Path, tmp_path: P
     again = parley(home, *SAMPLE, "--model", f"recorded:{recording}", "--json").json()
     assert again["model"] == "recorded:gold"
     assert again["run_id"] != run
-    sql = "SELECT problem_id, turn, instruction_id, outcome FROM test_verdicts WHERE run_id = '{}' ORDER BY ALL"
+    sql = (
+        "SELECT problem_id, turn, instruction_id, outcome FROM test_verdicts WHERE run_id = '{}' "
+        "ORDER BY ALL"
+    )
     assert ask(home, sql.format(again["run_id"])) == ask(home, sql.format(run))
 
 
@@ -163,13 +179,19 @@ def test_a_recording_without_an_answer_withholds_the_run_and_nothing_becomes_zer
     assert published.code == 0, published.err
     row = ask(
         home,
-        "SELECT mean, n, n_unscored FROM leaderboard WHERE model = 'recorded:cut' AND metric = 'instruction_accuracy'",
+        (
+            "SELECT mean, n, n_unscored FROM leaderboard WHERE model = 'recorded:cut' AND metric "
+            "= 'instruction_accuracy'"
+        ),
     )[0]
     assert row["mean"] == 1.0
     assert row["n_unscored"] == 3  # turns 2, 3 and 4 of that task
     gold = ask(
         home,
-        "SELECT n FROM leaderboard WHERE model = 'control:gold' AND metric = 'instruction_accuracy'",
+        (
+            "SELECT n FROM leaderboard WHERE model = 'control:gold' AND metric = "
+            "'instruction_accuracy'"
+        ),
     )[0]
     assert row["n"] + row["n_unscored"] == gold["n"]
 
@@ -224,7 +246,10 @@ def test_samples_share_what_a_smaller_run_has_paid_for(home: Path) -> None:
     assert [(run["run_id"], run["n_reused"], run["n_new"]) for run in night["runs"]] == [
         (line["run_id"], 8, 8)
     ]
-    sql = f"SELECT n_reused, n_new, why[1].field AS field FROM night_work WHERE night_id = '{line['night_id']}'"
+    sql = (
+        "SELECT n_reused, n_new, why[1].field AS field FROM night_work WHERE night_id = "
+        f"'{line['night_id']}'"
+    )
     assert ask(home, sql) == [{"n_reused": 8, "n_new": 8, "field": "samples"}]
     told = parley(home, "report")
     assert "8 of 16 reused (8 paid by run" in told.out
@@ -282,7 +307,10 @@ def test_a_warehouse_older_than_the_lake_is_published_again(home: Path) -> None:
 def test_a_damaged_or_lost_part_of_a_finished_run_is_made_anew(home: Path) -> None:
     run = (*SAMPLE, "--model", "control:gold", "--seed", "22", "--limit", "2", "--json")
     run_id = parley(home, *run).json()["run_id"]
-    sql = f"SELECT problem_id, turn, instruction_id, outcome FROM test_verdicts WHERE run_id = '{run_id}' ORDER BY ALL"
+    sql = (
+        "SELECT problem_id, turn, instruction_id, outcome FROM test_verdicts WHERE run_id = "
+        f"'{run_id}' ORDER BY ALL"
+    )
     whole = ask(home, sql)
     (part,) = (home / "lake" / "test_verdicts").rglob(f"run={run_id}/part-*.parquet")
     (lost,) = (home / "lake" / "scores").rglob(f"run={run_id}/part-*.parquet")
@@ -342,7 +370,10 @@ def test_a_night_stages_raw_data_and_one_bad_run_does_not_cost_the_others(
         line["model"]: line["results"] is None for line in map(json.loads, done.out.splitlines())
     } == {model: status == "failed" for model, status in statuses.items()}
     assert sorted(statuses.values()) == ["failed", "finished"]
-    sql = "SELECT mean FROM leaderboard WHERE dataset_version = 'v0' AND metric = 'instruction_accuracy'"
+    sql = (
+        "SELECT mean FROM leaderboard WHERE dataset_version = 'v0' AND metric = "
+        "'instruction_accuracy'"
+    )
     assert ask(home, sql) == [{"mean": 1.0}]
     assert ask(home, "SELECT source_line, reason FROM quarantine WHERE dataset_version = 'v0'") == [
         {"source_line": 9, "reason": "broken_json"}

@@ -1,4 +1,6 @@
-"""`parley data`: what there is, how it comes here from a loopback hub, and how other commands find it by its name."""
+"""`parley data`: what there is, how it comes here from a loopback hub, and how other commands find
+it by its name.
+"""
 
 import json
 import time
@@ -180,7 +182,9 @@ def test_routes_of_a_dataset_are_shown_without_its_files_and_without_a_network(h
 
 
 def test_routes_come_from_the_rows_where_the_file_is_here(home: Path) -> None:
-    """The rows are a bundled instance under SymPy's name, and one whose tests no known runner runs."""
+    """The rows are a bundled instance under SymPy's name, and one whose tests no known runner
+    runs.
+    """
     row = json.loads(SWEBENCH.read_text(encoding="utf-8").splitlines()[0])
     row |= {
         "repo": "sympy/sympy",

@@ -1,4 +1,6 @@
-"""The published qwen2.5-7b run, through the command line alone: its known figures on both axes, and nothing done twice."""
+"""The published qwen2.5-7b run, through the command line alone: its known figures on both axes, and
+nothing done twice.
+"""
 
 import resource
 from dataclasses import dataclass
@@ -17,7 +19,9 @@ pytestmark = [
 
 MODEL = "qwen2.5-7b-instruct"
 FINISHED_LIMIT_S = 5.0
-"""Seconds of processor that a run with nothing left to do may take, whatever else the machine does."""
+"""Seconds of processor that a run with nothing left to do may take, whatever else the machine
+does.
+"""
 
 
 def processor_s() -> float:
@@ -28,7 +32,9 @@ def processor_s() -> float:
 
 @dataclass(frozen=True)
 class Figures:
-    """Percent by position from 1; shorter tuples leave out the last positions, which have no conversation accuracy."""
+    """Percent by position from 1; shorter tuples leave out the last positions, which have no
+    conversation accuracy.
+    """
 
     n: tuple[int, ...]
     ia: tuple[float, ...]
@@ -96,7 +102,10 @@ def golden(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Golde
 def test_the_figures_are_the_known_ones(golden: Golden, axis: str) -> None:
     rows = ask(
         golden.home,
-        f"SELECT turn, ia, ca_strict, ca_fraction, n, n_unscored FROM codeif_turns WHERE axis = '{axis}' ORDER BY turn",
+        (
+            "SELECT turn, ia, ca_strict, ca_fraction, n, n_unscored FROM codeif_turns WHERE "
+            f"axis = '{axis}' ORDER BY turn"
+        ),
     )
     assert [row["turn"] for row in rows] == list(range(1, 9))
     assert {row["n_unscored"] for row in rows} == {0}

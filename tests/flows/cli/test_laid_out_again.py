@@ -1,4 +1,6 @@
-"""A project that is laid out once more, or with other packages: what a run asks again, and what it only grades again."""
+"""A project that is laid out once more, or with other packages: what a run asks again, and what it
+only grades again.
+"""
 
 import shutil
 from pathlib import Path
@@ -15,7 +17,9 @@ PROJECTS = Path(str(BENCHMARK.data.bundled[SAMPLE_REPOSITORIES])) / "projects"
 
 
 def laid_out(place: Path, version: str) -> Path:
-    """The sample's project with a package of this version, whose record names the place where pip put it."""
+    """The sample's project with a package of this version, whose record names the place where pip
+    put it.
+    """
     shutil.copytree(PROJECTS, place)
     package = place / "Sample" / "ledger" / PACKAGES_FOLDER / f"nothing-{version}.dist-info"
     package.mkdir(parents=True)

@@ -1,4 +1,6 @@
-"""`parley list benchmarks` in one line a setting, and the help of `parley run` in panels, on a terminal and in a pipe."""
+"""`parley list benchmarks` in one line a setting, and the help of `parley run` in panels, on a
+terminal and in a pipe.
+"""
 
 import os
 import pty

@@ -1,4 +1,6 @@
-"""`parley run` against chat templates that refuse a system role, two messages of one role in a row, or an empty answer."""
+"""`parley run` against chat templates that refuse a system role, two messages of one role in a row,
+or an empty answer.
+"""
 
 import json
 from collections.abc import Iterator

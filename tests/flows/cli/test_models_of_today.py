@@ -1,4 +1,6 @@
-"""`parley run` against endpoints as they are today: thinking models, refused parameters, strict templates."""
+"""`parley run` against endpoints as they are today: thinking models, refused parameters, strict
+templates.
+"""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,6 @@
-"""`parley models test` against endpoints with tools, schemas and thoughts, and against those that refuse them."""
+"""`parley models test` against endpoints with tools, schemas and thoughts, and against those that
+refuse them.
+"""
 
 import json
 from collections.abc import Mapping

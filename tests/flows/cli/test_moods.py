@@ -1,4 +1,6 @@
-"""`parley run` against an endpoint with every mood of gateways and models at once, beside honest dialogues."""
+"""`parley run` against an endpoint with every mood of gateways and models at once, beside honest
+dialogues.
+"""
 
 import json
 from collections.abc import Iterator
@@ -35,7 +37,9 @@ def run(base_url: str, *arguments: object) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def played(standing_home: Path) -> Iterator[tuple[Path, dict[str, Any], int]]:
-    """(home, what the run reported, requests): the seed of each episode says which mood meets its first request."""
+    """(home, what the run reported, requests): the seed of each episode says which mood meets its
+    first request.
+    """
     met: set[int] = set()
 
     def meet(body: dict[str, Any]) -> Reply | None:
@@ -95,7 +99,10 @@ def test_no_dialogue_is_lost(played: tuple[Path, dict[str, Any], int]) -> None:
     assert honest == [{"stop_reason": "finished"}]
     unscored = rows(
         home,
-        "SELECT DISTINCT unscored_reason r FROM scores WHERE value IS NULL AND unscored_reason IS NOT NULL",
+        (
+            "SELECT DISTINCT unscored_reason r FROM scores WHERE value IS NULL AND "
+            "unscored_reason IS NOT NULL"
+        ),
     )
     assert "infra" not in {row["r"] for row in unscored}
 

@@ -1,4 +1,6 @@
-"""`parley run --profile`: what an endpoint takes is known before the first request, and what is found out is kept."""
+"""`parley run --profile`: what an endpoint takes is known before the first request, and what is
+found out is kept.
+"""
 
 import json
 from pathlib import Path

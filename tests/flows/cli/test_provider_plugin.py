@@ -1,4 +1,6 @@
-"""A provider of models that another distribution adds by an entry point: `parley run` knows it like one of ours."""
+"""A provider of models that another distribution adds by an entry point: `parley run` knows it like
+one of ours.
+"""
 
 import os
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""What a quick command may not import: modules that cost more than all the rest of such a command. No time is measured."""
+"""What a quick command may not import: modules that cost more than all the rest of such a command.
+
+No time is measured.
+"""
 
 import subprocess
 import sys

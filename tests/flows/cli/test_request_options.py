@@ -130,7 +130,10 @@ def test_fields_are_part_of_the_id_and_headers_are_not(home: Path, server: Model
 def test_a_nights_file_has_them_and_an_address_has_a_query(home: Path, server: ModelServer) -> None:
     config = home.parent / "night.yaml"
     spec = f"openai:mock@{server.base_url}?api-version=2026-10-01-preview&x=a%20b"
-    model = f'{{spec: "{spec}", revision: r1, request: {{top_k: 20}}, headers: {{api-key: GATEWAY_TOKEN}}}}'
+    model = (
+        f'{{spec: "{spec}", revision: r1, request: {{top_k: 20}}, headers: {{api-key: '
+        f"GATEWAY_TOKEN}}}}"
+    )
     entry = "{name: codeif.static, dataset_version: sample, limit: 1}"
     config.write_text(f"sandbox: none\nworkers: 1\nmodels: [{model}]\nbenchmarks: [{entry}]\n")
     done = parley(home, "nightly", "--config", config, environ=ENVIRON)
@@ -180,7 +183,10 @@ def test_a_short_value_of_a_header_changes_no_word_of_an_answer(
 ) -> None:
     server.answer = lambda _: "A neutral answer.\n```python\nx = 1\n```\n"
     assert run(home, server, "--header", "X-Team=TEAM", environ=ENVIRON).code == 0
-    first = "SELECT DISTINCT split_part(content, chr(10), 1) AS said FROM turns WHERE role = 'assistant'"
+    first = (
+        "SELECT DISTINCT split_part(content, chr(10), 1) AS said FROM turns WHERE role = "
+        "'assistant'"
+    )
     assert parley(home, "sql", "--json", first).json() == [{"said": "A neutral answer."}]
 
 

@@ -1,4 +1,6 @@
-"""`parley run` whose roles have sampling and system texts of their own; thoughts in costs and budgets."""
+"""`parley run` whose roles have sampling and system texts of their own; thoughts in costs and
+budgets.
+"""
 
 import json
 from collections.abc import Iterator

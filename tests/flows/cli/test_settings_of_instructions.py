@@ -1,4 +1,6 @@
-"""CodeIF-Bench's dynamic and two-round settings by the command line, in the real sandbox: tables and exports."""
+"""CodeIF-Bench's dynamic and two-round settings by the command line, in the real sandbox: tables
+and exports.
+"""
 
 import csv
 import json
@@ -78,7 +80,10 @@ def test_who_passes_nothing_is_given_each_instruction_twice(home: Path) -> None:
     where = "WHERE model = 'control:empty' AND setting = 'codeif.dynamic'"
     pairs = ask(
         home,
-        f"SELECT turn, ia, ife, ifr, n FROM codeif_turns {where} AND axis = 'round_pair' ORDER BY turn",
+        (
+            f"SELECT turn, ia, ife, ifr, n FROM codeif_turns {where} AND axis = 'round_pair' "
+            "ORDER BY turn"
+        ),
     )
     dialogs = [len(reviewed_instructions(dialog.instruction_ids)) for dialog in sample().dialogs]
     assert [tuple(row.values()) for row in pairs] == [

@@ -1,4 +1,6 @@
-"""What goes wrong for a new user: one clear message each (value, place, remedy), the right exit code, no traceback."""
+"""What goes wrong for a new user: one clear message each (value, place, remedy), the right exit
+code, no traceback.
+"""
 
 import json
 from pathlib import Path
@@ -105,7 +107,10 @@ def test_a_mistake_gets_one_message(
             ["benchmarks.0.samples", "greater"],
         ),
         (
-            "models: [{spec: 'openai:m@http://user:secretkey@host/v1'}]\nbenchmarks: [{name: codeif}]",
+            (
+                "models: [{spec: 'openai:m@http://user:secretkey@host/v1'}]\nbenchmarks: [{name: "
+                "codeif}]"
+            ),
             ["key_env"],
         ),
     ],

@@ -1,7 +1,7 @@
 """A small disk of its own for commands, which fills up at a named moment.
 
-It is a tmpfs in a mount namespace that a child process holds: nothing of it is left on this machine when that child ends, and it
-ends with the test, however that ends.
+It is a tmpfs in a mount namespace that a child process holds: nothing of it is left on this machine
+when that child ends, and it ends with the test, however that ends.
 """
 
 import os
@@ -98,7 +98,9 @@ class SmallDisk:
         return Path(f"/proc/{self.holder}/root") / self.home.relative_to("/")
 
     def parley(self, *arguments: object, fill_at: str | None = None, after: int = 0) -> Done:
-        """Run a command to its end, with the disk full from the named moment on (after so many times that it came)."""
+        """Run a command to its end, with the disk full from the named moment on (after so many
+        times that it came).
+        """
         environ = environment(self.home) | {"PYTHONPATH": f"{self.injected}{os.pathsep}{ROOT}"}
         environ |= {"PARLEY_FILL_AT": fill_at, "PARLEY_FILL_AFTER": str(after)} if fill_at else {}
         enter = ("nsenter", f"--mount=/proc/{self.holder}/ns/mnt", f"--wd={self.mount}")
@@ -131,7 +133,8 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[SmallDisk]:
     """A disk of that size, empty. Skips where mounting is not allowed."""
     if os.geteuid() != 0 or shutil.which("unshare") is None or shutil.which("nsenter") is None:
         pytest.skip(
-            "a disk of a small size is a tmpfs in a mount namespace: root and util-linux (unshare, nsenter) are needed"
+            "a disk of a small size is a tmpfs in a mount namespace: root and util-linux "
+            "(unshare, nsenter) are needed"
         )
     mount, injected = folder / "disk", folder / "injected"
     for path in (mount, injected):

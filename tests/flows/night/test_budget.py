@@ -1,4 +1,6 @@
-"""A night stops cleanly at its caps: nothing new is asked, what is whole is published, the same command goes on and pays once."""
+"""A night stops cleanly at its caps: nothing new is asked, what is whole is published, the same
+command goes on and pays once.
+"""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -269,7 +271,10 @@ def evaluated(
 
 
 class Evaluated:
-    """Evaluations on a worker of this process, within a budget. Models of ours are served by the test's server."""
+    """Evaluations on a worker of this process, within a budget.
+
+    Models of ours are served by the test's server.
+    """
 
     def __init__(
         self, home: Path, server_url: str, server: ModelServer, monkeypatch: pytest.MonkeyPatch

@@ -30,7 +30,9 @@ class Stingy(BubblewrapSandbox):
 
 @pytest.fixture
 def stingy(tmp_path: Path) -> str:
-    """PYTHONPATH of an installed sandbox that lets programs start no process or thread: one of the golds cannot pass in it."""
+    """PYTHONPATH of an installed sandbox that lets programs start no process or thread: one of the
+    golds cannot pass in it.
+    """
     folder = tmp_path / "plugin"
     about = folder / "stingy-1.0.dist-info"
     about.mkdir(parents=True)

@@ -1,4 +1,6 @@
-"""Nights over a growing folder of checkpoints: each is evaluated once, newest first, and the older ones when there is room."""
+"""Nights over a growing folder of checkpoints: each is evaluated once, newest first, and the older
+ones when there is room.
+"""
 
 import gzip
 import os
@@ -26,7 +28,9 @@ def record(folder: Path, step: int, content: str, at_s: float, problem: str = PR
 
 
 PRICED = {"usd_per_million_input": 1.0, "usd_per_million_output": 1.0}
-"""With a price a recording stands for a model that is asked; without one its answers cost nothing."""
+"""With a price a recording stands for a model that is asked; without one its answers cost
+nothing.
+"""
 
 
 def configured(folder: Path, **settings: Any) -> Path:
@@ -74,7 +78,10 @@ def test_each_checkpoint_is_evaluated_once_newest_first_and_then_the_older_ones(
     assert [row["step"] for row in sorted(rows, key=lambda row: row["found_at"])] == [2, 3, 1]
     joined = ask(
         standing_home,
-        "select model, revision = digest as same from runs join checkpoints using (model) order by model",
+        (
+            "select model, revision = digest as same from runs join checkpoints using (model) "
+            "order by model"
+        ),
     )
     assert joined == [{"model": f"recorded:tuned/step-{n}", "same": True} for n in (1, 2, 3)]
 

@@ -1,4 +1,6 @@
-"""What is said of a night's configuration that cannot be read: the mistake, not what follows from it."""
+"""What is said of a night's configuration that cannot be read: the mistake, not what follows from
+it.
+"""
 
 from pathlib import Path
 
@@ -75,9 +77,9 @@ def test_a_benchmark_may_be_for_some_of_the_models(tmp_path: Path) -> None:
     ]
     said = refusal(tmp_path, MODELS + "benchmarks: [{name: codeif, models: ['control:glod']}]")
     assert (
-        "codeif lists models that `models` does not contain: control:glod. `models` contains control:gold"
-        in said
-    )
+        "codeif lists models that `models` does not contain: control:glod. `models` contains "
+        "control:gold"
+    ) in said
 
 
 def test_a_night_s_audit_holds_for_the_benchmarks_that_name_none(tmp_path: Path) -> None:
@@ -177,7 +179,10 @@ def test_every_mistake_is_told_with_its_file_and_place(
         ),
         (
             MODELS + "judges: {a: {specs: b}}",
-            "judges.a.specs = 'b': Extra inputs are not permitted; no such field. Do you mean spec?",
+            (
+                "judges.a.specs = 'b': Extra inputs are not permitted; no such field. Do you "
+                "mean spec?"
+            ),
         ),
         (MODELS + "concurency: 5", "Do you mean concurrency?"),
     ],
@@ -232,7 +237,8 @@ def test_a_rule_of_decisions_holds_for_the_night_and_an_entry_may_have_its_own(
     own = "{name: codeif.static, decide: {baseline: first, margin: 0.1}}"
     benchmarks = f"benchmarks: [{own}, {{name: codeif.dynamic}}]"
     path.write_text(
-        f"{MODELS}decide: {{baseline: predecessor}}\nsimulator: {{spec: 'control:gold'}}\n{benchmarks}\n"
+        f"{MODELS}decide: {{baseline: predecessor}}\nsimulator: {{spec: "
+        f"'control:gold'}}\n{benchmarks}\n"
     )
     rules = [request.decide for request in read_config(path).requests(tmp_path)]
     assert [(rule.baseline, rule.margin) for rule in rules if rule] == [

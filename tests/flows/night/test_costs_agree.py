@@ -1,4 +1,6 @@
-"""A run's cost has one definition: endpoints, the printed summary, `costs` and the paper's Table 1 agree."""
+"""A run's cost has one definition: endpoints, the printed summary, `costs` and the paper's Table 1
+agree.
+"""
 
 import csv
 import json
@@ -85,7 +87,10 @@ def agent_s_answer(messages: list[dict[str, Any]]) -> Reply:
 
 
 def answers(role: str, setting: str) -> Any:
-    """How a role answers. The simulator's word `Feedback:` is what ConvCodeWorld's prompt asks for."""
+    """How a role answers.
+
+    The simulator's word `Feedback:` is what ConvCodeWorld's prompt asks for.
+    """
     if role == "subject" and setting.startswith("dialogue_swebench"):
         return agent_s_answer
     texts = {
@@ -97,7 +102,9 @@ def answers(role: str, setting: str) -> Any:
 
 
 def judged(body: dict[str, Any]) -> Reply | None:
-    """A judge's answer: the first to a prompt cannot be read, the second has the form that is asked for."""
+    """A judge's answer: the first to a prompt cannot be read, the second has the form that is asked
+    for.
+    """
     is_first = len(body["messages"]) == 1
     schema = body.get("response_format", {}).get("json_schema", {}).get("schema", {})
     return Reply(
@@ -183,7 +190,9 @@ def played(
 def test_the_printed_summary_and_costs_are_what_the_endpoints_counted(
     standing_home: Path, opened: ExitStack, run: Sized, tmp_path: Path
 ) -> None:
-    """A run of each benchmark in turn: the wide tables over all runs so far are compared with what their earlier SQL made."""
+    """A run of each benchmark in turn: the wide tables over all runs so far are compared with what
+    their earlier SQL made.
+    """
     out, servers = played(standing_home, run, opened)
     assert differing_tables(standing_home, tmp_path) == {}
     paid, found, drift = _PAID.search(out), _RUN.search(out), _DRIFT.search(out)

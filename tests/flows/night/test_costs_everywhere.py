@@ -1,4 +1,6 @@
-"""One run's cost is the same in all places: its end, `report`, `@work`, `@costs`, the site, and estimates of the next run."""
+"""One run's cost is the same in all places: its end, `report`, `@work`, `@costs`, the site, and
+estimates of the next run.
+"""
 
 import json
 from pathlib import Path

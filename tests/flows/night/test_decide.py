@@ -1,4 +1,6 @@
-"""A run that stops asking once its comparison with a baseline is decided, and is completed later."""
+"""A run that stops asking once its comparison with a baseline is decided, and is completed
+later.
+"""
 
 from pathlib import Path
 
@@ -44,7 +46,10 @@ def tables_of(home: Path, model: str) -> object:
     )
     board = ask(
         home,
-        f"select metric, mean, ci_low, ci_high, n, n_problems from leaderboard where model = '{model}' order by all",
+        (
+            "select metric, mean, ci_low, ci_high, n, n_problems from leaderboard where model = "
+            f"'{model}' order by all"
+        ),
     )
     shares = ask(home, f"select task_share, n_episodes from runs where model = '{model}'")
     return turns, board, shares, ask(home, "select * from decisions")
@@ -117,7 +122,10 @@ def test_several_metrics_share_alpha_and_the_run_stops_once_all_are_decided(
         assert (row["low"], row["high"]) == pytest.approx(shared), (
             "the interval is not at half of alpha"
         )
-    board = "select metric, ci_low, ci_high, interval_kind from leaderboard where model = 'openai:other'"
+    board = (
+        "select metric, ci_low, ci_high, interval_kind from leaderboard where model = "
+        "'openai:other'"
+    )
     for row in ask(home, board):
         is_decided = row["metric"] in {one["metric"] for one in rows}
         assert (row["interval_kind"], row["ci_low"] is None) == (

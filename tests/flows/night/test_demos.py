@@ -1,4 +1,6 @@
-"""The configurations that come with Parley: demos on bundled tasks, and the example of a night with all of its comments."""
+"""The configurations that come with Parley: demos on bundled tasks, and the example of a night with
+all of its comments.
+"""
 
 import re
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""A full disk is named, costs nothing that was finished, and the same command goes on once there is room."""
+"""A full disk is named, costs nothing that was finished, and the same command goes on once there is
+room.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Runs whose scores and seats read vectors: played, killed, gone on with; nothing is embedded twice."""
+"""Runs whose scores and seats read vectors: played, killed, gone on with; nothing is embedded
+twice.
+"""
 
 import os
 import time

@@ -1,4 +1,6 @@
-"""`parley run --audit`: forged passes fail with the reason `forged`, honest ones pass, and the run is withheld until released."""
+"""`parley run --audit`: forged passes fail with the reason `forged`, honest ones pass, and the run
+is withheld until released.
+"""
 
 import json
 from collections.abc import Mapping
@@ -61,7 +63,10 @@ def base_verdicts(home: Path, run_id: str) -> Mapping[str, tuple[Any, ...]]:
     columns = "problem_id, outcome, reason, plain_outcome"
     rows = ask(
         home,
-        f"SELECT {columns} FROM test_verdicts WHERE run_id = '{run_id}' AND instruction_id = 'base' AND turn = 1",
+        (
+            f"SELECT {columns} FROM test_verdicts WHERE run_id = '{run_id}' AND instruction_id = "
+            "'base' AND turn = 1"
+        ),
     )
     return {
         row["problem_id"]: (row["outcome"], row["reason"], row["plain_outcome"]) for row in rows

@@ -1,4 +1,6 @@
-"""Judges at work: a benchmark whose rubrics rate answers, through the entry point, with a judge behind a real endpoint."""
+"""Judges at work: a benchmark whose rubrics rate answers, through the entry point, with a judge
+behind a real endpoint.
+"""
 
 import os
 import time
@@ -27,7 +29,10 @@ def judge() -> Iterator[ModelServer]:
 
     def answer(messages: list[dict[str, Any]]) -> str:
         if messages[0]["content"].startswith("Was the whole"):
-            return f'```json\n{{"good": {str("tests: passed" in messages[0]["content"]).lower()}}}\n```'
+            return (
+                f'```json\n{{"good": '
+                f"{str('tests: passed' in messages[0]['content']).lower()}}}\n```"
+            )
         unread = len(messages) == 1 and "Problem 0, round 1" in messages[0]["content"]
         return "Very clear indeed." if unread else GOOD
 
@@ -61,7 +66,9 @@ def run(home: Path, setting: str, judge: ModelServer, environ: dict[str, str], *
 
 
 def asked(judge: ModelServer) -> int:
-    """First requests for judgements of dialogues, without repeats of unreadable answers and without those that tell drift."""
+    """First requests for judgements of dialogues, without repeats of unreadable answers and without
+    those that tell drift.
+    """
     firsts = [body["messages"] for body in judge.bodies if len(body["messages"]) == 1]
     return sum(
         "Problem" in messages[0]["content"] or "whole" in messages[0]["content"]
@@ -87,7 +94,10 @@ def test_dialogues_are_judged_once_without_a_sandbox_and_other_runs_take_the_jud
     )
     rows = "select sandbox, round(mean, 9), n from leaderboard where setting = 'judged.talk'"
     assert query(served_home, rows)[1] == [("unneeded", 0.8, N_DIALOGS * N_ROUNDS)]
-    told = "select distinct dimension, value, label, rubric_version, served_model from judge_verdicts order by all"
+    told = (
+        "select distinct dimension, value, label, rubric_version, served_model from "
+        "judge_verdicts order by all"
+    )
     assert query(served_home, told)[1] == [
         ("clarity", 4.0, None, "1", "mock"),
         ("tone", None, "warm", "1", "mock"),
@@ -185,7 +195,10 @@ def test_the_embedded_model_judges_and_is_asked_nothing_again(
         served_home, *said, "--judge", "embedded:smollm2", "--json", environ=environ
     )
     assert (first.code, first.json()["judgements_asked"]) == (0, N_ROUNDS), first.err
-    clarity = "select value, served_model, unscored_reason from judge_verdicts where dimension = 'clarity'"
+    clarity = (
+        "select value, served_model, unscored_reason from judge_verdicts where dimension = "
+        "'clarity'"
+    )
     rated = query(served_home, clarity)[1]
     assert len(rated) == N_ROUNDS
     assert all(

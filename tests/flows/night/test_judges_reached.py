@@ -1,4 +1,6 @@
-"""Judges are reached where a judgement is owed, and only then: a rerun starts no model server that nothing asks."""
+"""Judges are reached where a judgement is owed, and only then: a rerun starts no model server that
+nothing asks.
+"""
 
 import shutil
 from collections.abc import Iterator
@@ -61,7 +63,9 @@ def test_a_night_starts_the_servers_of_the_models_that_it_asks(
     home = Home(tmp_path)
 
     def evaluated() -> tuple[RunReport, set[str], int]:
-        """How it ended, whose servers were started, and how often the judge was asked what tells its drift."""
+        """How it ended, whose servers were started, and how often the judge was asked what tells
+        its drift.
+        """
         started: set[str] = set()
 
         @contextmanager

@@ -1,4 +1,6 @@
-"""Progress on a terminal: a line a run with bar, rates, cost and time left, also as a real terminal gets it."""
+"""Progress on a terminal: a line a run with bar, rates, cost and time left, also as a real terminal
+gets it.
+"""
 
 import os
 import pty

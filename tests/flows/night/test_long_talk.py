@@ -1,4 +1,6 @@
-"""A long conversation before many dialogues: kept once, sent whole, in no episode; killed in the middle, nothing paid twice."""
+"""A long conversation before many dialogues: kept once, sent whole, in no episode; killed in the
+middle, nothing paid twice.
+"""
 
 import os
 import time
@@ -22,7 +24,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 @pytest.fixture
 def server() -> Iterator[ModelServer]:
-    """Its context is too short for the dialogue that begins after the longest part of the conversation."""
+    """Its context is too short for the dialogue that begins after the longest part of the
+    conversation.
+    """
     longest = [
         *(
             m

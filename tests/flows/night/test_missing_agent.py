@@ -1,4 +1,6 @@
-"""An agent of another project that is not installed is named before anything is started, with the remedy."""
+"""An agent of another project that is not installed is named before anything is started, with the
+remedy.
+"""
 
 from pathlib import Path
 

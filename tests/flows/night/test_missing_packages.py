@@ -1,4 +1,6 @@
-"""A task whose packages are not installed would fail for every model: said before anything is paid, with what to install."""
+"""A task whose packages are not installed would fail for every model: said before anything is paid,
+with what to install.
+"""
 
 import json
 from pathlib import Path
@@ -59,7 +61,9 @@ def test_only_sandboxes_that_run_this_machine_s_python_are_asked() -> None:
 
 
 def tasks_with_missing_packages(folder: Path) -> Path:
-    """Write ten tasks, of which two import a package that nobody has: one in its code, one in its tests."""
+    """Write ten tasks, of which two import a package that nobody has: one in its code, one in its
+    tests.
+    """
     sample = (
         (ROOT / "tasks/benchmarks/convcode/sample/BigCodeBench_sample.jsonl")
         .read_text()

@@ -1,4 +1,6 @@
-"""Local model servers of a night: one start for all runs of a model, and another when a server has died."""
+"""Local model servers of a night: one start for all runs of a model, and another when a server has
+died.
+"""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,6 @@
-"""One night runs several benchmarks, each with options of its own, and gives a simulator to those settings that need one."""
+"""One night runs several benchmarks, each with options of its own, and gives a simulator to those
+settings that need one.
+"""
 
 import json
 from pathlib import Path
@@ -18,7 +20,9 @@ SPOKEN = "Reasoning: nothing is returned.\nFeedback: Write the function that was
 
 @pytest.fixture(scope="module")
 def night(standing_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Done:
-    """One night of both controls: one task of one benchmark, and of the other one task in every live setting."""
+    """One night of both controls: one task of one benchmark, and of the other one task in every
+    live setting.
+    """
     folder = tmp_path_factory.mktemp("night")
     (folder / "user.jsonl").write_text(
         json.dumps({"problem_id": "Sample/1", "turn": 2, "content": SPOKEN})
@@ -64,7 +68,10 @@ def test_gold_is_right_at_once_and_empty_never(night: Done, standing_home: Path)
 def test_each_turn_of_each_setting_has_its_row_and_the_simulator_spoke_where_it_had_to(
     night: Done, standing_home: Path
 ) -> None:
-    sql = "SELECT setting, model, turn, pass_at_1, n_verbal_feedback_in_all AS spoken FROM convcode_settings ORDER BY ALL"
+    sql = (
+        "SELECT setting, model, turn, pass_at_1, n_verbal_feedback_in_all AS spoken FROM "
+        "convcode_settings ORDER BY ALL"
+    )
     rows = ask(standing_home, sql)
     turns = [(row["setting"], row["model"], row["turn"]) for row in rows]
     models = ("control:empty", "control:gold")

@@ -1,4 +1,6 @@
-"""A night's messages reach those who are to be notified, and the address that they go to reaches nobody."""
+"""A night's messages reach those who are to be notified, and the address that they go to reaches
+nobody.
+"""
 
 import logging
 from pathlib import Path
@@ -116,7 +118,10 @@ def test_a_place_that_refuses_is_logged_without_its_address(
         send(Notify(webhook_env="NIGHT_WEBHOOK"), [MESSAGE])
     logging.getLogger("parley.notify").removeHandler(kept)
     assert kept.lines == [
-        f"Notification {MESSAGE.title!r} could not be sent to the webhook in NIGHT_WEBHOOK: HTTPError"
+        (
+            f"Notification {MESSAGE.title!r} could not be sent to the webhook in NIGHT_WEBHOOK: "
+            "HTTPError"
+        )
     ]
 
 
@@ -157,7 +162,8 @@ def test_runs_of_one_model_and_cause_are_one_line() -> None:
     [(message, keys)] = reported_runs(reports).messages
     assert message.title == "Parley: 5 runs failed"
     assert message.text == (
-        "benchmark.0 · vllm:step, benchmark.1 · vllm:step, benchmark.2 · vllm:step and 2 other runs: no weights"
+        "benchmark.0 · vllm:step, benchmark.1 · vllm:step, benchmark.2 · vllm:step and 2 "
+        "other runs: no weights"
     )
     assert len(set(keys)) == 5
 

@@ -1,4 +1,6 @@
-"""`--resource images=...` through the whole command, with a real daemon and a real registry of images on loopback."""
+"""`--resource images=...` through the whole command, with a real daemon and a real registry of
+images on loopback.
+"""
 
 import json
 from collections.abc import Iterator
@@ -27,7 +29,10 @@ FIX = {
 
 @dataclass(frozen=True)
 class Official:
-    """Images of the sample's three instances in a registry. The daemon has none of them at first."""
+    """Images of the sample's three instances in a registry.
+
+    The daemon has none of them at first.
+    """
 
     registry: ImageRegistry
     images: dict[str, str]
@@ -64,7 +69,9 @@ def official(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Official]:
 def test_a_run_pulls_the_images_of_the_episodes_that_it_plays(
     official: Official, home: Path, server_url: str, tmp_path: Path
 ) -> None:
-    """Of three instances one is asked for by `--limit`, and of the three that are asked for then, one cannot be pulled."""
+    """Of three instances one is asked for by `--limit`, and of the three that are asked for then,
+    one cannot be pulled.
+    """
     environ = {**official.registry.variables, "PREFECT_API_URL": server_url}
     run = (
         "run",
@@ -159,7 +166,10 @@ def test_the_official_images_are_all_that_a_run_needs(
     (episode,) = parley_process(
         home,
         "sql",
-        f"select episode_id from scores where problem_id = '{RETRIER}' and model like '%autonomous%' limit 1",
+        (
+            f"select episode_id from scores where problem_id = '{RETRIER}' and model like "
+            "'%autonomous%' limit 1"
+        ),
         "--json",
     ).json()
     shown = parley_process(home, "show", episode["episode_id"]).out

@@ -1,4 +1,6 @@
-"""An instance whose tests unittest runs on an older Python, through the command line; one that nothing can run is quarantined."""
+"""An instance whose tests unittest runs on an older Python, through the command line; one that
+nothing can run is quarantined.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Whether word of a night could be sent is known at its start and in a dry run, and a source that is away is told."""
+"""Whether word of a night could be sent is known at its start and in a dry run, and a source that
+is away is told.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

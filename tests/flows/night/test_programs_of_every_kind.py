@@ -1,4 +1,6 @@
-"""Nights whose programs need a check, a tree, node and a JDK: each gets its verdict; what lacks its tool or tree is unscored."""
+"""Nights whose programs need a check, a tree, node and a JDK: each gets its verdict; what lacks its
+tool or tree is unscored.
+"""
 
 import os
 import shutil
@@ -14,7 +16,10 @@ from warehouse.connect import query
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.usefixtures("bubblewrap")]
 TOOLS = ("node", "javac", "java")
-VERDICTS = "SELECT problem_id, instruction_id, outcome, reason, n_cases, n_passed FROM test_verdicts WHERE run_id = '{}' ORDER BY 1, 2"
+VERDICTS = (
+    "SELECT problem_id, instruction_id, outcome, reason, n_cases, n_passed FROM test_verdicts "
+    "WHERE run_id = '{}' ORDER BY 1, 2"
+)
 PYTHON = [
     ("asserts", "base", "failed", None, 2, 1),
     ("check", "base", "passed", None, 1, 1),

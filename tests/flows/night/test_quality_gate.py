@@ -1,4 +1,7 @@
-"""A corrupted table withholds the run: exit 3, results kept, nothing of it in a mart. Other corruptions: tests/corruptions."""
+"""A corrupted table withholds the run: exit 3, results kept, nothing of it in a mart.
+
+Other corruptions: tests/corruptions.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +32,10 @@ def assert_withheld(home: Path, done: Done, table: str, expectation: str) -> Non
     assert f"quality check {table}" in done.err
     failed = ask(
         home,
-        f"SELECT run_id, expectation FROM quality_checks WHERE NOT success AND blocking AND table_name = '{table}'",
+        (
+            "SELECT run_id, expectation FROM quality_checks WHERE NOT success AND blocking AND "
+            f"table_name = '{table}'"
+        ),
     )
     assert expectation in {row["expectation"] for row in failed}
     run_id = failed[0]["run_id"]

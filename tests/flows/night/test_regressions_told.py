@@ -1,4 +1,6 @@
-"""An event is reported once: by the night whose publication brought it, or by the next one if that night came to nothing."""
+"""An event is reported once: by the night whose publication brought it, or by the next one if that
+night came to nothing.
+"""
 
 import json
 import re
@@ -86,7 +88,8 @@ def test_a_regression_is_told_once_whichever_run_a_night_lists(
         a_night(made)
         [line] = told(box)
         assert re.fullmatch(
-            rf"vllm:/models/step-4000 · codeif.static: worse on {IA} 0.500 → 0.050 \(n = 20, q = 0.012\) against"
+            rf"vllm:/models/step-4000 · codeif.static: worse on {IA} 0.500 → 0.050 \(n = 20, "
+            r"q = 0.012\) against"
             r" vllm:/models/step-3000; run \w{12}; parley compare \w{12} \w{12}",
             line,
         )
@@ -235,7 +238,9 @@ def test_a_night_tells_what_it_brings_and_no_more(
 def test_a_slow_decline_and_its_end_are_reported_once_each(
     made: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No checkpoint is worse than the one before it by more than chance; together they lose 55 points."""
+    """No checkpoint is worse than the one before it by more than chance; together they lose 55
+    points.
+    """
     with post_box() as box:
         monkeypatch.setenv("NIGHT_WEBHOOK", box.url)
         came: list[tuple[int, str, str]] = []
@@ -248,7 +253,10 @@ def test_a_slow_decline_and_its_end_are_reported_once_each(
     (first, _, decline), (last, _, recovery) = came
     assert (first, last) == (6, 10)
     assert re.match(
-        rf"vllm:/models/step-06 · codeif.static: coder declines steadily on {IA}: 0.9\d+ → 0.[67]\d+ over 6 ch",
+        (
+            rf"vllm:/models/step-06 · codeif.static: coder declines steadily on {IA}: 0.9\d+ → "
+            r"0.[67]\d+ over 6 ch"
+        ),
         decline,
     )
     assert f"coder has recovered on {IA}: 0.400 → 0.950" in recovery

@@ -1,4 +1,6 @@
-"""Dialogues about repositories through the command line: a sample of the instances, and one that judges rate."""
+"""Dialogues about repositories through the command line: a sample of the instances, and one that
+judges rate.
+"""
 
 import json
 from collections.abc import Mapping
@@ -42,7 +44,9 @@ def judgement(rubric: str, turn: int, **answer: object) -> dict[str, Any]:
 def test_a_judged_dialogue_has_every_figure_of_the_paper(
     standing_home: Path, tmp_path: Path
 ) -> None:
-    """The agent asks once, is answered, mends the bug and ends; the user's reply is checked; four rubrics judge it."""
+    """The agent asks once, is answered, mends the bug and ends; the user's reply is checked; four
+    rubrics judge it.
+    """
     subject = recorded(
         tmp_path / "subject.jsonl",
         {"step": 0, "calls": call("bash", 1, command="ls src")},
@@ -93,7 +97,10 @@ def test_a_judged_dialogue_has_every_figure_of_the_paper(
     scores = dict(
         query(
             standing_home,
-            f"select metric, value from scores where problem_id = '{RETRIER}' and run_id = '{line['run_id']}'",
+            (
+                f"select metric, value from scores where problem_id = '{RETRIER}' and run_id = "
+                f"'{line['run_id']}'"
+            ),
         )[1]
     )
     assert scores == {
@@ -103,24 +110,36 @@ def test_a_judged_dialogue_has_every_figure_of_the_paper(
     }  # fmt: skip
     missing = query(
         standing_home,
-        f"select distinct problem_id from scores where value is null and run_id = '{line['run_id']}'",
+        (
+            "select distinct problem_id from scores where value is null and run_id = "
+            f"'{line['run_id']}'"
+        ),
     )[1]
     assert sorted(name for (name,) in missing) == sorted([LEDGER, SLUGS]), (
         "the recording has no other instance"
     )
     (table4,) = query(
         standing_home,
-        f"select faithful, in_environment, all_three, n from {NAME}_user where level = 'turn' and run_id = '{line['run_id']}'",
+        (
+            f"select faithful, in_environment, all_three, n from {NAME}_user where level = "
+            f"'turn' and run_id = '{line['run_id']}'"
+        ),
     )[1]
     assert table4 == (1.0, 0.0, 0.0, 1)
     (episode,) = query(
         standing_home,
-        f"select episode_id from scores where problem_id = '{RETRIER}' and metric = 'resolved' and run_id = '{line['run_id']}'",
+        (
+            f"select episode_id from scores where problem_id = '{RETRIER}' and metric = "
+            f"'resolved' and run_id = '{line['run_id']}'"
+        ),
     )[1]
     shown = parley(standing_home, "show", episode[0]).out
     numbered = query(
         standing_home,
-        f"select position, turn, role from steps where episode_id = '{episode[0]}' order by position",
+        (
+            f"select position, turn, role from steps where episode_id = '{episode[0]}' order by "
+            "position"
+        ),
     )[1]
     heads = [line for line in shown.splitlines() if line.startswith("── step ")]
     assert len(heads) == len(numbered)
@@ -165,7 +184,10 @@ def test_a_sample_asks_its_share_and_says_so(standing_home: Path) -> None:
     assert "tasks)" not in whole
     again = parley(standing_home, *asked, "--option", "sample=stratified:2").out
     assert "(66.7% of its tasks)" in again
-    shared = "select count(distinct episode_id), count(distinct run_id) from run_episodes where benchmark = 'dialogue_swebench'"
+    shared = (
+        "select count(distinct episode_id), count(distinct run_id) from run_episodes where "
+        "benchmark = 'dialogue_swebench'"
+    )
     members = query(standing_home, f"{shared} and model = 'control:gold'")[1]
     assert members == [(3, 2)], "a sample's dialogues are those of a run that has all"
     refused = parley(standing_home, *asked, "--option", "sample=half")

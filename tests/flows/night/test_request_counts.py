@@ -1,4 +1,6 @@
-"""A run tells how many requests it asked, repeated, was refused and paid for, as its killed server counts them."""
+"""A run tells how many requests it asked, repeated, was refused and paid for, as its killed server
+counts them.
+"""
 
 import json
 import time

@@ -1,4 +1,7 @@
-"""A run that is stopped goes on with the same command, and no completed turn is asked for again. Kills: tests/crash."""
+"""A run that is stopped goes on with the same command, and no completed turn is asked for again.
+
+Kills: tests/crash.
+"""
 
 import signal
 import time
@@ -30,7 +33,9 @@ def wait_until(condition: Callable[[], bool], limit_s: float, what: str) -> None
 
 
 def assert_whole_and_unrepeated(home: Path, server: ModelServer, answered_before: int) -> None:
-    """The finished run has every answer, and at most what was in flight at the stop was asked for twice."""
+    """The finished run has every answer, and at most what was in flight at the stop was asked for
+    twice.
+    """
     line = parley(home, *run_arguments(server), "--json").json()
     assert (line["episodes"], line["owed"], line["n_infra"]) == (8, 0, 0)
     assert line["n_reused"] + line["n_resumed"] + line["n_new"] == 8

@@ -1,4 +1,6 @@
-"""Order in which runs get devices: checked by whole nights in simulated time, with random durations and orders."""
+"""Order in which runs get devices: checked by whole nights in simulated time, with random durations
+and orders.
+"""
 
 import heapq
 import random
@@ -62,7 +64,9 @@ def ask(
 
 
 def served(queue: ServerQueue, claim: Claim) -> list[Server] | None:
-    """Start the servers of a run where it may be; returns those that were ended for it, None where it has to wait."""
+    """Start the servers of a run where it may be; returns those that were ended for it, None where
+    it has to wait.
+    """
     grant = queue.granted(claim)
     if grant is None:
         return None
@@ -197,7 +201,9 @@ class Night:
 
 
 def orders(n_wide: int, n: int = 16) -> Iterator[list[tuple[ModelIdentity, ModelRequest, float]]]:
-    """Nights of `n` checkpoints in random orders, some over four devices: 40 to 130 s to load, 60 to 120 s to play."""
+    """Nights of `n` checkpoints in random orders, some over four devices: 40 to 130 s to load, 60
+    to 120 s to play.
+    """
     drawn = random.Random(n_wide)
     for _ in range(3):
         widths = [4] * n_wide + [1] * (n - n_wide)
@@ -213,6 +219,7 @@ def orders(n_wide: int, n: int = 16) -> Iterator[list[tuple[ModelIdentity, Model
 def test_sixteen_checkpoints_keep_eight_devices_busy(clock: Clock, n_wide: int) -> None:
     shares = [Night(clock, runs).share() for runs in orders(n_wide)]
     print(
-        f"{n_wide} checkpoints of 16 over four devices: {', '.join(f'{share:.3f}' for share in shares)} of the devices' time"
+        f"{n_wide} checkpoints of 16 over four devices: "
+        f"{', '.join(f'{share:.3f}' for share in shares)} of the devices' time"
     )
     assert min(shares) >= 0.85, shares

@@ -1,4 +1,6 @@
-"""Runs of a night side by side: a silent endpoint holds up only its own runs, and a stop costs what was in flight."""
+"""Runs of a night side by side: a silent endpoint holds up only its own runs, and a stop costs what
+was in flight.
+"""
 
 import json
 import signal

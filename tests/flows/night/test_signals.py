@@ -1,4 +1,6 @@
-"""SIGINT, SIGTERM and `stop`: a clean end wherever they come, also where Python drops the exception that they raise."""
+"""SIGINT, SIGTERM and `stop`: a clean end wherever they come, also where Python drops the exception
+that they raise.
+"""
 
 import signal
 
@@ -145,7 +147,9 @@ def test_a_note_that_the_watching_thread_has_just_read_is_heeded() -> None:
 
 @pytest.mark.parametrize("bound", ["signals_end_cleanly", "terminated_in_time"])
 def test_work_that_goes_on_after_a_signal_is_ended(bound: str) -> None:
-    """The second is for flows that Prefect's runner starts and cancels, which have no command line around them."""
+    """The second is for flows that Prefect's runner starts and cancels, which have no command line
+    around them.
+    """
     with driver(DEAF, bound) as program:
         assert program.hear() == 0
         program.process.send_signal(signal.SIGTERM)

@@ -1,4 +1,6 @@
-"""A simulator's fault is data: a run whose share of faults is allowed is published, and its cut dialogues are unscored."""
+"""A simulator's fault is data: a run whose share of faults is allowed is published, and its cut
+dialogues are unscored.
+"""
 
 import json
 from pathlib import Path
@@ -23,7 +25,9 @@ def recording(path: Path, *lines: dict[str, object]) -> str:
 def test_a_run_with_an_allowed_share_of_empty_replies_is_published(
     served_home: Path, tmp_path: Path
 ) -> None:
-    """Once in 952 dialogues such a reply withheld a run for good: the check counted spoken rounds alone."""
+    """Once in 952 dialogues such a reply withheld a run for good: the check counted spoken rounds
+    alone.
+    """
     model = recording(
         tmp_path / "model.jsonl",
         *(

@@ -1,4 +1,6 @@
-"""A benchmark of some fifty lines, offered through the entry point, runs from staging to the tables."""
+"""A benchmark of some fifty lines, offered through the entry point, runs from staging to the
+tables.
+"""
 
 import json
 import os

@@ -1,4 +1,6 @@
-"""A budget that falls back to a subsample: the same tasks for every model and in the next night, and marked where shown."""
+"""A budget that falls back to a subsample: the same tasks for every model and in the next night,
+and marked where shown.
+"""
 
 import json
 from pathlib import Path
@@ -55,7 +57,10 @@ def test_a_subsample_is_the_same_for_every_model_and_in_two_nights(
         assert server.bodies == []
 
         nightly(budget=budget)
-        chosen = "select model, list(distinct problem_id order by problem_id) as tasks from turns group by model order by model"
+        chosen = (
+            "select model, list(distinct problem_id order by problem_id) as tasks from turns "
+            "group by model order by model"
+        )
         first, second = ask(home, chosen)
         assert first["tasks"] == second["tasks"]
         n = len(first["tasks"])
@@ -90,7 +95,9 @@ def test_a_subsample_is_the_same_for_every_model_and_in_two_nights(
 @pytest.mark.timeout(1500)
 @pytest.mark.usefixtures("standing_home")
 def test_long_answers_are_learned_and_a_first_choice_stays(tmp_path: Path) -> None:
-    """The answers have 900 tokens, where 300 are assumed: the first night ends at its cap, that of the next model does not."""
+    """The answers have 900 tokens, where 300 are assumed: the first night ends at its cap, that of
+    the next model does not.
+    """
     home = tmp_path / "home"
     with model_server(models=("first", "second"), max_seconds=1500) as server:
         server.answer = lambda messages: (
@@ -106,7 +113,10 @@ def test_long_answers_are_learned_and_a_first_choice_stays(tmp_path: Path) -> No
         def n_tasks(name: str) -> int:
             (row,) = ask(
                 home,
-                f"select round(task_share * {N_TASKS}) as n from runs where model = 'openai:{name}'",
+                (
+                    f"select round(task_share * {N_TASKS}) as n from runs where model = "
+                    f"'openai:{name}'"
+                ),
             )
             return int(row["n"])
 

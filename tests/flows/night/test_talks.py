@@ -1,4 +1,6 @@
-"""What is counted of a talk that many dialogues come after: its memory is built once, so it costs once."""
+"""What is counted of a talk that many dialogues come after: its memory is built once, so it costs
+once.
+"""
 
 from pathlib import Path
 
@@ -29,7 +31,9 @@ def plan(
 
 @pytest.fixture(autouse=True)
 def _long_talk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """LoCoMo's questions of the sample, after a talk of fifty rounds; the first of them after ten rounds of it."""
+    """LoCoMo's questions of the sample, after a talk of fifty rounds; the first of them after ten
+    rounds of it.
+    """
     said = tuple(
         Turn(turn=n // 2 + 1, role=(Role.USER, Role.ASSISTANT)[n % 2], content="x" * 400)
         for n in range(2 * N_ROUNDS)

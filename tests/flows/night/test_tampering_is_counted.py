@@ -1,4 +1,6 @@
-"""An answer that writes into the runner's channel is counted in its run's report and listed in the warehouse, reused ones too."""
+"""An answer that writes into the runner's channel is counted in its run's report and listed in the
+warehouse, reused ones too.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""Metrics and spans on a loopback collector: they are the numbers of the run's tables, and they stop no run."""
+"""Metrics and spans on a loopback collector: they are the numbers of the run's tables, and they
+stop no run.
+"""
 
 import os
 import re
@@ -168,7 +170,8 @@ def test_a_night_s_configuration_names_the_collector(
     server = opened.enter_context(model_server())
     config = tmp_path / "nightly.yaml"
     config.write_text(
-        f"telemetry: {received.base_url}\nmodels:\n  - spec: control:gold\n  - spec: openai:mock@{server.base_url}\n"
+        f"telemetry: {received.base_url}\nmodels:\n  - spec: control:gold\n  - spec: "
+        f"openai:mock@{server.base_url}\n"
         "    revision: '1'\nbenchmarks:\n  - name: codeif.static\n    dataset_version: sample\n"
     )
     done = parley(tmp_path / "home", "nightly", "--config", config)

@@ -1,4 +1,6 @@
-"""Missing toolchains are named before anything is started, with the number of tasks that need them."""
+"""Missing toolchains are named before anything is started, with the number of tasks that need
+them.
+"""
 
 import shutil
 from pathlib import Path
@@ -41,7 +43,8 @@ PROBLEMS = [
 def test_tasks_whose_module_is_missing_are_counted() -> None:
     (line,) = toolchain_warnings(BubblewrapSandbox(), PROBLEMS)
     assert line.startswith(
-        "2 of the 5 pending tasks will be unscored (toolchain_missing): node has no module module-that"
+        "2 of the 5 pending tasks will be unscored (toolchain_missing): node has no module "
+        "module-that"
     )
     assert "make install" in line
 

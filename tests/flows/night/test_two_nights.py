@@ -1,4 +1,6 @@
-"""Two nights at once on one home: of different runs both end well, of one run the second is refused before anything starts."""
+"""Two nights at once on one home: of different runs both end well, of one run the second is refused
+before anything starts.
+"""
 
 import threading
 from pathlib import Path
@@ -54,12 +56,14 @@ def test_two_nights_at_once_are_both_whole_and_a_third_of_the_same_run_is_refuse
         )
     assert ask(
         served_home,
-        "select model, count(distinct night_id) nights, count(distinct run_id) runs, count(*) metrics from leaderboard"
+        "select model, count(distinct night_id) nights, count(distinct run_id) runs, "
+        "count(*) metrics from leaderboard"
         " group by model order by model",
     ) == [{"model": f"openai:mock-{n}", "nights": 1, "runs": 1, "metrics": 4} for n in (1, 2)]
     assert ask(
         served_home,
-        "select (select count(*) from nights) nights, (select count(*) from turns where role = 'assistant') turns,"
+        "select (select count(*) from nights) nights, (select count(*) from turns where role "
+        "= 'assistant') turns,"
         " (select count(distinct run_id) from codeif_turns) shown",
     ) == [{"nights": 2, "turns": 2 * N_TURNS, "shown": 2}]
     assert sorted(path.name for path in served_home.glob("warehouse*")) == ["warehouse.duckdb"]

@@ -1,6 +1,8 @@
-"""A whole night on servers that Parley starts itself: replicas, the table `serving`, what a dry run says.
+"""A whole night on servers that Parley starts itself: replicas, the table `serving`, what a dry run
+says.
 
-`tests/fixtures/vllm_program.py` stands in vLLM's place; `make test-vllm` plays nights on the real one.
+`tests/fixtures/vllm_program.py` stands in vLLM's place; `make test-vllm` plays nights on the real
+one.
 """
 
 import os
@@ -92,9 +94,9 @@ def test_a_run_whose_server_ends_at_its_start_keeps_its_id_its_reason_and_its_ti
     assert "no such device" in run["withheld_reason"]
     told = parley(standing_home, "report").out
     assert (
-        f"failed (run {run['run_id'][:12]})\n  failed: model vllm:stillborn: its server ended at its start"
-        in told
-    )
+        f"failed (run {run['run_id'][:12]})\n  failed: model vllm:stillborn: its server "
+        "ended at its start"
+    ) in told
     assert "0 played" in told
     assert "time: " in told
     assert [
@@ -111,7 +113,9 @@ def test_a_run_whose_server_ends_at_its_start_keeps_its_id_its_reason_and_its_ti
 
 
 def night_of_two(folder: Path, benchmark: str, environment: dict[str, str], **more: Any) -> Path:
-    """A night of two checkpoints whose servers may take any free device; `STARTS` is a file with a line for each start."""
+    """A night of two checkpoints whose servers may take any free device; `STARTS` is a file with a
+    line for each start.
+    """
     models: list[dict[str, Any]] = []
     for name in ("one", "two"):
         weights = folder / name
@@ -189,7 +193,8 @@ def test_a_dry_run_prints_the_command_where_vllm_is_not(
         f"{tmp_path / 'nowhere'} serve {weights} --served-model-name "
     )
     assert done.err.startswith(
-        "vLLM is not installed on this machine. Its version is part of the ids of runs of vllm:tiny, so"
+        "vLLM is not installed on this machine. Its version is part of the ids of runs of "
+        "vllm:tiny, so"
     )
     refused = parley(home, *asked)
     assert refused.code == 2, "only a dry run can do without"

@@ -1,4 +1,6 @@
-"""A deployed night as its operator sees it, by Prefect's API: trigger it, cancel, pause or retry it, read what became of it."""
+"""A deployed night as its operator sees it, by Prefect's API: trigger it, cancel, pause or retry
+it, read what became of it.
+"""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -115,7 +117,8 @@ class DeployedNight:
 
 def _post(method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
     with _client() as client:
-        return client.request(method, path, json=body).json()  # type: ignore[arg-type]  (its paths are literals)
+        # its paths are literals
+        return client.request(method, path, json=body).json()  # type: ignore[arg-type]
 
 
 def _client() -> "SyncPrefectClient":
@@ -140,7 +143,9 @@ def deploy_unscheduled(folder: Path) -> None:
 def trigger(
     deployment: str, folder: Path, home: Path, server: ModelServer, **more: object
 ) -> DeployedNight:
-    """A run of that deployment, as the UI's Custom run makes it. Its configuration: the sample, asked of that server.
+    """A run of that deployment, as the UI's Custom run makes it.
+
+    Its configuration: the sample, asked of that server.
 
     Args:
         folder: where its worker starts.
@@ -185,7 +190,9 @@ def wait_until(condition: Callable[[], bool], folder: Path, what: str) -> None:
 
 
 def drivers(folder: Path) -> list[psutil.Process]:
-    """The processes of flow runs, with all that descends from them, below a worker that was started in `folder`."""
+    """The processes of flow runs, with all that descends from them, below a worker that was started
+    in `folder`.
+    """
     started = command_lines(psutil.Process())
     workers = [
         process

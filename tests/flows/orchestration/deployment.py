@@ -1,4 +1,6 @@
-"""A deployment as an operator makes it: work pool, `prefect deploy --all`, a worker, and a schedule that is waited for."""
+"""A deployment as an operator makes it: work pool, `prefect deploy --all`, a worker, and a schedule
+that is waited for.
+"""
 
 import os
 import subprocess
@@ -48,7 +50,9 @@ def prefect(*arguments: str, cwd: Path) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Ours, with this checkout importable, no prompts, and a worker that looks for work each second."""
+    """Ours, with this checkout importable, no prompts, and a worker that looks for work each
+    second.
+    """
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     quiet = {"PREFECT_CLI_PROMPT": "false", "NO_COLOR": "1", "COLUMNS": "200"}
     return os.environ | quiet | {"PYTHONPATH": path, "PREFECT_WORKER_QUERY_SECONDS": "1"}
@@ -57,7 +61,9 @@ def environment() -> dict[str, str]:
 def with_schedule(
     source: Path, deployment: str, schedule: Mapping[str, object], parameters: Mapping[str, object]
 ) -> str:
-    """The text of a prefect.yaml in which that deployment has another schedule, and parameters besides its own."""
+    """The text of a prefect.yaml in which that deployment has another schedule, and parameters
+    besides its own.
+    """
     document = yaml.safe_load(source.read_text(encoding="utf-8"))
     (entry,) = [entry for entry in document["deployments"] if entry["name"] == deployment]
     entry["schedules"] = [dict(schedule)]
@@ -76,7 +82,10 @@ def deploy_all(folder: Path) -> str:
 
 @contextmanager
 def worker(pool: str, folder: Path) -> Iterator[Path]:
-    """A process worker for the length of the block: its log. All that it started is killed with it, by pid."""
+    """A process worker for the length of the block: its log.
+
+    All that it started is killed with it, by pid.
+    """
     log = folder / "worker.log"
     with open(log, "wb") as sink:
         process = subprocess.Popen(
@@ -112,7 +121,9 @@ def worker(pool: str, folder: Path) -> Iterator[Path]:
 
 
 def wait_for_scheduled_run(name: str, log: Path, limit_s: float) -> ScheduledRun:
-    """The first run of deployment `flow/deployment` that its schedule made and that ended, within `limit_s` seconds."""
+    """The first run of deployment `flow/deployment` that its schedule made and that ended, within
+    `limit_s` seconds.
+    """
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
         ended = [run for run in scheduled_runs(name) if run.state in DONE]
@@ -122,7 +133,8 @@ def wait_for_scheduled_run(name: str, log: Path, limit_s: float) -> ScheduledRun
     states = [run.state for run in scheduled_runs(name)]
     said = log.read_text(encoding="utf-8", errors="replace")[-2000:]
     raise AssertionError(
-        f"no scheduled run of {name} ended in {limit_s:.0f} s; states: {states}; the worker wrote: {said}"
+        f"no scheduled run of {name} ended in {limit_s:.0f} s; states: {states}; the worker "
+        f"wrote: {said}"
     )
 
 

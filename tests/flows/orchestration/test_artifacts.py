@@ -1,4 +1,6 @@
-"""Artifacts have keys and descriptions that a person knows, and few requests keep them up to date."""
+"""Artifacts have keys and descriptions that a person knows, and few requests keep them up to
+date.
+"""
 
 from pathlib import Path
 from typing import Any

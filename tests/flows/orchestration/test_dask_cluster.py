@@ -44,7 +44,10 @@ try:
 except KeyboardInterrupt:
     sys.exit(130)
 """
-CHECK = "import json; from flows.orchestration.packages import verify_packages\ntry:\n    verify_packages(); print('null')\n"
+CHECK = (
+    "import json; from flows.orchestration.packages import verify_packages\ntry:\n    "
+    "verify_packages(); print('null')\n"
+)
 CHECK += "except Exception as error:\n    print(json.dumps([type(error).__name__, str(error)]))"
 
 
@@ -160,7 +163,10 @@ def test_our_own_packages_are_accepted(tmp_path: Path) -> None:
 
 
 def profilers(dask_worker: Any) -> list[str]:
-    """What looks at all threads of a worker again and again. The 3.11 of some machines stops for ever by it."""
+    """What looks at all threads of a worker again and again.
+
+    The 3.11 of some machines stops for ever by it.
+    """
     return [name for name in dask_worker.periodic_callbacks if "profile" in name]
 
 

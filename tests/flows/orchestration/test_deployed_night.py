@@ -1,4 +1,6 @@
-"""A deployed night is cancelled, paused, or killed with its worker: it goes on where it stood, and nothing is paid twice."""
+"""A deployed night is cancelled, paused, or killed with its worker: it goes on where it stood, and
+nothing is paid twice.
+"""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,6 @@
-"""The project's prefect.yaml, deployed: its cron schedule fires, a worker picks the night up, and it is published."""
+"""The project's prefect.yaml, deployed: its cron schedule fires, a worker picks the night up, and
+it is published.
+"""
 
 from pathlib import Path
 

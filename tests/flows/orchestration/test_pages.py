@@ -1,4 +1,6 @@
-"""What a person sees in the Prefect UI: a night before and after Retry, its withheld run, the artifacts. Screenshots are kept."""
+"""What a person sees in the Prefect UI: a night before and after Retry, its withheld run, the
+artifacts. Screenshots are kept.
+"""
 
 import os
 import re
@@ -27,7 +29,9 @@ pytestmark = [
 
 
 def page(path: str, pictures: Path, name: str, *wanted: str) -> str:
-    """Text of a page of the UI once it holds all that is wanted, as often as it is given; its picture lies in `pictures`."""
+    """Text of a page of the UI once it holds all that is wanted, as often as it is given; its
+    picture lies in `pictures`.
+    """
     ui = os.environ["PREFECT_API_URL"].removesuffix("/api")
 
     def text(document: str) -> str:

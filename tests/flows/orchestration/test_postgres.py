@@ -1,4 +1,6 @@
-"""A standing Prefect server on PostgreSQL, as the page of `flows/orchestration` describes it, and a run that is kept there."""
+"""A standing Prefect server on PostgreSQL, as the page of `flows/orchestration` describes it, and a
+run that is kept there.
+"""
 
 import os
 import shutil
@@ -63,7 +65,9 @@ def _running(command: list[str], **environ: str) -> "Iterator[subprocess.Popen[b
 
 @pytest.fixture
 def database() -> Iterator[str]:
-    """Address of a database on loopback; its server runs as an ordinary user, in a folder that goes with it."""
+    """Address of a database on loopback; its server runs as an ordinary user, in a folder that goes
+    with it.
+    """
     initdb, postgres = _program("initdb"), _program("postgres")
     folder = Path(tempfile.mkdtemp(prefix="parley-postgres-"))
     user: list[str] = []

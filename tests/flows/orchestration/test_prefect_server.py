@@ -1,4 +1,6 @@
-"""One server per home: shared by simultaneous commands, ended with the last of them, left behind by none."""
+"""One server per home: shared by simultaneous commands, ended with the last of them, left behind by
+none.
+"""
 
 import json
 import os
@@ -161,7 +163,10 @@ def test_other_names_stay(name: str) -> None:
 
 @pytest.mark.long
 def test_writers_wait_for_each_other_and_none_is_refused(home: Path) -> None:
-    """SQLite refuses who read first and writes after another one wrote. A refused client pauses for seconds."""
+    """SQLite refuses who read first and writes after another one wrote.
+
+    A refused client pauses for seconds.
+    """
     import httpx
 
     with (

@@ -1,5 +1,7 @@
-"""A week of deployed nights over a growing folder of checkpoints: one killed, one with a dead endpoint, one withheld and
-released, one with a regression, one with nothing new. Tables, states and messages are as a person would want them."""
+"""A week of deployed nights over a growing folder of checkpoints: one killed, one with a dead
+endpoint, one withheld and
+released, one with a regression, one with nothing new. Tables, states and messages are as a person
+would want them."""
 
 import json
 import os
@@ -38,7 +40,9 @@ Answers = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Week:
-    """The folder of the deployment and its checkpoints, the model that stays, and where word is sent."""
+    """The folder of the deployment and its checkpoints, the model that stays, and where word is
+    sent.
+    """
 
     folder: Path
     home: Path
@@ -195,7 +199,9 @@ def test_six_nights(week: Week, tmp_path: Path) -> None:
 
 
 def _killed_with_its_worker(week: Week) -> DeployedNight:
-    """A night that got some of its answers, as the UI shows it some time after its machine has died."""
+    """A night that got some of its answers, as the UI shows it some time after its machine has
+    died.
+    """
     with held(week.server, BEFORE):
         with worker(POOL, week.folder):
             night = week.night()

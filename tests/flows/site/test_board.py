@@ -1,4 +1,6 @@
-"""The first page: who is ahead and how sure that is, and a matrix a setting; colours are the same on all pages."""
+"""The first page: who is ahead and how sure that is, and a matrix a setting; colours are the same
+on all pages.
+"""
 
 import re
 from pathlib import Path
@@ -157,14 +159,21 @@ def test_each_standing_is_one_sentence() -> None:
         for line in re.findall(r"<li>(.*?)</li>", page, re.DOTALL)
     ]
     assert said == [
-        "codeif.static v: a is ahead of b on instruction accuracy (IA): 0.500 to 0.300, difference +0.200"
+        "codeif.static v: a is ahead of b on instruction accuracy (IA): 0.500 to 0.300, "
+        "difference +0.200"
         " (95% interval +0.100…+0.300, q 0.010, 9 shared problems).",
-        "codeif.static v: not decided between a and b on instruction accuracy (IA): 0.500 to 0.300, difference +0.200"
+        "codeif.static v: not decided between a and b on instruction accuracy (IA): 0.500 to "
+        "0.300, difference +0.200"
         " (95% interval +0.100…+0.300, q 0.200, 9 shared problems); a comparison of this size"
         " finds a true difference of 0.200 in 80% of cases.",
-        "codeif.static v: not decided: a has instruction accuracy (IA) 0.700 (95% interval 0.600…0.800), b 0.500"
-        " (95% interval 0.400…0.600), but the two runs differ in more than the model and cannot be paired.",
-        "codeif.static v: only one model, a: instruction accuracy (IA) 0.700 (95% interval 0.600…0.800), n 9.",
+        "codeif.static v: not decided: a has instruction accuracy (IA) 0.700 (95% interval "
+        "0.600…0.800), b 0.500"
+        " (95% interval 0.400…0.600), but the two runs differ in more than the model and "
+        "cannot be paired.",
+        (
+            "codeif.static v: only one model, a: instruction accuracy (IA) 0.700 (95% interval "
+            "0.600…0.800), n 9."
+        ),
     ]
 
 

@@ -1,4 +1,6 @@
-"""Curves: each measure with its own n, named axes, a colour for each model; what a table merely repeats is none."""
+"""Curves: each measure with its own n, named axes, a colour for each model; what a table merely
+repeats is none.
+"""
 
 from typing import Any
 

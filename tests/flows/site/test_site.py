@@ -1,4 +1,6 @@
-"""`parley site` on a lake of three published runs and a withheld one; texts of models and data try to leave their place."""
+"""`parley site` on a lake of three published runs and a withheld one; texts of models and data try
+to leave their place.
+"""
 
 import json
 import re

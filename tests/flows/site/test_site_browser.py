@@ -1,4 +1,6 @@
-"""The pages of `parley site` as Chromium shows them, from disk: no complaint, nothing of a model's runs. Screenshots are kept."""
+"""The pages of `parley site` as Chromium shows them, from disk: no complaint, nothing of a model's
+runs. Screenshots are kept.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""The site marks what became worse: on its first page, on nights, comparisons and the histories of families."""
+"""The site marks what became worse: on its first page, on nights, comparisons and the histories of
+families.
+"""
 
 import re
 from pathlib import Path

@@ -1,6 +1,8 @@
-"""The pages of `parley site` for everyone: by keyboard, in a narrow window, dark or light, and with axe-core's rules.
+"""The pages of `parley site` for everyone: by keyboard, in a narrow window, dark or light, and with
+axe-core's rules.
 
-Screenshots of each kind of page stay in pytest's folder. axe-core comes from the npm registry; without npm its test skips.
+Screenshots of each kind of page stay in pytest's folder. axe-core comes from the npm registry;
+without npm its test skips.
 """
 
 import json
@@ -126,7 +128,10 @@ def test_no_page_scrolls_sideways(site: Path, browser: Tab, width: int) -> None:
         assert browser.evaluate("document.scrollingElement.scrollWidth") <= width, kind
 
 
-CELLS = "[...document.querySelector('table.matrix').tBodies[0].rows].map((row) => row.cells[AT].dataset.is)"
+CELLS = (
+    "[...document.querySelector('table.matrix').tBodies[0].rows].map((row) => "
+    "row.cells[AT].dataset.is)"
+)
 
 
 def test_a_matrix_is_sorted_by_any_column_and_puts_what_is_missing_last(
@@ -169,7 +174,8 @@ def test_two_chosen_rows_lead_to_their_comparison(site: Path, browser: Tab) -> N
     assert links == [f"compared/{name}.html"]
     assert (site / links[0]).is_file()
     browser.evaluate(
-        "for (const pick of document.querySelectorAll('table.matrix input:not(:checked)')) pick.click()"
+        "for (const pick of document.querySelectorAll('table.matrix input:not(:checked)')) "
+        "pick.click()"
     )
     assert "parley site --compare" in browser.evaluate(
         "document.querySelector('.chosen').textContent"
@@ -263,7 +269,8 @@ def test_a_run_of_10_000_dialogues_opens_in_two_seconds(
         == "9999"
     )
     browser.evaluate(
-        "{ const by = document.querySelector('select'); by.value = 'b'; by.dispatchEvent(new Event('change')); }"
+        "{ const by = document.querySelector('select'); by.value = 'b'; by.dispatchEvent(new "
+        "Event('change')); }"
     )
     assert (
         browser.evaluate("document.querySelector('button.more:not([hidden])').textContent")

@@ -1,4 +1,6 @@
-"""One dialogue in parts: fences, differences, tool steps, and results of turns that nobody spoke in."""
+"""One dialogue in parts: fences, differences, tool steps, and results of turns that nobody spoke
+in.
+"""
 
 from typing import Any
 

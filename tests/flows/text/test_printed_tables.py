@@ -1,4 +1,6 @@
-"""Tables in a pipe are 80 wide at most: texts are folded, nothing of them is lost, and numbers stay whole."""
+"""Tables in a pipe are 80 wide at most: texts are folded, nothing of them is lost, and numbers stay
+whole.
+"""
 
 from itertools import pairwise
 from typing import Any

@@ -1,4 +1,6 @@
-"""A withheld run's reason fills three lines at most, on a terminal and in a pipe; JSON has the whole text."""
+"""A withheld run's reason fills three lines at most, on a terminal and in a pipe; JSON has the
+whole text.
+"""
 
 import fcntl
 import os
@@ -24,7 +26,10 @@ def test_a_pipe_has_lines_of_eighty_characters_and_a_terminal_its_own(
     assert in_three_lines("too many\ninfra faults") == "too many infra faults"
     assert in_three_lines("x" * 240) == "x" * 240
     assert in_three_lines("x" * 241) == "x" * 219 + "… (full text: --json)"
-    cause = "The last fault: model 'mock' at http://127.0.0.1:1/v1: HTTP 402: no credit left: add some, or use another key"
+    cause = (
+        "The last fault: model 'mock' at http://127.0.0.1:1/v1: HTTP 402: no credit left: add "
+        "some, or use another key"
+    )
     long = in_three_lines("quality check " * 20 + cause)
     assert (len(long), long.endswith(cause), "… (full text: --json) The" in long) == (
         240,

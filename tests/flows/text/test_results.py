@@ -111,7 +111,10 @@ LIVE = ("convcode.live[f_c]", "convcode.live[f_c,f_e]", "convcode.live[f_c,f_e*,
 def test_tables_fit(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As wide as COLUMNS says. Of many settings the first metrics stand there, of few settings all."""
+    """As wide as COLUMNS says.
+
+    Of many settings the first metrics stand there, of few settings all.
+    """
     monkeypatch.setenv("COLUMNS", str(width))
     names = [
         f"openai:laboratory/Some-Coder-7B-Instruct-checkpoint-{step:06}-learning-rate-3e-5-final"
@@ -157,6 +160,7 @@ def test_markdown_has_all_metrics_by_name_and_one_row_a_run() -> None:
     head, _, first, second, _ = markdown_table(table).splitlines()
     assert head == "| setting | data | model | sandbox | mrr | recall | pass_at_1_upstream |"
     assert first.endswith(
-        "| 0.500 (0.250…0.750), n=4, 0 unscored | 0.500 (0.250…0.750), n=4, 0 unscored | –, n=0, 4 unscored |"
+        "| 0.500 (0.250…0.750), n=4, 0 unscored | 0.500 (0.250…0.750), n=4, 0 unscored | –, "
+        "n=0, 4 unscored |"
     )
     assert second.endswith("| – |")

@@ -21,7 +21,8 @@ def test_a_tool_call_shows_its_words_and_each_call() -> None:
         latency_s=0.5,
     )
     assert step_text(step) == (
-        '\n── turn 2 · assistant · tool call · 0.50 s ──\nI look.\n→ run (c1): {"argv": ["ls"]}\n→ read (c2): {}'
+        '\n── turn 2 · assistant · tool call · 0.50 s ──\nI look.\n→ run (c1): {"argv": '
+        '["ls"]}\n→ read (c2): {}'
     )
     assert step_text(step.model_copy(update={"content": ""})).splitlines()[2].startswith("→ run")
 

@@ -1,4 +1,6 @@
-"""What is said of why a run works again: also where two long texts differ far from their beginnings."""
+"""What is said of why a run works again: also where two long texts differ far from their
+beginnings.
+"""
 
 from pathlib import Path
 

@@ -22,7 +22,10 @@ AT_ONCE = 12
 CONTAINERS_AT_ONCE = 4
 """Starting one takes a processor's time."""
 LOADED_ZYGOTE = "zygote with libraries"
-"""Its programs are forked elsewhere than its supervisors, so it is a backend of its own here. Any library will do."""
+"""Its programs are forked elsewhere than its supervisors, so it is a backend of its own here.
+
+Any library will do.
+"""
 
 
 def _backend(name: str) -> ParameterSet:
@@ -36,7 +39,9 @@ def _backend(name: str) -> ParameterSet:
 def sandbox(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Sandbox]:
-    """With a slot for each program of ours; a backend that does not work here is skipped with what it says."""
+    """With a slot for each program of ours; a backend that does not work here is skipped with what
+    it says.
+    """
     options: dict[str, Any] = {"slots": AT_ONCE, "slot_directory": tmp_path_factory.mktemp("slots")}
     if request.param == "docker":
         daemon, image = request.getfixturevalue("docker_image")
@@ -50,7 +55,9 @@ def sandbox(
     except SandboxUnavailable as error:
         pytest.skip(str(error))
     yield made
-    close_idle()  # zygotes stay warm between runs, each with a group: what a run left in one is a process, looked for after it
+    # zygotes stay warm between runs, each with a group: what a run left in one is a process, looked
+    # for after it
+    close_idle()
     place = memory_cgroup._writable_parent()
     assert place is None or list(place[0].glob(f"parley-{os.getpid()}-*")) == []
 

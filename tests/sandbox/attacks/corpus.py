@@ -1,4 +1,6 @@
-"""The whole corpus: files of this folder, one program for each door of the kernel, the canary's own, and older lists."""
+"""The whole corpus: files of this folder, one program for each door of the kernel, the canary's
+own, and older lists.
+"""
 
 import os
 import random
@@ -54,7 +56,9 @@ def legitimate_programs() -> tuple[Program, ...]:
 
 
 def fitting(programs: Sequence[Program], backend: str) -> tuple[Program, ...]:
-    """Of programs, those that a backend gets: all on the default one, one in three on the others, drawn by a seed."""
+    """Of programs, those that a backend gets: all on the default one, one in three on the others,
+    drawn by a seed.
+    """
     held = [program for program in programs if backend != "docker" or program.title != _OF_AN_IMAGE]
     if backend == registry.default_name() or WHOLE in os.environ:
         return tuple(held)

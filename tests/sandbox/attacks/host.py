@@ -1,4 +1,6 @@
-"""What a run may leave on the host, and how it is found again: its own limits are a mark that no process can take off."""
+"""What a run may leave on the host, and how it is found again: its own limits are a mark that no
+process can take off.
+"""
 
 import glob
 import os
@@ -14,7 +16,8 @@ _END_S = 30.0
 
 
 def marked_limits(*, wall_s: float, cpu_s: float) -> Limits:
-    """Limits that no other process of this host has: every child inherits them, and none may raise them.
+    """Limits that no other process of this host has: every child inherits them, and none may raise
+    them.
 
     The test processes that run beside us differ in their pid, and so in these figures.
     """

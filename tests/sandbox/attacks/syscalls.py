@@ -1,4 +1,6 @@
-"""Doors of the kernel that no program needs: each is knocked at with arguments that do no harm where it opens."""
+"""Doors of the kernel that no program needs: each is knocked at with arguments that do no harm
+where it opens.
+"""
 
 import platform
 

@@ -1,4 +1,6 @@
-"""No attack passes, none is infra, none leaves anything, and the run after it is what it would have been without it."""
+"""No attack passes, none is infra, none leaves anything, and the run after it is what it would have
+been without it.
+"""
 
 import os
 import random
@@ -95,7 +97,9 @@ def test_no_forged_pass_is_believed(sandbox: Sandbox, backend: str, host: Host) 
 def test_none_is_believed_beside_other_instructions_either(
     sandbox: Sandbox, backend: str, host: Host
 ) -> None:
-    """A sample, each with an instruction that it may pass: that changes nothing for the one that it must not."""
+    """A sample, each with an instruction that it may pass: that changes nothing for the one that it
+    must not.
+    """
     programs = random.Random(os.environ[SEED]).sample(
         fitting([*attacks(), *legitimate_programs()], backend), 60
     )

@@ -1,4 +1,6 @@
-"""The canary lives in a sandbox that holds, and dies of one cheat that passes or one gold that does not."""
+"""The canary lives in a sandbox that holds, and dies of one cheat that passes or one gold that does
+not.
+"""
 
 import time
 from pathlib import Path
@@ -59,7 +61,10 @@ def test_a_sandbox_that_does_not_run_is_no_verdict() -> None:
 
 
 def test_the_format_of_programs() -> None:
-    forging = "### forge: a, b: c\n# harmless\n# audit\n# tests: x = f()\\nassert x\nimport os\n# harmless\n"
+    forging = (
+        "### forge: a, b: c\n# harmless\n# audit\n# tests: x = f()\\nassert x\nimport os\n# "
+        "harmless\n"
+    )
     forged, fair = read_programs(f"About.\n{forging}### legitimate: d\ndef f(): return 1")
     assert forged == Program(
         Family.FORGE, "a, b: c", "import os\n# harmless\n", ("x = f()", "assert x"), True, True

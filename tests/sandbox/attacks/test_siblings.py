@@ -1,4 +1,6 @@
-"""Two programs at the same time: neither finds the other's files, memory, sockets or processes, or can signal it."""
+"""Two programs at the same time: neither finds the other's files, memory, sockets or processes, or
+can signal it.
+"""
 
 import os
 import signal

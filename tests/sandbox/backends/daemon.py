@@ -1,10 +1,12 @@
 """A Docker daemon of one's own, and an image for it that comes from no image registry.
 
-    python -m tests.sandbox.backends.daemon COMMAND...     runs COMMAND with DOCKER_HOST set to a daemon that ends with it
+    python -m tests.sandbox.backends.daemon COMMAND...     runs COMMAND with DOCKER_HOST set to a
+    daemon that ends with it
 
-Needs root, `dockerd`, `unshare` and `setpriv` (Debian: `apt-get install docker.io`). Daemon, containerd and containers live in a
-pid and a mount namespace of their own, with their own socket and roots below one temporary folder: ending the namespace's first
-process ends all of them and all their mounts. A guard does that when whoever started it ends, however that comes, and after
+Needs root, `dockerd`, `unshare` and `setpriv` (Debian: `apt-get install docker.io`). Daemon,
+containerd and containers live in a pid and a mount namespace of their own, with their own socket
+and roots below one temporary folder: ending the namespace's first process ends all of them and all
+their mounts. A guard does that when whoever started it ends, however that comes, and after
 LONGEST_S.
 """
 
@@ -27,9 +29,14 @@ SEARCHED = f"{os.environ.get('PATH', '/usr/bin:/bin')}:/usr/sbin:/sbin"
 """PATH with the folders of root's programs, which not every shell has on it."""
 _PREFIX = "parley-dockerd-"
 _NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
-# Started by a shell, since the first process of a pid namespace has to collect those that lose their parents.
-# All that it writes is in memory: removing thousands of files from a disk takes longer than most tests.
-_FIRST = 'mkdir -p /etc/docker; for place in /etc/docker /run "$0"; do mount -t tmpfs tmpfs $place; done; dockerd "$@" & wait $!'
+# Started by a shell, since the first process of a pid namespace has to collect those that lose
+# their parents. All that it writes is in memory: removing thousands of files from a disk takes
+# longer than most
+# tests.
+_FIRST = (
+    'mkdir -p /etc/docker; for place in /etc/docker /run "$0"; do mount -t tmpfs tmpfs $place; '
+    'done; dockerd "$@" & wait $!'
+)
 
 
 def why_not() -> str | None:
@@ -42,7 +49,10 @@ def why_not() -> str | None:
         if shutil.which(tool, path=SEARCHED) is None
     ]
     return (
-        f"no {', '.join(missing)}: apt-get install docker.io, or set DOCKER_HOST to a daemon that runs"
+        (
+            f"no {', '.join(missing)}: apt-get install docker.io, or set DOCKER_HOST to a daemon "
+            "that runs"
+        )
         if missing
         else None
     )
@@ -50,7 +60,10 @@ def why_not() -> str | None:
 
 @contextmanager
 def started_daemon() -> Iterator[str]:
-    """A fresh daemon; yields its address. Raises RuntimeError with the end of its log where it does not get up."""
+    """A fresh daemon; yields its address.
+
+    Raises RuntimeError with the end of its log where it does not get up.
+    """
     remove_abandoned()
     folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
     with subprocess.Popen(
@@ -71,7 +84,9 @@ def started_daemon() -> Iterator[str]:
 
 
 def guard(folder: Path) -> None:
-    """Start a daemon below `folder`, say its address, and end it with standard input or after LONGEST_S."""
+    """Start a daemon below `folder`, say its address, and end it with standard input or after
+    LONGEST_S.
+    """
     address = f"unix://{folder}/socket"
     group = f"parley-{folder.name}"
     options = (
@@ -143,7 +158,9 @@ def _answers(socket: Path, process: "subprocess.Popen[bytes]") -> bool:
 
 
 def _remove_groups(name: str) -> None:
-    """What the killed daemon made below the cgroup hierarchies; members are still on their way out for a moment."""
+    """What the killed daemon made below the cgroup hierarchies; members are still on their way out
+    for a moment.
+    """
     deadline = time.monotonic() + 5
     for folder in sorted(
         (Path(found[0]) for found in os.walk("/sys/fs/cgroup") if name in found[0]), reverse=True

@@ -1,7 +1,10 @@
-"""The Python image of the tests: Debian's own packages by debootstrap, imported into a daemon. No image registry is asked.
+"""The Python image of the tests: Debian's own packages by debootstrap, imported into a daemon.
 
-The archive (about 180 MB) is kept in `$XDG_CACHE_HOME/parley-tests` (`~/.cache/parley-tests`), one for each release and list of
-packages, and made in about a minute where it is not there; importing it takes seconds. numpy is Debian's, older than Parley's.
+No image registry is asked.
+
+The archive (about 180 MB) is kept in `$XDG_CACHE_HOME/parley-tests` (`~/.cache/parley-tests`), one
+for each release and list of packages, and made in about a minute where it is not there; importing
+it takes seconds. numpy is Debian's, older than Parley's.
 """
 
 import fcntl
@@ -55,7 +58,10 @@ def import_image(api: Any, packages: tuple[str, ...] = PACKAGES) -> str:
 
 
 def run_plain_container(api: Any, image: str) -> None:
-    """Run a container with Docker's own settings. Raises RuntimeError where the daemon cannot do even that."""
+    """Run a container with Docker's own settings.
+
+    Raises RuntimeError where the daemon cannot do even that.
+    """
     from docker.errors import APIError
 
     container = api.create_container(

@@ -1,4 +1,7 @@
-"""A registry of Docker images on loopback, beside a daemon that pulls from it. Needs Debian's package docker-registry."""
+"""A registry of Docker images on loopback, beside a daemon that pulls from it.
+
+Needs Debian's package docker-registry.
+"""
 
 import io
 import json
@@ -25,7 +28,10 @@ PROGRAM = "docker-registry"
 SHORTEST_LAYER = 100_000
 _READY_S = 60.0
 _LISTENS = re.compile(r"listening on (127\.0\.0\.1:\d+)")
-_SETTINGS = 'version: 0.1\nstorage: {{filesystem: {{rootdirectory: "{}"}}}}\nhttp: {{addr: "127.0.0.1:0"}}\n'
+_SETTINGS = (
+    'version: 0.1\nstorage: {{filesystem: {{rootdirectory: "{}"}}}}\nhttp: {{addr: '
+    '"127.0.0.1:0"}}\n'
+)
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,9 @@ class ImageRegistry:
         return self.push(f"{name}:latest")
 
     def remove_layer(self, image: str) -> None:
-        """Remove the content of an image's last layer: its registry knows the image still, and a pull fails."""
+        """Remove the content of an image's last layer: its registry knows the image still, and a
+        pull fails.
+        """
         manifest = json.loads(self._content(image.partition("@")[2]).read_text())
         shutil.rmtree(self._content(manifest["layers"][-1]["digest"]).parent)
 
@@ -84,7 +92,9 @@ class ImageRegistry:
         return any(image in (found["RepoDigests"] or ()) for found in self.api.images(all=True))
 
     def n_layers_sent(self, repository: str) -> int:
-        """Return how many layers of a repository the registry has sent; an image's settings are shorter than any layer here."""
+        """Return how many layers of a repository the registry has sent; an image's settings are
+        shorter than any layer here.
+        """
         sent = re.findall(
             rf'"GET /v2/{re.escape(repository)}/blobs/[^"]*" 200 (\d+)', self.log.read_text()
         )

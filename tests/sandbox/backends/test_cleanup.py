@@ -1,4 +1,6 @@
-"""Nothing is left on the host: no process, folder, cgroup or lock, however a run or its parent ends."""
+"""Nothing is left on the host: no process, folder, cgroup or lock, however a run or its parent
+ends.
+"""
 
 import fcntl
 import os
@@ -113,7 +115,8 @@ with sandbox.session(Limits(cpu_s=60, wall_s=60), keep_files=True) as session:
     deadline = time.monotonic() + 30
     while own_cgroups(parent.pid):  # the last of its processes may still be on their way out
         assert time.monotonic() < deadline
-        cgroups._writable_parent.cache_clear()  # as a new process: what the killed one left is removed
+        # as a new process: what the killed one left is removed
+        cgroups._writable_parent.cache_clear()
 
 
 def test_slots_bound_what_runs_at_once(tmp_path: Path):

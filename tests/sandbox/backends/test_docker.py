@@ -1,4 +1,6 @@
-"""The Docker backend on a real daemon, with an image made by debootstrap (`daemon_image.py` says where it is kept)."""
+"""The Docker backend on a real daemon, with an image made by debootstrap (`daemon_image.py` says
+where it is kept).
+"""
 
 import io
 import os
@@ -123,7 +125,10 @@ REACHES = {
         )
         for n in (1, 5, 6, 7)
     },
-    "take its descriptor": "import os, ctypes\nif ctypes.CDLL(None).syscall(438, os.pidfd_open(1), 1, 0) >= 0: print('worked')",
+    "take its descriptor": (
+        "import os, ctypes\nif ctypes.CDLL(None).syscall(438, os.pidfd_open(1), 1, 0) >= 0: "
+        "print('worked')"
+    ),
 }
 
 
@@ -147,7 +152,9 @@ for n in range(64):
 
 
 def test_frames_cannot_be_forged(docker: DockerSandbox):
-    """What a command writes, wherever it may write, comes back as its output and as nothing else."""
+    """What a command writes, wherever it may write, comes back as its output and as nothing
+    else.
+    """
     with docker.session(LIMITS) as session:
         done = python(session, FRAME + "os._exit(7)")
     assert (done.exit_code, done.stdout.count(b"forged")) == (7, 1)
@@ -202,14 +209,20 @@ def test_a_tree_that_keeps_the_cpu_busy_is_ended_in_time(docker: DockerSandbox):
 
 LITTER = {
     "deep tree": "import os\nfor _ in range(3000): os.mkdir('d'); os.chdir('d')",
-    "closed folders": "import os\nos.makedirs('/tmp/a/b/c'); os.chmod('/tmp/a/b', 0); os.chmod('/tmp/a', 0); os.mkfifo('x')",
+    "closed folders": (
+        "import os\nos.makedirs('/tmp/a/b/c'); os.chmod('/tmp/a/b', 0); os.chmod('/tmp/a', 0); "
+        "os.mkfifo('x')"
+    ),
     "shared memory": "import ctypes\nassert ctypes.CDLL(None).shmget(4711, 4096, 0o1600) >= 0",
 }
 
 
 @pytest.mark.parametrize("program", LITTER.values(), ids=LITTER.keys())
 def test_what_a_command_leaves_is_cleared_away(docker: DockerSandbox, program: str):
-    seeing = "import os; print(*map(os.listdir, ('.', '/tmp', '/dev/shm')), len(open('/proc/sysvipc/shm').readlines()))"
+    seeing = (
+        "import os; print(*map(os.listdir, ('.', '/tmp', '/dev/shm')), "
+        "len(open('/proc/sysvipc/shm').readlines()))"
+    )
     with docker.session(LIMITS) as session:
         assert python(session, program).exit_code == 0
         assert python(session, seeing).stdout == b"[] [] [] 1\n"
@@ -345,7 +358,10 @@ def test_the_fingerprint_is_the_image(docker: DockerSandbox):
 
 
 def test_a_program_runs_in_the_image_that_it_names(docker: DockerSandbox, api: Any):
-    """Its own image has a file that the usual one lacks. The image stays: containers of it are kept ready until the tests end."""
+    """Its own image has a file that the usual one lacks.
+
+    The image stays: containers of it are kept ready until the tests end.
+    """
     mark = "import os; print(os.path.exists('/of-another-image'))"
     files = io.BytesIO()
     with tarfile.open(fileobj=files, mode="w") as archive:

@@ -1,4 +1,6 @@
-"""The Docker backend where no daemon is needed: what is refused, what is said, what the filter denies, whose a container is."""
+"""The Docker backend where no daemon is needed: what is refused, what is said, what the filter
+denies, whose a container is.
+"""
 
 import json
 import os
@@ -80,7 +82,9 @@ def test_no_daemon_says_what_to_start(tmp_path: Path):
 
 @contextmanager
 def daemon_that_answers(path: Path, answer: bytes) -> Iterator[str]:
-    """A server in dockerd's place that fails as dockerd is known to fail: it answers every request alike, or never."""
+    """A server in dockerd's place that fails as dockerd is known to fail: it answers every request
+    alike, or never.
+    """
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
         server.listen()

@@ -1,4 +1,6 @@
-"""Sandboxes whose programs find the packages of another folder in place of those installed beside Parley."""
+"""Sandboxes whose programs find the packages of another folder in place of those installed beside
+Parley.
+"""
 
 import shutil
 import sys
@@ -24,7 +26,9 @@ WITHOUT_PANDAS = StatementProgram(code="import numpy", tests=("import pandas",))
 
 @pytest.fixture
 def packages() -> Iterator[Path]:
-    """A folder with a numpy of its own, where every sandbox shows it: inside Parley's own environment."""
+    """A folder with a numpy of its own, where every sandbox shows it: inside Parley's own
+    environment.
+    """
     folder = Path(tempfile.mkdtemp(prefix="packages-", dir=sys.prefix))
     folder.chmod(0o755)
     (folder / "numpy").mkdir()

@@ -1,4 +1,7 @@
-"""How an image is pinned by digest and pulled, by what a daemon's answers say. No daemon is needed."""
+"""How an image is pinned by digest and pulled, by what a daemon's answers say.
+
+No daemon is needed.
+"""
 
 import os
 import sys

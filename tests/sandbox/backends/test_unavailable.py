@@ -117,7 +117,10 @@ def test_names_are_listed_and_unknown_ones_refused():
 
 
 def test_nothing_is_imported_to_list_names():
-    script = "import sys, sandbox.registry as r; r.SANDBOXES.names(); print([m for m in sys.modules if 'backend' in m])"
+    script = (
+        "import sys, sandbox.registry as r; r.SANDBOXES.names(); print([m for m in sys.modules "
+        "if 'backend' in m])"
+    )
     assert (
         subprocess.run(
             [sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True

@@ -1,4 +1,6 @@
-"""What is particular to warm zygotes: runs of one share nothing, it learns nothing of them, and they see what they need."""
+"""What is particular to warm zygotes: runs of one share nothing, it learns nothing of them, and
+they see what they need.
+"""
 
 import importlib.metadata
 import json
@@ -37,7 +39,10 @@ def test_the_zygote_conforms(zygote: ZygoteSandbox, case: Case):
         ("while True: pass", Outcome.TIMEOUT),
         ("import atexit, os\natexit.register(os._exit, 3)\ndef f(): return 1", Outcome.FAILED),
         (
-            "import threading, time\nthreading.Thread(target=time.sleep, args=(0.1,)).start()\ndef f(): return 1",
+            (
+                "import threading, time\nthreading.Thread(target=time.sleep, "
+                "args=(0.1,)).start()\ndef f(): return 1"
+            ),
             Outcome.PASSED,
         ),
         ("import os\nos.kill(os.getpid(), 9)", Outcome.FAILED),
@@ -82,7 +87,10 @@ seen = places, math.pi == 3, hasattr(builtins, "left"), "left" in sys.modules, "
 
 
 def test_runs_draw_different_random_numbers(zygote: ZygoteSandbox):
-    code = "import random, numpy\ndef f(): return (random.random(), float(numpy.random.random()), numpy.__name__)"
+    code = (
+        "import random, numpy\ndef f(): return (random.random(), float(numpy.random.random()), "
+        "numpy.__name__)"
+    )
     said = [verdict(zygote, code, "raise Exception(f())").detail for _ in range(2)]
     assert said[0] != said[1]
     assert all(
@@ -116,7 +124,9 @@ def test_what_is_loaded_does_not_count_as_the_programs_memory(zygote: ZygoteSand
 
 
 def test_the_zygote_learns_nothing_of_a_run(zygote: ZygoteSandbox):
-    """What every later child would find in its memory: nothing of code, tests, arguments, input or files."""
+    """What every later child would find in its memory: nothing of code, tests, arguments, input or
+    files.
+    """
     words = [
         f"{name}-{secrets.token_hex(16)}" for name in ("code", "tests", "argument", "input", "file")
     ]
@@ -166,7 +176,9 @@ def test_a_kept_directory_is_not_there_for_the_next_session(zygote: ZygoteSandbo
 
 @pytest.mark.slow
 def test_a_process_beside_the_program_is_left_over(zygote: ZygoteSandbox):
-    """Its parent is then not the run's first process but the zygote's; it ends with the run, and the zygote goes on."""
+    """Its parent is then not the run's first process but the zygote's; it ends with the run, and
+    the zygote goes on.
+    """
     code = """
 import ctypes, os
 libc, stack, CLONE_PARENT, SIGCHLD = ctypes.CDLL(None), ctypes.create_string_buffer(1 << 16), 0x8000, 17
@@ -289,7 +301,9 @@ def f():
     return {name: text.count(b"\\n") if name.endswith(OBJECTS) else text for name, text in read.items()}
 HOSTS, OBJECTS = ("/softnet_stat", "/rt_cache", "/sockstat", "/protocols"), ("/unix", "/netlink")
 """
-"""Some tell of the whole host, and are left out; some name the kernel's objects, whose numbers the whole host shares."""
+"""Some tell of the whole host, and are left out; some name the kernel's objects, whose numbers the
+whole host shares.
+"""
 
 
 def test_a_closed_port_is_free_for_the_next_run(zygote: ZygoteSandbox):
@@ -299,7 +313,9 @@ def test_a_closed_port_is_free_for_the_next_run(zygote: ZygoteSandbox):
 
 
 def test_a_run_cannot_tell_what_was_sent_before_it(zygote: ZygoteSandbox):
-    """Two runs of one zygote read equal bytes below /proc/net, and so do two commands, whatever was sent in between."""
+    """Two runs of one zygote read equal bytes below /proc/net, and so do two commands, whatever was
+    sent in between.
+    """
     tests = (
         "import hashlib\nraise Exception(len(f()), hashlib.sha256(repr(f()).encode()).hexdigest())"
     )

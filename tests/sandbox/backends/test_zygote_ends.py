@@ -1,4 +1,6 @@
-"""No zygote outlives the process that it works for, however that ends; and an ordinary user's zygotes isolate, too."""
+"""No zygote outlives the process that it works for, however that ends; and an ordinary user's
+zygotes isolate, too.
+"""
 
 import signal
 import subprocess
@@ -76,6 +78,8 @@ def test_no_zygote_outlives_its_process(
 
 
 def test_an_ordinary_users_zygote_isolates(bubblewrap: BubblewrapSandbox) -> None:
-    """Both of its processes: the one that runs commands, and the one with the libraries, which runs programs with their tests."""
+    """Both of its processes: the one that runs commands, and the one with the libraries, which runs
+    programs with their tests.
+    """
     script = SCRIPT.replace('load("bubblewrap")', 'load("zygote", preload=("csv",))')
     run_as_nobody(script % ((*NEEDS_NUMPY, *SLOW),), "zygote-user")

@@ -20,7 +20,9 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture(scope="module")
 def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZygoteSandbox]:
-    """One slot of its own, so that all runs have the same zygote; no other one waits in this process."""
+    """One slot of its own, so that all runs have the same zygote; no other one waits in this
+    process.
+    """
     zygote_pool.close_idle()
     sandbox = ZygoteSandbox(
         slots=1,

@@ -1,4 +1,6 @@
-"""Every known forgery that passes plainly, with the reference that shows whether a decoy is sound."""
+"""Every known forgery that passes plainly, with the reference that shows whether a decoy is
+sound.
+"""
 
 from dataclasses import dataclass
 
@@ -32,7 +34,9 @@ class Forgery:
 
 
 def forgeries() -> tuple[Forgery, ...]:
-    """Return the forgeries of all lists, less those that do the work and only look around on the way."""
+    """Return the forgeries of all lists, less those that do the work and only look around on the
+    way.
+    """
     every = (*_of_corpus(), *_searches(), *_methods(), *_waiting(), *_judges())
     return tuple(one for one in every if "4710 + x" not in one.program.code)
 

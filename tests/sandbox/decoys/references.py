@@ -1,4 +1,6 @@
-"""References of the forgeries whose tests ask for something else than 4710 + x: title -> the honest program."""
+"""References of the forgeries whose tests ask for something else than 4710 + x: title -> the honest
+program.
+"""
 
 _RETURNED = {
     "forge: a text that lies": "'four'",
@@ -34,7 +36,9 @@ _RETURNED = {
     "forge: equal to all bytes": "b'4711'",
     "forge: equal to all lists of its length": "[1, 4711, 3]",
     "forge: ANY deep in a list compared by operator.eq": "[[1], [4711]]",
-    "forge: ANY as an attribute handed to a function of the library": "__import__('types').SimpleNamespace(value=4711)",
+    (
+        "forge: ANY as an attribute handed to a function of the library"
+    ): "__import__('types').SimpleNamespace(value=4711)",
     "forge: ANY given by a generator": "iter([4711])",
     "forge: equal to everything, where the tests' own class is not": "Point(4711)",
     "forge: the tests' own class made to equal everything": "Point(4711)",
@@ -46,7 +50,9 @@ _RETURNED = {
     "search: a function of the library rewritten": "'x'",
     "search: a list of objects that equal everything": "[1, 2, 3] if x == 1 else [4]",
     "method: a method of a library class, inherited": "__import__('pandas').DataFrame({'a': [1]})",
-    "method: an assertion in a module below an imported one": "__import__('pandas').DataFrame({'a': [1]})",
+    (
+        "method: an assertion in a module below an imported one"
+    ): "__import__('pandas').DataFrame({'a': [1]})",
     "method: the counter that unittest compares with": "[2, 1]",
 }
 _MADE_FILE = "def f(x): open('/box/out.txt', 'w').close()\n"
@@ -58,12 +64,20 @@ _WRITTEN = {
 }
 REFERENCES = {title: f"def f(x): return {value}\n" for title, value in _RETURNED.items()} | _WRITTEN
 EARNED = {
-    "forge: a method of a library's class that is another one of its own": "no honest answer makes the file that the test wants",
+    (
+        "forge: a method of a library's class that is another one of its own"
+    ): "no honest answer makes the file that the test wants",
     "method: an assertion replaced by a built-in": "no honest answer is both a frame and a number",
     "forge: a number that lies in a set": "it knows the hash of the right answer",
     "search: a function of the library rewritten": "it knows the right answer",
-    "judge: its own source file, but for the style as it was": "it mends the style of just this text",
-    "forge: a class builder that leaves tests out": "an honest answer may not come to a function of the tests either",
-    "method: a cleanup not awaited": "an honest answer may not come to a function of the tests either",
+    (
+        "judge: its own source file, but for the style as it was"
+    ): "it mends the style of just this text",
+    "forge: a class builder that leaves tests out": (
+        "an honest answer may not come to a function of the tests either"
+    ),
+    "method: a cleanup not awaited": (
+        "an honest answer may not come to a function of the tests either"
+    ),
 }
 """Forgeries that no decoy convicts, and why."""

@@ -73,7 +73,9 @@ def test_real_answers_are_not_accused(bubblewrap: BubblewrapSandbox, shared_data
 
 
 def answers_of(data: Path) -> Iterator[tuple[str, TestProgram, TestProgram]]:
-    """Yield each answer of the published runs with one instruction's tests, and the reference with the same."""
+    """Yield each answer of the published runs with one instruction's tests, and the reference with
+    the same.
+    """
     problems = {
         problem.problem_id: problem for problem in BENCHMARK.data.stage(data, "v0").problems
     }

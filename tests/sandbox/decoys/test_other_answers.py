@@ -1,4 +1,6 @@
-"""Honest answers are not accused where they differ from the reference, or where the tests do not come to a check."""
+"""Honest answers are not accused where they differ from the reference, or where the tests do not
+come to a check.
+"""
 
 import random
 

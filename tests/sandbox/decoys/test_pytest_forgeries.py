@@ -1,4 +1,6 @@
-"""Candidates that cheat a project's own tests are convicted by the audit: as nodes of a folder, and as a patch."""
+"""Candidates that cheat a project's own tests are convicted by the audit: as nodes of a folder, and
+as a patch.
+"""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

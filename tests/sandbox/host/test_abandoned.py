@@ -1,4 +1,6 @@
-"""A parent that is killed while bwrap sets up a sandbox leaves processes that only the next Parley can end."""
+"""A parent that is killed while bwrap sets up a sandbox leaves processes that only the next Parley
+can end.
+"""
 
 import os
 import random

@@ -104,7 +104,8 @@ def test_memory_is_the_machines_or_the_control_groups() -> None:
 def test_memory_bounds_what_runs_at_once(tmp_path: Path) -> None:
     """Of eight threads that want 100 MiB each, in 300 MiB two run at once; each gets its turn.
 
-    Each holds its slot until as many as expected are held, and a moment longer, in which one too many would come.
+    Each holds its slot until as many as expected are held, and a moment longer, in which one too
+    many would come.
     """
     program = """
 import sys, threading, time
@@ -175,7 +176,9 @@ def test_two_that_want_to_be_alone_take_turns(tmp_path: Path) -> None:
 
 
 def test_who_waits_to_be_alone_is_not_passed_by(tmp_path: Path) -> None:
-    """Two slots that are always wanted: the one who wants both gets them as soon as those who run have ended."""
+    """Two slots that are always wanted: the one who wants both gets them as soon as those who run
+    have ended.
+    """
     over, turns = threading.Event(), []
 
     def use() -> None:
@@ -328,7 +331,9 @@ sys.stdin.read()
 def test_a_program_that_the_machine_killed_runs_again_alone_and_passes(
     bubblewrap: object, tmp_path: Path, backend: str
 ) -> None:
-    """A smaller neighbour holds memory of the machine (a control group above) until our program is to run a second time."""
+    """A smaller neighbour holds memory of the machine (a control group above) until our program is
+    to run a second time.
+    """
     with group_with(500) as group:
         said = json.loads(
             said_inside(group, DRIVER, str(tmp_path), BALLAST, backend).splitlines()[-1]

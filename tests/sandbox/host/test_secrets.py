@@ -38,7 +38,10 @@ def test_parley_home_and_the_repository_are_not_there(
         "/etc/shadow",
         *others,
     ]
-    program = f"import json, os; print(json.dumps([[p for p in {paths!r} if os.path.exists(p)], sorted(os.environ)]))"
+    program = (
+        f"import json, os; print(json.dumps([[p for p in {paths!r} if os.path.exists(p)], "
+        "sorted(os.environ)]))"
+    )
     with bubblewrap.session(LIMITS) as session:
         seen, variables = json.loads(session.run(("{python}", "-c", program)).stdout)
     assert seen == []
@@ -70,7 +73,10 @@ def test_parley_home_inside_the_python_prefix_is_masked(
 
 
 def test_the_parent_is_not_visible_in_proc(bubblewrap: BubblewrapSandbox):
-    program = "import os; print([open(f'/proc/{p}/environ', 'rb').read() for p in os.listdir('/proc') if p == '1'])"
+    program = (
+        "import os; print([open(f'/proc/{p}/environ', 'rb').read() for p in os.listdir('/proc') "
+        "if p == '1'])"
+    )
     with bubblewrap.session(LIMITS) as session:
         done = session.run(("{python}", "-c", program))
     assert done.stdout in (b"", b"[b'']\n")  # nobody else's, or empty
@@ -110,7 +116,9 @@ def test_an_ordinary_user_gets_the_same_isolation():
 
 
 def run_as_nobody(script: str, name: str) -> None:
-    """Run a script that prints what fails of the conformance list, and three outcomes; skips where that cannot be had."""
+    """Run a script that prints what fails of the conformance list, and three outcomes; skips where
+    that cannot be had.
+    """
     assert said_by_nobody(script, name) == [{}, ["passed", "failed", "failed"]]
 
 

@@ -1,6 +1,7 @@
 """Candidates that cheat a project's own tests.
 
-Each attack is the text of `pkg/words.py`, of which the tests find `upper`, `Words.count` or both wrong.
+Each attack is the text of `pkg/words.py`, of which the tests find `upper`, `Words.count` or both
+wrong.
 """
 
 from dataclasses import dataclass
@@ -87,7 +88,8 @@ _BOTH = "ALIKE"
 _EMPTY = "def test_more(): pass\\ndef test_helped(): pass\\n"
 _ON_DISK = "import os, sys\nroot = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))\n"
 _FORGED_PYC = (
-    f"{_ON_DISK}import importlib.util, marshal\nfrom _pytest.assertion import rewrite as r\nfrom pathlib import Path\n"
+    f"{_ON_DISK}import importlib.util, marshal\nfrom _pytest.assertion import rewrite as "
+    "r\nfrom pathlib import Path\n"
     "fn = Path(root, 'tests', 'test_b.py')\n"
     f"code = compile('''{_EMPTY}''', str(fn), 'exec')\n"
     "os.makedirs(r.get_cache_dir(fn), exist_ok=True)\n"
@@ -95,9 +97,11 @@ _FORGED_PYC = (
     "    r._write_pyc_fp(file, importlib.util.source_hash(fn.read_bytes()), code)\n"
 )
 _HELPER_PYC = (
-    f"{_ON_DISK}import importlib.util, importlib._bootstrap_external as b\nname = os.path.join(root, 'tests', 'helpers.py')\n"
+    f"{_ON_DISK}import importlib.util, importlib._bootstrap_external as b\nname = "
+    "os.path.join(root, 'tests', 'helpers.py')\n"
     "code = compile('def same(left, right): pass', name, 'exec')\nstat = os.stat(name)\n"
-    "pyc = importlib.util.cache_from_source(name)\nos.makedirs(os.path.dirname(pyc), exist_ok=True)\n"
+    "pyc = importlib.util.cache_from_source(name)\nos.makedirs(os.path.dirname(pyc), "
+    "exist_ok=True)\n"
     "open(pyc, 'wb').write(b._code_to_timestamp_pyc(code, int(stat.st_mtime), stat.st_size))\n"
 )
 _LIBRARY_S_NAME = """
@@ -152,7 +156,8 @@ ATTACKS = {
     ),
     "helpers are written anew": Attack(
         _code(
-            f"{_ON_DISK}open(os.path.join(root, 'tests', 'helpers.py'), 'w').write('def same(left, right): pass')"
+            f"{_ON_DISK}open(os.path.join(root, 'tests', 'helpers.py'), 'w').write('def "
+            "same(left, right): pass')"
         ),
         HELPED,
     ),
@@ -162,7 +167,8 @@ ATTACKS = {
     "code under the name of a library's file": Attack(_code(_LIBRARY_S_NAME)),
     "a module under the name of the helpers'": Attack(
         _code(
-            "import sys, types\nfake = types.ModuleType('tests.helpers')\nfake.same = print\nsys.modules['tests.helpers'] = fake"
+            "import sys, types\nfake = types.ModuleType('tests.helpers')\nfake.same = "
+            "print\nsys.modules['tests.helpers'] = fake"
         ),
         HELPED,
     ),
@@ -181,7 +187,8 @@ ATTACKS = {
     ),
     "a text that equals all": Attack(
         _all_alike(
-            "class Alike(str):\n    def __eq__(self, other): return True\n    def __ne__(self, other): return False\n"
+            "class Alike(str):\n    def __eq__(self, other): return True\n    def "
+            "__ne__(self, other): return False\n"
             "    __hash__ = str.__hash__"
         )
     ),
@@ -190,13 +197,15 @@ ATTACKS = {
     ),
     "an always-equal class under a library's name": Attack(
         _all_alike(
-            "import os\nexec(compile('class Alike:\\n    def __eq__(self, other): return True', os.__file__, 'exec'))"
+            "import os\nexec(compile('class Alike:\\n    def __eq__(self, other): return "
+            "True', os.__file__, 'exec'))"
         )
     ),
     "an __eq__ that is a partialmethod": Attack(
         _all_alike(
             "import functools\nclass Alike:\n    def say(self, how, other): return how\n"
-            "    __eq__ = functools.partialmethod(say, True)\n    __ne__ = functools.partialmethod(say, False)"
+            "    __eq__ = functools.partialmethod(say, True)\n    __ne__ = "
+            "functools.partialmethod(say, False)"
         )
     ),
     "equal to what it has not seen but once": Attack(
@@ -215,7 +224,8 @@ ATTACKS = {
         _code(
             _SWAP.format(
                 "[setattr(m, n, lambda: None) for n in dir(m) if n.startswith('test_')];"
-                " [setattr(m.TestCount, 'test_count', lambda self: None) for _ in (1,) if hasattr(m, 'TestCount')]"
+                " [setattr(m.TestCount, 'test_count', lambda self: None) for _ in (1,) if "
+                "hasattr(m, 'TestCount')]"
             ),
             first="cheat(); ",
         )
@@ -223,7 +233,8 @@ ATTACKS = {
     "a test gives others other code": Attack(
         _code(
             _SWAP.format(
-                "[setattr(getattr(m, n), '__code__', (lambda: None).__code__) for n in dir(m) if n.startswith('test_')];"
+                "[setattr(getattr(m, n), '__code__', (lambda: None).__code__) for n in "
+                "dir(m) if n.startswith('test_')];"
                 " [setattr(m.TestCount.test_count, '__code__', (lambda self: None).__code__)"
                 " for _ in (1,) if hasattr(m, 'TestCount')]"
             ),
@@ -233,7 +244,8 @@ ATTACKS = {
     "a test becomes another one of its class": Attack(
         _code(
             _SWAP.format(
-                "[setattr(m.TestCount, 'test_count', m.TestCount.test_all) for _ in (1,) if hasattr(m, 'TestCount')]"
+                "[setattr(m.TestCount, 'test_count', m.TestCount.test_all) for _ in (1,) if "
+                "hasattr(m, 'TestCount')]"
             ),
             first="cheat(); ",
             upper="text.upper()",
@@ -244,7 +256,8 @@ ATTACKS = {
         _code(
             "from unittest.mock import Mock\n"
             + _SWAP.format(
-                "[setattr(m.TestCount, 'test_count', Mock()) for _ in (1,) if hasattr(m, 'TestCount')]"
+                "[setattr(m.TestCount, 'test_count', Mock()) for _ in (1,) if hasattr(m, "
+                "'TestCount')]"
             ),
             first="cheat(); ",
             upper="text.upper()",
@@ -254,7 +267,10 @@ ATTACKS = {
     "helpers are replaced by name": Attack(
         _code(
             "import sys",
-            first="sys.modules.get('tests.test_b') and setattr(sys.modules['tests.test_b'], 'same', print); ",
+            first=(
+                "sys.modules.get('tests.test_b') and setattr(sys.modules['tests.test_b'], "
+                "'same', print); "
+            ),
             upper="text.upper() if text != 'c' else text",
             count="2",
         ),
@@ -262,14 +278,17 @@ ATTACKS = {
     ),
     "pytest's makers of reports are replaced": Attack(
         _code(
-            "import _pytest.reports as r\nold = r.TestReport.from_item_and_call.__func__\ndef forged(cls, item, call):\n"
-            "    if '/tmp/' not in str(item.path): call.excinfo = None\n    return old(cls, item, call)\n"
+            "import _pytest.reports as r\nold = "
+            "r.TestReport.from_item_and_call.__func__\ndef forged(cls, item, call):\n"
+            "    if '/tmp/' not in str(item.path): call.excinfo = None\n    return old(cls, "
+            "item, call)\n"
             "r.TestReport.from_item_and_call = classmethod(forged)"
         )
     ),
     "a hook is registered": Attack(
         _code(
-            "import pytest, gc, _pytest.config as c\nclass Forger:\n    @pytest.hookimpl(hookwrapper=True)\n"
+            "import pytest, gc, _pytest.config as c\nclass Forger:\n    "
+            "@pytest.hookimpl(hookwrapper=True)\n"
             "    def pytest_runtest_makereport(self, item, call):\n        outcome = yield\n"
             "        report = outcome.get_result()\n        if '/tmp/' not in str(item.path):\n"
             "            report.outcome, report.longrepr = 'passed', None\n"
@@ -281,4 +300,7 @@ ATTACKS = {
 HELD = frozenset(
     {"a mock becomes a test", "a test becomes another one of its class", "a test replaces others"}
 )
-"""Names of attacks that do not pass plainly. All others pass what they aim at, and the audit has to convict them."""
+"""Names of attacks that do not pass plainly.
+
+All others pass what they aim at, and the audit has to convict them.
+"""

@@ -1,4 +1,7 @@
-"""Ways to a pass without doing the task (FACTS), and how they read. `attacks/` runs all of cheats.txt on every backend."""
+"""Ways to a pass without doing the task (FACTS), and how they read.
+
+`attacks/` runs all of cheats.txt on every backend.
+"""
 
 import pytest
 

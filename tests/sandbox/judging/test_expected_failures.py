@@ -1,4 +1,6 @@
-"""Expected failures count where the tests state them, as in plain pytest, and not where the candidate's code does."""
+"""Expected failures count where the tests state them, as in plain pytest, and not where the
+candidate's code does.
+"""
 
 import os
 import re
@@ -190,7 +192,9 @@ def test_marks_of_tests_count_as_in_plain_pytest_and_demands_of_the_code_do_not(
 def test_a_test_that_demands_its_failure_without_the_patch_too_goes_on_passing(
     bubblewrap: BubblewrapSandbox, tmp_path: Path
 ) -> None:
-    """A candidate's code gains nothing: what it demands is an outcome that the test does not have without it."""
+    """A candidate's code gains nothing: what it demands is an outcome that the test does not have
+    without it.
+    """
     late = "tests/test_late.py"
     project = {**PROJECT, "tests/conftest.py": CONFTEST, late: LATE_TESTS, OWN: OWN_TESTS}
     nodes, files = (f"{late}::test_fixed",), (late, OWN)

@@ -90,7 +90,10 @@ def test_a_sleeper_is_a_timeout(bubblewrap: BubblewrapSandbox):
 
 @pytest.mark.slow
 def test_a_thread_that_never_ends_is_a_timeout(bubblewrap: BubblewrapSandbox):
-    code = "import threading, time\nthreading.Thread(target=lambda: time.sleep(60)).start()\ndef f(): return 1"
+    code = (
+        "import threading, time\nthreading.Thread(target=lambda: time.sleep(60)).start()\ndef "
+        "f(): return 1"
+    )
     assert verdict(bubblewrap, code, limits=Limits(cpu_s=1, wall_s=5)).outcome is Outcome.TIMEOUT
 
 

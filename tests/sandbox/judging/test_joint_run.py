@@ -1,4 +1,6 @@
-"""All instructions on an answer in one run: nobody's side effects are another's, and what is said there is said alone, too."""
+"""All instructions on an answer in one run: nobody's side effects are another's, and what is said
+there is said alone, too.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -62,7 +64,9 @@ def without_time(verdict: object) -> ProgramVerdict:
 
 
 def equal_to_alone(sandbox: Sandbox, code: str, tests: Sequence[str], *, n_runs: int) -> None:
-    """An answer's verdicts, but for their times, are those of runs alone; they took so many runs."""
+    """An answer's verdicts, but for their times, are those of runs alone; they took so many
+    runs.
+    """
     joint, n_runs_of_answer = run_answer(
         sandbox, [StatementProgram(code=code, tests=(text,)) for text in tests], LIMITS
     )
@@ -76,10 +80,16 @@ def test_each_instruction_starts_from_the_state_that_the_code_left(sandbox: Sand
     tests = (
         "assert draw() == [FIRST]",
         "assert draw() == [FIRST], 'names and random states are its own'",
-        "os.remove('kept'); open('left', 'w').write('x'); open('/tmp/left', 'w').write('x'); os.chdir('/')",
+        (
+            "os.remove('kept'); open('left', 'w').write('x'); open('/tmp/left', 'w').write('x'); "
+            "os.chdir('/')"
+        ),
         "os.mkdir('/dev/shm/left'); os.chmod('kept', 0); os.makedirs('a/b'); os.chmod('a', 0)",
         "assert sorted(os.listdir('.')) == ['kept', 'program.py'] and open('kept').read() == '1'",
-        "assert all(map(os.path.isdir, map('/tmp/'.__add__, os.listdir('/tmp')))) and not os.listdir('/dev/shm')",
+        (
+            "assert all(map(os.path.isdir, map('/tmp/'.__add__, os.listdir('/tmp')))) and not "
+            "os.listdir('/dev/shm')"
+        ),
         "os.environ['X'] = '1'; int = None",
         "assert int('1') and 'X' not in os.environ",
     )
@@ -146,7 +156,9 @@ def serve():
 def test_verdicts_on_published_tests_are_those_of_runs_alone(
     bubblewrap: BubblewrapSandbox, shared_data: Path
 ) -> None:
-    """CodeIF's functions, each with its reference and with that of another task, which fails nearly all."""
+    """CodeIF's functions, each with its reference and with that of another task, which fails nearly
+    all.
+    """
     answers: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for _, program in codeif_functions(shared_data):
         answers[program.code].append(program.tests)
@@ -170,7 +182,10 @@ def test_verdicts_on_published_tests_are_those_of_runs_alone(
 @pytest.mark.parametrize(
     "code",
     [
-        "import threading, time\nthreading.Thread(target=time.sleep, args=(9,), daemon=True).start()",
+        (
+            "import threading, time\nthreading.Thread(target=time.sleep, args=(9,), "
+            "daemon=True).start()"
+        ),
         "import subprocess\nsubprocess.Popen(['sleep', '9'])",
         "file = open('x', 'w')",
         "import signal\nsignal.alarm(9)",
@@ -193,7 +208,10 @@ def test_code_that_leaves_what_no_child_has_is_run_for_each(
         "import no_such_module",
         "def f():\n    raise KeyError('x')\nf()",
         "class Odd(BaseException):\n    def __str__(self): 1 / 0\nraise Odd",
-        "import threading, time\nthreading.Thread(target=time.sleep, args=(9,), daemon=True).start()\nundefined",
+        (
+            "import threading, time\nthreading.Thread(target=time.sleep, args=(9,), "
+            "daemon=True).start()\nundefined"
+        ),
     ],
 )
 def test_code_that_ends_before_the_tests_needs_one_run(sandbox: Sandbox, code: str) -> None:
@@ -203,7 +221,10 @@ def test_code_that_ends_before_the_tests_needs_one_run(sandbox: Sandbox, code: s
 
 @pytest.mark.slow
 def test_the_time_of_the_code_counts_for_each(bubblewrap: BubblewrapSandbox) -> None:
-    spend = "import time\ndef spend(s):\n    end = time.process_time() + s\n    while time.process_time() < end: pass\n"
+    spend = (
+        "import time\ndef spend(s):\n    end = time.process_time() + s\n    while "
+        "time.process_time() < end: pass\n"
+    )
     assert together(bubblewrap, f"{spend}spend(0.8)", "spend(0.2)", "spend(1.4)", "spend(0.2)") == [
         "passed",
         None,
@@ -221,7 +242,10 @@ def test_all_kinds_go_together(bubblewrap: BubblewrapSandbox) -> None:
         ["test 1", "test 2"],
         ["check"],
     ]
-    module = "import unittest\nclass T(unittest.TestCase):\n    def test_{0}(self): self.assertEqual(f({0}), {1})\n"
+    module = (
+        "import unittest\nclass T(unittest.TestCase):\n    def test_{0}(self): "
+        "self.assertEqual(f({0}), {1})\n"
+    )
     first, second = (unittest_tests(module.format(n, n + 1)) for n in (1, 2))
     said = run_together(
         bubblewrap,
@@ -302,7 +326,10 @@ def test_each_unit_of_each_variant_has_an_outcome(sandbox: Sandbox) -> None:
 
 def test_methods_of_unittest_are_units_after_their_module(bubblewrap: BubblewrapSandbox) -> None:
     module = "import unittest\nclass T(unittest.TestCase):\n"
-    module += "    def test_a(self): self.assertEqual(f(1), 2)\n    def test_b(self): self.assertEqual(f(1), {0})\n"
+    module += (
+        "    def test_a(self): self.assertEqual(f(1), 2)\n    def test_b(self): "
+        "self.assertEqual(f(1), {0})\n"
+    )
     variants = (
         unittest_tests(text)
         for text in (module.format(2), module.format(3), "1 / 0\n" + module.format(2))

@@ -1,4 +1,6 @@
-"""What keeps a patch from being applied or its tests from starting is told from a patch that does not apply."""
+"""What keeps a patch from being applied or its tests from starting is told from a patch that does
+not apply.
+"""
 
 import os
 import shutil

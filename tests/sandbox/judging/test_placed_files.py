@@ -77,7 +77,8 @@ def test_a_test_goes_to_the_end_of_its_class_or_of_the_file() -> None:
     )
     changed = with_tests({"t.py": TESTS}, added)
     assert changed == {
-        "t.py": "class TestQueue:\n    def test_put(self):\n        assert True\n\n    def test_more(self):\n        assert 1\n"
+        "t.py": "class TestQueue:\n    def test_put(self):\n        assert True\n\n    def "
+        "test_more(self):\n        assert 1\n"
         "\n\ndef test_alone(): pass\n\n\ndef test_last(): pass\n"
     }
 
@@ -110,5 +111,8 @@ def test_lines_are_python_s_own(mark: str) -> None:
     added = AddedTest(node_id="t.py::Queue::test_more", text=answer.replace("put", "test_more"))
     tested = with_tests({"t.py": above + method + "LAST = 1\n"}, [added])
     assert tested == {
-        "t.py": f"{above}{method}\n    def test_more(self, item):\n        return 'x{mark}y'\nLAST = 1\n"
+        "t.py": (
+            f"{above}{method}\n    def test_more(self, item):\n        return 'x{mark}y'\nLAST = "
+            "1\n"
+        )
     }

@@ -1,4 +1,6 @@
-"""What a program tells beside its verdict: why it does not compile, and how each of its tests went."""
+"""What a program tells beside its verdict: why it does not compile, and how each of its tests
+went.
+"""
 
 import sys
 
@@ -70,7 +72,10 @@ def test_tracebacks_do_not_say_where_this_machine_keeps_its_libraries(
 ):
     found = report(
         bubblewrap,
-        "import json, numpy\ndef f(x):\n    return json.loads('{') if x == 1 else numpy.linalg.inv([[0]])",
+        (
+            "import json, numpy\ndef f(x):\n    return json.loads('{') if x == 1 else "
+            "numpy.linalg.inv([[0]])"
+        ),
     )
     for case, file in zip(
         found.cases, ("json/decoder.py", "numpy/linalg/_linalg.py"), strict=False
@@ -92,7 +97,10 @@ def test_a_hostile_path_is_read_once_and_not_from_each_of_its_parts():
     [
         (
             "def f(x:\n    return x",
-            "  File \"tmp.py\", line 1\n    def f(x:\n         ^\nSyntaxError: '(' was never closed",
+            (
+                "  File \"tmp.py\", line 1\n    def f(x:\n         ^\nSyntaxError: '(' was never "
+                "closed"
+            ),
         ),
         (
             "x = 1\n  y = 2",

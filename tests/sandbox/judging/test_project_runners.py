@@ -1,4 +1,6 @@
-"""How runners name tests, and what their logs say of them; as the `swebench` package reads these, where it is installed."""
+"""How runners name tests, and what their logs say of them; as the `swebench` package reads these,
+where it is installed.
+"""
 
 import importlib.util
 

@@ -1,4 +1,6 @@
-"""Candidates are judged by a project's tests: as nodes of a folder, and as a patch to a repository."""
+"""Candidates are judged by a project's tests: as nodes of a folder, and as a patch to a
+repository.
+"""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -151,7 +153,9 @@ def test_a_project_may_be_a_plugin_of_pytest(bubblewrap: BubblewrapSandbox, tmp_
         **PROJECT,
         "pkg.egg-info/PKG-INFO": "Metadata-Version: 2.1\nName: pkg\nVersion: 1\n",
         "pkg.egg-info/entry_points.txt": "[pytest11]\npkg = pkg.fixtures\n",
-        "pkg/fixtures.py": "import pytest\n\n@pytest.fixture\ndef given():\n    return 'of the plugin'\n",
+        "pkg/fixtures.py": (
+            "import pytest\n\n@pytest.fixture\ndef given():\n    return 'of the plugin'\n"
+        ),
         "tests/test_given.py": "def test_given(given):\n    assert given == 'of the plugin'\n",
     }
     nodes = ("tests/test_given.py::test_given", *NODES)

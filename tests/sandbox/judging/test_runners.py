@@ -282,7 +282,10 @@ def test_javascript_may_use_lodash(bubblewrap: BubblewrapSandbox):
 def test_a_module_that_the_tests_require_belongs_to_the_toolchain(
     bubblewrap: BubblewrapSandbox, body: str
 ):
-    """It is no failure of the candidate's, whatever the candidate does. 161 of HumanEval's 486 rows failed without lodash."""
+    """It is no failure of the candidate's, whatever the candidate does.
+
+    161 of HumanEval's 486 rows failed without lodash.
+    """
     test = "\nconst m = require('module-that-nobody-has')\nif (f(1) !== 1) { throw 'no' }"
     with pytest.raises(Unscorable, match="module-that-nobody-has") as missing:
         run(bubblewrap, javascript(body, test))
@@ -310,7 +313,10 @@ def test_a_module_that_the_candidate_alone_requires_is_its_own_failure(
 
 
 def test_required_modules_are_read_from_tests():
-    text = "const a = require(\"lodash\"), b = require( 'node:fs' );\nrequire('./helper'); myrequire('no'); require(name)"
+    text = (
+        "const a = require(\"lodash\"), b = require( 'node:fs' );\nrequire('./helper'); "
+        "myrequire('no'); require(name)"
+    )
     assert required_modules(text) == {"lodash", "node:fs"}
 
 
@@ -342,7 +348,10 @@ def test_java_passes_by_its_own_end_only(
     assert detail in found.detail
 
 
-JAVA_ADD = "import java.util.*;\nclass A { static int calls; int add(int a, int b) { calls++; return a + b; } }\n"
+JAVA_ADD = (
+    "import java.util.*;\nclass A { static int calls; int add(int a, int b) { calls++; return a "
+    "+ b; } }\n"
+)
 JAVA_OVERWRITES = """class A { static int calls; int add(int a, int b) {
     var first = java.nio.file.Path.of("ParleyCase0.class");
     for (int i = 1; i < 4; i++) {
@@ -358,11 +367,14 @@ JAVA_OVERWRITES = """class A { static int calls; int add(int a, int b) {
 
 
 def java_case(number: int, body: str = "") -> str:
-    asked = (
-        body
-        or f'A a = new A(); if (a.add({number}, 1) != {number + 1} || A.calls != 1) throw new Exception("no");'
+    asked = body or (
+        f"A a = new A(); if (a.add({number}, 1) != {number + 1} || A.calls != 1) throw new "
+        'Exception("no");'
     )
-    return f"\nclass Main {{ public static void main(String[] arguments) throws Exception {{ {asked} }} }}\n"
+    return (
+        f"\nclass Main {{ public static void main(String[] arguments) throws Exception {{ "
+        f"{asked} }} }}\n"
+    )
 
 
 @pytest.mark.skipif(

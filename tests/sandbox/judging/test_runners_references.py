@@ -1,4 +1,6 @@
-"""A seeded sample of the public sets' reference solutions passes; `python -m tests.bench.references` runs them all."""
+"""A seeded sample of the public sets' reference solutions passes; `python -m
+tests.bench.references` runs them all.
+"""
 
 import random
 import shutil

@@ -1,4 +1,6 @@
-"""Programs written against the runner itself that isolation holds, and honest ones that come near to them."""
+"""Programs written against the runner itself that isolation holds, and honest ones that come near
+to them.
+"""
 
 import pytest
 
@@ -33,7 +35,10 @@ def test_a_search_for_tests_or_key_does_not_pass(bubblewrap: BubblewrapSandbox, 
 
 def test_a_write_into_the_runner_s_channel_is_named_as_tampering(bubblewrap: BubblewrapSandbox):
     code = "import os, time\ndef f(x):\n    for n in range(3, 30):\n"
-    code += "        try: os.write(n, bytes(7) + b'2' + bytes(50))\n        except OSError: pass\n    time.sleep(60)"
+    code += (
+        "        try: os.write(n, bytes(7) + b'2' + bytes(50))\n        except OSError: pass\n   "
+        " time.sleep(60)"
+    )
     found = run_function_tests(bubblewrap, code, (TESTS,), LIMITS)
     assert (found.outcome, found.reason) == (Outcome.FAILED, FailureReason.TAMPERING)
     assert found.detail.startswith("tampering: ")
@@ -79,10 +84,20 @@ def f():
     return 1 if pstats.Stats(p, stream=io.StringIO()).total_calls else 0
 """,
     "numbers of ctypes": "import ctypes\ndef f(): return ctypes.c_int32(2**32 + 1).value",
-    "pandas, which warns of its caller": "import pandas as pd\ndef f(): return pd.to_datetime('31/12/2020').day - 30",
-    "classes of machine code": "from scipy.optimize._highspy import _core\ndef f(): return 1 if _core.BasisValidity else 0",
-    "its own host": "import socket\ndef f(): return int(socket.gethostbyname(socket.gethostname()) == '127.0.0.1')",
-    "frames": "import inspect, sys\ndef f(): return int(bool(sys._getframe(1).f_code and inspect.stack()))",
+    "pandas, which warns of its caller": (
+        "import pandas as pd\ndef f(): return pd.to_datetime('31/12/2020').day - 30"
+    ),
+    "classes of machine code": (
+        "from scipy.optimize._highspy import _core\ndef f(): return 1 if _core.BasisValidity else 0"
+    ),
+    "its own host": (
+        "import socket\ndef f(): return int(socket.gethostbyname(socket.gethostname()) == "
+        "'127.0.0.1')"
+    ),
+    "frames": (
+        "import inspect, sys\ndef f(): return int(bool(sys._getframe(1).f_code and "
+        "inspect.stack()))"
+    ),
     "equality that gives an expression": """
 class E:
     def __eq__(self, other): return (self, other)
@@ -113,9 +128,18 @@ def test_honest_programs_that_come_near_are_not_accused(bubblewrap: BubblewrapSa
     "tests",
     [
         "from unittest.mock import ANY\nassert f() == ANY\nassert [f(), ANY] == [ANY, 1]",
-        "import math\nfrom unittest.mock import patch\nwith patch('math.gcd', return_value=7):\n    assert math.gcd(1, 2) == 7",
-        "import pytest\nassert f() == pytest.approx(1.0)\nassert {'a': f()} == pytest.approx({'a': 1})",
-        "expected = 0\nfor expected in [1]:\n    assert f() == expected\nassert not (f() - expected)\nassert f() in {1, 2}",
+        (
+            "import math\nfrom unittest.mock import patch\nwith patch('math.gcd', "
+            "return_value=7):\n    assert math.gcd(1, 2) == 7"
+        ),
+        (
+            "import pytest\nassert f() == pytest.approx(1.0)\nassert {'a': f()} == "
+            "pytest.approx({'a': 1})"
+        ),
+        (
+            "expected = 0\nfor expected in [1]:\n    assert f() == expected\nassert not (f() - "
+            "expected)\nassert f() in {1, 2}"
+        ),
     ],
 )
 def test_tests_may_use_what_equals_much_and_patch_modules(

@@ -1,4 +1,6 @@
-"""What partial coverage shows of a program's tests tells nothing of the hidden ones: the shown ones run first."""
+"""What partial coverage shows of a program's tests tells nothing of the hidden ones: the shown ones
+run first.
+"""
 
 import pytest
 

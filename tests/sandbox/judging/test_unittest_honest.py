@@ -1,4 +1,6 @@
-"""Forgeries of unittest methods that isolation holds fail; odd tests and odd honest programs end as unittest ends them."""
+"""Forgeries of unittest methods that isolation holds fail; odd tests and odd honest programs end as
+unittest ends them.
+"""
 
 import pytest
 

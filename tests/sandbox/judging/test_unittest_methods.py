@@ -1,4 +1,6 @@
-"""Test methods of unittest that are not plain: awaited ones, expected failures, those that assign what is not theirs."""
+"""Test methods of unittest that are not plain: awaited ones, expected failures, those that assign
+what is not theirs.
+"""
 
 import pytest
 
@@ -93,5 +95,8 @@ def test_a_module_that_breaks_ends_the_run_at_once(bubblewrap: BubblewrapSandbox
 
 def test_a_late_import_understands_signatures_that_an_early_one_made(bubblewrap: BubblewrapSandbox):
     code = "import inspect\ndef g(): pass\ng.__signature__ = inspect.signature(len)\n"
-    code += "def f(x):\n    from inspect import signature\n    return x if len(signature(g).parameters) == 1 else 0"
+    code += (
+        "def f(x):\n    from inspect import signature\n    return x if "
+        "len(signature(g).parameters) == 1 else 0"
+    )
     assert outcomes(judged(bubblewrap, code))["Plain.test_after_it"] == "passed"

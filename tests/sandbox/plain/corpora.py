@@ -1,7 +1,8 @@
-"""Programs with public tests, beyond those of `tests.bench.references`: CodeIF's functions and BigCodeBench.
+"""Programs with public tests, beyond those of `tests.bench.references`: CodeIF's functions and
+BigCodeBench.
 
-`PARLEY_BIGCODEBENCH` names BigCodeBench's file, or a folder that holds it: `BigCodeBench.jsonl.gz` of
-`bigcode-project/bigcodebench-annotation`, folder `hf_data`. Nothing of it is kept here.
+`PARLEY_BIGCODEBENCH` names BigCodeBench's file, or a folder that holds it: `BigCodeBench.jsonl.gz`
+of `bigcode-project/bigcodebench-annotation`, folder `hf_data`. Nothing of it is kept here.
 """
 
 import ast
@@ -21,7 +22,8 @@ _CODEIF_FILE = "codeif_bench/function/L_1_part_1.jsonl"
 
 
 def codeif_functions(data: Path) -> Iterator[tuple[str, StatementProgram]]:
-    """Yield each function's reference with its base tests, and with each requirement's, which many references fail.
+    """Yield each function's reference with its base tests, and with each requirement's, which many
+    references fail.
 
     Raises:
         FileNotFoundError: the data is not there.

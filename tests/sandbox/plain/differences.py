@@ -1,6 +1,7 @@
 """Compare Parley's verdict on a program with plain Python's outcome.
 
-A difference counts unless it is one of `StatedException`, the only ways in which a verdict departs from plain Python on purpose.
+A difference counts unless it is one of `StatedException`, the only ways in which a verdict departs
+from plain Python on purpose.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -22,13 +23,18 @@ from schemas.verdict import Outcome, ProgramVerdict
 from tests.sandbox.plain.oracle import PlainOutcome, ends_early, plain_outcome
 
 REPEATS = 2
-"""How often both are run again before a difference counts: programs may draw at random, and a loaded machine is slow."""
+"""How often both are run again before a difference counts: programs may draw at random, and a
+loaded machine is slow.
+"""
 
 
 class StatedException(StrEnum):
-    """A departure from plain Python that is meant. In each, plain Python passes the program and Parley fails it.
+    """A departure from plain Python that is meant.
 
-    The first four are recognised here. Only a program made for the others meets them, so the honest programs name them by hand.
+    In each, plain Python passes the program and Parley fails it.
+
+    The first four are recognised here. Only a program made for the others meets them, so the honest
+    programs name them by hand.
     """
 
     EARLY_EXIT = (
@@ -37,11 +43,17 @@ class StatedException(StrEnum):
     LEFT_PROCESS = "exit accounting: a process outlives the program"
     SKIPPED = "a skipped test is no pass"
     UNSTABLE = "plain Python does not give the same outcome each time"
-    CLOSED_CHANNEL = "the program closed descriptors that it had not opened, and with them the channel to the runner"
+    CLOSED_CHANNEL = (
+        "the program closed descriptors that it had not opened, and with them the channel to the "
+        "runner"
+    )
     RECURSION_LIMIT = (
         "sys.getrecursionlimit() reads 1005: five calls of the runner lie below the program's first"
     )
-    FIRST_THREE = "the first three methods of a unittest text run before all others, which partial coverage needs"
+    FIRST_THREE = (
+        "the first three methods of a unittest text run before all others, which partial "
+        "coverage needs"
+    )
     TESTS_FILE = (
         "the tests' text is in no file: warnings and frames name it <tests>, with lines of its own"
     )
@@ -59,7 +71,9 @@ class Comparison:
 
     @property
     def is_equal(self) -> bool:
-        """Whether both give the same outcome, of the program and of each test that has one of its own."""
+        """Whether both give the same outcome, of the program and of each test that has one of its
+        own.
+        """
         return (
             not self.differing_tests
             and (self.ours.outcome is Outcome.PASSED) == self.plain.has_passed
@@ -67,7 +81,10 @@ class Comparison:
 
     @property
     def differing_tests(self) -> tuple[str, ...]:
-        """Tests of one outcome here and another there. A test that plain Python does not name has failed there."""
+        """Tests of one outcome here and another there.
+
+        A test that plain Python does not name has failed there.
+        """
         if not self.plain.cases:
             return ()
         return tuple(

@@ -1,8 +1,9 @@
 """Read the honest programs: `honest_programs.txt`, and small cases that ended wrongly elsewhere.
 
-A program of the text file is a line `### name | kind | packages that it needs`, its code, and blocks of tests. A block begins
-with `--- ` and the outcome in plain Python: `passes` or `fails`. One whose verdict departs from that on purpose names the
-stated exception: `passes but EARLY_EXIT`. A block may have a title after a colon. Each block with the code is one program.
+A program of the text file is a line `### name | kind | packages that it needs`, its code, and
+blocks of tests. A block begins with `--- ` and the outcome in plain Python: `passes` or `fails`.
+One whose verdict departs from that on purpose names the stated exception: `passes but EARLY_EXIT`.
+A block may have a title after a colon. Each block with the code is one program.
 """
 
 import ast

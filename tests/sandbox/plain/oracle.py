@@ -1,8 +1,10 @@
-"""Plain Python's outcome of a program: a bare subprocess of the same Python, without Parley's harness and sandbox.
+"""Plain Python's outcome of a program: a bare subprocess of the same Python, without Parley's
+harness and sandbox.
 
-Each kind of tests runs as the benchmarks' authors run it, in a fresh folder, with the limits and the environment of a sandboxed
-program. Started by root, the subprocess gets a user of its own, since root may read and write what a candidate may not, and a
-network of its own. Nothing else of it is isolated.
+Each kind of tests runs as the benchmarks' authors run it, in a fresh folder, with the limits and
+the environment of a sandboxed program. Started by root, the subprocess gets a user of its own,
+since root may read and write what a candidate may not, and a network of its own. Nothing else of it
+is isolated.
 """
 
 import json
@@ -111,7 +113,9 @@ def _ends_early(text: str, limits: Limits) -> bool:
 
 
 def _scripts(program: StatementProgram | CheckProgram | AssertProgram) -> tuple[str, ...]:
-    """Give the scripts that decide a program: code, newline, tests; of an `asserts` program one for each test."""
+    """Give the scripts that decide a program: code, newline, tests; of an `asserts` program one for
+    each test.
+    """
     match program:
         case StatementProgram():
             return (f"{program.code}\n" + "\n".join(program.tests) + "\n",)
@@ -141,7 +145,9 @@ def _asserts(program: AssertProgram, limits: Limits) -> PlainOutcome:
 
 
 def _unittest(program: UnittestProgram, limits: Limits) -> PlainOutcome:
-    """Run code and tests as one module and its suite by unittest's own loader, as BigCodeBench does."""
+    """Run code and tests as one module and its suite by unittest's own loader, as BigCodeBench
+    does.
+    """
     files = {SCRIPT: f"{program.code}\n{program.test}\n"}
     with _folder(files) as folder:
         outcomes = folder.parent / "tmp" / "outcomes.json"
@@ -313,9 +319,11 @@ def _run(
 
 
 def _as_user() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Give the prefixes, around and within the limits, that make root's subprocess an ordinary user's.
+    """Give the prefixes, around and within the limits, that make root's subprocess an ordinary
+    user's.
 
-    Folders that only root may enter are covered, with Python in its place, so that the user can read it wherever it lies.
+    Folders that only root may enter are covered, with Python in its place, so that the user can
+    read it wherever it lies.
     """
     if os.geteuid() != 0:
         return (), ()

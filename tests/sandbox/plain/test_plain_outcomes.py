@@ -1,7 +1,7 @@
 """Parley's verdicts are plain Python's outcomes: the same programs here, and in a bare subprocess.
 
-`python -m tests.bench.plain` compares the whole of each set and prints every difference. `WHOLE_CORPUS=1` has the tests of Java
-and JavaScript take all programs instead of a few.
+`python -m tests.bench.plain` compares the whole of each set and prints every difference.
+`WHOLE_CORPUS=1` has the tests of Java and JavaScript take all programs instead of a few.
 """
 
 import os
@@ -64,7 +64,9 @@ def sandbox(bubblewrap: BubblewrapSandbox, tmp_path_factory: pytest.TempPathFact
 def differences(
     sandbox: Sandbox, programs: Iterable[tuple[str, TestProgram]], limits: Limits = LIMITS
 ) -> tuple[list[str], int]:
-    """List the programs whose outcomes differ without a stated exception; beside it the number that pass in plain Python."""
+    """List the programs whose outcomes differ without a stated exception; beside it the number that
+    pass in plain Python.
+    """
     found = list(compare_all(sandbox, programs, limits))
     assert found
     return [str(one) for one in found if not one.is_equal and one.exception is None], sum(

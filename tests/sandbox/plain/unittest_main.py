@@ -1,4 +1,5 @@
-"""Run a module's unittest classes and write each method's outcome to a file; a script for plain Python, standard library only.
+"""Run a module's unittest classes and write each method's outcome to a file; a script for plain
+Python, standard library only.
 
     python -c "$(cat unittest_main.py)" MODULE_FILE OUTCOMES_FILE
 

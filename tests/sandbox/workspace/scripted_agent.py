@@ -1,4 +1,6 @@
-"""A toy agent: plays commands in a workspace, and journals each with the tree that it left. Killed, it goes on from there.
+"""A toy agent: plays commands in a workspace, and journals each with the tree that it left.
+
+Killed, it goes on from there.
 
 python -m tests.sandbox.workspace.scripted_agent STORE JOURNAL
 """

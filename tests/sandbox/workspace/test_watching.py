@@ -63,7 +63,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def map_into(path: Path) -> None:
-    """Write through a mapping that was read first, and whose file is closed already: no time of the file tells it."""
+    """Write through a mapping that was read first, and whose file is closed already: no time of the
+    file tells it.
+    """
     before = path.stat()
     with path.open("r+b") as file:
         mapping = mmap.mmap(file.fileno(), 4096)
@@ -213,7 +215,9 @@ def test_a_folder_that_moved_is_seen_where_it_is(kept: Kept, folder: Path, tmp_p
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_any_mix_of_changes_is_seen(folder: Path, tmp_path: Path, seed: int):
-    """Files, links, second names, folders and mappings change by chance; a store that knows nothing has the truth."""
+    """Files, links, second names, folders and mappings change by chance; a store that knows nothing
+    has the truth.
+    """
     draw, store, known = random.Random(seed), TreeStore(tmp_path / "store"), dict[Stamp, str]()
     truth = TreeStore(tmp_path / "truth")
     with closing(FolderWatch()) as watch:

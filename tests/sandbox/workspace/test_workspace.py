@@ -44,7 +44,9 @@ def empty(trees: TreeStore, tmp_path: Path) -> str:
 def test_an_agent_killed_at_any_moment_runs_every_kept_command_once(
     bubblewrap: BubblewrapSandbox, trees: TreeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Each try is killed a moment after the journal has grown: within a command, a snapshot, or a line of the journal."""
+    """Each try is killed a moment after the journal has grown: within a command, a snapshot, or a
+    line of the journal.
+    """
     (tmp_path / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     journal = tmp_path / "journal"
@@ -77,7 +79,9 @@ def test_an_agent_killed_at_any_moment_runs_every_kept_command_once(
 def test_no_file_has_names_in_two_trees(
     bubblewrap: BubblewrapSandbox, trees: TreeStore, empty: str, source: str, target: str
 ):
-    """What is written in one tree would not be told of in the other, which would not be looked at (see `FolderWatch`)."""
+    """What is written in one tree would not be told of in the other, which would not be looked at
+    (see `FolderWatch`).
+    """
     begin = "import os, sys; held = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT); "
     with open_workspace(bubblewrap, trees, empty) as workspace:
         for name in ("sys.argv[1]", "f'/proc/self/fd/{held}'"):
@@ -90,15 +94,21 @@ def test_no_file_has_names_in_two_trees(
 def test_grading_gets_a_place_of_its_own(
     bubblewrap: BubblewrapSandbox, trees: TreeStore, empty: str
 ):
-    """An agent's shell, its temporary files and whatever it does later do not reach the workspace that grades it."""
+    """An agent's shell, its temporary files and whatever it does later do not reach the workspace
+    that grades it.
+    """
     with open_workspace(bubblewrap, trees, empty) as agents:
-        planting = "echo 1 > answer; echo x > /tmp/sitecustomize.py; cd /tmp; export PYTHONPATH=/tmp LD_PRELOAD=/tmp/x PATH=/tmp:$PATH"
+        planting = (
+            "echo 1 > answer; echo x > /tmp/sitecustomize.py; cd /tmp; export PYTHONPATH=/tmp "
+            "LD_PRELOAD=/tmp/x PATH=/tmp:$PATH"
+        )
         tree = agents.run_and_snapshot(agents.shell(planting)).tree
         with open_workspace(bubblewrap, trees, tree, with_state=False) as grading:
             agents.run(agents.shell("cd /testbed; echo 2 > answer; touch later"))
             seen = grading.run(
                 grading.shell(
-                    'pwd; ls -A; find /tmp -mindepth 1 -maxdepth 1 ! -type d; cat answer; echo "$PYTHONPATH$LD_PRELOAD"'
+                    "pwd; ls -A; find /tmp -mindepth 1 -maxdepth 1 ! -type d; cat answer; "
+                    'echo "$PYTHONPATH$LD_PRELOAD"'
                 )
             ).stdout
             grading.write("answer", b"3")
@@ -146,7 +156,10 @@ def test_a_closed_workspace_leaves_nothing_however_deep_it_was(
 ):
     home = tmp_path / "home"
     home.mkdir()
-    deep = "import os\nfor _ in range(100): os.mkdir('d' * 200); os.chdir('d' * 200)\nos.mkdir('/testbed/closed', 0)"
+    deep = (
+        "import os\nfor _ in range(100): os.mkdir('d' * 200); os.chdir('d' * "
+        "200)\nos.mkdir('/testbed/closed', 0)"
+    )
     with open_workspace(bubblewrap, trees, empty, root=home) as workspace:
         assert workspace.run(("{python}", "-c", deep)).exit_code == 0
         assert len(list(home.iterdir())) == 1
@@ -280,7 +293,9 @@ def test_a_workspace_begins_with_a_folder_of_an_image(
 def test_a_container_shows_no_packages_beside_an_environment(
     docker: DockerSandbox, trees: TreeStore, empty: str, tmp_path: Path
 ):
-    """Packages of the image, and of the Python that the environment was made with, may be later releases of the project."""
+    """Packages of the image, and of the Python that the environment was made with, may be later
+    releases of the project.
+    """
     prefix = tmp_path / "python"
     for name in ("lib/python3.9/os.py", "lib/python3.9/site-packages/flask/__init__.py"):
         (prefix / name).parent.mkdir(parents=True, exist_ok=True)
@@ -289,7 +304,10 @@ def test_a_container_shows_no_packages_beside_an_environment(
     (tmp_path / "environment" / "packages" / "own.py").touch()
     tmp_path.chmod(0o755)
     shown = {ENVIRONMENT_PLACE: str(tmp_path / "environment"), str(prefix): str(prefix)}
-    seen = f"cd {prefix} && ls lib/python3.9 && find / -path '*-packages/numpy/__init__.py'; ls {ENVIRONMENT_PLACE}/packages"
+    seen = (
+        f"cd {prefix} && ls lib/python3.9 && find / -path '*-packages/numpy/__init__.py'; ls "
+        f"{ENVIRONMENT_PLACE}/packages"
+    )
     numpy = ("{python}", "-c", "import numpy")
     with open_workspace(docker, trees, empty, limits=LIMITS, shown=shown) as workspace:
         listed = workspace.run(

@@ -1,6 +1,7 @@
 """A benchmark whose score is a likeness: the cosine of the answer's vector and the reference's.
 
-In the setting `worded` a seat goes by likeness, too: the user asks with the wording that is closest to the problem.
+In the setting `worded` a seat goes by likeness, too: the user asks with the wording that is closest
+to the problem.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,6 @@
-"""A benchmark whose questions are made: a model writes pairs on each topic, a program tries the answer, a judge rates it."""
+"""A benchmark whose questions are made: a model writes pairs on each topic, a program tries the
+answer, a judge rates it.
+"""
 
 import asyncio
 import json
@@ -49,7 +51,9 @@ def estimate(*, staged: Staged, options: Mapping[str, str]) -> Mapping[str, int]
 
 
 async def construct(request: ConstructionRequest) -> Constructed:
-    """`{"id", "question", "test", "code"}` a line, as `stage` reads it: of pairs whose code passes its own test."""
+    """`{"id", "question", "test", "code"}` a line, as `stage` reads it: of pairs whose code passes
+    its own test.
+    """
     numbers = range(int(request.options["pairs"]))
     made = await asyncio.gather(
         *(_pair(request, problem, n) for problem in request.staged.problems for n in numbers)

@@ -1,4 +1,6 @@
-"""A benchmark that judges rate: `talk` without programs or sandbox, `code` with tests that one of its rubrics is shown."""
+"""A benchmark that judges rate: `talk` without programs or sandbox, `code` with tests that one of
+its rubrics is shown.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -79,7 +81,10 @@ def clarity(value: float) -> float:
 
 
 def stage(source: Path, dataset_version: str) -> Staged:
-    """The same dialogues whatever lies at `source`. The last two say the same: one judgement serves both."""
+    """The same dialogues whatever lies at `source`.
+
+    The last two say the same: one judgement serves both.
+    """
     problems = tuple(map(_problem, range(N_DIALOGS)))
     return Staged(
         tuple(map(_dialog, range(N_DIALOGS), problems)), problems, (), n_input=len(problems)

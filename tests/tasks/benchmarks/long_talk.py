@@ -1,4 +1,6 @@
-"""Questions on one long conversation that is kept once: `recall`, of two rounds, one scripted and one to be answered."""
+"""Questions on one long conversation that is kept once: `recall`, of two rounds, one scripted and
+one to be answered.
+"""
 
 from collections.abc import Sequence
 from importlib.resources import files
@@ -26,7 +28,9 @@ def recalled(answer: str, golden: str) -> float:
 def stage(
     source: Path, dataset_version: str, n_dialogs: int = N_DIALOGS, n_rounds: int = N_CONTEXT_ROUNDS
 ) -> Staged:
-    """The same dialogues whatever lies at `source`; each begins after another part of the conversation."""
+    """The same dialogues whatever lies at `source`; each begins after another part of the
+    conversation.
+    """
     context = Context.of(
         NAME, dataset_version, tuple(turn for n in range(1, n_rounds + 1) for turn in _round(n))
     )

@@ -1,4 +1,5 @@
-"""A benchmark of dialogues whose turns take many steps, and the agent that takes them: it keeps notes and reads them.
+"""A benchmark of dialogues whose turns take many steps, and the agent that takes them: it keeps
+notes and reads them.
 
 The model that knows how to play it is `take_notes`, for a model server of the tests.
 """
@@ -34,7 +35,9 @@ REQUESTS_A_TURN = N_NOTES + 1
 """The first answer calls two tools, the next ones a tool each, the last none."""
 CALLS_A_TURN = N_NOTES + 1
 LOG = "NOTING_LOG"
-"""Names the file in which each tool notes that it was run, and the agent that it begins and ends."""
+"""Names the file in which each tool notes that it was run, and the agent that it begins and
+ends.
+"""
 
 
 def log(line: str) -> None:
@@ -157,7 +160,9 @@ class ReadNotes:
 
 @asynccontextmanager
 async def begin(request: AgentRequest) -> AsyncIterator[MakeSeat]:
-    """The notes of an earlier attempt are found in its steps: a note whose call was answered was kept."""
+    """The notes of an earlier attempt are found in its steps: a note whose call was answered was
+    kept.
+    """
     answered = {
         (step.turn, step.call_id) for step in request.steps if step.kind is StepKind.OBSERVATION
     }
@@ -193,7 +198,9 @@ AGENT = Agent(
 
 
 def take_notes(messages: Messages) -> Reply:
-    """What the model says next: writes its notes one by one, two at first, reads them all, and says what it read."""
+    """What the model says next: writes its notes one by one, two at first, reads them all, and says
+    what it read.
+    """
     last = max(n for n, message in enumerate(messages) if message["role"] == "user")
     name, done = messages[last]["content"].split(":")[0], len(messages) - last - 1
     n_seen = sum(message["role"] == "tool" for message in messages[last:])

@@ -1,4 +1,6 @@
-"""A toy benchmark whose programs name what they need: `check(entry_point)`, pytest nodes in a tree, a language."""
+"""A toy benchmark whose programs name what they need: `check(entry_point)`, pytest nodes in a tree,
+a language.
+"""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -37,7 +39,8 @@ DECIDES = {"adds": NODES[:2], "negates": NODES[2:]}
 TREE = {
     "solution.py": "",
     "test_adds.py": "from solution import add\n\n\ndef test_small(): assert add(1, 2) == 3\n\n\n"
-    "def test_large(): assert add(9**9, 1) == 9**9 + 1\n\n\ndef test_negative(): assert add(-1, -2) == -3\n",
+    "def test_large(): assert add(9**9, 1) == 9**9 + 1\n\n\ndef test_negative(): assert "
+    "add(-1, -2) == -3\n",
 }
 TASKS: Mapping[str, tuple[SuiteKind, str, str]] = {
     "check": (
@@ -59,7 +62,10 @@ TASKS: Mapping[str, tuple[SuiteKind, str, str]] = {
     "java": (
         "java",
         "class Sum { static int add(int a, int b) { return a + b; } }",
-        "\nclass Main { public static void main(String[] a) { if (Sum.add(1, 2) != 3) throw new AssertionError(); } }",
+        (
+            "\nclass Main { public static void main(String[] a) { if (Sum.add(1, 2) != 3) throw "
+            "new AssertionError(); } }"
+        ),
     ),
 }
 """Problem -> kind, reference, tests. The tree's reference is right for some of its nodes only."""

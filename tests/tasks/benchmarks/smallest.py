@@ -1,4 +1,7 @@
-"""The smallest benchmark: a JSONL file of tasks, one question each, one test each. Copy it to begin your own."""
+"""The smallest benchmark: a JSONL file of tasks, one question each, one test each.
+
+Copy it to begin your own.
+"""
 
 import json
 from collections.abc import Mapping, Sequence

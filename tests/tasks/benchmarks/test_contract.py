@@ -1,4 +1,6 @@
-"""Settings, options, prompts and limits may be added to a benchmark without moving an id of before."""
+"""Settings, options, prompts and limits may be added to a benchmark without moving an id of
+before.
+"""
 
 from dataclasses import replace
 
@@ -20,7 +22,9 @@ NEW = Option(
 
 @pytest.fixture
 def grown() -> Benchmark:
-    """The benchmark with an option more in its setting, and with a setting more that has a prompt and limits of its own."""
+    """The benchmark with an option more in its setting, and with a setting more that has a prompt
+    and limits of its own.
+    """
     static = BENCHMARK.settings["static"]
     other = replace(
         static, name="other", prompts={"other": "Say it again."}, limits=Limits(cpu_s=9.0)

@@ -123,7 +123,10 @@ def test_files_that_cannot_be_taken_are_named(tmp_path: Path) -> None:
         ),
         (
             "",
-            r'broken\.py: .*its own name \'broken\'; it offers none\. Write @benchmark\("broken"\) above',
+            (
+                r"broken\.py: .*its own name \'broken\'; it offers none\. Write "
+                r'@benchmark\("broken"\) above'
+            ),
         ),
     ],
 )
@@ -136,7 +139,9 @@ def test_a_file_that_cannot_be_imported_is_named_with_its_line(
 
 
 def staged_lines(folder: Path, body: str, rows: str, **given: str) -> list[tuple[int, str, str]]:
-    """Stage rows by a benchmark whose function has this body; return line, reason and detail of the quarantined ones."""
+    """Stage rows by a benchmark whose function has this body; return line, reason and detail of the
+    quarantined ones.
+    """
     arguments = "".join(f", {name}={value}" for name, value in given.items())
     imports = "from tasks.benchmarks.one_file import Item, Repository, benchmark"
     text = f'{imports}\n@benchmark("mine"{arguments})\ndef M(row):\n    {body}\n'
@@ -178,7 +183,10 @@ def staged_lines(folder: Path, body: str, rows: str, **given: str) -> list[tuple
         ),
         ("return Item(row['id'], ['a'])", {}, "missing_field", "the task has no tests"),
         (
-            "return Item(row['id'], ['a'], tests=['b.py::t'], repository=Repository({'a.py': ['']}, {}))",
+            (
+                "return Item(row['id'], ['a'], tests=['b.py::t'], repository=Repository({'a.py': "
+                "['']}, {}))"
+            ),
             {"agentic": "True"},
             "wrong_type",
             "{'a.py': ['']} is no mapping of path to text",
@@ -190,13 +198,19 @@ def staged_lines(folder: Path, body: str, rows: str, **given: str) -> list[tuple
             "the task has no repository",
         ),
         (
-            "return Item(row['id'], ['a'], tests=['b.py::t'], repository=Repository({'a.py': ''}, {'c.py': ''}))",
+            (
+                "return Item(row['id'], ['a'], tests=['b.py::t'], repository=Repository({'a.py': "
+                "''}, {'c.py': ''}))"
+            ),
             {"agentic": "True"},
             "wrong_type",
             "test 'b.py::t' is no `FILE::NAME` of c.py",
         ),
         (
-            "return Item(row['id'], ['a'], tests=['t.py::t'], repository=Repository({'../a.py': ''}, {'t.py': ''}))",
+            (
+                "return Item(row['id'], ['a'], tests=['t.py::t'], "
+                "repository=Repository({'../a.py': ''}, {'t.py': ''}))"
+            ),
             {"agentic": "True"},
             "wrong_type",
             "'../a.py' is no path below the project's folder",
@@ -222,7 +236,10 @@ def test_a_bad_row_is_quarantined_with_its_line(
         (
             "pass",
             {},
-            r"mine\.py:2: M failed on the row mine\.jsonl:1: TypeError: it returned None instead of an Item",
+            (
+                r"mine\.py:2: M failed on the row mine\.jsonl:1: TypeError: it returned None "
+                r"instead of an Item"
+            ),
         ),
         (
             "pass",
@@ -302,7 +319,10 @@ def test_gold_passes_and_empty_fails(tmp_path: Path, file: str, n_turns: int) ->
         tmp_path, "sql", "SELECT DISTINCT max(turn) AS n FROM turns GROUP BY episode_id", "--json"
     ).json()
     assert rows == [{"n": n_turns}]
-    groups = "SELECT axis, count(*) AS n, min(mean) AS low, max(mean) AS high FROM results WHERE metric IN"
+    groups = (
+        "SELECT axis, count(*) AS n, min(mean) AS low, max(mean) AS high FROM results WHERE "
+        "metric IN"
+    )
     rows = parley_process(
         tmp_path,
         "sql",

@@ -112,6 +112,9 @@ def test_other_files_and_folders_are_named(tmp_path: Path) -> None:
     ],
 )
 def test_braces_are_literal_or_doubled(text: str, shown: str) -> None:
-    """A doubled brace makes the text one of Python's `str.format`. Braces in values stay as they are."""
+    """A doubled brace makes the text one of Python's `str.format`.
+
+    Braces in values stay as they are.
+    """
     assert render(text, {"answer": "{rule}", "rule": "no"}) == shown
     assert names_in(text) == ("answer",)

@@ -1,4 +1,6 @@
-"""The dialogues of `noting`, taken by an agent that keeps its notes in files: each tool call is a command in a workspace."""
+"""The dialogues of `noting`, taken by an agent that keeps its notes in files: each tool call is a
+command in a workspace.
+"""
 
 import shlex
 import tempfile
@@ -26,7 +28,10 @@ from tests.tasks.benchmarks.noting import N_ROUNDS, ReadNotes, WriteNote, expect
 def test_runs(
     problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]
 ) -> Sequence[TestRun]:
-    """The last answer, compared with the notes. It is graded in a place of its own, not in the agent's."""
+    """The last answer, compared with the notes.
+
+    It is graded in a place of its own, not in the agent's.
+    """
     right = expected(dialog.dialog_id, N_ROUNDS)
     code = f"notes = {(episode.answer(N_ROUNDS) or '')!r}"
     return (TestRun(N_ROUNDS, BASE_INSTRUCTION, code, (f"assert notes.strip() == {right!r}",)),)

@@ -1,4 +1,6 @@
-"""Checkpoints on disk: when one is complete, what it is called, and what makes it the same model."""
+"""Checkpoints on disk: when one is complete, what it is called, and what makes it the same
+model.
+"""
 
 import os
 from collections.abc import Callable
@@ -123,7 +125,10 @@ def without_weights(folder: Path) -> None:
         (cut_off, "its header states"),
         (
             without_shard,
-            "model-00002-of-00002.safetensors is listed in model.safetensors.index.json but does not exist",
+            (
+                "model-00002-of-00002.safetensors is listed in model.safetensors.index.json but "
+                "does not exist"
+            ),
         ),
         (another_tensor, "lacks the tensor b"),
         (

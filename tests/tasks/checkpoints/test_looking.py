@@ -1,4 +1,6 @@
-"""All sources of a night: newest first, copies named; revisions of a repository, models of an endpoint, and absent ones."""
+"""All sources of a night: newest first, copies named; revisions of a repository, models of an
+endpoint, and absent ones.
+"""
 
 import json
 from collections.abc import Iterator

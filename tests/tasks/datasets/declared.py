@@ -14,7 +14,10 @@ from tasks.storage.home import Home
 def declared(
     *sources: Mapping[str, Any], files: Mapping[str, bytes | None] | None = None, **more: Any
 ) -> PublicDataset:
-    """A dataset of these sources. Of each of `files` the right size and digest are known, but for those of None."""
+    """A dataset of these sources.
+
+    Of each of `files` the right size and digest are known, but for those of None.
+    """
     facts = {
         place: FileFacts()
         if content is None

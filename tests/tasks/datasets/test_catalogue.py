@@ -1,4 +1,6 @@
-"""The declarations of the benchmarks' folders hold true: names, versions, settings, and facts about files that are at hand."""
+"""The declarations of the benchmarks' folders hold true: names, versions, settings, and facts about
+files that are at hand.
+"""
 
 import gzip
 import hashlib

@@ -1,4 +1,6 @@
-"""A dataset arrives from the first source that has it, verified; without a network a user is told which file to bring."""
+"""A dataset arrives from the first source that has it, verified; without a network a user is told
+which file to bring.
+"""
 
 from pathlib import Path
 

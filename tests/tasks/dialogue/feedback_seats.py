@@ -1,4 +1,6 @@
-"""A problem, reports and models of a few lines for the seats that give and take feedback on code."""
+"""A problem, reports and models of a few lines for the seats that give and take feedback on
+code.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -41,7 +43,9 @@ def answer(turn: int, text: str, report: ProgramVerdict | None) -> Step:
 
 
 def report_of(code: str) -> ProgramVerdict:
-    """Code that says `broken` does not compile, code that says `right` passes; everything else fails."""
+    """Code that says `broken` does not compile, code that says `right` passes; everything else
+    fails.
+    """
     return ProgramVerdict(
         outcome=Outcome.PASSED if "right" in code else Outcome.FAILED,
         compile_error=f"error in {code}\n" if "broken" in code else None,

@@ -1,4 +1,6 @@
-"""Programs are run before they are said, and those that do not compile are asked for again within the round."""
+"""Programs are run before they are said, and those that do not compile are asked for again within
+the round.
+"""
 
 import asyncio
 

@@ -128,7 +128,9 @@ def test_a_journal_that_cannot_be_written_stops_the_episode() -> None:
 
 
 def steps_then_message(role: Role, n_steps: int) -> Speaker:
-    """Takes so many steps in each turn, alternately a call and its observation, before it says a message."""
+    """Takes so many steps in each turn, alternately a call and its observation, before it says a
+    message.
+    """
 
     class Taking(Speaker):
         async def speak(self, transcript: Transcript) -> Step | Stop:

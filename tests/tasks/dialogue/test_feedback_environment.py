@@ -1,4 +1,6 @@
-"""A user who gives feedback: when there is something to say, what it is made of, and when the dialogue ends."""
+"""A user who gives feedback: when there is something to say, what it is made of, and when the
+dialogue ends.
+"""
 
 import asyncio
 

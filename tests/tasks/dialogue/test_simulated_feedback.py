@@ -1,4 +1,6 @@
-"""A simulated user: what they are asked, which part of their answer is heard, and what happens to answers without it."""
+"""A simulated user: what they are asked, which part of their answer is heard, and what happens to
+answers without it.
+"""
 
 import asyncio
 

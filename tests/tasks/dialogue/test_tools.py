@@ -1,4 +1,6 @@
-"""A chat model with tools: its calls are run one by one, and what came of them is told to it and to nobody else."""
+"""A chat model with tools: its calls are run one by one, and what came of them is told to it and to
+nobody else.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -37,7 +39,9 @@ class Doubling:
 
 
 def calling(*calls: tuple[str, str], text: str = "") -> Completion:
-    """A completion that calls tools, with ids as an endpoint gives them that counts anew in each answer."""
+    """A completion that calls tools, with ids as an endpoint gives them that counts anew in each
+    answer.
+    """
     named = tuple(
         ToolCall(call_id=f"call_{n}", name=name, arguments=arguments)
         for n, (name, arguments) in enumerate(calls)

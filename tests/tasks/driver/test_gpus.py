@@ -1,4 +1,6 @@
-"""Packing of servers onto devices: shares of memory add up, named devices are kept, and a silent server keeps the machine."""
+"""Packing of servers onto devices: shares of memory add up, named devices are kept, and a silent
+server keeps the machine.
+"""
 
 import pytest
 

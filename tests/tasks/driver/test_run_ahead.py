@@ -1,4 +1,6 @@
-"""Programs of finished episodes run while others are being played, where processors idle; nothing else changes."""
+"""Programs of finished episodes run while others are being played, where processors idle; nothing
+else changes.
+"""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -164,7 +166,9 @@ def test_where_no_processor_idles_the_next_stage_does_everything(
 def test_nothing_is_saved_up_while_no_shard_waits(
     home: Path, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the first dialogues end all processors idle: programs would then begin all at once, beside the dialogues."""
+    """Before the first dialogues end all processors idle: programs would then begin all at once,
+    beside the dialogues.
+    """
     looks: list[float] = []
 
     class Meter:

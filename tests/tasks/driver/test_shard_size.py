@@ -22,5 +22,7 @@ from tasks.driver.fan_out import shard_size
 def test_items_with_few_answers_share_a_shard_as_long_as_each_worker_has_many(
     n: int, answers: int, n_workers: int, size: int
 ) -> None:
-    """128 under way in a worker: 16 items of six answers in each of eight shards; 96 answers of many shorter items."""
+    """128 under way in a worker: 16 items of six answers in each of eight shards; 96 answers of
+    many shorter items.
+    """
     assert shard_size(128, n, answers, n_workers) == size

@@ -136,8 +136,14 @@ def test_a_recorded_judge_is_known_by_its_place_or_by_the_digest_of_the_prompt(
     tmp_path: Path,
 ) -> None:
     prompt = text_digest(said_in(request_of().messages))
-    place = '{"benchmark": "judged", "rubric": "clear", "problem_id": "p", "turn": 1, "sample": 0, "content": "by place"}'
-    whole = '{"benchmark": "judged", "rubric": "whole", "problem_id": "p", "turn": 0, "sample": 0, "content": "of all"}'
+    place = (
+        '{"benchmark": "judged", "rubric": "clear", "problem_id": "p", "turn": 1, "sample": 0, '
+        '"content": "by place"}'
+    )
+    whole = (
+        '{"benchmark": "judged", "rubric": "whole", "problem_id": "p", "turn": 0, "sample": 0, '
+        '"content": "of all"}'
+    )
     for lines, wanted in (
         ([place, whole], "by place"),
         ([whole, f'{{"prompt": "{prompt}", "content": "by prompt"}}'], "by prompt"),

@@ -1,4 +1,6 @@
-"""Judges and scores of a long dialogue are shown what was said before its own turns, of which its episode holds none."""
+"""Judges and scores of a long dialogue are shown what was said before its own turns, of which its
+episode holds none.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,7 @@
-"""A provider of models as another distribution would add it: one file. Its models say the task again, in a Python comment."""
+"""A provider of models as another distribution would add it: one file.
+
+Its models say the task again, in a Python comment.
+"""
 
 from schemas.errors import ConfigError
 from schemas.run import ModelEndpoint, ModelIdentity

@@ -21,7 +21,10 @@ def test_the_first_block_tagged_python_else_everything(answer: str, code: str) -
 
 
 def test_cleanup_deletes_docstrings_opened_after_four_spaces_and_blank_lines() -> None:
-    code = 'def f():\n    """\n    Says so.\n    """\n\n    return 1\n\n\ndef g():\n    """One line."""\n    return 2\n'
+    code = (
+        'def f():\n    """\n    Says so.\n    """\n\n    return 1\n\n\ndef g():\n    """One '
+        'line."""\n    return 2\n'
+    )
     assert (
         upstream_v0_cleanup(code)
         == 'def f():\n    return 1\ndef g():\n    """One line."""\n    return 2'

@@ -1,4 +1,6 @@
-"""The program in an answer, by a Markdown parser: the forms that models give their code in, and another parser's fences."""
+"""The program in an answer, by a Markdown parser: the forms that models give their code in, and
+another parser's fences.
+"""
 
 import random
 from collections.abc import Iterator
@@ -26,7 +28,10 @@ FORMS = {
     "untagged": f"Here it is:\n\n```\n{F}```\nDone.",
     "tildes": f"~~~python\n{F}~~~",
     "other tag": f"```code\n{F}```",
-    "in a list": f"1. The function:\n\n   ```python\n{INDENTED}   ```\n\n2. Its use:\n\n   ```python\n   f(3)\n   ```\n",
+    "in a list": (
+        f"1. The function:\n\n   ```python\n{INDENTED}   ```\n\n2. Its use:\n\n   ```python\n   "
+        "f(3)\n   ```\n"
+    ),
     "badly indented in a list": f"1. The function:\n   ```python\n{F}   ```\nThat is all.\n",
     "four spaces": "Look:\n\n    ```python\n    def f(x):\n        return x\n    ```\n",
     "quoted": "> ```python\n> def f(x):\n>     return x\n> ```\n",
@@ -36,8 +41,13 @@ FORMS = {
     "closing fence alone": f"{F}```",
     "opened by the prompt": f"{F}```\nIt returns its argument.\n",
     "longer fence": f"````python\n{F}````",
-    "last is final": f"A draft:\n```python\ndef f(x):\n    return 0\n```\nBetter:\n```python\n{F}```",
-    "use comes last": f"```python\n{F}```\nFor example:\n```python\nprint(f(3))  # longer than the program itself\n```",
+    "last is final": (
+        f"A draft:\n```python\ndef f(x):\n    return 0\n```\nBetter:\n```python\n{F}```"
+    ),
+    "use comes last": (
+        f"```python\n{F}```\nFor example:\n```python\nprint(f(3))  # longer than the program "
+        "itself\n```"
+    ),
     "output comes last": f"```python\n{F}```\nwhich prints\n```text\n3\n```",
     "no fence": F,
 }
@@ -70,7 +80,10 @@ def test_the_papers_rule_reads_few_of_them_and_says_so() -> None:
 
 
 def test_without_a_name_the_longest_block_is_the_program_and_tagged_ones_come_first() -> None:
-    answer = f"```python\nf(1)\n```\n```py\n{F}```\n```\na long text that some program has printed, which is no program\n```"
+    answer = (
+        f"```python\nf(1)\n```\n```py\n{F}```\n```\na long text that some program has printed, "
+        "which is no program\n```"
+    )
     assert python_code(answer).code == F
     assert python_code("```\na\n```\n```\nbb\n```\n```\ncc\n```").code == "cc\n"
 
@@ -162,7 +175,9 @@ PIECES = (
 
 
 def texts(n: int) -> Iterator[str]:
-    """Documents made of pieces that Markdown reads differently by what stands around them; always the same ones."""
+    """Documents made of pieces that Markdown reads differently by what stands around them; always
+    the same ones.
+    """
     drawn = random.Random(35)
     for _ in range(n):
         pieces = drawn.choices(PIECES, k=drawn.randint(1, 14))

@@ -13,7 +13,8 @@ from tasks.language.prompt import fill, placeholders, prompt_text
 def test_the_header_is_left_out_and_a_later_comment_stays(tmp_path: Path) -> None:
     path = tmp_path / "p.md"
     path.write_text(
-        "<!-- Paper, section 3.2 -->\n<!-- ours -->\n\nJudge {answer}.\n<!-- part of the prompt -->\n"
+        "<!-- Paper, section 3.2 -->\n<!-- ours -->\n\nJudge {answer}.\n<!-- part of the "
+        "prompt -->\n"
     )
     assert prompt_text(path) == "Judge {answer}.\n<!-- part of the prompt -->"
 

@@ -1,4 +1,6 @@
-"""Providers of models are named in their own files, and nowhere is one of them asked for by its name."""
+"""Providers of models are named in their own files, and nowhere is one of them asked for by its
+name.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -56,7 +58,10 @@ def test_no_other_module_asks_which_provider_a_model_has() -> None:
 
 
 def test_what_is_compared_is_seen() -> None:
-    text = "if p == 'vllm' or p in ('openai', 'x') or s.startswith(('control:', 'recorded:')) or 'embedded' != p: pass"
+    text = (
+        "if p == 'vllm' or p in ('openai', 'x') or s.startswith(('control:', 'recorded:')) or "
+        "'embedded' != p: pass"
+    )
     assert {one.value for one in compared(ast.parse(text))} == {
         "vllm",
         "openai",

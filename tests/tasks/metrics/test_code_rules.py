@@ -128,7 +128,9 @@ def test_several_rules_give_the_share_that_is_kept() -> None:
 
 
 def test_the_two_readings_differ_where_objects_are_absent() -> None:
-    """A program without methods: the original leaves the rule out, the toolkit counts it as broken."""
+    """A program without methods: the original leaves the rule out, the toolkit counts it as
+    broken.
+    """
     code = "def a_f(): pass"
     assert code_match(code, ["method", ".*_o$"]) is None
     assert code_match(code, ["method", ".*_o$"], "ude") == 0.0

@@ -1,6 +1,8 @@
-"""MemoryCode's published outputs: both readings equal the authors' own code on each of 1,512 answers of five models.
+"""MemoryCode's published outputs: both readings equal the authors' own code on each of 1,512
+answers of five models.
 
-`PARLEY_MEMORYCODE` and `PARLEY_UDE` name clones of the two repositories (public); nothing of them is kept here.
+`PARLEY_MEMORYCODE` and `PARLEY_UDE` name clones of the two repositories (public); nothing of them
+is kept here.
 """
 
 import json
@@ -50,7 +52,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def last_rows(folder: Path, model: str) -> Iterator[Row]:
-    """Yield the last sessions' answers with their rules. Files with more rules than questions are left out."""
+    """Yield the last sessions' answers with their rules.
+
+    Files with more rules than questions are left out.
+    """
     for path in sorted((folder / "dataset").glob("dialogue_*.json")):
         session = json.loads(path.read_text(encoding="utf-8"))["sessions"][-1]
         output = folder / "outputs" / model / path.name.replace("dialogue", "output")

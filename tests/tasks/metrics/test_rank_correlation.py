@@ -12,7 +12,9 @@ LIVE = (0.55, 0.45, 0.35, 0.25, 0.15)
 
 
 def test_two_neighbours_that_change_places_cost_a_tenth() -> None:
-    """Rank differences (0, 0, 0, 1, 1): 1 - 6 * 2 / (5 * 24) = 0.9; of 120 orders 5 reach 0.9 and 5 reach -0.9."""
+    """Rank differences (0, 0, 0, 1, 1): 1 - 6 * 2 / (5 * 24) = 0.9; of 120 orders 5 reach 0.9 and 5
+    reach -0.9.
+    """
     found = spearman(LIVE, (0.5, 0.4, 0.3, 0.1, 0.2))
     assert found.rho == pytest.approx(0.9)
     assert found.p == pytest.approx(10 / 120)

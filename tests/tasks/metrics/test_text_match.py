@@ -35,7 +35,10 @@ def test_f1_is_the_harmonic_mean() -> None:
 
 
 def test_f1_of_a_list_takes_the_best_item_for_each_wanted_one() -> None:
-    """`stairs` is there (1), `trams` has `old trams` (P = 1/2, R = 1: 2/3): mean 5/6. As one text: 2 * 2 / (3 + 2) = 4/5."""
+    """`stairs` is there (1), `trams` has `old trams` (P = 1/2, R = 1: 2/3): mean 5/6.
+
+    As one text: 2 * 2 / (3 + 2) = 4/5.
+    """
     assert f1_score("old trams, stairs", "stairs, trams", multi_answer=True) == pytest.approx(5 / 6)
     assert f1_score("old trams, stairs", "stairs, trams") == pytest.approx(4 / 5)
 

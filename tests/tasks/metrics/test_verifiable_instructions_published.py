@@ -1,6 +1,8 @@
-"""Verdicts that IFEval's own checks gave to 17 models, and Multi-IF's own counts of words and sentences.
+"""Verdicts that IFEval's own checks gave to 17 models, and Multi-IF's own counts of words and
+sentences.
 
-`PARLEY_MIFEVAL` and `PARLEY_MULTIIF` name clones of the two repositories (public); nothing of them is kept here.
+`PARLEY_MIFEVAL` and `PARLEY_MULTIIF` name clones of the two repositories (public); nothing of them
+is kept here.
 """
 
 import json
@@ -49,7 +51,9 @@ def m_ifeval(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def verdicts(folder: Path, reading: str) -> Iterator[Verdict]:
-    """Yield the English verdicts on answers that are text; a model's missing answer is unscored with us."""
+    """Yield the English verdicts on answers that are text; a model's missing answer is unscored
+    with us.
+    """
     asked = lines(folder / "data" / "en_input_data.jsonl")
     arguments = {row["prompt"]: row["kwargs"] for row in asked}
     for model in sorted((folder / "evaluations").glob("en_input_response_data_*")):

@@ -1,4 +1,6 @@
-"""A slow machine's factor is in the plan's limits, where the record of the run shows it; an ordinary machine changes no id."""
+"""A slow machine's factor is in the plan's limits, where the record of the run shows it; an
+ordinary machine changes no id.
+"""
 
 from pathlib import Path
 

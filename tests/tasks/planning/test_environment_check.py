@@ -1,4 +1,6 @@
-"""A project that fails its own tests before an answer is in it: its tasks are not asked, and the runner's words are shown."""
+"""A project that fails its own tests before an answer is in it: its tasks are not asked, and the
+runner's words are shown.
+"""
 
 import shutil
 from pathlib import Path
@@ -56,7 +58,8 @@ def test_a_project_that_lacks_a_package_is_environment_missing_in_the_words_of_t
     assert missing(lacking) == [True, False, True], "accounts do not import the module of money"
     (line,) = environment_lines(lacking.dialogs)
     assert line.startswith(
-        "environment_missing: 2 tasks (repo/ledger.money.parse_cents, repo/ledger.report.Report.line): "
+        "environment_missing: 2 tasks (repo/ledger.money.parse_cents, "
+        "repo/ledger.report.Report.line): "
     )
     assert line.endswith(f"ModuleNotFoundError: No module named '{ABSENT}'")
     assert environment_lines(whole.dialogs) == ()
@@ -132,6 +135,9 @@ def test_the_command_names_it_and_does_not_ask_its_tasks(home: Path, tmp_path: P
     assert f"No module named '{ABSENT}'" in done.err
     report = done.json()
     assert (report["status"], report["n_infra"]) == ("finished", 0)
-    query = "select distinct problem_id as name from scores where unscored_reason = 'environment_missing' order by 1"
+    query = (
+        "select distinct problem_id as name from scores where unscored_reason = "
+        "'environment_missing' order by 1"
+    )
     names = [row["name"] for row in parley(home, "sql", query, "--json").json()]
     assert names == ["repo/ledger.money.parse_cents", "repo/ledger.report.Report.line"]

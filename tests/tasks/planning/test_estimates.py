@@ -1,4 +1,6 @@
-"""Estimates beside what runs really send: within a factor of two, by assumption on the samples, and by what a home holds."""
+"""Estimates beside what runs really send: within a factor of two, by assumption on the samples, and
+by what a home holds.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,7 +56,9 @@ def plan(home: Path, server: ModelServer, setting: str, **model: Any) -> RunPlan
 
 
 def played(owing: RunPlan, server: ModelServer) -> tuple[int, int, int]:
-    """Requests that the run sends, with the tokens of prompts and answers by the estimate's own measure."""
+    """Requests that the run sends, with the tokens of prompts and answers by the estimate's own
+    measure.
+    """
     before = len(server.bodies)
     stage.fn(owing, "estimate")
     with local_client() as client:
@@ -81,7 +85,9 @@ def test_on_the_bundled_samples(setting: str, tmp_path: Path, server: ModelServe
 
 
 def test_a_home_s_own_dialogues_are_measured(tmp_path: Path, server: ModelServer) -> None:
-    """The model answers in few words, and is done after one round: assumptions are far off, its own dialogues are not."""
+    """The model answers in few words, and is done after one round: assumptions are far off, its own
+    dialogues are not.
+    """
     server.answer = lambda messages: "```python\nx = 1\n```"
     first = plan(tmp_path, server, "codeif.static")
     assert not is_within_a_factor_of_two(estimate(first), played(first, server))
@@ -93,7 +99,9 @@ def test_a_home_s_own_dialogues_are_measured(tmp_path: Path, server: ModelServer
 def test_a_repository_dialogue_has_as_many_steps_as_the_paper_s_and_no_more_than_its_limit(
     tmp_path: Path, server: ModelServer
 ) -> None:
-    """Table 1: 50 steps, and 0.97 USD with GPT-5 and the interactive agent; not 101 rounds of 100 requests."""
+    """Table 1: 50 steps, and 0.97 USD with GPT-5 and the interactive agent; not 101 rounds of 100
+    requests.
+    """
     price = {"usd_per_million_input": 1.25, "usd_per_million_output": 10.0}
     subject = ModelRequest(
         spec=f"openai:m@{server.base_url}", revision="1", agent="interactive", **price

@@ -1,4 +1,6 @@
-"""What a judged run will ask, told before anything is started: its judges' calls, tokens, cost, keys and endpoints."""
+"""What a judged run will ask, told before anything is started: its judges' calls, tokens, cost,
+keys and endpoints.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -114,7 +116,9 @@ def test_a_dry_run_names_the_keys_of_judges(
 def test_judgements_on_kept_dialogues_are_counted_as_they_will_be_asked_and_their_judge_is_looked_for(
     tmp_path: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two dialogues say the same: their judgement is asked for once, though a worker dies after its first answer."""
+    """Two dialogues say the same: their judgement is asked for once, though a worker dies after its
+    first answer.
+    """
     asked = ModelRequest(spec=f"openai:mock@{server.base_url}", revision="1", key_env="JUDGE_KEY")
     owing = plan(tmp_path, "talk", asked)
     stage.fn(owing, "talk")

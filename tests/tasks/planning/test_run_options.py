@@ -1,4 +1,6 @@
-"""Options of new runs: models that are asked get the Markdown parser; replays, controls and runs of before do not."""
+"""Options of new runs: models that are asked get the Markdown parser; replays, controls and runs of
+before do not.
+"""
 
 from pathlib import Path
 

@@ -40,7 +40,8 @@ def _known_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
 def request(
     setting: str, simulator: ModelRequest | None = None, **benchmark: object
 ) -> EvaluationRequest:
-    asked = BenchmarkRequest(name=f"{NAME}.{setting}", **benchmark)  # type: ignore[arg-type]  (fields by name)
+    # fields by name
+    asked = BenchmarkRequest(name=f"{NAME}.{setting}", **benchmark)  # type: ignore[arg-type]
     return EvaluationRequest(model=PRICED, benchmark=asked, simulator=simulator, sandbox="none")
 
 

@@ -1,4 +1,6 @@
-"""Each ingredient of DESIGN's ids is changed once: it is named, alone, and said to make anew what the id functions say."""
+"""Each ingredient of DESIGN's ids is changed once: it is named, alone, and said to make anew what
+the id functions say.
+"""
 
 from pathlib import Path as File
 from typing import Any

@@ -1,4 +1,6 @@
-"""One store of paid calls: whatever is killed, torn or damaged, no answer is wrong, and at most the damaged one is paid again."""
+"""One store of paid calls: whatever is killed, torn or damaged, no answer is wrong, and at most the
+damaged one is paid again.
+"""
 
 import asyncio
 import os

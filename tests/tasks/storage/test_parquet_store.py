@@ -41,7 +41,8 @@ def test_names_that_would_leave_the_lake_stay_in_it(tmp_path: Path) -> None:
 def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     with pytest.raises(TypeError):
-        lake.write_part("run_episodes", ["not a row"], "x", **KEYS)  # type: ignore[list-item]  (no row: so that writing fails)
+        # no row: so that writing fails
+        lake.write_part("run_episodes", ["not a row"], "x", **KEYS)  # type: ignore[list-item]
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
 
 

@@ -1,4 +1,6 @@
-"""A worker reads staged rows by their places, also where the part was written anew in another order."""
+"""A worker reads staged rows by their places, also where the part was written anew in another
+order.
+"""
 
 from pathlib import Path
 

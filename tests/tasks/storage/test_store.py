@@ -1,4 +1,6 @@
-"""A home whose lake lies in an object store: parts, journal and marks, where driver and workers share no folder."""
+"""A home whose lake lies in an object store: parts, journal and marks, where driver and workers
+share no folder.
+"""
 
 import threading
 import time

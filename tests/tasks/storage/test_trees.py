@@ -102,7 +102,9 @@ def test_a_change_of_equal_length_is_seen_though_the_program_sets_the_time_back(
 
 @pytest.mark.parametrize("place", ["disk", "memory"])
 def test_a_change_through_a_mapping_is_seen(store: TreeStore, tmp_path: Path, place: str):
-    """In memory (tmpfs) such a change leaves no trace in a file's times, so that its files are always read."""
+    """In memory (tmpfs) such a change leaves no trace in a file's times, so that its files are
+    always read.
+    """
     with tempfile.TemporaryDirectory(dir="/dev/shm" if place == "memory" else tmp_path) as folder:
         (Path(folder) / "f").write_bytes(b"1" * 4096)
         known: dict[Stamp, str] = {}

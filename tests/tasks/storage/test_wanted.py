@@ -1,4 +1,6 @@
-"""Wanted episodes as a table: sample by sample within each dialog, and without the finished ones."""
+"""Wanted episodes as a table: sample by sample within each dialog, and without the finished
+ones.
+"""
 
 import pyarrow as pa
 

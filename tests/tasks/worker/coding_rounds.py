@@ -1,4 +1,6 @@
-"""A benchmark whose answers are run while the dialogue goes on: `live` tells what failed, `told` asks in several dialogs."""
+"""A benchmark whose answers are run while the dialogue goes on: `live` tells what failed, `told`
+asks in several dialogs.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -53,7 +55,9 @@ ANSWERS: Mapping[str, tuple[str, ...]] = {
 
 
 def stage(source: Path, dataset_version: str) -> Staged:
-    """The same problems whatever lies at `source`: one live dialog each, and of the first two two more that are told."""
+    """The same problems whatever lies at `source`: one live dialog each, and of the first two two
+    more that are told.
+    """
     problems = tuple(
         simple_problem(
             name,

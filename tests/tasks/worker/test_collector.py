@@ -10,7 +10,8 @@ from tasks.worker.collector import looking_less_often
 
 @pytest.fixture
 def before() -> Iterator[tuple[int, int, int]]:
-    """Python's own thresholds and nothing frozen, whatever the tests before this one left in the process.
+    """Python's own thresholds and nothing frozen, whatever the tests before this one left in the
+    process.
 
     A Dask worker that another test has in this process looks less often for good.
     """

@@ -1,4 +1,7 @@
-"""Images of a run's episodes: each comes before its own episode and holds up no other. A real daemon, a real registry."""
+"""Images of a run's episodes: each comes before its own episode and holds up no other.
+
+A real daemon, a real registry.
+"""
 
 import asyncio
 import fcntl
@@ -40,7 +43,10 @@ def registry() -> Iterator[ImageRegistry]:
 def problems(
     registry: ImageRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Problem, ...]:
-    """The sample's problems, each in an image of its repository that the registry has. The last one's cannot be pulled."""
+    """The sample's problems, each in an image of its repository that the registry has.
+
+    The last one's cannot be pulled.
+    """
     for name, value in registry.variables.items():
         monkeypatch.setenv(name, value)
     found: list[Problem] = []

@@ -1,4 +1,6 @@
-"""Answers that were paid for before their message was ready are kept, found again, and never used for another request."""
+"""Answers that were paid for before their message was ready are kept, found again, and never used
+for another request.
+"""
 
 import asyncio
 from collections.abc import Mapping

@@ -1,4 +1,6 @@
-"""A program may name an image of its own: it runs there, or is unscored where the sandbox runs no images."""
+"""A program may name an image of its own: it runs there, or is unscored where the sandbox runs no
+images.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

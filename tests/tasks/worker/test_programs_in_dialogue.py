@@ -1,4 +1,6 @@
-"""Programs that run while a dialogue goes on: their reports are kept with the answers, and nothing runs twice."""
+"""Programs that run while a dialogue goes on: their reports are kept with the answers, and nothing
+runs twice.
+"""
 
 import asyncio
 import threading

@@ -1,4 +1,6 @@
-"""A seat asks for vectors: it shares the run's embedder, its identity is in the episode's id, and nothing is embedded twice."""
+"""A seat asks for vectors: it shares the run's embedder, its identity is in the episode's id, and
+nothing is embedded twice.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Workspaces of a run's dialogues: many at once beside one event loop, and an end that waits for nothing but the end."""
+"""Workspaces of a run's dialogues: many at once beside one event loop, and an end that waits for
+nothing but the end.
+"""
 
 import asyncio
 import time
@@ -24,7 +26,9 @@ def empty(trees: TreeStore, tmp_path: Path) -> str:
 
 @pytest.fixture(autouse=True)
 def _folders_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workspaces are made where the test looks for them, also where they would be made in memory."""
+    """Workspaces are made where the test looks for them, also where they would be made in
+    memory.
+    """
     monkeypatch.setattr("sandbox.workspace.workspace._IN_MEMORY", tmp_path)
 
 

@@ -49,7 +49,9 @@ def write(
     night: int = 1,
     metric: str = IA,
 ) -> None:
-    """Write a finished run of a night: scores by problem, one a turn; None is unscored by definition."""
+    """Write a finished run of a night: scores by problem, one a turn; None is unscored by
+    definition.
+    """
     record_of(run, night, n_episodes=len(scores))
     pattern, like = run.episode("P1", 0), run.score("P1", 0, 1, metric, 1.0)
     named = {problem: f"{run.run_id[:16]}-{problem}" for problem in scores}

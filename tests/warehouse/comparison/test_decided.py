@@ -1,4 +1,6 @@
-"""A run that stopped by a decision, in `comparisons`, the messages, the texts and the pages of the site."""
+"""A run that stopped by a decision, in `comparisons`, the messages, the texts and the pages of the
+site.
+"""
 
 import re
 from pathlib import Path
@@ -185,7 +187,10 @@ def test_other_scores_of_a_run_that_stopped_early_have_no_interval_and_no_test(h
         row[name]
         for name in ("ci_low", "ci_high", "interval_kind", "test", "p_value", "mde", "event")
     ] == [None] * 7
-    why = "vllm:/models/step-2 stopped once instruction_accuracy had decided it: no interval or test of other scores holds there"
+    why = (
+        "vllm:/models/step-2 stopped once instruction_accuracy had decided it: no interval or "
+        "test of other scores holds there"
+    )
     assert row["undefined_because"].startswith(why)
     assert verdict({**row, "difference": 0.0}) == "undecided", (
         "equal scores of a part are no equality of the whole"

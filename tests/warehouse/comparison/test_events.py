@@ -1,4 +1,6 @@
-"""Events of a night: what a slow decline, a cliff, a way back and a moved judge bring, and how many are false."""
+"""Events of a night: what a slow decline, a cliff, a way back and a moved judge bring, and how many
+are false.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -161,9 +163,11 @@ N_NIGHTS, N_PAIRS, N_METRICS, N_POINTS, N_PROBLEMS = 24, 100, 3, 7, 60
 
 @pytest.mark.slow
 def test_nights_in_which_nothing_changed_bring_few_false_events() -> None:
-    """100 pairs a night with 3 metrics each, and as many series of 7 checkpoints: scores differ by chance alone.
+    """100 pairs a night with 3 metrics each, and as many series of 7 checkpoints: scores differ by
+    chance alone.
 
-    Adjusting within each pair, as `parley compare` does, brings more than a false regression in two nights.
+    Adjusting within each pair, as `parley compare` does, brings more than a false regression in two
+    nights.
     """
     draw = np.random.default_rng(20261125)
     n_nights_with_events = n_within_pairs = 0
@@ -192,7 +196,8 @@ def test_nights_in_which_nothing_changed_bring_few_false_events() -> None:
         pairs, marked = with_night_events(compared, history, ())
         n_nights_with_events += any(row["event"] for row in (*pairs, *marked))
     print(
-        f"{n_nights_with_events} of {N_NIGHTS} nights with a false event; adjusted within pairs: {n_within_pairs} regressions"
+        f"{n_nights_with_events} of {N_NIGHTS} nights with a false event; adjusted within "
+        f"pairs: {n_within_pairs} regressions"
     )
     assert n_nights_with_events <= 4, (
         "at most 5% of the nights, and by chance of 24 seldom more than four"

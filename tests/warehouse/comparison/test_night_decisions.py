@@ -56,7 +56,10 @@ def marks(home: Path) -> dict[str, bool | None]:
 
 
 def test_the_decisions_of_a_night_that_hold_together_are_marked(tmp_path: Path) -> None:
-    """At alpha 0.05, halved: of four, one needs 160, two need 80, three 54. Runs that claim nothing count among the four."""
+    """At alpha 0.05, halved: of four, one needs 160, two need 80, three 54.
+
+    Runs that claim nothing count among the four.
+    """
     home = empty_lake(tmp_path / "home")
     decided(home, "alone", 2, "better", 1e300)
     decided(home, "first", 1, "better", 159)

@@ -1,8 +1,10 @@
-"""Simulated nights: a decision, at whatever moment someone looks, is false in a share of alpha of the nights at most.
+"""Simulated nights: a decision, at whatever moment someone looks, is false in a share of alpha of
+the nights at most.
 
-Intervals are intersected over time, so one that someone sees shows the errors of all before it. The last ones are seen one by
-one: there an interval that missed the mean can meet what the rest can still make, and its ends are swapped. 2,000 nights whose
-true rate is alpha have more than `MOST_FALSE` false ones with probability 1/1000.
+Intervals are intersected over time, so one that someone sees shows the errors of all before it. The
+last ones are seen one by one: there an interval that missed the mean can meet what the rest can
+still make, and its ends are swapped. 2,000 nights whose true rate is alpha have more than
+`MOST_FALSE` false ones with probability 1/1000.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +31,9 @@ Night = Callable[[np.random.Generator], np.ndarray]
 
 
 def is_false(differences: np.ndarray) -> bool:
-    """Whether an interval of the night misses the mean, or a decision by it says what the mean does not."""
+    """Whether an interval of the night misses the mean, or a decision by it says what the mean does
+    not.
+    """
     true = round(float(differences.mean()), 12)
     return any(_misses(confidence_interval(differences[:n], N, ALPHA), true) for n in SEEN)
 
@@ -99,7 +103,9 @@ def test_without_the_random_order_the_guarantee_is_gone() -> None:
 
 @pytest.mark.parametrize("share", [0.02, 0.3])
 def test_problems_found_unscored_on_the_way_lower_n_total(share: float) -> None:
-    """While it runs, `n_total` still counts problems that will turn out unscored; the target is the mean of the scored ones."""
+    """While it runs, `n_total` still counts problems that will turn out unscored; the target is the
+    mean of the scored ones.
+    """
     rng = np.random.default_rng(9)
     differences = wins_and_losses(N, 0, 0.2)
     false = 0
@@ -117,11 +123,15 @@ def test_problems_found_unscored_on_the_way_lower_n_total(share: float) -> None:
 
 
 N_CHECKPOINTS, NIGHT_N, NIGHT_MARGIN, BATCH = 4, 120, 0.1, 20
-"""Checkpoints of a night that is decided whole; its problems, its margin, and problems between two looks."""
+"""Checkpoints of a night that is decided whole; its problems, its margin, and problems between two
+looks.
+"""
 
 
 def decided(differences: np.ndarray) -> tuple[Decision | None, float]:
-    """Ask batch by batch until decided; returns the decision and its e-value, as the table `decisions` has them."""
+    """Ask batch by batch until decided; returns the decision and its e-value, as the table
+    `decisions` has them.
+    """
     n_total = differences.size
     for n in [*range(BATCH, n_total, BATCH), n_total]:
         decision = decide(
@@ -144,7 +154,9 @@ def is_true(decision: str, mean: float) -> bool:
 def checkpoints_of_a_night(
     rng: np.random.Generator, means: Sequence[float]
 ) -> Iterator[np.ndarray]:
-    """Draw differences of several checkpoints from one baseline, problem by problem in one order: they depend on each other."""
+    """Draw differences of several checkpoints from one baseline, problem by problem in one order:
+    they depend on each other.
+    """
     baseline = rng.permutation(np.arange(NIGHT_N) % 2)
     right, wrong = (rng.permutation(np.flatnonzero(baseline == one)) for one in (1, 0))
     for mean in means:

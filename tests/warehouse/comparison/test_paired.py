@@ -25,7 +25,8 @@ def test_mcnemar_is_a_sign_test_of_wins_and_losses() -> None:
 
 
 def test_wilcoxon_is_the_share_of_signs_with_as_extreme_a_rank_sum() -> None:
-    # ranks 1 to 5, all but the smallest positive: sums as extreme as 14 are 14 and 15, or 0 and 1: 4 of 32
+    # ranks 1 to 5, all but the smallest positive: sums as extreme as 14 are 14 and 15, or 0 and 1:
+    # 4 of 32
     assert wilcoxon([-0.1, 0.2, 0.3, 0.4, 0.5]) == pytest.approx(4 / 32)
     assert wilcoxon([0.0, 0.0]) == 1.0
 
@@ -52,7 +53,8 @@ def test_one_binary_score_a_problem_is_tested_by_mcnemar() -> None:
         pytest.approx(0.5),
     )
     assert found.p_value == pytest.approx(2 * (1 + 5) / 2**5)
-    # d = 1 1 -1 1 1 0, mean 1/2: squares 4 (1/4) + 9/4 + 1/4 = 7/2, variance 7/10, standard error sqrt(7/60)
+    # d = 1 1 -1 1 1 0, mean 1/2: squares 4 (1/4) + 9/4 + 1/4 = 7/2, variance 7/10, standard error
+    # sqrt(7/60)
     assert found.mde == pytest.approx((1.959964 + 0.841621) * math.sqrt(7 / 60), abs=1e-5)
     assert (found.low, found.high) == cluster_bootstrap([1, 1, -1, 1, 1, 0], list("abcdef"))
 
@@ -119,7 +121,8 @@ def test_a_difference_of_the_detectable_size_is_found_in_four_cases_of_five() ->
 
 
 def test_adjusted_p_values_are_benjamini_and_hochbergs() -> None:
-    # sorted 0.01 0.03 0.04 0.5, times 4/rank: 0.04 0.06 0.0533 0.5; from the end the least so far: 0.04 0.0533 0.0533 0.5
+    # sorted 0.01 0.03 0.04 0.5, times 4/rank: 0.04 0.06 0.0533 0.5; from the end the least so far:
+    # 0.04 0.0533 0.0533 0.5
     assert adjusted({"a": 0.04, "b": 0.01, "c": None, "d": 0.5, "e": 0.03}) == {
         "a": pytest.approx(0.16 / 3),
         "b": pytest.approx(0.04),

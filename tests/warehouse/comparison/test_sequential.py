@@ -1,4 +1,6 @@
-"""Intervals and e-values of unfinished comparisons: by hand, by a slow second implementation, and by counting all orders."""
+"""Intervals and e-values of unfinished comparisons: by hand, by a slow second implementation, and
+by counting all orders.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -15,7 +17,9 @@ GRID_STEP = 1 / 2_000
 
 
 def log_capital(values: Sequence[float], n_total: int, mean: float, alpha: float) -> list[float]:
-    """Log capital after each value of a gambler against `mean`, one bet at a time as the paper writes it."""
+    """Log capital after each value of a gambler against `mean`, one bet at a time as the paper
+    writes it.
+    """
     found, wealth, total, squares = [], 1.0, 0.0, 0.0
     for t, value in enumerate(values, start=1):
         expected = min(1.0, max(1e-12, (n_total * mean - total) / (n_total - t + 1)))
@@ -30,7 +34,9 @@ def log_capital(values: Sequence[float], n_total: int, mean: float, alpha: float
 
 
 def slow_interval(differences: Sequence[float], n_total: int, alpha: float) -> tuple[float, float]:
-    """Ends of the candidate means on a grid that are possible and against which nobody ever held 2/alpha."""
+    """Ends of the candidate means on a grid that are possible and against which nobody ever held
+    2/alpha.
+    """
     values = [(d + 1) / 2 for d in differences]
     possible = np.arange(0, 1 + GRID_STEP, GRID_STEP)
     possible = possible[
@@ -82,7 +88,8 @@ def test_intervals_only_narrow_and_end_at_the_mean() -> None:
 
 
 def test_an_interval_never_excludes_what_the_rest_can_still_make() -> None:
-    # Nine wins of ten problems: the mean is 0.8 or more, whatever the last one brings, and no gambler knows better.
+    # Nine wins of ten problems: the mean is 0.8 or more, whatever the last one brings, and no
+    # gambler knows better.
     low, high = confidence_interval(np.ones(9), 10, 1e-9)
     assert (low, high) == (pytest.approx(0.8), pytest.approx(1.0))
 
@@ -175,7 +182,9 @@ def test_over_all_orders_the_mean_is_ever_left_out_by_alpha_at_most(
 def best_mean(
     differences: tuple[float, ...], e_value: Callable[[tuple[float, ...]], float]
 ) -> float:
-    """Mean e-value of someone who sees every answer and stops where stopping pays best, over all orders of the data set."""
+    """Mean e-value of someone who sees every answer and stops where stopping pays best, over all
+    orders of the data set.
+    """
 
     @lru_cache
     def worth(asked: tuple[float, ...], left: tuple[float, ...]) -> float:

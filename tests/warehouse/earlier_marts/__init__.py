@@ -1,4 +1,6 @@
-"""The SQL that made the wide tables before they became views over `results`: an oracle for their columns, rows and values."""
+"""The SQL that made the wide tables before they became views over `results`: an oracle for their
+columns, rows and values.
+"""
 
 import shutil
 from pathlib import Path
@@ -15,7 +17,9 @@ EARLIER = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.sql"
 
 
 def differing_tables(home: Path, scratch: Path) -> dict[str, object]:
-    """Return wide table -> first difference between its view and what its earlier SQL makes of the same warehouse."""
+    """Return wide table -> first difference between its view and what its earlier SQL makes of the
+    same warehouse.
+    """
     import duckdb
 
     found: dict[str, object] = {}
@@ -32,7 +36,8 @@ def differing_tables(home: Path, scratch: Path) -> dict[str, object]:
         }
         for name in views & EARLIER.keys():
             connection.execute(
-                f"create temporary table earlier as select mart.*, runs.task_share from ({EARLIER[name].read_text()}) as mart"
+                "create temporary table earlier as select mart.*, runs.task_share from "
+                f"({EARLIER[name].read_text()}) as mart"
                 " inner join runs on mart.run_id = runs.run_id"
             )
             (columns, rows), (now_columns, now_rows) = (

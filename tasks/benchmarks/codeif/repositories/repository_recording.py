@@ -51,7 +51,7 @@ def repository_models(folder: Path) -> tuple[str, ...]:
 
 
 def repository_recording(folder: Path, model: str) -> Iterator[RecordedAnswer]:
-    """Answers of one model: base is turn 1, its n_round rows in file order are turns 2, 3, …
+    """Return the answers of one model: base is turn 1, its n_round rows turns 2 and up.
 
     Raises:
         UnknownName: no such model.

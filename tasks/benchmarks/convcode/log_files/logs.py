@@ -45,8 +45,10 @@ class _Logged:
 
 
 def static_dialogs(problems: Sequence[Problem], folder: Path) -> tuple[Dialog, ...]:
-    """Dialogs of the logs that are worth replaying: for each setting and task the problem itself (turn 0), and every turn in
-    which the reference was asked to mend its code.
+    """Return the dialogs of the logs that are worth replaying.
+
+    For each setting and task these are the problem itself (turn 0), and every turn in which the
+    reference model was asked to fix its code.
 
     Two kinds of turns have no dialog: turns after the reference first solved its task, and turns where no error was shown and a
     novice had nothing to say. There the earlier code is carried on, and labels tell whether it passes.

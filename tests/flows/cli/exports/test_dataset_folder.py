@@ -1,4 +1,6 @@
-"""`parley export huggingface`: Parquet that any reader loads by the card's own globs, and a card of plain text."""
+"""`parley export huggingface`: Parquet that any reader loads by the card's own globs, and a card of
+plain text.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""Folders of files for other tools: each file lies where its name says, within the folder, and replaces no other."""
+"""Folders of files for other tools: each file lies where its name says, within the folder, and
+replaces no other.
+"""
 
 from pathlib import Path
 

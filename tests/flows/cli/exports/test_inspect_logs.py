@@ -1,4 +1,6 @@
-"""`parley export inspect`, read again with Inspect's own reader: samples, messages, scores, usage, test output."""
+"""`parley export inspect`, read again with Inspect's own reader: samples, messages, scores, usage,
+test output.
+"""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,7 +29,10 @@ HOSTILE = (
 
 
 class ToolRun(Run):
-    """Its answers come after a tool call; one call is no JSON. Nobody counted its tokens but the first dialogue's."""
+    """Its answers come after a tool call; one call is no JSON.
+
+    Nobody counted its tokens but the first dialogue's.
+    """
 
     def episode(self, *arguments: Any, **more: Any) -> Episode:
         made = super().episode(*arguments, **more)
@@ -160,7 +165,10 @@ def test_tests_have_their_output_and_usage_is_whole_or_absent(
 def test_token_totals_are_those_of_the_costs(lake: SmallLake, logs: dict[str, Any]) -> None:
     _, rows = query(
         lake.home,
-        "select run_id, role, input_tokens, output_tokens from costs where n_unknown_tokens = 0 and calls > 0",
+        (
+            "select run_id, role, input_tokens, output_tokens from costs where n_unknown_tokens "
+            "= 0 and calls > 0"
+        ),
     )
     assert {role for _, role, *_ in rows} == {"subject", "judge"}
     for run_id, role, *tokens in rows:

@@ -1,4 +1,6 @@
-"""Real projects, where a variable says they lie: which tasks have theirs, and answers judged in them."""
+"""Real projects, where a variable says they lie: which tasks have theirs, and answers judged in
+them.
+"""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -28,7 +30,9 @@ def folder() -> Path | None:
 
 
 def placed(staged: Staged, projects: Path | None) -> Staged:
-    """Rows, each dialog with the digest of its project below this folder, or the word that it is missing."""
+    """Rows, each dialog with the digest of its project below this folder, or the word that it is
+    missing.
+    """
     assert BENCHMARK.resources.resolve is not None
     return BENCHMARK.resources.resolve(
         staged, None, {RESOURCE: projects} if projects else {}, Home.at("unused")

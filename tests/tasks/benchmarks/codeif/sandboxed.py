@@ -37,7 +37,9 @@ def judge(
     options: Mapping[str, str],
     turns: Sequence[int] = (),
 ) -> tuple[Judged, ...]:
-    """Run the programs of all problems, equal ones once, two at a time; only those of `turns`, where given."""
+    """Run the programs of all problems, equal ones once, two at a time; only those of `turns`,
+    where given.
+    """
     played: list[tuple[Problem, Dialog, Episode, list[TestRun]]] = []
     for problem, dialog in zip(staged.problems, staged.dialogs, strict=True):
         episode = episode_of(problem, dialog, answers(problem, dialog))

@@ -1,4 +1,6 @@
-"""How the benchmark is made: comments are chosen, pairs verified by running them, conflicts found, and all of it exported."""
+"""How the benchmark is made: comments are chosen, pairs verified by running them, conflicts found,
+and all of it exported.
+"""
 
 import asyncio
 import json
@@ -42,7 +44,10 @@ COMMENTS = [
     "Why?",
     "Two levels of loops are enough.",
 ]
-STRICT = "def double(n):\n    if isinstance(n, str):\n        raise TypeError('numbers')\n    return n + n"
+STRICT = (
+    "def double(n):\n    if isinstance(n, str):\n        raise TypeError('numbers')\n    return "
+    "n + n"
+)
 TOTAL = "def double(n):\n    return 0 if n is None else n + n"
 
 
@@ -79,7 +84,10 @@ ANSWERS: dict[str, list[str]] = {
         )
     ],
 }
-BOTH = "def double(n):\n    if isinstance(n, str):\n        raise TypeError('numbers')\n    return 0 if n is None else n + n"
+BOTH = (
+    "def double(n):\n    if isinstance(n, str):\n        raise TypeError('numbers')\n    return "
+    "0 if n is None else n + n"
+)
 
 
 @dataclass

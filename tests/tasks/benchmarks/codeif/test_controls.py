@@ -1,4 +1,6 @@
-"""The table's two ends: gold answers pass their own tests, empty ones fail them, in the real sandbox."""
+"""The table's two ends: gold answers pass their own tests, empty ones fail them, in the real
+sandbox.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""Dynamic conversation: which instruction comes next, when one is discarded, and what is measured (sections 3.1 and 3.2)."""
+"""Dynamic conversation: which instruction comes next, when one is discarded, and what is measured
+(sections 3.1 and 3.2).
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -93,7 +95,8 @@ def test_a_failed_instruction_gets_feedback_once_and_is_then_discarded_and_a_for
     ending, table, _ = play(task, WORKED)
     assert given(ending) == [
         (BASE, False), (BASE, True),
-        (EXCEPTION, False), (EXCEPTION, True),  # discarded: answers 6 and 7 fail it too, and it is not given again
+        # discarded: answers 6 and 7 fail it too, and it is not given again
+        (EXCEPTION, False), (EXCEPTION, True),
         (BASE, False),  # forgotten by answer 4, and the first in the data's order
         (STANDARD, False), (STANDARD, True),
     ]  # fmt: skip

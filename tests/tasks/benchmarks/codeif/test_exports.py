@@ -244,7 +244,9 @@ def test_without_staged_data_and_with_a_run_it_says_so(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.shared
 def test_table_2_of_the_published_data(tmp_path: Path, shared_data: Path) -> None:
-    """The paper's counts, but for L3's projects (11 there) and all instructions (964 there, which its rows exceed)."""
+    """The paper's counts, but for L3's projects (11 there) and all instructions (964 there, which
+    its rows exceed).
+    """
     rows = {row["level"]: row for row in staged(tmp_path, shared_data / "codeif_bench", "current")}
     counts = (
         "n_tasks",

@@ -1,7 +1,8 @@
-"""The published runs, judged again: they agree with the published verdicts on all but the known pairs, and give known figures.
+"""The published runs, judged again: they agree with the published verdicts on all but the known
+pairs, and give known figures.
 
-The known pairs' one-line try/except tests were syntax errors when the verdicts were published, and were mended before v0's files
-were committed.
+The known pairs' one-line try/except tests were syntax errors when the verdicts were published, and
+were mended before v0's files were committed.
 """
 
 import json

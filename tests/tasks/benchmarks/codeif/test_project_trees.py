@@ -1,4 +1,6 @@
-"""Projects that programs run in: what of them is in ids, and what becomes of one that goes away or changes."""
+"""Projects that programs run in: what of them is in ids, and what becomes of one that goes away or
+changes.
+"""
 
 import shutil
 from pathlib import Path

@@ -1,6 +1,8 @@
-"""Real projects: the reference code passes its base tests, and published completions get the published verdicts.
+"""Real projects: the reference code passes its base tests, and published completions get the
+published verdicts.
 
-The variable CODEIF_REPOS names a folder that `parley build codeif-repos` made, with as many projects as could be had.
+The variable CODEIF_REPOS names a folder that `parley build codeif-repos` made, with as many
+projects as could be had.
 """
 
 import json
@@ -48,12 +50,15 @@ DIFFERING = {
             "exodus_bundler.bundling.bytes_to_int",
             "Input-Output Conditions",
         ),  # the published verdict is of another test
-        # The project turns the warning of a test that is not awaited into an error; upstream's runs skipped such tests.
+        # The project turns the warning of a test that is not awaited into an error; upstream's runs
+        # skipped such tests.
         *((AITER, STRATEGIES[n]) for n in range(5)),
         (VERSION, "Exception Handling"),  # the published verdict is of another test than the data's
     },
 }
-"""Of the projects that have been at hand; the facts about the data name others for those that have not."""
+"""Of the projects that have been at hand; the facts about the data name others for those that have
+not.
+"""
 
 
 @pytest.fixture
@@ -103,7 +108,9 @@ def test_published_completions_get_the_published_verdicts_but_for_the_known_ones
 
 
 def replayed(model: str, data: Path) -> Iterator[tuple[str, str, bool, bool]]:
-    """(namespace, instruction, our verdict, the published one) of each row: base tests and all instructions so far."""
+    """(namespace, instruction, our verdict, the published one) of each row: base tests and all
+    instructions so far.
+    """
     there = tasks(data, folder() or Path())
     published = {
         (row["namespace"], row.get("type", BASE_INSTRUCTION)): row
@@ -205,7 +212,8 @@ def test_another_file_is_no_list_of_projects(tmp_path: Path, text: str) -> None:
 def test_a_project_without_pins_gets_what_its_own_metadata_ask_for(tmp_path: Path) -> None:
     (tmp_path / "setup.py").write_text(
         "from setuptools import setup\n"
-        "setup(name='thing', version='1', install_requires=['absent>=2', 'pydantic>1', 'old; python_version < \"3\"'],"
+        "setup(name='thing', version='1', install_requires=['absent>=2', 'pydantic>1', 'old; "
+        'python_version < "3"\'],'
         " extras_require={'test': ['mocking==3'], 'docs': ['sphinx']})\n",
         encoding="utf-8",
     )

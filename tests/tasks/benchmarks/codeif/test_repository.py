@@ -1,4 +1,6 @@
-"""Repository tasks: rows to dialogs, programs in a tree, the controls on our own project, and projects that are not there."""
+"""Repository tasks: rows to dialogs, programs in a tree, the controls on our own project, and
+projects that are not there.
+"""
 
 import json
 from pathlib import Path
@@ -158,7 +160,10 @@ def test_gold_passes_every_test_and_an_empty_answer_none() -> None:
 @pytest.mark.usefixtures("bubblewrap")
 def test_one_program_tells_the_instructions_apart() -> None:
     problem, dialog = sample().problems[1], sample().dialogs[1]
-    careless = "def transfer(self, other, cents, fee=0):\n    self.balance -= cents\n    other.balance += cents\n    return self.balance"
+    careless = (
+        "def transfer(self, other, cents, fee=0):\n    self.balance -= cents\n    other.balance "
+        "+= cents\n    return self.balance"
+    )
     report = ran(wanted(problem, dialog, careless))
     _, decides = place_of(problem, dialog, dialog.instruction_ids)
     passed = {case.name for case in report.cases if case.outcome is Outcome.PASSED}

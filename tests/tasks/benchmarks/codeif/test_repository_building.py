@@ -1,4 +1,6 @@
-"""`parley build codeif-repository-tasks` on our own project: instructions of nine strategies, verified in the project's tree."""
+"""`parley build codeif-repository-tasks` on our own project: instructions of nine strategies,
+verified in the project's tree.
+"""
 
 import csv
 import json
@@ -41,7 +43,9 @@ def written(row: Mapping[str, Any], strategy: str, **changes: Any) -> str:
 
 
 def answer(messages: list[dict[str, Any]]) -> str:
-    """The author's answer, by the task, the strategy, and how often it was asked to mend its pair."""
+    """The author's answer, by the task, the strategy, and how often it was asked to mend its
+    pair.
+    """
     said, n = messages[0]["content"], len(messages) // 2
     row = next(row for row in ROWS.values() if row["prompt"] in said)
     found = re.search(r'of the kind "([^"]+)"', said)
@@ -159,6 +163,9 @@ def test_rows_hand_on_their_own_fields_and_no_other_version_changes() -> None:
 
 
 def test_a_definition_without_its_body_keeps_its_signature() -> None:
-    code = '    @property\n    def f(self, n: int = 3) -> int:\n        """Say it."""\n        return n\n'
+    code = (
+        '    @property\n    def f(self, n: int = 3) -> int:\n        """Say it."""\n        '
+        "return n\n"
+    )
     assert _without_body(code) == "@property\ndef f(self, n: int=3) -> int:\n    pass"
     assert _without_body("def broken(:") == "def broken(:"

@@ -1,4 +1,6 @@
-"""The table of tests that the base tasks' own reference code passes, as the benchmark's page has it."""
+"""The table of tests that the base tasks' own reference code passes, as the benchmark's page has
+it.
+"""
 
 import re
 from collections import Counter

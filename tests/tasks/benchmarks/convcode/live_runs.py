@@ -1,4 +1,6 @@
-"""Live dialogues really played: the benchmark's own seats, a recorded subject, a recorded simulator and the real sandbox."""
+"""Live dialogues really played: the benchmark's own seats, a recorded subject, a recorded simulator
+and the real sandbox.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -62,7 +64,9 @@ PLOTS: Mapping[str, Plot] = {
     "Plot/3": Plot((RIGHT,)),
     "Plot/4": Plot((NUMBERS_ONLY, WRONG, WRONG)),
 }
-"""Never solved; solved by turn 1; at once; and one that passes the first three tests, so that a novice has nothing to say."""
+"""Never solved; solved by turn 1; at once; and one that passes the first three tests, so that a
+novice has nothing to say.
+"""
 
 
 def problem(task: str) -> Problem:

@@ -77,7 +77,9 @@ def write_logs(
     simulator: str | None = "gpt-4o",
     upstream: bool = False,
 ) -> Path:
-    """Logs and results of one setting; upstream's keep their first answers in BigCodeBench's own file."""
+    """Logs and results of one setting; upstream's keep their first answers in BigCodeBench's own
+    file.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     name = LogName(
         model, setting, simulator if setting.verbal is not VerbalFeedback.NONE else None, 1

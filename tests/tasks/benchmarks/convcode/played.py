@@ -20,8 +20,13 @@ OUTCOMES = {
     "e": Outcome.ERROR,
     "?": None,
 }
-"""Mark of a turn -> outcome of its program; `?` is an answer that nobody ran tests on, `e` a round without an answer."""
-TESTS = "import unittest\n\n\nclass TestCases(unittest.TestCase):\n    def test_one(self):\n        self.assertEqual(f(), 1)\n"
+"""Mark of a turn -> outcome of its program; `?` is an answer that nobody ran tests on, `e` a round
+without an answer.
+"""
+TESTS = (
+    "import unittest\n\n\nclass TestCases(unittest.TestCase):\n    def test_one(self):\n        "
+    "self.assertEqual(f(), 1)\n"
+)
 
 
 def problem(name: str = "Sample/1") -> Problem:
@@ -58,7 +63,8 @@ def played(
     codes: Sequence[str] = (),
     sample: int = 0,
 ) -> Played:
-    """An episode with a round for each mark; `verbal` are the feedbacks of rounds 2 and up, `codes` the answers.
+    """An episode with a round for each mark; `verbal` are the feedbacks of rounds 2 and up, `codes`
+    the answers.
 
     Each verbal feedback was one call of 100 + 10 tokens.
     """
@@ -131,7 +137,9 @@ def static(
     absent: Sequence[int] = (),
     name: str = "Sample/1",
 ) -> tuple[Played, ...]:
-    """An episode a turn of the logs; a blank mark is a turn that is not asked, `absent` those whose episode is missing."""
+    """An episode a turn of the logs; a blank mark is a turn that is not asked, `absent` those whose
+    episode is missing.
+    """
     asked = [turn for turn, mark in enumerate(marks) if mark != " "]
     return tuple(
         played(static_dialog(turn, last, solved_at, asked, name), marks[turn])

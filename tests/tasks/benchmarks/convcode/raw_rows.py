@@ -43,7 +43,10 @@ def check_row(**changes: Any) -> dict[str, Any]:
         "prompt": 'def one():\n    """Give one."""\n',
         "canonical_solution": "    return 1\n",
         "entry_point": "one",
-        "test": "def check(candidate):\n    assert candidate() == 1\n    assert candidate() > 0, 'too small'\n",
+        "test": (
+            "def check(candidate):\n    assert candidate() == 1\n    assert candidate() > 0, "
+            "'too small'\n"
+        ),
     } | changes
 
 

@@ -1,4 +1,6 @@
-"""A hand-written dialogue: one problem, a subject and two users with recorded answers, and what each of them was asked."""
+"""A hand-written dialogue: one problem, a subject and two users with recorded answers, and what
+each of them was asked.
+"""
 
 import asyncio
 import json
@@ -28,7 +30,10 @@ Write self-contained code that begins with:
 ```
 def clamp(numbers, low, high):
 ```"""
-REFERENCE = "def clamp(numbers, low, high):\n    return [sorted((low, number, high))[1] for number in numbers]\n"
+REFERENCE = (
+    "def clamp(numbers, low, high):\n    return [sorted((low, number, high))[1] for number in "
+    "numbers]\n"
+)
 TESTS = """import unittest
 
 
@@ -59,9 +64,14 @@ NEITHER_BOUND = "def clamp(numbers, low, high):\n    return list(numbers)\n"
 LOWER_BOUND_ONLY = (
     "def clamp(numbers, low, high):\n    return [max(low, number) for number in numbers]\n"
 )
-BOTH_BOUNDS = "def clamp(numbers, low, high):\n    return [min(high, max(low, number)) for number in numbers]\n"
+BOTH_BOUNDS = (
+    "def clamp(numbers, low, high):\n    return [min(high, max(low, number)) for number in "
+    "numbers]\n"
+)
 CODES = (DOES_NOT_COMPILE, NEITHER_BOUND, LOWER_BOUND_ONLY, BOTH_BOUNDS)
-"""The subject's code, round by round: its last two pass the first three tests, its last passes all."""
+"""The subject's code, round by round: its last two pass the first three tests, its last passes
+all.
+"""
 
 REMARKS: Mapping[str, tuple[str, ...]] = {
     "novice": (
@@ -168,7 +178,9 @@ class Spoken:
 
 
 def play(folder: Path, setting: str, user: str = "expert", **options: str) -> Spoken:
-    """The hand-written dialogue in a live setting; `user` says whose recorded remarks the simulator has."""
+    """The hand-written dialogue in a live setting; `user` says whose recorded remarks the simulator
+    has.
+    """
     subject = recorded(
         folder, "subject", {turn: fenced(code) for turn, code in enumerate(CODES, 1)}
     )

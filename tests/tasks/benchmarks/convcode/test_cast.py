@@ -110,7 +110,10 @@ def test_options_are_offered_where_they_mean_something() -> None:
 def test_an_unknown_option_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(
         UnknownName,
-        match=r"unknown option 'turn' of convcode\.live\[f_c,f_e\]; known: turns, coverage, extraction. Do you mean turns\?$",
+        match=(
+            r"unknown option 'turn' of convcode\.live\[f_c,f_e\]; known: turns, coverage, "
+            r"extraction. Do you mean turns\?$"
+        ),
     ):
         BENCHMARK.split_options("live[f_c,f_e]", {"turn": "3"})
     with pytest.raises(

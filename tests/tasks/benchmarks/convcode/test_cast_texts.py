@@ -83,7 +83,9 @@ def report(
 def test_what_each_coverage_shows(
     marks: str, full: str | None, partial: str | None, upstream: str | None
 ) -> None:
-    """The first three methods are setUp, a helper and one test; a time limit is shown without the name of an unseen test."""
+    """The first three methods are setUp, a helper and one test; a time limit is shown without the
+    name of an unseen test.
+    """
     found = report(marks)
     assert execution_text(found, "full", (TESTS,)) == full
     assert execution_text(found, PARTIAL, (TESTS,)) == partial
@@ -144,9 +146,9 @@ def test_a_message_has_the_parts_that_there_are() -> None:
     message = compose("P {code}", "c = {1}\n", Feedback(execution="E", verbal="V {feedback}"))
     assert message.startswith("P {code}\n\n")
     assert (
-        "```python\nc = {1}\n```\n\nExecution feedback:\nE\n\nUser feedback:\nV {feedback}\n\nFirst think"
-        in message
-    )
+        "```python\nc = {1}\n```\n\nExecution feedback:\nE\n\nUser feedback:\nV "
+        "{feedback}\n\nFirst think"
+    ) in message
     assert "Compilation" not in message
 
 

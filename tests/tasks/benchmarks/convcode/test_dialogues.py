@@ -1,4 +1,6 @@
-"""The hand-written dialogue walked through every setting: who says what, word by word, with programs run in the real sandbox."""
+"""The hand-written dialogue walked through every setting: who says what, word by word, with
+programs run in the real sandbox.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -97,7 +99,9 @@ N_ROUNDS: Mapping[str, int] = {
     "f_c,f_e*,f_v": 4,
     "f_c,f_e*,f_v*": 4,
 }
-"""Without an expert the dialogue ends with the first code in which nothing wrong is shown, although its hidden tests fail."""
+"""Without an expert the dialogue ends with the first code in which nothing wrong is shown, although
+its hidden tests fail.
+"""
 
 
 def user_of(feedback: FeedbackSetting) -> str:
@@ -169,7 +173,10 @@ def test_without_feedback_there_is_one_round(tmp_path: Path) -> None:
 def test_the_first_round_is_the_same_in_every_setting(setting: str, tmp_path: Path) -> None:
     spoken = play(tmp_path, setting, **({} if setting == "live[none]" else {"turns": "1"}))
     (opening,) = (step for step in spoken.ending.steps if (step.turn, step.role) == (1, Role.USER))
-    ask = "Solve the following problem with a self-contained Python program. Answer with the program alone,"
+    ask = (
+        "Solve the following problem with a self-contained Python program. Answer with the "
+        "program alone,"
+    )
     assert opening.content == f"{ask} in one fenced code block tagged python.\n\n{PROMPT}"
     assert spoken.rounds == (1 if setting == "live[none]" else 2)
 

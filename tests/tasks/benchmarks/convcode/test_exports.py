@@ -29,7 +29,9 @@ STATIC_MARKS = ("+---", "-+--", "--+-", "----", "---+")
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Five models live and static, a sixth live only, the reference itself, a control, and a newer run of model `e`."""
+    """Five models live and static, a sixth live only, the reference itself, a control, and a newer
+    run of model `e`.
+    """
     lake = ConvCodeLake(tmp_path_factory.mktemp("convcode"))
     for name, played, replayed in zip(MODELS, LIVE_MARKS, STATIC_MARKS, strict=True):
         lake.run(model(name), EXPERT, (live(played),), TURNS, SIMULATOR)
@@ -57,7 +59,9 @@ def exported(home: Path, name: str, *run_ids: str) -> list[dict[str, Any]]:
 
 
 def test_the_correlation_is_over_the_models_that_have_both(home: Path) -> None:
-    """Two neighbours of five changed places: rho 0.9. Neither the control nor the reference nor another length is among them."""
+    """Two neighbours of five changed places: rho 0.9. Neither the control nor the reference nor
+    another length is among them.
+    """
     with_figure = [row for row in exported(home, "correlation") if row["turns"] == 3]
     assert [
         (r["static_metric"], r["live_metric"], r["n_models"], r["spearman"], r["note"])
@@ -142,7 +146,9 @@ OTHER = SIMULATOR.model_copy(update={"name": "other"})
 
 @pytest.fixture(scope="module")
 def spoken_to(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two subjects with two experts each, one of them with the reference code; a novice and a control beside them."""
+    """Two subjects with two experts each, one of them with the reference code; a novice and a
+    control beside them.
+    """
     lake = ConvCodeLake(tmp_path_factory.mktemp("speakers"))
     one = {"turns": "1"}
     for name, played in (("a", "-+"), ("b", "--")):
@@ -174,7 +180,9 @@ def test_one_round_by_speaker_and_subject_with_the_reference_code_beside(spoken_
 
 
 def test_leakage_has_a_row_for_each_speaker_with_its_n(spoken_to: Path) -> None:
-    """Table 8. The setting that shows the reference code has no speaker, and a novice does not know it."""
+    """Table 8. The setting that shows the reference code has no speaker, and a novice does not know
+    it.
+    """
     rows = exported(spoken_to, "leakage")
     assert {(row["simulator"], row["feedback"]) for row in rows} == {
         ("openai:other", "f_c,f_v*"),
@@ -192,7 +200,10 @@ PAPER = [
 
 @pytest.fixture(scope="module")
 def ten(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Model `a`: none, f_c twice, f_c,f_e; other turns, coverage and data. `b`: f_c, of which nothing is scored. A control."""
+    """Model `a`: none, f_c twice, f_c,f_e; other turns, coverage and data.
+
+    `b`: f_c, of which nothing is scored. A control.
+    """
     lake = ConvCodeLake(tmp_path_factory.mktemp("main"))
     a, again = model("a"), model("a").model_copy(update={"revision": "2"})
     two = (live("+"), live("----", name="Sample/2"))
@@ -231,7 +242,9 @@ def main_row(
 
 
 def test_the_main_table_has_the_newest_run_of_each_setting_and_empty_cells(ten: Path) -> None:
-    """None: 1 and 0; f_c: 1/2 and 1/3 in the newer of two runs; f_c,f_e: 1 and 0. The others were not run."""
+    """None: 1 and 0; f_c: 1/2 and 1/3 in the newer of two runs; f_c,f_e: 1 and 0. The others were
+    not run.
+    """
     row = {"dataset_version": "sample", "turns": 3, **SHOWN}
     assert main_row(ten, **row) == {"none": 0.5, "f_c": pytest.approx(5 / 12), "f_c,f_e": 0.5}
     assert main_row(ten, metric="recall", **row) == {"none": 0.5, "f_c": 1, "f_c,f_e": 0.5}

@@ -1,4 +1,6 @@
-"""Gold programs pass their own tests in the real sandbox; `python -m tests.bench.references` runs all of every source."""
+"""Gold programs pass their own tests in the real sandbox; `python -m tests.bench.references` runs
+all of every source.
+"""
 
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -93,7 +95,9 @@ def test_a_sample_of_the_gold_passes(version: str, zygote: Sandbox, shared_data:
 def test_mbpp_s_faulty_tasks_fail_but_for_those_whose_function_is_called_check(
     zygote: Sandbox, shared_data: Path
 ) -> None:
-    """A test function `check` takes the place of theirs in the published form; in ours there is none."""
+    """A test function `check` takes the place of theirs in the published form; in ours there is
+    none.
+    """
     faulty = [
         problem for problem in stage(shared_data, "mbpp").problems if number(problem) in MBPP_FAULTS
     ]

@@ -90,7 +90,10 @@ def zero(folder: Path) -> Path:
         ),
         pytest.param(
             lambda f: edit(one(f), 3, lambda row: row.update(dataset_version="mbpp")),
-            r"4o\.jsonl:3: task 'Task/3' was logged with dataset version 'mbpp', not 'sample': say --dataset-version mbpp",
+            (
+                r"4o\.jsonl:3: task 'Task/3' was logged with dataset version 'mbpp', not "
+                r"'sample': say --dataset-version mbpp"
+            ),
             id="version",
         ),
         pytest.param(

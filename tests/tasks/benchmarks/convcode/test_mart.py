@@ -85,8 +85,13 @@ def test_a_run_s_mrr_and_recall_stand_in_each_of_its_rows(home: Path) -> None:
 
 
 def test_feedback_is_counted_at_the_turn_whose_code_it_led_to(home: Path) -> None:
-    """P2 gets two remarks, P3 three, P4 one: 3, 2 and 1, each of 100 and 10 tokens at 5 and 15 USD a million."""
-    columns = "turn, n_verbal_feedback, feedback_calls, feedback_input_tokens, feedback_output_tokens, feedback_usd"
+    """P2 gets two remarks, P3 three, P4 one: 3, 2 and 1, each of 100 and 10 tokens at 5 and 15 USD
+    a million.
+    """
+    columns = (
+        "turn, n_verbal_feedback, feedback_calls, feedback_input_tokens, feedback_output_tokens, "
+        "feedback_usd"
+    )
     assert rows(home, columns, EXPERT) == [
         (0, 0, 0, 0, 0, 0.0),
         (1, 3, 3, 300, 30, pytest.approx(300 * 5e-6 + 30 * 15e-6)),
@@ -94,7 +99,8 @@ def test_feedback_is_counted_at_the_turn_whose_code_it_led_to(home: Path) -> Non
         (3, 1, 1, 100, 10, pytest.approx(100 * 5e-6 + 10 * 15e-6)),
     ]
     in_all = (
-        "n_feedback_in_all, n_verbal_feedback_in_all, feedback_calls_in_all, feedback_input_tokens_in_all,"
+        "n_feedback_in_all, n_verbal_feedback_in_all, feedback_calls_in_all, "
+        "feedback_input_tokens_in_all,"
         " feedback_output_tokens_in_all, feedback_usd_in_all"
     )
     assert (
@@ -104,7 +110,9 @@ def test_feedback_is_counted_at_the_turn_whose_code_it_led_to(home: Path) -> Non
 
 
 def test_leakage_is_a_share_of_the_feedback_that_was_given(home: Path) -> None:
-    """One remark of six names the reference; one of the five that were answered holds the next code."""
+    """One remark of six names the reference; one of the five that were answered holds the next
+    code.
+    """
     columns = (
         "mentions_reference, n_mentions_reference, contains_refined_code, n_contains_refined_code,"
         " n_contains_refined_code_unscored"
@@ -128,7 +136,9 @@ def test_feedback_of_the_compiler_costs_nothing(home: Path) -> None:
 
 
 def test_a_static_run_has_a_row_for_each_turn_of_the_logs(home: Path) -> None:
-    """P1 is credited from turn 2 on; P2 passes at turns 0 and 2, and upstream counts turn 0 for all of them."""
+    """P1 is credited from turn 2 on; P2 passes at turns 0 and 2, and upstream counts turn 0 for all
+    of them.
+    """
     columns = (
         "turn, pass_at_1, pass_at_1_upstream, n, mrr, mrr_upstream, recall, feedback_usd_in_all"
     )
@@ -142,7 +152,10 @@ def test_a_static_run_has_a_row_for_each_turn_of_the_logs(home: Path) -> None:
 
 
 def test_a_row_says_which_run_it_is_of(home: Path) -> None:
-    columns = "distinct model, part, feedback, dataset_version, options, reference_model, sandbox, isolated"
+    columns = (
+        "distinct model, part, feedback, dataset_version, options, reference_model, sandbox, "
+        "isolated"
+    )
     sql = f"select {columns} from convcode_settings order by all"
     assert query(home, sql)[1] == [
         (
@@ -182,7 +195,10 @@ def test_an_unknown_price_or_count_of_tokens_is_null_and_not_zero(tmp_path: Path
         SIMULATOR,
     )
     lake.publish()
-    of_uncounted = f"select turn, {columns} from convcode_settings where model = 'openai:uncounted' and turn < 2 order by turn"
+    of_uncounted = (
+        f"select turn, {columns} from convcode_settings where model = 'openai:uncounted' and "
+        "turn < 2 order by turn"
+    )
     assert query(lake.home, of_uncounted)[1] == [(0, 0, 0, None, None), (1, None, None, None, None)]
 
 

@@ -1,4 +1,6 @@
-"""Nobody learns more than a setting gives: every prompt of every setting is searched for the reference and for unseen tests."""
+"""Nobody learns more than a setting gives: every prompt of every setting is searched for the
+reference and for unseen tests.
+"""
 
 from pathlib import Path
 
@@ -20,7 +22,9 @@ pytestmark = pytest.mark.usefixtures("bubblewrap")
 EXPERTS = [feedback for feedback in FEEDBACK_SETTINGS if feedback.verbal is VerbalFeedback.EXPERT]
 NOVICES = [feedback for feedback in FEEDBACK_SETTINGS if feedback.verbal is VerbalFeedback.NOVICE]
 MARKS_OF_THE_REFERENCE = ("sorted(", "REFERENCE", "known to be right", "olution")
-"""`sorted(` stands in the reference code alone; the others are words of an expert's prompt and its examples."""
+"""`sorted(` stands in the reference code alone; the others are words of an expert's prompt and its
+examples.
+"""
 
 
 def spoken_in(feedback: FeedbackSetting, folder: Path, **options: str) -> Spoken:
@@ -30,7 +34,9 @@ def spoken_in(feedback: FeedbackSetting, folder: Path, **options: str) -> Spoken
 
 
 def unseen(feedback: FeedbackSetting) -> tuple[str, ...]:
-    """What may stand in no prompt of a setting because only the tests that it does not show hold it."""
+    """What may stand in no prompt of a setting because only the tests that it does not show hold
+    it.
+    """
     if feedback.execution is ExecutionFeedback.FULL:
         return ("test_case_2", "test_case_3", "clamp([1], 0, 2)", "import unittest", "def setUp")
     shown = () if feedback.execution is ExecutionFeedback.NONE else ("test_case_1", "[5, 0, 12]")

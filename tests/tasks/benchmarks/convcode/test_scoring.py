@@ -1,4 +1,6 @@
-"""Verdicts to scores: values where they are settled, a reason where not, carried forward where nothing more was asked."""
+"""Verdicts to scores: values where they are settled, a reason where not, carried forward where
+nothing more was asked.
+"""
 
 import pytest
 from hypothesis import given
@@ -74,7 +76,9 @@ def test_an_answer_that_nobody_ran_tests_on_is_our_fault() -> None:
 
 
 def test_a_value_that_the_missing_turns_cannot_change_stands() -> None:
-    """Solved at turn 0, 1 or (nobody knows) 1 or 2: the rank is open only where an earlier turn is not known."""
+    """Solved at turn 0, 1 or (nobody knows) 1 or 2: the rank is open only where an earlier turn is
+    not known.
+    """
     assert whole(live("-i+")) == (INFRA, 1, INFRA)
     assert whole(live("-+i")) == (1 / 2, 1, 1 / 2)
     assert whole(live("-i-")) == (INFRA, INFRA, INFRA)
@@ -90,7 +94,9 @@ def test_upstream_s_pass_at_1_falls_back_on_turn_0() -> None:
 
 
 def test_credit_through_the_reference_is_given_at_the_turn_after_it_passed() -> None:
-    """The reference passed at turn 1, so turns 2 and 3 are credited: rank 3 by the paper's formula, rank 2 by the scripts."""
+    """The reference passed at turn 1, so turns 2 and 3 are credited: rank 3 by the paper's formula,
+    rank 2 by the scripts.
+    """
     rows = score(request(REPLAYED, static("--  ", 3, solved_at=1)))
     assert by_metric(rows, "pass_at_1") == {1: 0, 2: 0, 3: 1, 4: 1}
     assert whole(static("--  ", 3, solved_at=1), REPLAYED) == (pytest.approx(1 / 3), 1, 1 / 2)
@@ -175,7 +181,9 @@ LIVE_TASKS = st.builds(
 
 @st.composite
 def static_tasks(draw: st.DrawFn) -> tuple[Played, ...]:
-    """Turns that are asked, or at which nothing was said; none is asked after the reference has solved the task."""
+    """Turns that are asked, or at which nothing was said; none is asked after the reference has
+    solved the task.
+    """
     solved_at = draw(st.none() | st.integers(0, 5))
     n_open = 5 if solved_at is None else solved_at
     marks = draw(st.sampled_from("+-i")) + draw(st.text("+-i ", min_size=n_open, max_size=n_open))

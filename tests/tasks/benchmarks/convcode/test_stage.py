@@ -1,4 +1,6 @@
-"""Rows in BigCodeBench's form to problems and live dialogs; every bad row is accounted for, with its reason."""
+"""Rows in BigCodeBench's form to problems and live dialogs; every bad row is accounted for, with
+its reason.
+"""
 
 import ast
 import gzip

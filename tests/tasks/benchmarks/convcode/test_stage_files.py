@@ -166,7 +166,9 @@ def test_without_the_package_the_error_names_it_and_another_way() -> None:
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A dataset's repository, found by the real package where the hub's would be: under the working directory."""
+    """A dataset's repository, found by the real package where the hub's would be: under the working
+    directory.
+    """
     pytest.importorskip(
         "datasets", reason="the package `datasets` is not installed: pip install 'parley-eval[hub]'"
     )

@@ -102,7 +102,9 @@ SYNTAX_ERROR = (
 def test_where_the_compiler_alone_spoke_the_turn_is_asked_with_its_message(
     setting: FeedbackSetting, execution: str | None, tmp_path: Path
 ) -> None:
-    """Upstream's logs of code that three calls did not mend, and of a novice who is shown the first tests alone."""
+    """Upstream's logs of code that three calls did not mend, and of a novice who is shown the first
+    tests alone.
+    """
     folder = write_logs(tmp_path, setting, tasks={"Task/1": Logged()})
     told = {
         "compilation_feedback": SYNTAX_ERROR,
@@ -191,7 +193,10 @@ def test_ours_may_be_of_some_tasks_upstreams_must_be_of_all(tmp_path: Path) -> N
     upstreams = write_logs(tmp_path / "theirs", turns=MOST_TURNS, tasks=some, upstream=True)
     with pytest.raises(
         SourceUnreadable,
-        match=r"by_gpt-4o\.jsonl has no row of task 'Task/2'.*exactly their tasks \(1, here are 3\)",
+        match=(
+            r"by_gpt-4o\.jsonl has no row of task 'Task/2'.*exactly their "
+            r"tasks \(1, here are 3\)"
+        ),
     ):
         static_dialogs(PROBLEMS, upstreams)
 

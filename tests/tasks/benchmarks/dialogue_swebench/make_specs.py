@@ -1,7 +1,9 @@
-"""Makes `specs.json` of the benchmark from the constants of the package `swebench` 4.1.0, the last release that has them.
+"""Makes `specs.json` of the benchmark from the constants of the package `swebench` 4.1.0, the last
+release that has them.
 
 pip install swebench==4.1.0
-python -m tests.tasks.benchmarks.dialogue_swebench.make_specs > tasks/benchmarks/dialogue_swebench/specs.json
+python -m tests.tasks.benchmarks.dialogue_swebench.make_specs >
+tasks/benchmarks/dialogue_swebench/specs.json
 """
 
 import json

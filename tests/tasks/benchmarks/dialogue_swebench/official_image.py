@@ -1,7 +1,8 @@
 """An image of the form of SWE-bench's, made here of Debian's packages: no registry is asked.
 
-/testbed has an instance's repository at its base commit, with the fix in a later one, a remote, a log and what a build
-left there; /opt/miniconda3/envs/testbed has the Python that its tests run with.
+/testbed has an instance's repository at its base commit, with the fix in a later one, a remote, a
+log and what a build left there; /opt/miniconda3/envs/testbed has the Python that its tests run
+with.
 """
 
 import io

@@ -89,7 +89,9 @@ def tables(tmp_path: Path) -> Tables:
 
 
 def test_a_judge_is_compared_on_the_dialogues_that_people_rated(tables: Tables):
-    """An older run of the same system has other dialogues of the same tasks: what people said of those says nothing of these."""
+    """An older run of the same system has other dialogues of the same tasks: what people said of
+    those says nothing of these.
+    """
     tables.run("old", "2026-01-01")
     tables.run("new", "2026-02-01")
     for n, (judge, person) in enumerate([(1, 1), (2, 2), (3, 3), (3, 2)]):

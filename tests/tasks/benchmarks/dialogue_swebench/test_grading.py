@@ -1,4 +1,6 @@
-"""A patch is graded by the project's tests and nothing else: gold resolves, and the empty patch fails."""
+"""A patch is graded by the project's tests and nothing else: gold resolves, and the empty patch
+fails.
+"""
 
 from pathlib import Path
 
@@ -81,7 +83,9 @@ def test_files_of_git_change_nothing(home: Home, problems: dict[str, Problem]):
 def test_what_the_fix_adds_to_the_tests_is_not_looked_at(
     home: Home, problems: dict[str, Problem], tmp_path: Path
 ):
-    """An honest fix that comes with tests and settings of its own resolves: these are put back, not accused."""
+    """An honest fix that comes with tests and settings of its own resolves: these are put back, not
+    accused.
+    """
     problem = problems[SLUGS]
     fix = patch_of(
         tmp_path, "parley-sample/slugs", {"tests/test_more.py": "def test_x():\n    assert False\n"}

@@ -175,7 +175,9 @@ def dialogues_of(episode: Episode) -> dict[str, list[list[tuple[str, str]]]]:
     [("I fixed the sign.", "I fixed the sign."), ("", SILENCE), (" \n", SILENCE)],
 )
 def test_a_silent_agent_is_judged_by_its_closing_message(words: str, shown: str):
-    """Section 7.1: an agent that never wrote to the user is rated, low where it ends without a word."""
+    """Section 7.1: an agent that never wrote to the user is rated, low where it ends without a
+    word.
+    """
     episode = ended(words)
     talk = [("user", "A wrong total."), ("agent", shown)]
     assert dialogues_of(episode) == {
@@ -246,7 +248,9 @@ def test_rank_accuracy_counts_the_pairs_that_people_tell_apart():
 
 
 def test_zeros_count_as_pratt_has_them():
-    """Of 6 equal differences beside 0 or 30 zeros: without zeros p = 2/64; with them the test must not become surer."""
+    """Of 6 equal differences beside 0 or 30 zeros: without zeros p = 2/64; with them the test must
+    not become surer.
+    """
     assert differ([1.0] * 6)
     assert not differ([0.0] * 30)
     assert not differ([1.0, -1.0, 1.0, 0.0])

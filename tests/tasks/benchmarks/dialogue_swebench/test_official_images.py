@@ -1,4 +1,7 @@
-"""SWE-bench's images by name, what is kept of them, and what is said where they cannot be had. No daemon is needed."""
+"""SWE-bench's images by name, what is kept of them, and what is said where they cannot be had.
+
+No daemon is needed.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -229,7 +232,9 @@ def test_the_bound_of_disk_is_a_number(
 def test_an_image_that_has_gone_since_keeps_the_digest_of_its_first_look_up(
     staged: Staged, daemon: Callable[..., None], tmp_path: Path
 ) -> None:
-    """Else a registry whose tag has moved would give the dataset another id, and all its dialogues would be paid for again."""
+    """Else a registry whose tag has moved would give the dataset another id, and all its dialogues
+    would be paid for again.
+    """
     resources, home = {"images": Path("swebench")}, Home(tmp_path)
     daemon(LEDGER, SLUGS, RETRIER)
     before = furnish(staged, None, resources, home)

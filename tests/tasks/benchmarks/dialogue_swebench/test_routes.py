@@ -1,4 +1,6 @@
-"""Which runner an instance's tests have: of its row's command, its project's version, or its ids."""
+"""Which runner an instance's tests have: of its row's command, its project's version, or its
+ids.
+"""
 
 import importlib.util
 import json

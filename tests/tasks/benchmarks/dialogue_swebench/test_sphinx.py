@@ -1,4 +1,5 @@
-"""Real instances: Sphinx's in SWE-bench Verified (mini), where the repository's public history lies beside.
+"""Real instances: Sphinx's in SWE-bench Verified (mini), where the repository's public history lies
+beside.
 
 `real/projects.py` has the variables. The environments' packages come from the package index.
 """

@@ -1,4 +1,6 @@
-"""Rows of SWE-bench's format become problems and dialogues, or go to quarantine with their reason."""
+"""Rows of SWE-bench's format become problems and dialogues, or go to quarantine with their
+reason.
+"""
 
 import csv
 import json

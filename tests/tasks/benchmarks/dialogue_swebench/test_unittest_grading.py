@@ -1,4 +1,6 @@
-"""A project whose tests plain unittest runs, on its environment's own Python: gold resolves, cheats do not."""
+"""A project whose tests plain unittest runs, on its environment's own Python: gold resolves, cheats
+do not.
+"""
 
 import json
 from pathlib import Path
@@ -70,7 +72,9 @@ CHEATS = {**{name: ATTACKS[name] for name in _SHARED}, **OWN}
 
 
 def as_unittest(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of the instance with its tests as unittest names them, and the command that runs them."""
+    """Return the row of the instance with its tests as unittest names them, and the command that
+    runs them.
+    """
     lists = {
         name: [
             f"{method} (tests.test_slugs.{kind})"
@@ -82,7 +86,9 @@ def as_unittest(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _furnished(home: Home, folder: Path, version: str) -> Problem:
-    """Return the instance as one of a project that unittest runs on a version of Python, without packages."""
+    """Return the instance as one of a project that unittest runs on a version of Python, without
+    packages.
+    """
     rows = [
         json.loads(line)
         for line in (SAMPLE / "sample.jsonl").read_text(encoding="utf-8").splitlines()

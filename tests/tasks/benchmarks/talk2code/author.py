@@ -1,4 +1,6 @@
-"""A mechanical author: what a model would write for `parley build talk2code-dialogues`, made of the question alone."""
+"""A mechanical author: what a model would write for `parley build talk2code-dialogues`, made of the
+question alone.
+"""
 
 import json
 import re
@@ -29,7 +31,8 @@ WRONG = "function quad(n) {\n    return 4 * n;\n}\n"
 def answer(messages: Sequence[Mapping[str, Any]]) -> str:
     """A reference, or a dialogue that keeps all rules but for two users.
 
-    The hobbyist writes code at first, and is put right. The senior developer says everything at once, whatever is said of it.
+    The hobbyist writes code at first, and is put right. The senior developer says everything at
+    once, whatever is said of it.
     """
     asked, is_first = messages[0]["content"], len(messages) == 1
     if "This Python program does what is wanted" in asked:

@@ -63,7 +63,10 @@ def play(
     user: Sequence[str] = (),
     options: Mapping[str, str] | None = None,
 ) -> tuple[Ending, Says, Says]:
-    """A dialogue in which the model says these texts, and the simulated user those. Returns both models, too."""
+    """A dialogue in which the model says these texts, and the simulated user those.
+
+    Returns both models, too.
+    """
     problem, dialog = dialogue(name)
     model, simulator = Says(texts), Says(user)
     known = {option.name: option.default for option in BENCHMARK.settings[setting].options}

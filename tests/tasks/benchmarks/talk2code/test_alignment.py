@@ -1,4 +1,6 @@
-"""Entities and meaning of played dialogues: what is asked and embedded, and each column worked by hand."""
+"""Entities and meaning of played dialogues: what is asked and embedded, and each column worked by
+hand.
+"""
 
 import json
 import math
@@ -127,9 +129,11 @@ def rows(
 
 
 def test_one_question_and_a_delivery_have_these_values_in_every_column() -> None:
-    """Of the reply before the last: goal and list are right, cup is wrong, so rho is 2/3; the cosine is 0.6, so P is 0.8.
+    """Of the reply before the last: goal and list are right, cup is wrong, so rho is 2/3; the
+    cosine is 0.6, so P is 0.8.
 
-    EC is 3 rho^2 - 2 rho^3. ES and SS are 0 as printed: between the first n - 1 replies, one here, nothing changes.
+    EC is 3 rho^2 - 2 rho^3. ES and SS are 0 as printed: between the first n - 1 replies, one here,
+    nothing changes.
     """
     rho = 2 / 3
     expected = {
@@ -158,7 +162,10 @@ def test_one_question_and_a_delivery_have_these_values_in_every_column() -> None
 
 
 def test_each_reply_has_its_density_and_probability() -> None:
-    """The question names goal and list of four, and cup: rho is 2/3. The delivery names all: rho is 1. P as above."""
+    """The question names goal and list of four, and cup: rho is 2/3.
+
+    The delivery names all: rho is 1. P as above.
+    """
     assert by_turn(*JUDGED) == {
         ("entity_match_density", 1): pytest.approx(2 / 3),
         ("entity_match_density", 2): 1.0,
@@ -179,7 +186,9 @@ def test_each_reply_has_its_density_and_probability() -> None:
 
 
 def test_the_readings_of_the_formulas_are_options() -> None:
-    """With the delivery: rho rises from 2/3 to 1, P from 0.8 to 0.9; without halves the cosines 0.6 and 0.8 are P."""
+    """With the delivery: rho rises from 2/3 to 1, P from 0.8 to 0.9; without halves the cosines 0.6
+    and 0.8 are P.
+    """
     all_replies = scored(*JUDGED, replies="all", changes="consistent")
     assert all_replies["entity_consistency"] == pytest.approx(1.0)
     assert all_replies["entity_satisfaction"] == pytest.approx(1 / 3)
@@ -266,7 +275,9 @@ def test_a_fourth_of_the_dialogues_has_its_user_s_level_judged() -> None:
 
 
 def test_golden_dialogues_are_measured_by_notes_and_no_judge_is_asked() -> None:
-    """Novice with longest_streak: {average, longest streak}, {cups, goal, ...}, {at least, goal, list}: 4 right, none wrong."""
+    """Novice with longest_streak: {average, longest streak}, {cups, goal, ...}, {at least, goal,
+    list}: 4 right, none wrong.
+    """
     values = scored(*JUDGED[:6], setting="golden_measured", said=())
     assert values["entity_consistency"] == 1.0
     assert values["entity_satisfaction"] == pytest.approx((1.0 - 0.5) / 3 * 2 / 3)

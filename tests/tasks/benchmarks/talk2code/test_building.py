@@ -26,7 +26,10 @@ from tasks.storage.home import Home
 from tests.tasks.benchmarks.talk2code.author import answer
 
 CONSTRUCTION = BENCHMARK.constructions["dialogues"]
-STATEMENT = "Return four times the given whole number; negative numbers give zero, products beyond hundred give exactly hundred."
+STATEMENT = (
+    "Return four times the given whole number; negative numbers give zero, products beyond "
+    "hundred give exactly hundred."
+)
 TEST = "def check(candidate):\n    assert candidate(1) == 4\n    assert candidate(-1) == 0\n"
 SOLUTION = "    return max(0, min(100, 4 * n))\n"
 PYTHON: dict[str, Any] = {
@@ -36,13 +39,21 @@ PYTHON: dict[str, Any] = {
     "test": TEST,
     "canonical_solution": SOLUTION,
 }
-JAVA_MAIN = "class Main {\n    public static void main(String[] args) throws Exception {\n        Integer x0 = Quad.quad(1);\n"
+JAVA_MAIN = (
+    "class Main {\n    public static void main(String[] args) throws Exception {\n        "
+    "Integer x0 = Quad.quad(1);\n"
+)
 JAVA: dict[str, Any] = {
     "task_id": "HumanEval_java/7",
     "language": "java",
-    "prompt": f"class Quad {{\n    /* {STATEMENT} */\n    public static Integer quad(Integer n) {{\n",
+    "prompt": (
+        f"class Quad {{\n    /* {STATEMENT} */\n    public static Integer quad(Integer n) {{\n"
+    ),
     "entry_point": "quad",
-    "test": f"{JAVA_MAIN}        if (!(compare(x0, 4))) {{\n            throw new Exception();\n        }}\n\n\n}}\n}}\n",
+    "test": (
+        f"{JAVA_MAIN}        if (!(compare(x0, 4))) {{\n            throw new Exception();\n     "
+        f"   }}\n\n\n}}\n}}\n"
+    ),
     "canonical_solution": None,
 }
 
@@ -109,7 +120,8 @@ def reasons(rejected: Sequence[dict[str, Any]]) -> list[tuple[str, str, int]]:
 
 COLBENCH: dict[str, Any] = {
     "problem_description": "I need a Python function that works out what a parcel costs.",
-    "ground_truth": "def parcel_price(weight, is_express=False):\n    price = 7.5 if weight > 31 else 4.2\n"
+    "ground_truth": "def parcel_price(weight, is_express=False):\n    price = 7.5 if "
+    "weight > 31 else 4.2\n"
     "    return price * 2 if is_express else price\n",
     "test_cases": {"test1": "parcel_price(3)", "test2": "parcel_price(40, is_express=True)"},
 }

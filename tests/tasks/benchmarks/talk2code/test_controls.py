@@ -1,4 +1,6 @@
-"""The table's two ends, through the command line and the real sandbox: gold passes every case in three languages, empty none."""
+"""The table's two ends, through the command line and the real sandbox: gold passes every case in
+three languages, empty none.
+"""
 
 import json
 import shutil
@@ -28,7 +30,10 @@ WHERE runs.model = 'control:gold' AND setting = 'talk2code.{}' AND problem_id LI
 
 @pytest.fixture(scope="module")
 def night(standing_home: Path) -> Path:
-    """Both tracks. The simulated user says the same in each round, and is asked by the empty model alone."""
+    """Both tracks.
+
+    The simulated user says the same in each round, and is asked by the empty model alone.
+    """
     config, user = standing_home.parent / "night.yaml", standing_home.parent / "user.jsonl"
     said = [
         {"problem_id": p.problem_id, "turn": n, "content": "Go on."}
@@ -65,7 +70,10 @@ def test_gold_passes_each_case_and_empty_none(night: Path, language: str, track:
 
 
 def test_a_dialogue_without_delivery_has_all_replies_and_no_program(night: Path) -> None:
-    of_empty = "JOIN runs USING (run_id) WHERE runs.model = 'control:empty' AND setting = 'talk2code.interactive'"
+    of_empty = (
+        "JOIN runs USING (run_id) WHERE runs.model = 'control:empty' AND setting = "
+        "'talk2code.interactive'"
+    )
     assert query(night, f"SELECT DISTINCT turn, outcome FROM test_verdicts {of_empty}")[1] == [
         (10, "error")
     ]

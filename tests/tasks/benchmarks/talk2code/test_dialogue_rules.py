@@ -1,4 +1,6 @@
-"""The rules of written dialogues: the bundled ones, written by hand, keep them all, and each breach is told by its name."""
+"""The rules of written dialogues: the bundled ones, written by hand, keep them all, and each breach
+is told by its name.
+"""
 
 import json
 from collections.abc import Callable
@@ -22,8 +24,14 @@ BRIEF = Brief(
     persona="non_cs_student",
     language="python",
     names=("longest_streak",),
-    problem="Return the length of the longest run of days in a row with at least `goal` cups; 0 for an empty list.",
-    reference="def longest_streak(a, b):\n    # one pass over all days\n    best = current = so_far = 0\n    return False\n",
+    problem=(
+        "Return the length of the longest run of days in a row with at least `goal` cups; 0 for "
+        "an empty list."
+    ),
+    reference=(
+        "def longest_streak(a, b):\n    # one pass over all days\n    best = current = so_far = "
+        "0\n    return False\n"
+    ),
 )
 KEPT = Rounds(
     users=(
@@ -112,10 +120,16 @@ def test_words_that_happen_to_stand_in_the_program_are_no_code() -> None:
 
 
 def test_a_task_that_is_hardly_told_is_not_disclosed() -> None:
-    more = "Beside, quarterly invoices become ledger entries, archived under seven different folders, printed monthly, never twice,"
+    more = (
+        "Beside, quarterly invoices become ledger entries, archived under seven different "
+        "folders, printed monthly, never twice,"
+    )
     untold = replace(
         BRIEF,
-        problem=f"{BRIEF.problem} {more} signed before noon, sealed with purple candle grease, posted abroad.",
+        problem=(
+            f"{BRIEF.problem} {more} signed before noon, sealed with purple candle grease, "
+            "posted abroad."
+        ),
     )
     assert [broken.reason for broken in broken_rules(KEPT, untold)] == ["undisclosed"]
 

@@ -1,4 +1,6 @@
-"""The direct track: a golden dialogue without its code is the prompt; cases are counted one by one."""
+"""The direct track: a golden dialogue without its code is the prompt; cases are counted one by
+one.
+"""
 
 import pytest
 

@@ -36,7 +36,9 @@ def spec(setting: str = "direct", **fields: Any) -> RunSpec:
 
 
 def published(home: Path, *runs: tuple[RunSpec, float | None, float]) -> None:
-    """A warehouse with these runs, the later ones the newer: each with the share of its tasks, and its TP."""
+    """A warehouse with these runs, the later ones the newer: each with the share of its tasks, and
+    its TP.
+    """
     home.mkdir(parents=True)
     with duckdb.connect(home / "warehouse.duckdb") as tables:
         kinds = (
@@ -45,7 +47,8 @@ def published(home: Path, *runs: tuple[RunSpec, float | None, float]) -> None:
         )
         tables.execute(f"create table talk2code_levels ({', '.join(kinds)}, axis text)")
         tables.execute(
-            "create table runs (run_id text, finished_at text, task_share double, subsample_seed bigint, spec_json text)"
+            "create table runs (run_id text, finished_at text, task_share double, "
+            "subsample_seed bigint, spec_json text)"
         )
         for number, (one, share, tp) in enumerate(runs):
             facts = [
@@ -76,7 +79,9 @@ def rows_of(home: Path, *wanted: str) -> set[tuple[object, ...]]:
 
 
 def test_the_newest_run_of_each_condition_counts(home: Path) -> None:
-    """A share of the tasks is a condition: such runs have rows of their own beside the whole ones."""
+    """A share of the tasks is a condition: such runs have rows of their own beside the whole
+    ones.
+    """
     published(
         home, (spec(), None, 0.25), (spec(), None, 0.5), (spec(), 0.1, 1.0), (spec(), 0.9, 0.75)
     )
@@ -84,7 +89,10 @@ def test_the_newest_run_of_each_condition_counts(home: Path) -> None:
 
 
 def test_runs_of_ten_and_of_two_turns_stand_in_two_rows(home: Path) -> None:
-    """They stood side by side in one. The direct run has no turns and no simulator: it stands in both rows."""
+    """They stood side by side in one.
+
+    The direct run has no turns and no simulator: it stands in both rows.
+    """
     ten, two = (
         {"episode_options": (("turns", n),), "simulator": simulator("user")} for n in ("10", "2")
     )

@@ -1,4 +1,6 @@
-"""The reference is found in a user's words, however it is written, and prose about it is no part of it."""
+"""The reference is found in a user's words, however it is written, and prose about it is no part of
+it.
+"""
 
 import re
 
@@ -90,7 +92,10 @@ def test_what_golden_users_say_is_no_disclosure(name: str) -> None:
             "Don't use max or min (they're slow), if a, b are given.",
         ),
         (
-            "import math\nfrom typing import List\n\ndef ok(x):\n    return math.floor(x / 2 + 1)\n",
+            (
+                "import math\nfrom typing import List\n\ndef ok(x):\n    return math.floor(x / 2 "
+                "+ 1)\n"
+            ),
             "import math\nfrom typing import List",
         ),
         (
@@ -114,7 +119,10 @@ def test_prose_imports_examples_and_the_signature_are_no_disclosure(
 def test_code_of_the_statement_is_no_secret() -> None:
     """HumanEval/147's statement says `a[i] = i * i - i + 1`."""
     statement = "You create an array where a[i] = i * i - i + 1."
-    reference = "def ok(n):\n    a = [i * i - i + 1 for i in range(1, n + 1)]\n    return sum(v % 3 == 0 for v in a)\n"
+    reference = (
+        "def ok(n):\n    a = [i * i - i + 1 for i in range(1, n + 1)]\n    return sum(v % 3 == 0 "
+        "for v in a)\n"
+    )
     line = "Each is `i * i - i + 1`, as I said."
     assert HiddenCode(reference, LANGUAGE_OF["asserts"], "ok").disclosed((line,)) > 0
     assert HiddenCode(reference, LANGUAGE_OF["asserts"], "ok", statement).disclosed((line,)) == 0
@@ -143,5 +151,8 @@ def test_a_reference_of_one_line_is_sought_as_a_whole() -> None:
 
 def test_what_is_left_of_a_refused_reply_holds_no_code() -> None:
     hidden = hidden_of(dialogue(STREAK)[0].problem_id)
-    reply = f"Yes, it is.\n```python\n{hidden.reference}```\nfor amount in cups:\n  return best\nDo it so."
+    reply = (
+        f"Yes, it is.\n```python\n{hidden.reference}```\nfor amount in cups:\n  return best\nDo "
+        "it so."
+    )
     assert hidden.withheld(reply) == "Yes, it is.\n\nDo it so."

@@ -1,4 +1,6 @@
-"""The interactive track: who knows what, what counts as delivery, and that the simulated user never hands the code over."""
+"""The interactive track: who knows what, what counts as delivery, and that the simulated user never
+hands the code over.
+"""
 
 from schemas.dialog import Role
 from schemas.episode import StopReason

@@ -1,7 +1,8 @@
 """Every column of the mart and of the paper's table, by hand, through the command line.
 
-A recorded model asks one question and then delivers; a recorded user and judge answer; vectors come from an endpoint. Two tasks,
-three users each. The program of `longest_streak` always returns 0 and passes two of its six cases, that of `invoice_total` all.
+A recorded model asks one question and then delivers; a recorded user and judge answer; vectors come
+from an endpoint. Two tasks, three users each. The program of `longest_streak` always returns 0 and
+passes two of its six cases, that of `invoice_total` all.
 """
 
 import csv
@@ -108,9 +109,17 @@ def probability(reply: str, reference: str) -> float:
 
 
 def test_one_question_and_a_delivery_have_these_values_in_every_column(night: Path) -> None:
-    """Each level has a dialogue of each task: TP is the mean of 2/6 and 1, SR of 0 and 1; EC is 3/4 - 2/8."""
-    columns = "tp, sr, qd, cl, if_, ua, ce, ls, experience, ec, es, ss, delivered, user_leakage, n_tp, n_ec, n_ss, n_dialogues"
-    sql = f"SELECT level, {columns}, level_kept, sc FROM talk2code_levels WHERE axis = 'level' AND track = 'interactive'"
+    """Each level has a dialogue of each task: TP is the mean of 2/6 and 1, SR of 0 and 1; EC is 3/4
+    - 2/8.
+    """
+    columns = (
+        "tp, sr, qd, cl, if_, ua, ce, ls, experience, ec, es, ss, delivered, user_leakage, n_tp, "
+        "n_ec, n_ss, n_dialogues"
+    )
+    sql = (
+        f"SELECT level, {columns}, level_kept, sc FROM talk2code_levels WHERE axis = 'level' AND "
+        "track = 'interactive'"
+    )
     rows = {row[0]: row[1:] for row in query(night, sql)[1]}
     expected = (2 / 3, 1 / 2, 5, 4, 3, 2, 1, 3, 3.0, 0.5, 0, 0, 1, 0, 2, 2, 2, 2)
     sc = sum(probability(QUESTION, problem.reference_code) for problem in PROBLEMS) / 2
@@ -121,7 +130,10 @@ def test_one_question_and_a_delivery_have_these_values_in_every_column(night: Pa
 
 
 def test_each_archetype_and_language_has_a_row_and_nothing_is_unscored(night: Path) -> None:
-    sql = "SELECT axis, count(*), sum(n_tp), sum(n_tp_unscored), sum(n_ec) FROM talk2code_levels WHERE track = 'interactive'"
+    sql = (
+        "SELECT axis, count(*), sum(n_tp), sum(n_tp_unscored), sum(n_ec) FROM talk2code_levels "
+        "WHERE track = 'interactive'"
+    )
     assert query(night, f"{sql} GROUP BY axis ORDER BY axis")[1] == [
         ("all", 1, 6, 0, 6),
         ("archetype", 6, 6, 0, 6),
@@ -136,8 +148,13 @@ def test_each_archetype_and_language_has_a_row_and_nothing_is_unscored(night: Pa
 
 
 def test_equal_texts_are_judged_once(night: Path) -> None:
-    """Of six questions, six references and six deliveries five differ: one question, two references, two programs."""
-    sql = "SELECT count(*), count(*) FILTER (WHERE NOT is_reused) FROM judge_verdicts WHERE rubric = 'entities'"
+    """Of six questions, six references and six deliveries five differ: one question, two
+    references, two programs.
+    """
+    sql = (
+        "SELECT count(*), count(*) FILTER (WHERE NOT is_reused) FROM judge_verdicts WHERE rubric "
+        "= 'entities'"
+    )
     assert query(night, sql)[1] == [(18, 5)]
 
 
@@ -176,7 +193,10 @@ def test_the_main_table_has_the_tracks_side_by_side_and_the_golden_dialogues_las
 
 
 def test_figure_4_has_both_series_by_turn(night: Path, tmp_path: Path) -> None:
-    """The question names one right thing of two: rho is 1/2. The delivery names all three of the reference: rho is 1."""
+    """The question names one right thing of two: rho is 1/2.
+
+    The delivery names all three of the reference: rho is 1.
+    """
     out = tmp_path / "turns.json"
     assert parley(night, "export", "talk2code-turns", "--out", out).code == 0
     rows = json.loads(out.read_text(encoding="utf-8"))
@@ -201,8 +221,13 @@ def test_figure_4_has_both_series_by_turn(night: Path, tmp_path: Path) -> None:
 
 
 def test_the_golden_dialogues_are_measured_without_a_judge_of_entities(night: Path) -> None:
-    """Novices' two: after rises, all that was named last is right but `team` and `programming language` of the second."""
-    sql = "SELECT ec, n_ec, n_sc FROM talk2code_levels WHERE track = 'golden' AND level = 'novice' AND axis = 'level'"
+    """Novices' two: after rises, all that was named last is right but `team` and `programming
+    language` of the second.
+    """
+    sql = (
+        "SELECT ec, n_ec, n_sc FROM talk2code_levels WHERE track = 'golden' AND level = 'novice' "
+        "AND axis = 'level'"
+    )
     ((ec, *counts),) = query(night, sql)[1]
     named = [turn for turn in sample().dialogs[3].turns if turn.role is Role.ASSISTANT]
     assert len(named) == 5
@@ -219,7 +244,9 @@ def run_of(night: Path, setting: str) -> str:
 def test_exported_judgements_judge_another_run_alike_by_dialogue(
     night: Path, tmp_path: Path
 ) -> None:
-    """Each dialogue of a problem has a judgement of its own, so a recording by problem could not hold them."""
+    """Each dialogue of a problem has a judgement of its own, so a recording by problem could not
+    hold them.
+    """
     recorded = tmp_path / "judgements.jsonl"
     exported = parley(
         night, "export", "judgements", "--run", run_of(night, "golden_measured"), "--out", recorded
@@ -294,8 +321,13 @@ def test_a_sheet_of_drawn_dialogues_comes_back_as_ratings(night: Path, tmp_path:
 def test_people_rate_the_same_dialogues_and_their_agreement_stands_by_dimension(
     night: Path,
 ) -> None:
-    """Ann rates as the judge does, Ben one lower where he can: of two dialogues each pair has two ratings in every dimension."""
-    sql = "SELECT episode_id FROM runs JOIN episodes USING (run_id) WHERE runs.setting = 'talk2code.interactive_measured'"
+    """Ann rates as the judge does, Ben one lower where he can: of two dialogues each pair has two
+    ratings in every dimension.
+    """
+    sql = (
+        "SELECT episode_id FROM runs JOIN episodes USING (run_id) WHERE runs.setting = "
+        "'talk2code.interactive_measured'"
+    )
     names = [row[0] for row in query(night, f"{sql} ORDER BY episode_id LIMIT 2")[1]]
     rows = [
         f"{name},0,experience,{dimension},{rater},{max(1, value - by)}"

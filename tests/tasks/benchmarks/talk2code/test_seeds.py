@@ -1,4 +1,6 @@
-"""Tasks without dialogues: rows of HumanEval in three languages and of ColBench, and what becomes of their tests."""
+"""Tasks without dialogues: rows of HumanEval in three languages and of ColBench, and what becomes
+of their tests.
+"""
 
 import gzip
 import json
@@ -19,9 +21,12 @@ PYTHON: dict[str, Any] = {
     'def quad(n):\n    """ Four times n.\n    >>> quad(1)\n    4\n    """\n',
     "entry_point": "quad",
     "canonical_solution": "    return twice(twice(n))\n",
-    "test": "METADATA = {'a': 1}\n\ndef check(candidate):\n    assert candidate(1) == 4\n    assert True, 'debug'\n"
+    "test": "METADATA = {'a': 1}\n\ndef check(candidate):\n    assert "
+    "candidate(1) == 4\n    assert "
+    "True, 'debug'\n"
     "    x = twice(3)\n"
-    "    for n in range(3):\n        assert candidate(n) == 4 * n\n    assert candidate(3) == 2 * x\n",
+    "    for n in range(3):\n        assert candidate(n) == 4 * n\n    assert candidate(3) "
+    "== 2 * x\n",
 }
 JAVA_TEST = """
 
@@ -207,7 +212,9 @@ def test_colbench_s_calls_are_decided_by_its_function_under_another_name(tmp_pat
         (
             COLBENCH
             | {
-                "ground_truth": "class with_fee:\n    def __init__(self, n, fee=1):\n        self.n = n"
+                "ground_truth": (
+                    "class with_fee:\n    def __init__(self, n, fee=1):\n        self.n = n"
+                )
             },
             "class_under_test",
         ),

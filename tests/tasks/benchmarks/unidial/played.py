@@ -39,7 +39,9 @@ def context_of(dialog: Dialog) -> tuple[Turn, ...]:
 
 
 def play(name: str, texts: Sequence[str], max_tokens: int | None = None) -> tuple[Episode, Says]:
-    """The dialogue in which the model says these texts, as the lake keeps it, and what the model was asked."""
+    """The dialogue in which the model says these texts, as the lake keeps it, and what the model
+    was asked.
+    """
     problem, dialog = dialogue(name)
     model = Says(texts)
     request = CastRequest(

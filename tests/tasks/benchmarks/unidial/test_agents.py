@@ -1,4 +1,6 @@
-"""Memory agents in a run: what they ask is kept, counted and shown beside the model alone (the paper's Table 3)."""
+"""Memory agents in a run: what they ask is kept, counted and shown beside the model alone (the
+paper's Table 3).
+"""
 
 import csv
 from pathlib import Path
@@ -14,7 +16,8 @@ pytestmark = pytest.mark.slow
 N_DIALOGS, N_UNITS = 4, 3
 """Of LoCoMo's sample: questions, and the rounds of the talk before them."""
 OF_TALK = {"": 0, "hipporag": N_UNITS, "a-mem": 2 * N_UNITS - 1, "memoryos": 0}
-"""Of the talk, which all four have before them: a unit is asked about once or, with links, twice; MemoryOS asks of nothing that
+"""Of the talk, which all four have before them: a unit is asked about once or, with links, twice;
+MemoryOS asks of nothing that
 it still has in full."""
 OWN = {"": 1, "hipporag": 2, "a-mem": 1, "memoryos": 1}
 """Of a dialogue: its answer, and where facts are chosen for it the choice."""

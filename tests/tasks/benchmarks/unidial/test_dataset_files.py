@@ -1,4 +1,6 @@
-"""All files of PersonaMem and LongMemEval are staged: their splits, each of its own size, numbered one after another."""
+"""All files of PersonaMem and LongMemEval are staged: their splits, each of its own size, numbered
+one after another.
+"""
 
 import csv
 import gzip

@@ -42,14 +42,20 @@ def test_one_model_and_a_mean_of_0_have_none() -> None:
 
 
 def published(home: Path, *runs: tuple[RunSpec, float | None, float]) -> None:
-    """A warehouse with these runs, the later ones the newer: each with the share of its tasks and its figure."""
+    """A warehouse with these runs, the later ones the newer: each with the share of its tasks and
+    its figure.
+    """
     home.mkdir(parents=True)
     with duckdb.connect(home / "warehouse.duckdb") as tables:
         tables.execute(
-            "create table runs (run_id text, benchmark text, model text, setting text, dataset_version text,"
+            "create table runs (run_id text, benchmark text, model text, setting text, "
+            "dataset_version text,"
             " finished_at text, task_share double, subsample_seed bigint, spec_json text)"
         )
-        figures = "run_id text, dataset text, dataset_version text, turn_stat text, dialog_stat text, dataset_level text, mean double"
+        figures = (
+            "run_id text, dataset text, dataset_version text, turn_stat text, dialog_stat text, "
+            "dataset_level text, mean double"
+        )
         tables.execute(
             f"create table unidial_agents ({figures}, base_model text, agent text, setting text)"
         )
@@ -103,7 +109,9 @@ def told(found: Rows) -> list[tuple[Any, ...]]:
 
 
 def test_an_agent_is_compared_with_the_model_alone_under_the_same_conditions(home: Path) -> None:
-    """Neither a run of fewer tasks, nor one that was sampled or scored otherwise, takes the place of a whole run."""
+    """Neither a run of fewer tasks, nor one that was sampled or scored otherwise, takes the place
+    of a whole run.
+    """
     hot, by_ude = (
         SPEC.model_copy(update={"sampling": Sampling(temperature=1)}),
         SPEC.model_copy(update={"scoring_options": (("code_reading", "ude"),)}),

@@ -90,7 +90,9 @@ def test_what_has_no_column_is_kept_to_the_letter(tmp_path: Path) -> None:
 
 
 def test_an_answer_that_was_filled_in_is_no_part_of_the_question(tmp_path: Path) -> None:
-    """A run's own files give the same dialogues as those it was made from, under whichever setting is asked for."""
+    """A run's own files give the same dialogues as those it was made from, under whichever setting
+    is asked for.
+    """
     before = json.loads(
         json.dumps(next(d for name, d in written(sample()).items() if name == "mt_eval/2"))
     )

@@ -1,4 +1,6 @@
-"""A run's files in the toolkit's layout: what is missing, what is left out, and where several samples go."""
+"""A run's files in the toolkit's layout: what is missing, what is left out, and where several
+samples go.
+"""
 
 import json
 from pathlib import Path
@@ -95,7 +97,9 @@ def test_several_samples_have_a_folder_each() -> None:
 def test_each_dataset_has_a_folder_of_its_own_whatever_it_is_called(
     owners: tuple[str, str], tmp_path: Path
 ) -> None:
-    """Names come from the data: folders whose dataset nobody told, and one whose name would lead elsewhere."""
+    """Names come from the data: folders whose dataset nobody told, and one whose name would lead
+    elsewhere.
+    """
     episode, _ = play("mt_eval/2", ["Sky", "Red"])
     _, dialog = dialogue("mt_eval/2")
     played, dialogs = list[Episode](), dict[str, Dialog]()

@@ -18,7 +18,9 @@ from tests.tasks.language.quoted import quoted_talk
 
 
 def shown(name: str, *texts: str) -> list[list[str]]:
-    """What each request of the dialogue ended with: the messages after the first one of the user."""
+    """What each request of the dialogue ended with: the messages after the first one of the
+    user.
+    """
     return [
         [message.content for message in request.messages] for request in play(name, texts)[1].asked
     ]

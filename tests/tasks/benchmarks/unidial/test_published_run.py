@@ -1,4 +1,6 @@
-"""A finished run in UniDial-EvalKit's layout, brought in by the command line and pooled again: its own summary comes out."""
+"""A finished run in UniDial-EvalKit's layout, brought in by the command line and pooled again: its
+own summary comes out.
+"""
 
 import json
 import re
@@ -124,10 +126,16 @@ def test_all_turns_and_dialogues_are_pooled_by_each_statistic(
 ) -> None:
     turns, dialogs = pooled(run[1], turn_stat, dialog_stat)
     for level, values in (("turn", turns.values()), ("dialog", dialogs.values())):
-        where = f"turn_stat = '{turn_stat}' AND dialog_stat = '{dialog_stat}' AND dataset_level = '{level}'"
+        where = (
+            f"turn_stat = '{turn_stat}' AND dialog_stat = '{dialog_stat}' AND dataset_level = "
+            f"'{level}'"
+        )
         found = query(
             home,
-            f"SELECT {COLUMNS} FROM unidial_pooled WHERE {OURS} AND grouping = 'global' AND {where}",
+            (
+                f"SELECT {COLUMNS} FROM unidial_pooled WHERE {OURS} AND grouping = 'global' AND "
+                f"{where}"
+            ),
         )[1]
         assert found == [summary(list(values))]
 
@@ -135,7 +143,10 @@ def test_all_turns_and_dialogues_are_pooled_by_each_statistic(
 def labelled(
     home: Path, grouping: str, dialog_stat: str = "dialog_stat = 'min'"
 ) -> dict[str, tuple[Any, ...]]:
-    where = f"{OURS} AND grouping = '{grouping}' AND turn_stat = 'mean' AND {dialog_stat} AND dataset_level IS NULL"
+    where = (
+        f"{OURS} AND grouping = '{grouping}' AND turn_stat = 'mean' AND {dialog_stat} AND "
+        "dataset_level IS NULL"
+    )
     return {
         row[0]: row[1:]
         for row in query(home, f"SELECT label, {COLUMNS} FROM unidial_pooled WHERE {where}")[1]
@@ -205,7 +216,9 @@ def test_scores_equal_the_toolkit_s_rows(run: tuple[Path, list[Row]], home: Path
 def test_a_missing_judgement_is_counted_and_never_zero(
     run: tuple[Path, list[Row]], home: Path, tmp_path: Path
 ) -> None:
-    """The first judgement taken out of the recording: one score is missing, and its turn is in no mean."""
+    """The first judgement taken out of the recording: one score is missing, and its turn is in no
+    mean.
+    """
     answers = tmp_path / "less.jsonl"
     parley(home, "import", "unidial", run[0], "--model", "m", "--out", answers)
     judgements = Path(f"{answers}.judgements.jsonl")

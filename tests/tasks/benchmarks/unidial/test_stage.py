@@ -1,4 +1,6 @@
-"""Datasets read from their own files: sizes, what is asked and what is shown, rows that cannot be staged."""
+"""Datasets read from their own files: sizes, what is asked and what is shown, rows that cannot be
+staged.
+"""
 
 import gzip
 import json
@@ -24,7 +26,9 @@ SIZES = {
     "multi_challenge": (273, 2762),
     "safedialbench": (140, 1152),
 }
-"""Dialogues and turns of the data that we hold; MT-Bench-101, MathChat and LoCoMo are whole (paper, Table 1)."""
+"""Dialogues and turns of the data that we hold; MT-Bench-101, MathChat and LoCoMo are whole (paper,
+Table 1).
+"""
 MEANS = {"mt_bench_101": 6.06, "mathchat": 4.50, "locomo": 616.09}
 
 
@@ -43,7 +47,9 @@ def test_a_dataset_has_its_size(name: str, shared_data: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.shared
 def test_memorycode_asks_what_upstream_asks_of_its_files(shared_data: Path) -> None:
-    """Forty of 360 files: 139 queries; nine files have fewer queries than rules, and upstream leaves them out."""
+    """Forty of 360 files: 139 queries; nine files have fewer queries than rules, and upstream
+    leaves them out.
+    """
     staged = BENCHMARK.data.stage(shared_data / "memorycode", "current")
     assert (len(staged.dialogs), len(staged.contexts), staged.n_input) == (139, 31, 148)
     assert Counter(bad.reason for bad in staged.quarantined) == {"unpaired_queries": 9}

@@ -1,4 +1,5 @@
-"""A run that the toolkit's authors published, through Parley and back: their own reader and pooling find what they published.
+"""A run that the toolkit's authors published, through Parley and back: their own reader and pooling
+find what they published.
 
 `PARLEY_UDE` names a clone of UniDial-EvalKit (public); nothing of it is kept here.
 """
@@ -38,7 +39,9 @@ def files(folder: Path) -> dict[str, Any]:
 
 
 def figures(held: Any, place: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
-    """Every value of nested tables by its place; figures approximately, since sums of floats depend on their order."""
+    """Every value of nested tables by its place; figures approximately, since sums of floats depend
+    on their order.
+    """
     if isinstance(held, dict):
         return {
             key: value
@@ -167,7 +170,9 @@ def write_public(data: Path, dataset: str, folder: Path) -> None:
 def test_public_dialogues_come_in_and_go_out(
     dataset: str, alternating: bool, shared_data: Path, tmp_path: Path
 ) -> None:
-    """`alternating`: with the toolkit's empty turns, which it puts in where a template wants roles to alternate."""
+    """`alternating`: with the toolkit's empty turns, which it puts in where a template wants roles
+    to alternate.
+    """
     raw = tmp_path / "raw"
     raw.mkdir()
     write_public(shared_data, dataset, raw)
@@ -179,7 +184,9 @@ def test_public_dialogues_come_in_and_go_out(
 
 
 def is_playable(dialog: dict[str, Any]) -> bool:
-    """Whether something is asked: not so where the toolkit takes MultiChallenge's template of answers for dialogues."""
+    """Whether something is asked: not so where the toolkit takes MultiChallenge's template of
+    answers for dialogues.
+    """
     return (
         dialog["dialog_turns"][0]["role"] != "assistant"
         and dialog["dialog_turns"][0]["content"] != ""

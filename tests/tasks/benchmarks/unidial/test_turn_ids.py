@@ -1,4 +1,6 @@
-"""Turn ids of a finished run are ids, not positions: no answer is lost on the way in, no id changed on the way out."""
+"""Turn ids of a finished run are ids, not positions: no answer is lost on the way in, no id changed
+on the way out.
+"""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -61,7 +63,9 @@ def unanswered(dialog: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(params=DATASETS)
 def shifted(request: pytest.FixtureRequest) -> tuple[str, dict[str, dict[str, Any]]]:
-    """Dialogues whose later ids are beyond their places, as the toolkit counts LoCoMo's on from question to question."""
+    """Dialogues whose later ids are beyond their places, as the toolkit counts LoCoMo's on from
+    question to question.
+    """
     dialogs = dict(of_sample(request.param))
     for dialog in dialogs.values():
         for turn in dialog["dialog_turns"][-2:]:
@@ -101,7 +105,9 @@ def test_an_answer_whose_id_another_turn_has_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_dialogue_that_cannot_be_played_costs_no_other_answer(tmp_path: Path) -> None:
-    """The toolkit makes three dialogues without a question of MultiChallenge's template of answers."""
+    """The toolkit makes three dialogues without a question of MultiChallenge's template of
+    answers.
+    """
     (name, dialog), *_ = of_sample("multi_challenge")
     empty = dialog | {
         "dialog_id": 7,

@@ -16,7 +16,8 @@ from tests.tasks.benchmarks.unidial.played import play
 SUM = "def add(a, b):\n    return a + b"
 HALF = "def add(a, b):\n    return a - b if a < 0 else a + b"
 UNITTEST = (
-    "import unittest\n\n\nclass Adds(unittest.TestCase):\n    def test_small(self):\n        self.assertEqual(add(1, 2), 3)\n\n"
+    "import unittest\n\n\nclass Adds(unittest.TestCase):\n    def test_small(self):\n        "
+    "self.assertEqual(add(1, 2), 3)\n\n"
     "    def test_negative(self):\n        self.assertEqual(add(-1, -2), -3)\n"
 )
 ASSERTS = ["assert add(1, 2) == 3", "assert add(2, 2) == 4", "assert add(-1, -2) == -3"]

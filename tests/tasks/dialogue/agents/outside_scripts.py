@@ -22,7 +22,9 @@ LAST_WORDS = "It looks at the clock before it waits now."
 
 @dataclass(frozen=True)
 class Script:
-    """Answers that ask in both ways, call a tool that is not there, fix the bug and end the work."""
+    """Answers that ask in both ways, call a tool that is not there, fix the bug and end the
+    work.
+    """
 
     agent: str
     answers: tuple[Completion, ...]

@@ -1,4 +1,6 @@
-"""A talk whose answers hang on what is remembered of it, a model that plays both parts, and vectors made of words."""
+"""A talk whose answers hang on what is remembered of it, a model that plays both parts, and vectors
+made of words.
+"""
 
 import asyncio
 import itertools
@@ -37,7 +39,10 @@ Reply = Callable[[str], str]
 
 @dataclass
 class Words:
-    """Vectors of words: texts are the more alike, the more words they share. Longer texts than `longest` have none."""
+    """Vectors of words: texts are the more alike, the more words they share.
+
+    Longer texts than `longest` have none.
+    """
 
     longest: int = 10**6
     asked: list[str] = field(default_factory=list[str])
@@ -66,7 +71,9 @@ def words_of(text: str) -> set[str]:
 
 
 def reply(prompt: str) -> str:
-    """What the model says: facts, a choice of them, a link to the first neighbour, a subject, as asked for; else an echo."""
+    """What the model says: facts, a choice of them, a link to the first neighbour, a subject, as
+    asked for; else an echo.
+    """
     if "open information" in prompt or '"triples"' in prompt:
         names = names_in(prompt.rsplit("\n\n", 1)[-1])
         return json.dumps(
@@ -80,7 +87,10 @@ def reply(prompt: str) -> str:
         )
     if '"links"' in prompt:
         first = re.findall(r"^\[(\d+)\]", prompt, re.MULTILINE)[0]
-        return f'```json\n{{"links": [{first}], "neighbours": {{"{first}": {{"context": "changed later", "tags": ["old"]}}}}}}\n```'
+        return (
+            f'```json\n{{"links": [{first}], "neighbours": {{"{first}": {{"context": "changed '
+            f'later", "tags": ["old"]}}}}}}\n```'
+        )
     if '"context"' in prompt:
         return json.dumps({"keywords": names_in(prompt), "context": "a fact", "tags": ["fact"]})
     if '"subject"' in prompt:
@@ -95,7 +105,10 @@ def reply(prompt: str) -> str:
 
 @dataclass
 class Talker:
-    """A model that says `reply`, and keeps what it was asked. It waits its turn, so that talks come in between each other."""
+    """A model that says `reply`, and keeps what it was asked.
+
+    It waits its turn, so that talks come in between each other.
+    """
 
     answer: Reply = reply
     asked: list[ChatRequest] = field(default_factory=list[ChatRequest])

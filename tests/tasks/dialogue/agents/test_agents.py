@@ -95,7 +95,9 @@ def test_a_refusal_to_reason_is_the_subject_s_failure() -> None:
 
 
 def test_answers_that_are_programs_may_come_from_an_agent() -> None:
-    """The second answer does not compile: reasoning and answer are asked for once more, and cost the round's message."""
+    """The second answer does not compile: reasoning and answer are asked for once more, and cost
+    the round's message.
+    """
     model = Lines([*map(paid, ("thought 1", "right", "thought 2", "broken", "thought 3", "right"))])
     programs = Reports()
     ending = play(model, HistoryPolicy.LAST_CODE_AND_FEEDBACK, programs=programs)

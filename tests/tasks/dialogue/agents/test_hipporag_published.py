@@ -1,7 +1,8 @@
 """HippoRAG 2 beside its authors' own code: linking, seeds, edges and ranks of random graphs.
 
-`PARLEY_HIPPORAG` names a clone of OSU-NLP-Group/HippoRAG (public); nothing of it is kept here. Its methods run on a graph that
-solves the walk's equation directly, in the place of igraph, and on stores that hold the test's own vectors.
+`PARLEY_HIPPORAG` names a clone of OSU-NLP-Group/HippoRAG (public); nothing of it is kept here. Its
+methods run on a graph that solves the walk's equation directly, in the place of igraph, and on
+stores that hold the test's own vectors.
 """
 
 import ast
@@ -297,7 +298,9 @@ def by_passage(case: Case, found: tuple[Any, Any]) -> dict[str, float]:
 
 
 def compare(authors: SimpleNamespace, seed: int) -> bool:
-    """Compare one case; returns whether the authors' code ranks it: it stops where an entity has no weight."""
+    """Compare one case; returns whether the authors' code ranks it: it stops where an entity has no
+    weight.
+    """
     case = Case(seed)
     theirs, ours = indexed(authors, case), case.graph()
     shown: list[Fact] = []

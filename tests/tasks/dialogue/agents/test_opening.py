@@ -1,4 +1,6 @@
-"""A workspace that opens while the model is asked: who uses it waits, hears why it did not open, and leaves nothing open."""
+"""A workspace that opens while the model is asked: who uses it waits, hears why it did not open,
+and leaves nothing open.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,4 +1,6 @@
-"""Agents of other projects in the subject's seat: their own packages and prompts, our model, workspace, user and journal."""
+"""Agents of other projects in the subject's seat: their own packages and prompts, our model,
+workspace, user and journal.
+"""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -140,7 +142,9 @@ def test_the_model_is_shown_its_prompt_its_tools_and_each_reply(
 
 @each
 def test_its_prompt_is_the_same_in_each_process(stage: Stage, script: Script) -> None:
-    """A prompt with a path or a time of its own would be another request after a kill, and be paid for again."""
+    """A prompt with a path or a time of its own would be another request after a kill, and be paid
+    for again.
+    """
     subject = Scripted(script.answers)
     stage.play(script.agent, options={"steps": "1"})(subject, user())
     prompt = [

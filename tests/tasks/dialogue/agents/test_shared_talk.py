@@ -1,4 +1,6 @@
-"""Dialogues after one talk: its memory is built once, by whichever comes first, and each recalls what it would have alone."""
+"""Dialogues after one talk: its memory is built once, by whichever comes first, and each recalls
+what it would have alone.
+"""
 
 import asyncio
 from collections import Counter

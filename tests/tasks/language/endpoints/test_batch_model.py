@@ -1,4 +1,6 @@
-"""Requests in batches: together, answered in any order, asked again where a line is lost, and never paid twice."""
+"""Requests in batches: together, answered in any order, asked again where a line is lost, and never
+paid twice.
+"""
 
 import asyncio
 import json

@@ -1,4 +1,6 @@
-"""The adaptive limit: additive up, multiplicative down, in order, nothing lost when a waiter is cancelled."""
+"""The adaptive limit: additive up, multiplicative down, in order, nothing lost when a waiter is
+cancelled.
+"""
 
 import asyncio
 
@@ -113,7 +115,8 @@ def test_a_concurrency_below_one_is_refused(concurrency: int) -> None:
 async def rounds(
     limit: AdaptiveLimit, capacity: int, count: int, faults_in_a_hundred: int = 0
 ) -> list[tuple[int, int]]:
-    """An endpoint that serves `capacity` requests a round and refuses the others at once: (limit, served) after each round.
+    """An endpoint that serves `capacity` requests a round and refuses the others at once: (limit,
+    served) after each round.
 
     Of a hundred served requests some fail for reasons of the endpoint's own.
     """

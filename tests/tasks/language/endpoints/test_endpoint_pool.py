@@ -1,4 +1,6 @@
-"""What runs that go side by side share of an endpoint: one limit, the least that one of them grants, and one outage."""
+"""What runs that go side by side share of an endpoint: one limit, the least that one of them
+grants, and one outage.
+"""
 
 import asyncio
 from typing import Any

@@ -28,7 +28,9 @@ def test_an_endpoint_s_text_commands_no_terminal(reply: Reply) -> None:
 
 @pytest.mark.slow
 def test_no_part_of_a_key_is_shown_where_a_message_is_cut_or_cleaned() -> None:
-    """The server appends the key: once at the place where the line is cut, once behind characters that cleaning removes."""
+    """The server appends the key: once at the place where the line is cut, once behind characters
+    that cleaning removes.
+    """
     split = SENTINEL[:9] + "\x1b" + SENTINEL[9:]
     for n_before in range(250, 300, 5):
         with model_server(

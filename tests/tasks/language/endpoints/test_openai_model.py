@@ -99,7 +99,9 @@ def test_it_gives_up_after_its_tries_and_says_what_happened() -> None:
 
 @pytest.mark.slow
 def test_it_gives_up_when_its_patience_ends() -> None:
-    """61 s hold the second wait and one of the tries, not both tries; a slow machine only adds to them."""
+    """61 s hold the second wait and one of the tries, not both tries; a slow machine only adds to
+    them.
+    """
     first = Reply(status=503, delay_s=0.6)
     second = Reply(status=503, delay_s=0.6, headers=(("Retry-After", "60"),))
     error, n_requests = refused([first, second], policy=replace(QUICK, patience_s=61.0))
@@ -211,7 +213,9 @@ def test_a_model_that_refuses_max_tokens_is_asked_by_the_newer_name_from_then_on
 
 
 async def let_go_when_full(server: ModelServer, in_flight: int) -> None:
-    """Lift a server's hold once so many requests wait in it: however slow the machine, they are under way together."""
+    """Lift a server's hold once so many requests wait in it: however slow the machine, they are
+    under way together.
+    """
     while server.in_flight < in_flight:
         await asyncio.sleep(0.01)
     server.holds_after = None

@@ -76,7 +76,9 @@ def test_a_burst_of_faults_is_suspect_but_no_outage_before_the_silence_has_laste
 def test_a_single_request_that_the_endpoint_itself_fails_on_is_no_outage(
     has_status: bool, is_down: bool
 ) -> None:
-    """A prompt that makes the server say 500 each time; where nobody listens, one request is enough."""
+    """A prompt that makes the server say 500 each time; where nobody listens, one request is
+    enough.
+    """
 
     async def scenario() -> None:
         watch = OutageWatch(URL, AT_ONCE)

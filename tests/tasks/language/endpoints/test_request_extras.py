@@ -1,4 +1,6 @@
-"""Further fields and headers of requests: what is sent, what is refused, what is kept out of texts."""
+"""Further fields and headers of requests: what is sent, what is refused, what is kept out of
+texts.
+"""
 
 import asyncio
 from typing import Any

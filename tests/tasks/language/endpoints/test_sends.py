@@ -1,4 +1,6 @@
-"""Asked, repeated, refused and paid: the client counts what a server counts that answers, refuses, breaks off or is gone."""
+"""Asked, repeated, refused and paid: the client counts what a server counts that answers, refuses,
+breaks off or is gone.
+"""
 
 import asyncio
 import json
@@ -36,16 +38,24 @@ from tests.tasks.language.requests import MOCK, QUICK, ask, model_on
 EAGER = CallPolicy(concurrency=4, max_tries=4, backoff_s=0.001, max_backoff_s=0.002)
 REFUSALS = {"401": 401, "403": 403, "404": 404, "429": 429, "503": 503, "too long": 400}
 MOODS = (*REFUSALS, "answer", "without usage", "no JSON", "half", "reset", "504", "closed")
-"""What becomes of one send. `closed`: the server's port is closed. `504`: a gateway gave a model at work up."""
+"""What becomes of one send.
+
+`closed`: the server's port is closed. `504`: a gateway gave a model at work up.
+"""
 
 
 class CountingServer:
-    """Counts by itself what it receives, refuses and works for. Each text has moods of its own, one a send, then answers."""
+    """Counts by itself what it receives, refuses and works for.
+
+    Each text has moods of its own, one a send, then answers.
+    """
 
     def __init__(self, moods: Mapping[str, Sequence[str]]) -> None:
         self.moods = moods
         self.n_sends = Counter[str]()
-        """Text -> sends, as the one who sends knows them: of a closed port the server itself learns nothing."""
+        """Text -> sends, as the one who sends knows them: of a closed port the server itself learns
+        nothing.
+        """
         self.n_received = Counter[str]()
         self.n_refused = self.n_worked = 0
         self.chats = Counter[str]()
@@ -167,7 +177,9 @@ def _at(moods: Sequence[str], number: int) -> str:
 
 
 async def play(moods: Mapping[str, Sequence[str]], folder: Path) -> tuple[CountingServer, int, Sum]:
-    """Ask for every text at once, half of them for a vector. Return the server, the requests for answers that reached it as
+    """Ask for every text at once, half of them for a vector.
+
+    Return the server, the requests for answers that reached it as
     answers and errors tell, and what the budget's ledger has.
     """
     server, log = CountingServer(moods), SendLog(folder / "sends")

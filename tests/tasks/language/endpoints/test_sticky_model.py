@@ -1,4 +1,6 @@
-"""Several servers of one model: a dialogue stays with its own, new ones are spread, and none is lost with a server."""
+"""Several servers of one model: a dialogue stays with its own, new ones are spread, and none is
+lost with a server.
+"""
 
 import asyncio
 from collections import Counter

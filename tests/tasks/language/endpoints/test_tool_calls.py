@@ -1,4 +1,6 @@
-"""Tools over an endpoint: in its own format where it has one, else as text; and as a recording keeps them."""
+"""Tools over an endpoint: in its own format where it has one, else as text; and as a recording
+keeps them.
+"""
 
 import asyncio
 import json
@@ -105,7 +107,9 @@ def test_calls_are_read_as_careless_servers_write_them(call: object, read: ToolC
     "call", [{"id": "a"}, {"id": "a", "function": {"name": " "}}, {"id": "a", "function": "read"}]
 )
 def test_a_call_without_a_name_is_a_call_that_the_model_is_told_of(call: object) -> None:
-    """It is the model's error: a retry would not help, and an infra fault would ask for the whole dialogue again."""
+    """It is the model's error: a retry would not help, and an infra fault would ask for the whole
+    dialogue again.
+    """
     body = {"choices": [{"message": {"content": "", "tool_calls": [call, "none"]}}]}
     first, second = read_answer(json.dumps(body).encode()).calls
     assert (first.call_id, first.name, json.loads(first.arguments)) == (
@@ -127,7 +131,9 @@ def test_a_call_without_a_name_is_a_call_that_the_model_is_told_of(call: object)
     ],
 )
 def test_arguments_of_earlier_calls_are_sent_as_json_objects(written: str, sent: object) -> None:
-    """vLLM and llama.cpp refuse the whole conversation otherwise, so that one malformed call would end the dialogue."""
+    """vLLM and llama.cpp refuse the whole conversation otherwise, so that one malformed call would
+    end the dialogue.
+    """
     wrong = CALL.model_copy(update={"arguments": written})
     body = request_body(
         "m", replace(REQUEST, messages=(*REQUEST.messages, Message(Role.ASSISTANT, "", (wrong,))))
@@ -140,7 +146,10 @@ def test_arguments_of_earlier_calls_are_sent_as_json_objects(written: str, sent:
     [
         (
             400,
-            '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
+            (
+                '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to '
+                "be set"
+            ),
         ),
         (500, "tools param requires --jinja flag"),
         (400, "registry/model:latest does not support tools"),

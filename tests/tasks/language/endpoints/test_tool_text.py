@@ -1,4 +1,6 @@
-"""Tools within the text of messages: what the model is told, and what is read of its answer, however loosely it keeps to it."""
+"""Tools within the text of messages: what the model is told, and what is read of its answer,
+however loosely it keeps to it.
+"""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,6 @@
-"""Messages by which vendors refuse requests, as they were reported: each is read as what it says, for each kind and vendor."""
+"""Messages by which vendors refuse requests, as they were reported: each is read as what it says,
+for each kind and vendor.
+"""
 
 import json
 
@@ -15,7 +17,10 @@ SENT = {
 PARAMETERS = {
     "OpenAI": [
         (
-            "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) value is supported.",
+            (
+                "Unsupported value: 'temperature' does not support 0 with this model. Only the "
+                "default (1) value is supported."
+            ),
             "temperature",
         ),
         ("Unsupported parameter: 'top_p' is not supported with this model.", "top_p"),
@@ -27,7 +32,10 @@ PARAMETERS = {
         ("temperature: `temperature` is deprecated for this model.", "temperature"),
         ("seed: Extra inputs are not permitted", "seed"),
         (
-            "`temperature` and `top_p` cannot both be specified for this model. Please use only one.",
+            (
+                "`temperature` and `top_p` cannot both be specified for this model. Please use "
+                "only one."
+            ),
             "top_p",
         ),
     ],
@@ -87,7 +95,10 @@ MESSAGES = {
             "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000",
         ],
         "Google": [
-            "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."
+            (
+                "The input token count (1200000) exceeds the maximum number of tokens allowed "
+                "(1048576)."
+            )
         ],
         "Alibaba": ["Range of input length should be [1, 30720]"],
         "Mistral": [
@@ -96,7 +107,10 @@ MESSAGES = {
         "Bedrock": ["Input is too long for requested model."],
         "Groq": ["Please reduce the length of the messages or completion."],
         "TGI": [
-            "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 and 20"
+            (
+                "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. "
+                "Given: 5000 and 20"
+            )
         ],
         "xAI": [
             "This model's maximum prompt length is 131072 but the request contains 140000 tokens."
@@ -141,12 +155,18 @@ MESSAGES = {
             "Unsupported value: 'messages[0].role' does not support 'system' with this model."
         ],
         "Mistral": [
-            "After the optional system message, conversation roles must alternate user/assistant/user/assistant/..."
+            (
+                "After the optional system message, conversation roles must alternate "
+                "user/assistant/user/assistant/..."
+            )
         ],
         "Anthropic": ['messages: first message must use the "user" role'],
         "vLLM": ["Only user and assistant roles are supported!"],
         "Perplexity": [
-            "After the (optional) system message(s), user or tool message(s) should alternate with others."
+            (
+                "After the (optional) system message(s), user or tool message(s) should "
+                "alternate with others."
+            )
         ],
     },
 }

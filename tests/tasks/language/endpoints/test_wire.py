@@ -140,10 +140,16 @@ def test_the_body_says_all_that_can_change_the_answer() -> None:
 
 
 CONTEXT_MESSAGES = [
-    "This model's maximum context length is 4096 tokens. However, your messages resulted in 5000 tokens.",
+    (
+        "This model's maximum context length is 4096 tokens. However, your messages resulted in "
+        "5000 tokens."
+    ),
     "request (9031 tokens) exceeds the available context size (8192 tokens), try increasing it",
     "The decoder prompt (length 9000) is longer than the maximum model length of 4096.",
-    "You passed 5000 input tokens and requested 100 output tokens. However, the model's context length is only 4096 tokens",
+    (
+        "You passed 5000 input tokens and requested 100 output tokens. However, the model's "
+        "context length is only 4096 tokens"
+    ),
     "prompt is too long: 210000 tokens > 200000 maximum",
     "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
     "The input (9000 tokens) is longer than the model's context length (4096 tokens).",

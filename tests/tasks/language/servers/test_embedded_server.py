@@ -1,4 +1,6 @@
-"""The embedded real model, for real: answers, limits, and greedy answers that do not depend on what else runs."""
+"""The embedded real model, for real: answers, limits, and greedy answers that do not depend on what
+else runs.
+"""
 
 import asyncio
 import json

@@ -1,4 +1,6 @@
-"""MiniLM for real, through FlagEmbedding in its own process: vectors that mean something, and are the same in every batch."""
+"""MiniLM for real, through FlagEmbedding in its own process: vectors that mean something, and are
+the same in every batch.
+"""
 
 import asyncio
 from collections.abc import Iterator, Sequence

@@ -23,18 +23,30 @@ def engine_log(error: str, *before: str, n_frames: int = 60) -> str:
     engine = [*root, *(f"{ENGINE}{line}" for line in frames), f"{ENGINE}{error}"]
     again = ["Process EngineCore_DP0:", "Traceback (most recent call last):", *frames, error]
     last = [f"{SERVER}Traceback (most recent call last):", *(f"{SERVER}{line}" for line in frames)]
-    words = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
+    words = (
+        "RuntimeError: Engine core initialization failed. See root cause above. Failed core "
+        "proc(s): {}"
+    )
     return "\n".join([*head, *engine, *again, *last, f"{SERVER}{words}"])
 
 
 CACHE = (
-    "ValueError: To serve at least one request with the models's max seq len (32768), (14.00 GiB KV cache is needed, which is"
-    " larger than the available KV cache memory (3.21 GiB). Try increasing `gpu_memory_utilization`."
+    "ValueError: To serve at least one request with the models's max seq len (32768), (14.00 "
+    "GiB KV cache is needed, which is"
+    " larger than the available KV cache memory (3.21 GiB). Try increasing "
+    "`gpu_memory_utilization`."
 )
-CPU = "(EngineCore_DP0 pid=412) WARNING 11-24 02:10:50 [cpu.py:110] VLLM_CPU_KVCACHE_SPACE not set. Using 4 GiB for KV cache."
-PASSED_OVER = f"{SERVER}WARNING 11-24 02:10:41 [interface.py:171] Failed to import from vllm._C: ImportError('no libcuda')"
+CPU = (
+    "(EngineCore_DP0 pid=412) WARNING 11-24 02:10:50 [cpu.py:110] VLLM_CPU_KVCACHE_SPACE not "
+    "set. Using 4 GiB for KV cache."
+)
+PASSED_OVER = (
+    f"{SERVER}WARNING 11-24 02:10:41 [interface.py:171] Failed to import from vllm._C: "
+    "ImportError('no libcuda')"
+)
 FREE = (
-    "ValueError: Free memory on device (9.1/79.2 GiB) on startup is less than desired GPU memory utilization (0.9, 71.3 GiB)."
+    "ValueError: Free memory on device (9.1/79.2 GiB) on startup is less than desired GPU "
+    "memory utilization (0.9, 71.3 GiB)."
     " Decrease GPU memory utilization or reduce GPU memory used by other processes."
 )
 
@@ -88,7 +100,8 @@ def test_of_errors_that_cause_each_other_the_first_is_shown() -> None:
     found = first_error(text)
     assert found is not None
     assert found[1].startswith(
-        "pydantic_core.ValidationError: 1 validation error for Model Value error, Model architectures"
+        "pydantic_core.ValidationError: 1 validation error for Model Value error, Model "
+        "architectures"
     )
     assert remedy(found[1], text) == "this vLLM cannot serve the model"
 

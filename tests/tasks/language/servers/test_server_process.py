@@ -1,4 +1,6 @@
-"""Model servers of our own: started from anywhere, ended with the block and with their parent, however that ends."""
+"""Model servers of our own: started from anywhere, ended with the block and with their parent,
+however that ends.
+"""
 
 import os
 import signal
@@ -98,8 +100,10 @@ def test_it_outlives_the_thread_that_started_it(child: str, tmp_path: Path) -> N
 @pytest.mark.slow
 def test_it_dies_with_a_parent_that_was_killed(child: str, tmp_path: Path) -> None:
     parent = (
-        "import time; from pathlib import Path; from tasks.language.servers.server_process import server_process\n"
-        f"with server_process('m', {child!r}, (), Path({str(tmp_path / 'm.log')!r}), ready_s=60) as address:\n"
+        "import time; from pathlib import Path; from tasks.language.servers.server_process "
+        "import server_process\n"
+        f"with server_process('m', {child!r}, (), Path({str(tmp_path / 'm.log')!r}), "
+        "ready_s=60) as address:\n"
         "    print(address, flush=True); time.sleep(60)"
     )
     paths = os.pathsep.join((str(ROOT), os.environ["PYTHONPATH"]))

@@ -1,6 +1,8 @@
-"""vLLM's life: started on ports of its own, awaited, checked, started again, and ended with all that it started.
+"""vLLM's life: started on ports of its own, awaited, checked, started again, and ended with all
+that it started.
 
-`tests/fixtures/vllm_program.py` stands in its place here; `make test-vllm` does the same with the real one.
+`tests/fixtures/vllm_program.py` stands in its place here; `make test-vllm` does the same with the
+real one.
 """
 
 import asyncio
@@ -156,7 +158,8 @@ def test_nothing_is_left_when_the_driver_is_killed(
         "from tasks.language.model_spec import parse_model\n"
         "from tasks.language.servers.served import serving\n"
         "from tasks.language.servers.vllm_settings import VllmSettings\n"
-        "settings = VllmSettings(command=sys.argv[1]); choice = parse_model('vllm:' + sys.argv[2], serve=settings)\n"
+        "settings = VllmSettings(command=sys.argv[1]); choice = parse_model('vllm:' + "
+        "sys.argv[2], serve=settings)\n"
         "with serving(choice.identity, choice.endpoint, settings, None, Path(sys.argv[3])):\n"
         "    print('up', flush=True); sys.stdin.read()"
     )

@@ -1,4 +1,6 @@
-"""What an environment is built from: pins, plain files, and a Python that tests can be graded with."""
+"""What an environment is built from: pins, plain files, and a Python that tests can be graded
+with.
+"""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""Repositories are read in each of their forms; a listing can neither leave its folder nor speak to git."""
+"""Repositories are read in each of their forms; a listing can neither leave its folder nor speak to
+git.
+"""
 
 import json
 import subprocess
@@ -78,7 +80,9 @@ def test_names_that_lead_out_or_are_gits_own_are_refused(tmp_path: Path, name: s
 
 
 def test_a_listing_runs_no_command_of_its_own(tmp_path: Path):
-    """A filter that `.git/config` names and `.gitattributes` asks for would run as the files are added."""
+    """A filter that `.git/config` names and `.gitattributes` asks for would run as the files are
+    added.
+    """
     ran = tmp_path / "ran"
     config = ["[core]", "repositoryformatversion = 0", '[filter "x"]', f"clean = touch {ran}"]
     with pytest.raises(SourceUnreadable, match="git's own"):

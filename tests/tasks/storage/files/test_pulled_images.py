@@ -1,4 +1,7 @@
-"""Docker images pulled from a registry on loopback: what comes, what goes, and what stays. A real daemon, a real registry."""
+"""Docker images pulled from a registry on loopback: what comes, what goes, and what stays.
+
+A real daemon, a real registry.
+"""
 
 import threading
 from collections.abc import Iterator

@@ -40,21 +40,30 @@ class Project:
     name: str
     repo: str
     pins: Path
-    """File of environments, as `--resource environments=` takes it; relative to the shared data where it is not absolute."""
+    """File of environments, as `--resource environments=` takes it; relative to the shared data
+    where it is not absolute.
+    """
     two: tuple[str, str]
     """Instances that are graded unless all are asked for."""
     cheated: str
     """Instance whose fix the cheats leave out."""
     cheats: Mapping[str, tuple[str, str]]
-    """What a cheat does -> file and lines. The lines go to the end of a file of the base commit, or into a new one."""
+    """What a cheat does -> file and lines.
+
+    The lines go to the end of a file of the base commit, or into a new one.
+    """
     tests: str = "*/tests/*"
     """Git's pattern of the project's test files."""
     rows: Path | None = None
-    """Facts about fixes whose patches are read from the repository; None for the published rows of the shared data."""
+    """Facts about fixes whose patches are read from the repository; None for the published rows of
+    the shared data.
+    """
     passes_before_the_fix: Mapping[str, Collection[str]] = field(
         default_factory=dict[str, Collection[str]]
     )
-    """Instance -> tests of FAIL_TO_PASS that pass with the empty patch; `README.md` has the reasons."""
+    """Instance -> tests of FAIL_TO_PASS that pass with the empty patch; `README.md` has the
+    reasons.
+    """
 
     def _setting(self, end: str = "") -> str:
         return _SETTINGS.get(f"PARLEY_{self.name.upper()}{end}", "")
@@ -137,7 +146,9 @@ class Project:
 
 
 def check_ends(project: Project, home: Home, problems: Mapping[str, Problem]) -> None:
-    """Assert that gold resolves each instance and that the empty patch fails just the tests that the fix mends."""
+    """Assert that gold resolves each instance and that the empty patch fails just the tests that
+    the fix mends.
+    """
     names = list(problems) if project.is_asked_for_all else list(project.two)
     for name, (gold, empty) in zip(
         names, graded_ends(home, [problems[name] for name in names]), strict=True
@@ -154,7 +165,9 @@ def check_ends(project: Project, home: Home, problems: Mapping[str, Problem]) ->
 def graded_ends(
     home: Home, problems: Sequence[Problem]
 ) -> Iterator[tuple[ProgramVerdict, ProgramVerdict]]:
-    """Yield the verdicts on each instance's gold and on the empty patch, graded as many at once as the host has slots."""
+    """Yield the verdicts on each instance's gold and on the empty patch, graded as many at once as
+    the host has slots.
+    """
     with ThreadPoolExecutor(slot_count()) as threads:
         gold = [
             threads.submit(grade, home, problem, problem.reference_code) for problem in problems
@@ -174,7 +187,9 @@ def _diff(git_directory: Path, commits: tuple[str, str], *paths: str) -> str:
 
 
 def _appended(home: Home, problem: Problem, path: str, lines: str) -> str:
-    """Return the patch that adds lines to the end of a file of the base commit, or makes the file."""
+    """Return the patch that adds lines to the end of a file of the base commit, or makes the
+    file.
+    """
     assert problem.repo is not None
     trees = TreeStore(home.trees)
     there = trees.files(problem.repo.tree, [path])
@@ -205,13 +220,15 @@ DJANGO = Project(
         "the module exits well": ("django/__init__.py", "import os\nos._exit(0)\n"),
         "the result class reports passes": (
             "django/__init__.py",
-            "import unittest\nunittest.TextTestRunner.resultclass = type('R', (unittest.TextTestResult,), {\n"
+            "import unittest\nunittest.TextTestRunner.resultclass = type('R', "
+            "(unittest.TextTestResult,), {\n"
             "    'addFailure': lambda self, test, err: self.addSuccess(test),\n"
             "    'addError': lambda self, test, err: self.addSuccess(test)})\n",
         ),
         "the log has passing lines": (
             "django/__init__.py",
-            "import sys\nsys.stderr.write('test_autoincrement (x) ... ok\\n' * 9)\nimport unittest\n"
+            "import sys\nsys.stderr.write('test_autoincrement (x) ... ok\\n' * 9)\nimport "
+            "unittest\n"
             "unittest.TestCase.run = lambda self, result=None: None\n",
         ),
     },
@@ -236,7 +253,10 @@ SYMPY = Project(
         ),
         "the runner runs no test": (
             "sympy/__init__.py",
-            "from sympy.testing import runtests\nruntests.SymPyTests.test_file = lambda self, *a, **k: None\n",
+            (
+                "from sympy.testing import runtests\nruntests.SymPyTests.test_file = lambda "
+                "self, *a, **k: None\n"
+            ),
         ),
     },
 )
@@ -253,7 +273,10 @@ REQUESTS = Project(
         "pytest is asked for nothing": ("setup.cfg", "[tool:pytest]\naddopts = --collect-only\n"),
         "a conftest prints passes and exits": (
             "conftest.py",
-            "import os\nprint('PASSED test_requests.py::TestTimeout::test_encoded_methods')\nos._exit(0)\n",
+            (
+                "import os\nprint('PASSED "
+                "test_requests.py::TestTimeout::test_encoded_methods')\nos._exit(0)\n"
+            ),
         ),
     },
 )

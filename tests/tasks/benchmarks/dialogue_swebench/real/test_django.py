@@ -1,4 +1,6 @@
-"""Real instances: Django's in SWE-bench Verified (mini), where the repository's public history lies beside; see `projects.py`."""
+"""Real instances: Django's in SWE-bench Verified (mini), where the repository's public history lies
+beside; see `projects.py`.
+"""
 
 from pathlib import Path
 

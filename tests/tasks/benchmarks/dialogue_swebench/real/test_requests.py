@@ -1,4 +1,6 @@
-"""Real instances whose tests ask httpbin: fixes of requests, where its public history lies beside; see `projects.py`."""
+"""Real instances whose tests ask httpbin: fixes of requests, where its public history lies beside;
+see `projects.py`.
+"""
 
 import json
 from pathlib import Path

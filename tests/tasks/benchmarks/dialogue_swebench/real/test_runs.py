@@ -1,4 +1,6 @@
-"""`parley run` on a real instance of each kind of project: gold, no change and three cheats, as answers of one recording."""
+"""`parley run` on a real instance of each kind of project: gold, no change and three cheats, as
+answers of one recording.
+"""
 
 import json
 from pathlib import Path

@@ -1,6 +1,8 @@
-"""Real instances of our own making: fixes of SymPy, where the repository's public history lies beside; see `projects.py`.
+"""Real instances of our own making: fixes of SymPy, where the repository's public history lies
+beside; see `projects.py`.
 
-`sympy_rows.json` has each fix's commit and tests, and no code: the patches are read from the repository.
+`sympy_rows.json` has each fix's commit and tests, and no code: the patches are read from the
+repository.
 """
 
 import pytest
