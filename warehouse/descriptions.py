@@ -133,7 +133,8 @@ def describing(home: Path, name: str) -> str:
         UsageError: no warehouse.
     """
     tables = "select distinct table_name from duckdb_columns() where not internal order by all"
-    known = [str(table) for (table,) in query(home, tables)[1]]
+    names = (str(table) for (table,) in query(home, tables)[1])
+    known = [name for name in names if not name.startswith("_")]
     if name not in known:
         raise UnknownName("table", name, known)
     return (
