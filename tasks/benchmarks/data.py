@@ -5,21 +5,23 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from schemas.dialog import Context, Dialog, dataset_digest
-from schemas.lake.packed_rows import PackedRows
 from schemas.problem import Problem, QuarantinedRow
 from tasks.benchmarks.grade_routes import GradeRoutes
 from tasks.benchmarks.setting import Options
+
+if TYPE_CHECKING:
+    from schemas.lake.packed_rows import PackedRows
 
 
 @dataclass(frozen=True, init=False)
 class Staged:
     """Result of staging one source: `len(problems) + len(quarantined) == n_input`, always. Its rows are packed."""
 
-    dialogs: PackedRows[Dialog]
-    problems: PackedRows[Problem]
+    dialogs: "PackedRows[Dialog]"
+    problems: "PackedRows[Problem]"
     quarantined: tuple[QuarantinedRow, ...]
     n_input: int
     contexts: tuple[Context, ...] = ()
@@ -33,6 +35,8 @@ class Staged:
         n_input: int,
         contexts: tuple[Context, ...] = (),
     ) -> None:
+        from schemas.lake.packed_rows import PackedRows  # pyarrow: no quick command needs it
+
         object.__setattr__(self, "dialogs", PackedRows.of("dialogs", dialogs))
         object.__setattr__(self, "problems", PackedRows.of("problems", problems))
         object.__setattr__(self, "quarantined", quarantined)

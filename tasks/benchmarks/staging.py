@@ -5,7 +5,6 @@ from pathlib import Path
 
 from schemas.dialog import Context, Dialog
 from schemas.errors import SourceUnreadable
-from schemas.lake.packed_rows import PackedRows
 from schemas.problem import Problem, QuarantinedRow
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.raw_lines import BadRow, Fault, Line, nothing_read, quarantined_row
@@ -21,6 +20,8 @@ class Staging:
         self._benchmark, self._version = benchmark, dataset_version
         self._first_seen: dict[str, str] = {}
         self._n_input = self._n_lines = 0
+        from schemas.lake.packed_rows import PackedRows  # pyarrow: no quick command needs it
+
         self.problems = PackedRows[Problem]("problems")
         self.dialogs = PackedRows[Dialog]("dialogs")
         self.quarantined: list[QuarantinedRow] = []
