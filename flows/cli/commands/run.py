@@ -336,6 +336,7 @@ def _subject_spec(argument: str | None, option: str | None) -> str:
     text = option if argument is None else argument
     if text is None:
         raise UsageError(
-            f"the model under test is missing. Pass it with --model (or --subject) SPEC: {MODEL_HELP}"
+            "the model under test is missing. Pass it with --model (or --subject) SPEC:"
+            f" {MODEL_HELP}"
         )
     return text
