@@ -119,7 +119,9 @@ def test_a_withdrawn_claim_brings_the_other_event(
 def test_commands_artifact_and_site_name_the_sequence(home: Home) -> None:
     new = checkpoint(home.path, "step-2")
     shown = " ".join(parley(home.path, "compare", "step-1", "step-2").out.split())
-    assert "decided: instruction_accuracy worse, confidence sequence -0.880…-0.200" in shown
+    assert (
+        "decided early by instruction_accuracy: worse, confidence sequence -0.880…-0.200" in shown
+    )
     episode = f"{new.run_id[:16]}-Q01"
     assert (
         "Decided: vllm:/models/step-2 is worse than vllm:/models/step-1"
