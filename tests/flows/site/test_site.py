@@ -388,6 +388,7 @@ def test_only_the_latest_night_and_what_is_asked_for_have_dialogues_side_by_side
             "night_q",
             "n_problems",
             "event",
+            "undefined_because",
         )
     )
     with SiteRows(home) as rows:

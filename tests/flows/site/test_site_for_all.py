@@ -231,6 +231,7 @@ def a_run_of(n: int, folder: Path) -> Path:
         run=run,
         told=[],
         has_night=False,
+        narrowings=[],
         scores=[],
         costs=[],
         episodes=episodes,
