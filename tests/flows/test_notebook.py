@@ -23,7 +23,7 @@ def test_the_notebook_of_the_page_stages_evaluates_and_queries(
     [cell] = CELL.findall(
         (ROOT / "flows" / "text" / "topics" / "notebooks.md").read_text(encoding="utf-8")
     )
-    assert sum(bool(line.strip()) for line in cell.splitlines()) == 10
+    assert sum(bool(line.strip()) for line in cell.splitlines()) == 17
     monkeypatch.setenv("PARLEY_HOME", str(standing_home))
     monkeypatch.chdir(tmp_path)
     shutil.copytree(str(BENCHMARKS.load("unidial").data.sample / "locomo"), tmp_path / "LoCoMo")
