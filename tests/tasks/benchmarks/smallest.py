@@ -1,7 +1,4 @@
-"""The smallest benchmark: a JSONL file of tasks, one question each, one test each.
-
-Copy it to begin your own.
-"""
+"""Smallest benchmark: JSONL tasks with one question and one test each. Copy it to begin yours."""
 
 import json
 from collections.abc import Mapping, Sequence
