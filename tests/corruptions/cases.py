@@ -1,13 +1,13 @@
-"""The corruptions: what is spoiled, when, and which check must catch it."""
+"""The corruptions of each stage."""
 
 import math
 import random
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
+from tests.corruptions.case import CHANGED, DAMAGED, OTHER, Case, is_scored
+from tests.corruptions.publication_cases import PASSED
 from tests.corruptions.spoiling import (
     Rows,
-    Spoil,
     added,
     answer,
     bit_flipped,
@@ -25,45 +25,12 @@ from tests.corruptions.spoiling import (
     put,
     put_everywhere,
     put_where,
-    removed,
     roles_swapped,
     rows_changed,
     said,
     turn_doubled,
     turn_lost,
 )
-
-When = Literal["staged", "converse", "execute", "score", "passed"]
-"""`staged`: the dataset at rest, before a run is planned. `converse`, `execute`, `score`: after that stage, before what reads it.
-`passed`: after all checks passed, before publication."""
-OTHER = "f" * 32
-DAMAGED = "SchemaMismatch"
-CHANGED = "files_unchanged"
-
-
-@dataclass(frozen=True)
-class Case:
-    """One corruption. `caught_by` is a rule of the table's suite, a rule of publication, or the class of an error."""
-
-    name: str
-    when: When
-    table: str
-    spoil: Spoil
-    caught_by: str
-
-    @property
-    def seed(self) -> int:
-        return sum(map(ord, self.name))
-
-
-def _one_more_wrong(rows: Rows, rng: random.Random) -> None:
-    for row in rows:
-        row["n_unscored"] += 1 + rng.randrange(9)
-
-
-def _other_seed(rows: Rows, rng: random.Random) -> None:
-    for row in rows:
-        row["spec_json"] = row["spec_json"].replace('"seed":0', f'"seed":{1 + rng.randrange(9)}')
 
 
 def _tests_emptied(rows: Rows, rng: random.Random) -> None:
@@ -91,10 +58,6 @@ def _accuracy_contradicts(rows: Rows, rng: random.Random) -> None:
 
 def _is(**values: Any) -> Any:
     return lambda row: all(row[name] == value for name, value in values.items())
-
-
-def _scored(row: Any) -> bool:
-    return row["value"] is not None
 
 
 STAGED = (
@@ -371,24 +334,24 @@ SCORED = (
         "a score is above its range",
         "score",
         "scores",
-        put_where("value", 1.5, _scored),
+        put_where("value", 1.5, is_scored),
         "value_in_range",
     ),
     Case(
-        "a score is NaN", "score", "scores", put_where("value", math.nan, _scored), "value_finite"
+        "a score is NaN", "score", "scores", put_where("value", math.nan, is_scored), "value_finite"
     ),
     Case(
         "a score has value and reason",
         "score",
         "scores",
-        put_where("unscored_reason", "infra", _scored),
+        put_where("unscored_reason", "infra", is_scored),
         "value_xor_reason",
     ),
     Case(
         "a score has neither",
         "score",
         "scores",
-        put_where("value", None, _scored),
+        put_where("value", None, is_scored),
         "value_xor_reason",
     ),
     Case("a metric is unknown", "score", "scores", put("metric", "vibes"), "metric_known"),
@@ -432,68 +395,6 @@ SCORED = (
         put("outcome", "failed"),
         CHANGED,
     ),
-)
-
-PASSED = (
-    Case(
-        "a checked score is raised", "passed", "scores", put_where("value", 0.5, _scored), CHANGED
-    ),
-    Case(
-        "a checked score's metric changes",
-        "passed",
-        "scores",
-        put("metric", "conversation_accuracy_strict"),
-        CHANGED,
-    ),
-    Case("checked scores go away", "passed", "scores", removed, CHANGED),
-    Case("checked scores are cut off", "passed", "scores", cut, CHANGED),
-    Case("scores are added to the checked", "passed", "scores", of_another_run, CHANGED),
-    Case(
-        "a checked verdict is turned", "passed", "test_verdicts", put("outcome", "failed"), CHANGED
-    ),
-    Case(
-        "a checked answer is edited",
-        "passed",
-        "episodes",
-        said(answer(content="def f(): ...")),
-        CHANGED,
-    ),
-    Case("a checked shard has no byte", "passed", "episodes", emptied, CHANGED),
-    Case(
-        "a checked episode is no longer listed",
-        "passed",
-        "run_episodes",
-        rows_changed(lost),
-        CHANGED,
-    ),
-    Case("the checks' rows are removed", "passed", "quality_checks", rows_changed(lost), CHANGED),
-    Case(
-        "a record miscounts what is unscored",
-        "passed",
-        "runs",
-        rows_changed(_one_more_wrong),
-        "record_counts",
-    ),
-    Case(
-        "a record miscounts its episodes", "passed", "runs", added("n_episodes", 2), "record_counts"
-    ),
-    Case(
-        "a record is of another specification",
-        "passed",
-        "runs",
-        rows_changed(_other_seed),
-        "record_of_run",
-    ),
-    Case(
-        "a record names another version",
-        "passed",
-        "runs",
-        put("dataset_version", "v0"),
-        "run_of_episodes",
-    ),
-    Case("a record is cut off", "passed", "runs", cut, "cannot be read"),
-    Case("a record is of an older schema", "passed", "runs", of_older_version, "schema version 0"),
-    Case("the dataset is cut off", "passed", "problems", cut, "cannot be read"),
 )
 
 CASES = (*STAGED, *CONVERSED, *EXECUTED, *SCORED, *PASSED)

@@ -19,7 +19,8 @@ from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import EvaluationRequest
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
-from tests.corruptions.cases import CASES, STAGED, Case
+from tests.corruptions.case import Case
+from tests.corruptions.cases import CASES, STAGED
 from tests.corruptions.night import Told, between, night, only, request
 from tests.corruptions.night import without_prefect as without_prefect
 from tests.corruptions.spoiling import parts
