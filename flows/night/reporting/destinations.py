@@ -96,7 +96,7 @@ def _try_to_deliver(message: Message, destination: str, deliver: Callable[[Messa
     try:
         deliver(message)
     # a notification that fails must not stop the night
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001  (each service has errors of its own; all are logged)
         _log.warning(
             "Notification %r could not be sent to %s: %s",
             message.title,

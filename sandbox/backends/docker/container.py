@@ -318,7 +318,7 @@ class _Stream:
             self._socket.close()
         # Any error: docker-py does not promise the attribute, and closing it may fail in several
         # libraries.
-        with suppress(Exception):
+        with suppress(Exception):  # the connection is given up, whatever state it is in
             self._attached._response.close()
 
     def _exactly(self, size: int, deadline: float, is_over: Callable[[], bool] | None) -> bytes:

@@ -147,9 +147,6 @@ def states(**steps: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.timeout(
-    1500
-)  # six deployed nights: 563 s for three and a half beside three other runs
 def test_six_nights(week: Week, tmp_path: Path) -> None:
     right = gold(tmp_path)
     first_problem = right[0]["problem_id"]
