@@ -243,7 +243,16 @@ def test_markdown_stays_one_table(played: PlayedRun, monkeypatch: pytest.MonkeyP
     assert NAME[:7] in results
     assert_one_table(results)
     assert_one_table(work_markdown(works(played.reports)))
-    names = ("setting", "model", "against", "other_model", "metric", "event")
+    names = (
+        "setting",
+        "model",
+        "against",
+        "other_model",
+        "metric",
+        "event",
+        "interval_kind",
+        "decision",
+    )
     numbers = (
         "other_mean",
         "mean",
