@@ -38,7 +38,9 @@ def build_dataset(
     with night(find_home(home), 1) as tonight:
         tonight.set_budget(budget)
         plan = plan_build(request, tonight.home)
-        purse = tonight.spending.build_purse(plan.build_id) if tonight.spending else None
+        budget_meter = (
+            tonight.spending.build_budget_meter(plan.build_id) if tonight.spending else None
+        )
         with plan.home.build_lock(plan.build_id):
             require_place(plan)
             plan.note_begun()
@@ -54,7 +56,7 @@ def build_dataset(
                 request.what,
                 find_served,
                 lambda: tonight.embedder(plan),
-                purse,
+                budget_meter,
             )
             tonight.board.stage(request.what, "write")
             files = write_built(plan, built)

@@ -20,8 +20,8 @@ from tasks.planning.builds.build_plan import BuildPlan
 from tasks.planning.participants.concurrency import concurrency_by_endpoint, endpoint_of, place_of
 from tasks.storage.parquet_store import Lake
 from tasks.storage.vectors import Vectors
+from tasks.worker.budget_meter import BudgetMeter, MeteredEmbedder, metered
 from tasks.worker.program_book import BookReader, ProgramBook
-from tasks.worker.purse import MeteredEmbedder, Purse, metered
 
 
 @task(name="construct", task_run_name="construct {title}", **{**OPTIONS, "retries": 0})
@@ -31,7 +31,7 @@ def construct(
     title: str,
     find_served: Callable[[], Mapping[ModelIdentity, ModelEndpoint]],
     find_embedder: Callable[[], EmbedderAccess],
-    purse: Purse | None = None,
+    budget_meter: BudgetMeter | None = None,
 ) -> Constructed:
     """Run the construction. Each answer and verdict is kept as it comes; kept ones are not asked for again.
 
@@ -41,7 +41,7 @@ def construct(
         find_served: starts the servers that the models need, and tells where they are. It is called where a first answer is not
             kept, so that nothing is started for a build that is known.
         find_embedder: as `find_served`, for the embedder.
-        purse: what models and embedder are paid from; None where there is no cap.
+        budget_meter: what models and embedder are paid from; None where there is no cap.
 
     Raises:
         InfraError: an endpoint or the sandbox failed.
@@ -54,7 +54,7 @@ def construct(
             role.model,
             role.role,
             kept,
-            _opener(plan, place, lambda: loop.in_main_thread(find_served), purse),
+            _opener(plan, place, lambda: loop.in_main_thread(find_served), budget_meter),
         )
         for place, role in enumerate(plan.spec.roles)
     }
@@ -62,7 +62,9 @@ def construct(
     vectors = None
     if plan.spec.embedder is not None:
         access = open_embedder(plan.spec.embedder, lambda: loop.in_main_thread(find_embedder))
-        vectors = Vectors(Lake(plan.home.lake), MeteredEmbedder(access, purse) if purse else access)
+        vectors = Vectors(
+            Lake(plan.home.lake), MeteredEmbedder(access, budget_meter) if budget_meter else access
+        )
     request = ConstructionRequest(
         staged=plan.staged,
         models=models,
@@ -93,7 +95,7 @@ def _opener(
     plan: BuildPlan,
     place: int,
     find_served: Callable[[], Mapping[ModelIdentity, ModelEndpoint]],
-    purse: Purse | None,
+    budget_meter: BudgetMeter | None,
 ) -> Callable[[], ChatModel]:
     who, endpoint, asked = plan.models[place]
     problems = {problem.problem_id: problem for problem in plan.staged.problems}
@@ -110,7 +112,7 @@ def _opener(
             timeout_s=asked.timeout_s,
             patience_s=asked.patience_s,
         )
-        return metered(model, purse)
+        return metered(model, budget_meter)
 
     return opened
 

@@ -1,4 +1,4 @@
-"""Stage `converse`: play the owed episodes of a run on Dask workers."""
+"""Stage `converse`: play the pending episodes of a run on Dask workers."""
 
 import secrets
 from collections import Counter
@@ -28,26 +28,26 @@ from tasks.storage.files.pulled_images import PulledImages
 from tasks.storage.journaling.journal import Unfinished, read_journal
 from tasks.storage.journaling.merging import merge_episodes
 from tasks.storage.journaling.segments import remove_segments
-from tasks.storage.owed import unfinished
+from tasks.storage.pending import unfinished
 from tasks.storage.wanted import WantedEpisode, WantedEpisodes
+from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.call_log import CallLog
 from tasks.worker.converse_shard import converse_shard
 from tasks.worker.jobs import ConverseShard, EpisodeJob, RunContext, ShardResult
-from tasks.worker.purse import Purse
 
 
 @dataclass
 class Conversed(StageResult):
     """The stage's results. `n_run` counts programs within the dialogues and beside them."""
 
-    n_owed: int = 0
+    n_pending: int = 0
     kept: Mapping[str, tuple[Step, ...]] = field(default_factory=dict[str, tuple[Step, ...]])
     """Episode that was taken up again -> its kept steps, which were not asked for again."""
 
 
 @task(name="converse", task_run_name="converse {title}", **OPTIONS)
 def converse(stage: "ConverseStage", title: str, on_result: OnResult = lambda _: None) -> Conversed:
-    """Play the owed episodes, each at most three times where infra ends it. Remove the journal once Parquet holds all of it.
+    """Play the pending episodes, each at most three times where infra ends it. Remove the journal once Parquet holds all of it.
 
     A try that finishes no episode is the last: its endpoint is down, and the same command goes on when it is back.
     """
@@ -82,7 +82,7 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
         self._beside: RunAhead | DecideAhead | None = None
 
     def pending(self) -> WantedEpisodes:
-        return self.plan.owed()
+        return self.plan.pending()
 
     @contextmanager
     def attempt(self, number: int, pending: Sequence[WantedEpisode]) -> Iterator[None]:
@@ -127,13 +127,13 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
             self._beside.take(result)
 
     def keep(self) -> None:
-        self.result.n_owed = len(self.plan.owed())
-        if not self.result.n_owed:
+        self.result.n_pending = len(self.plan.pending())
+        if not self.result.n_pending:
             self.result.error, self.result.is_permanent = None, False
         settle(self.plan)
 
 
-def expect_images(plan: RunPlan, owed: Sequence[WantedEpisode]) -> None:
+def expect_images(plan: RunPlan, pending: Sequence[WantedEpisode]) -> None:
     """Note which Docker images the pending episodes need, so that those are the last to be removed."""
     if not plan.images:
         return
@@ -142,12 +142,12 @@ def expect_images(plan: RunPlan, owed: Sequence[WantedEpisode]) -> None:
         for name, problem in plan.problems.items()
     }
     PulledImages(plan.home.images).expect(
-        (image_of(environments[w.problem_id]), w.episode_id) for w in owed
+        (image_of(environments[w.problem_id]), w.episode_id) for w in pending
     )
 
 
 class ConverseShards(Sequence[ConverseShard]):
-    """Shards of the owed episodes, each made when it is read: until then it is a list of places.
+    """Shards of the pending episodes, each made when it is read: until then it is a list of places.
 
     Begun episodes go first, then the others, the longest dialogues first, so that none of them is left alone at the end. In small
     shards, as many episodes for each worker.
@@ -163,27 +163,27 @@ class ConverseShards(Sequence[ConverseShard]):
         self,
         plan: RunPlan,
         context: RunContext,
-        owed: WantedEpisodes,
+        pending: WantedEpisodes,
         n_workers: int = 1,
         order: Sequence[str] = (),
     ) -> None:
-        self._plan, self._context, self._owed = plan, context, owed
-        ids = owed.ids.to_pylist()
-        stored = {e.episode_id: e for e in from_arrow(plan.episodes.rows(owed.ids), Episode)}
+        self._plan, self._context, self._pending = plan, context, pending
+        ids = pending.ids.to_pylist()
+        stored = {e.episode_id: e for e in from_arrow(plan.episodes.rows(pending.ids), Episode)}
         self.begun = unfinished(ids, read_journal(plan.home.journal(plan.run_id), ids), stored)
         n_steps = [len(self.begun[name].steps) if name in self.begun else 0 for name in ids]
-        ranks = _ranks_in_talks(plan, owed)
-        turns = plan.dataset.facts["n_turns"].take(owed.rows["at"]).to_pylist()
+        ranks = _ranks_in_talks(plan, pending)
+        turns = plan.dataset.facts["n_turns"].take(pending.rows["at"]).to_pylist()
         places = sorted(
             range(len(ids)), key=lambda at: (-n_steps[at], ranks.get(ids[at], 0), -turns[at])
         )
         if order:
             place, problems = (
                 {problem: number for number, problem in enumerate(order)},
-                owed.rows["problem_id"].to_pylist(),
+                pending.rows["problem_id"].to_pylist(),
             )
             places.sort(key=lambda at: place.get(problems[at], 0))
-        size = _shard_size(plan, context, owed, n_workers, is_least=bool(order))
+        size = _shard_size(plan, context, pending, n_workers, is_least=bool(order))
         self._groups = dealt_shards(places, size, n_workers)
 
     def __len__(self) -> int:
@@ -199,7 +199,7 @@ class ConverseShards(Sequence[ConverseShard]):
         return self._shard(self._groups[at])
 
     def _shard(self, group: Sequence[int]) -> ConverseShard:
-        return ConverseShard(self._context, tuple(map(self._job, self._owed.take(group))))
+        return ConverseShard(self._context, tuple(map(self._job, self._pending.take(group))))
 
     def _job(self, episode: WantedEpisode) -> EpisodeJob:
         begun = self.begun.get(episode.episode_id, Unfinished(0))
@@ -217,11 +217,11 @@ class ConverseShards(Sequence[ConverseShard]):
         )
 
 
-def _ranks_in_talks(plan: RunPlan, owed: WantedEpisodes) -> Mapping[str, int]:
+def _ranks_in_talks(plan: RunPlan, pending: WantedEpisodes) -> Mapping[str, int]:
     """Return episode id -> its place among the episodes after the same talk, so that an agent takes all talks in side by side."""
     found: dict[str, int] = {}
     n_after: Counter[str | None] = Counter()
-    for episode in owed if plan.spec.agent is not None else ():
+    for episode in pending if plan.spec.agent is not None else ():
         context_id = plan.dialog(episode).context_id
         if context_id is not None:
             found[episode.episode_id] = n_after[context_id]
@@ -232,22 +232,22 @@ def _ranks_in_talks(plan: RunPlan, owed: WantedEpisodes) -> Mapping[str, int]:
 def _shard_size(
     plan: RunPlan,
     context: RunContext,
-    owed: WantedEpisodes,
+    pending: WantedEpisodes,
     n_workers: int,
     *,
     is_least: bool = False,
 ) -> int:
-    n_answers = plan.n_rounds(owed)
-    return shard_size(context.concurrency, len(owed), n_answers, n_workers, is_least=is_least)
+    n_answers = plan.n_rounds(pending)
+    return shard_size(context.concurrency, len(pending), n_answers, n_workers, is_least=is_least)
 
 
 def settle(plan: RunPlan) -> None:
     """Keep the played episodes: write the run's members to the lake, and remove a journal whose content Parquet holds.
 
-    Where nothing is owed any more, merge the run's parts into one. Remove half-written files of killed workers.
+    Where nothing is pending any more, merge the run's parts into one. Remove half-written files of killed workers.
     """
     plan.lake.remove_leftovers("episodes", **plan.keys)
-    if not plan.owed():
+    if not plan.pending():
         merge_episodes(plan.lake, **plan.keys)
     _write_members(plan)
     journal = plan.home.journal(plan.run_id)
@@ -277,7 +277,7 @@ def context_for(
     cores: int,
     served: Mapping[ModelIdentity, ModelEndpoint] = MappingProxyType({}),
     embedder: EmbedderAccess | None = None,
-    purse: Purse | None = None,
+    budget_meter: BudgetMeter | None = None,
     calls: CallLog | None = None,
 ) -> RunContext:
     """What the run's shards share; each endpoint's concurrency is split over the worker processes.
@@ -286,7 +286,7 @@ def context_for(
         workers: worker processes, 1 or more.
         served: where each model is that is served on this machine for this run.
         embedder: where seats that ask for vectors reach it.
-        purse: the caps of the invocation.
+        budget_meter: the caps of the invocation.
         calls: log of model calls, for metrics.
     """
     request, spec, limits = plan.request, plan.spec, concurrency_by_endpoint(plan)
@@ -319,6 +319,6 @@ def context_for(
         timeout_s=request.model.timeout_s,
         patience_s=request.model.patience_s,
         embedder=embedder and embedder.shared_by(workers),
-        purse=purse,
+        budget_meter=budget_meter,
         calls=calls,
     )

@@ -13,7 +13,7 @@ from tasks.cache_policy import OPTIONS
 from tasks.driver.embed_ahead import opened_vectors
 from tasks.language.embedding import EmbedderAccess
 from tasks.planning.plan import RunPlan
-from tasks.worker.purse import Purse
+from tasks.worker.budget_meter import BudgetMeter
 
 if TYPE_CHECKING:
     from tasks.language.embedding import Vector
@@ -25,14 +25,14 @@ def embed(
     requests: Sequence[ScoreRequest],
     title: str,
     find_access: Callable[[], EmbedderAccess],
-    purse: Purse | None = None,
+    budget_meter: BudgetMeter | None = None,
 ) -> "Mapping[str, Vector] | None":
     """Text -> vector, for all texts that the benchmark names. None where a cap of the budget stopped it.
 
     Args:
         requests: whose scores are to be computed.
         find_access: is called where a text has no kept vector; it may start the embedder's server.
-        purse: the caps of the invocation.
+        budget_meter: the caps of the invocation.
 
     Raises:
         ModelUnavailable: the embedder does not answer. All its answers are kept.
@@ -42,7 +42,7 @@ def embed(
     texts = tuple(dict.fromkeys(text for request in requests for text in wanted(request)))
 
     async def find() -> "Mapping[str, Vector]":
-        async with opened_vectors(plan, find_access, purse) as vectors:
+        async with opened_vectors(plan, find_access, budget_meter) as vectors:
             return await vectors.find(texts)
 
     with suppress(BudgetSpent):

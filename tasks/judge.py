@@ -13,9 +13,9 @@ from tasks.driver.fan_out import SHARDS_IN_FLIGHT
 from tasks.driver.judging import Judgements, Wanted, judge_shards
 from tasks.driver.stage import OnResult, Stage, StageResult, run_stage
 from tasks.planning.plan import RunPlan
+from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.jobs import JudgeContext, JudgeJob, JudgeShard
 from tasks.worker.judge_shard import judge_shard
-from tasks.worker.purse import Purse
 
 
 @dataclass
@@ -47,7 +47,7 @@ class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
 
     Args:
         reach: makes the judges ready, and gives the Dask client that they are asked through. Called where something is pending.
-        purse: the caps of the invocation.
+        budget_meter: the caps of the invocation.
     """
 
     asks_models = True
@@ -59,14 +59,19 @@ class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
         judgements: Judgements,
         wanted: Sequence[Wanted],
         reach: Callable[[], tuple[JudgeContext, Any]],
-        purse: Purse | None = None,
+        budget_meter: BudgetMeter | None = None,
     ) -> None:
         super().__init__(plan, None, None, Judged(due=judgements.due(wanted)))
-        self._judgements, self._wanted, self._reach, self._purse = judgements, wanted, reach, purse
+        self._judgements, self._wanted, self._reach, self._budget_meter = (
+            judgements,
+            wanted,
+            reach,
+            budget_meter,
+        )
 
     def pending(self) -> list[JudgeJob]:
-        pending = self._judgements.owed(self._wanted, self._judgements.known())
-        self.result.is_cut = bool(pending and self._purse and self._purse.is_over)
+        pending = self._judgements.pending(self._wanted, self._judgements.known())
+        self.result.is_cut = bool(pending and self._budget_meter and self._budget_meter.is_over)
         return [] if self.result.is_cut else pending
 
     def reach(self) -> None:

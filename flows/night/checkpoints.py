@@ -22,7 +22,7 @@ from tasks.storage.home import Home
 
 
 @dataclass(frozen=True)
-class Owed:
+class PendingCheckpoint:
     """Complete checkpoint with its unfinished runs."""
 
     found: Found
@@ -63,7 +63,7 @@ class CheckpointPlan:
         )
 
     @cached_property
-    def owed(self) -> tuple[Owed, ...]:
+    def pending(self) -> tuple[PendingCheckpoint, ...]:
         """Checkpoints with unfinished benchmarks, in the order in which nights run them.
 
         The newest checkpoint comes first. Checkpoints that failed in the latest night come last, so
@@ -78,7 +78,7 @@ class CheckpointPlan:
             if self.sighting.found
             else ({}, frozenset[str]())
         )
-        owed: list[Owed] = []
+        pending: list[PendingCheckpoint] = []
         with reading_once():
             for found in self.sighting.found:
                 plans = (
@@ -87,18 +87,25 @@ class CheckpointPlan:
                     else ()
                 )
                 if plans:
-                    owed.append(Owed(found, plans, any(plan.run_id in behind for plan in plans)))
-        owed.sort(key=lambda item: item.is_left_behind)
-        return tuple(self._marked_for_tonight(owed))
+                    pending.append(
+                        PendingCheckpoint(
+                            found, plans, any(plan.run_id in behind for plan in plans)
+                        )
+                    )
+        pending.sort(key=lambda item: item.is_left_behind)
+        return tuple(self._marked_for_tonight(pending))
 
-    def _marked_for_tonight(self, owed: Sequence[Owed]) -> Iterator[Owed]:
+    def _marked_for_tonight(
+        self, pending: Sequence[PendingCheckpoint]
+    ) -> Iterator[PendingCheckpoint]:
         n_by_source: Counter[int] = Counter()
-        for pending in owed:
-            source = pending.found.source
+        for evaluations in pending:
+            source = evaluations.found.source
             n_by_source[id(source)] += 1
             yield replace(
-                pending,
-                tonight=self._backfill or n_by_source[id(source)] <= (source.at_most or len(owed)),
+                evaluations,
+                tonight=self._backfill
+                or n_by_source[id(source)] <= (source.at_most or len(pending)),
             )
 
     def _unfinished(
@@ -114,9 +121,9 @@ class CheckpointPlan:
         return tuple(plan for plan in plans if not is_known(plan, finished))
 
     @property
-    def tonight(self) -> tuple[Owed, ...]:
+    def tonight(self) -> tuple[PendingCheckpoint, ...]:
         """Return the checkpoints that the next night runs."""
-        return tuple(pending for pending in self.owed if pending.tonight)
+        return tuple(pending for pending in self.pending if pending.tonight)
 
     def requests(self) -> tuple[EvaluationRequest, ...]:
         """Return the next night's requests by checkpoint, so that each is loaded once."""
@@ -141,7 +148,7 @@ class CheckpointPlan:
             f"checkpoint {pending.found.path} is planned with {len(pending.plans)} runs"
             for pending in self.tonight
         ]
-        later = len(self.owed) - len(self.tonight)
+        later = len(self.pending) - len(self.tonight)
         return (
             *self.unread,
             *waiting,

@@ -36,8 +36,8 @@ from tasks.planning.request import EvaluationRequest
 from tasks.storage.home import Home
 from tasks.storage.ledger import Sum
 from tasks.worker import collector
+from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.call_log import CallLog
-from tasks.worker.purse import Purse
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -127,9 +127,9 @@ class Night:
             ledger = str(folder / self.night_id)
             self.spending = self.servers.spending = Spending(budget, ledger, self._began_at)
 
-    def purse(self, plan: RunPlan) -> Purse | None:
+    def budget_meter(self, plan: RunPlan) -> BudgetMeter | None:
         """Return the budget meter for the run's models, or None if there is no cap."""
-        return self.spending.purse(plan) if self.spending else None
+        return self.spending.budget_meter(plan) if self.spending else None
 
     def why_over(self) -> str | None:
         """Return a line about the caps that are reached, or None if more requests may be sent."""

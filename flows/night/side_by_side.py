@@ -179,7 +179,7 @@ def needs_of(plan: RunPlan, narrow: frozenset[Endpoint] = frozenset()) -> Needs:
     in_step = judged if plan.request.decide else ()
     return Needs(
         lane=lane,
-        owned=frozenset({plan.run_id, *alone, *in_step, *plan.owed().ids.to_pylist()}),
+        owned=frozenset({plan.run_id, *alone, *in_step, *plan.pending().ids.to_pylist()}),
         awaited=frozenset({plan.awaits} if plan.awaits else ()),
         judged=judged,
         served=frozenset(

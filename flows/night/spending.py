@@ -14,7 +14,7 @@ from tasks.planning.participants.models import price_of
 from tasks.planning.plan import RunPlan
 from tasks.planning.request import ModelRequest
 from tasks.storage.ledger import Ledger, ledger_at
-from tasks.worker.purse import Payee, Purse, caps_spent
+from tasks.worker.budget_meter import BudgetMeter, Payee, caps_spent
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Spending:
         """Return the ledger that all processes share."""
         return ledger_at(self.folder)
 
-    def purse(self, plan: RunPlan) -> Purse:
+    def budget_meter(self, plan: RunPlan) -> BudgetMeter:
         """Return the budget meter of the run's models and embedder."""
         prices: dict[Payee, Price] = {
             identity: price
@@ -40,11 +40,11 @@ class Spending:
         embedder = plan.request.embedder
         if plan.spec.embedder is not None and embedder is not None:
             prices[plan.spec.embedder] = embedder.usd_per_million_input or 0.0, 0.0
-        return Purse(self.folder, self.budget, self.began_at, plan.run_id, prices)
+        return BudgetMeter(self.folder, self.budget, self.began_at, plan.run_id, prices)
 
-    def build_purse(self, build_id: str) -> Purse:
+    def build_budget_meter(self, build_id: str) -> BudgetMeter:
         """Return the budget meter of a dataset build's models."""
-        return Purse(self.folder, self.budget, self.began_at, build_id)
+        return BudgetMeter(self.folder, self.budget, self.began_at, build_id)
 
     def account(self) -> tuple[CapSpent, ...]:
         """Return the amount spent of each cap so far."""

@@ -36,8 +36,8 @@ from tasks.score import plain_verdict_rows, score, score_requests, verdict_rows
 from tasks.stage import stage
 from tasks.storage.wanted import WantedEpisodes
 from tasks.worker import audit_shard, converse_shard, execute_shard, judge_shard
+from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.jobs import JudgeContext, RunContext, ShardResult
-from tasks.worker.purse import Purse
 
 if TYPE_CHECKING:
     from tasks.language.embedding import Vector
@@ -58,31 +58,31 @@ class Stages:
 
     def play(self) -> None:
         """Play the pending dialogues when this run's turn at its endpoints has come."""
-        plan, owed = self._plan, self._plan.owed()
-        if owed:
+        plan, pending = self._plan, self._plan.pending()
+        if pending:
             self.work.is_begun = False
             with playing(
                 lambda: self._board.stage(self._title, "wait for the endpoint"),
                 self._tonight.heed_caps,
             ) as tell_all_begun:
                 self.work.is_begun = True
-                self._play_owed(owed, tell_all_begun)
+                self._play_pending(pending, tell_all_begun)
         else:
             self._tonight.servers.keep(plan, later=[one.judge for one in plan.spec.judges])
             self._board.stage(self._title, converse_shard.STAGE)
             settle(plan)
 
-    def _play_owed(self, owed: WantedEpisodes, tell_all_begun: Callable[[], None]) -> None:
+    def _play_pending(self, pending: WantedEpisodes, tell_all_begun: Callable[[], None]) -> None:
         plan = self._plan
 
         def show_stage() -> None:
-            self._board.stage(self._title, converse_shard.STAGE, len(owed))
-            self._board.expect(plan.n_rounds(owed))
+            self._board.stage(self._title, converse_shard.STAGE, len(pending))
+            self._board.expect(plan.n_rounds(pending))
             self._board.show_state(lambda: describe_batches([plan.subject]))
             self._board.price(player_prices(plan))
 
         show_stage()
-        self.work.conversed = self._played(len(owed), show_stage, tell_all_begun)
+        self.work.conversed = self._played(len(pending), show_stage, tell_all_begun)
         self._stop_if(self.work.conversed.is_cut)
 
     def _stop_if(self, is_cut: bool) -> None:
@@ -91,8 +91,8 @@ class Stages:
             raise BudgetSpent(self._tonight.why_over() or "a cap of the budget is met")
 
     @cached_property
-    def _purse(self) -> Purse | None:
-        return self._tonight.purse(self._plan)
+    def _budget_meter(self) -> BudgetMeter | None:
+        return self._tonight.budget_meter(self._plan)
 
     def episode_rows(self) -> pa.Table:
         """All episodes of the run, as they lie in the lake."""
@@ -103,11 +103,11 @@ class Stages:
         self.work.episodes = ModelRows(rows, Episode)
 
     def _played(
-        self, n_owed: int, show_stage: Callable[[], None], tell_all_begun: Callable[[], None]
+        self, n_pending: int, show_stage: Callable[[], None], tell_all_begun: Callable[[], None]
     ) -> Conversed:
         tonight, plan = self._tonight, self._plan
         tonight.prepare_publication()
-        progress = ProgressArtifact(self._title, "converse", n_owed)
+        progress = ProgressArtifact(self._title, "converse", n_pending)
         players = [
             player for player in (plan.spec.subject, plan.spec.simulator) if player is not None
         ]
@@ -124,7 +124,7 @@ class Stages:
             cores=tonight.cores,
             served=served,
             embedder=embedder,
-            purse=self._purse,
+            budget_meter=self._budget_meter,
             calls=tonight.call_log(plan),
         )
         with self._judging_ahead(is_judged_ahead) as judging, self._embedding_ahead() as embedding:
@@ -147,7 +147,7 @@ class Stages:
         if judging:
             self.work.judged.model_calls += judging.result.model_calls
         progress.done()
-        self._board.done(n_owed - done.n_owed)
+        self._board.done(n_pending - done.n_pending)
         return done
 
     def _deciding(self, judging: JudgeAhead | None) -> DecideAhead | None:
@@ -241,7 +241,7 @@ class Stages:
             self._plan,
             workers=self._tonight.n_workers,
             cores=self._tonight.cores,
-            purse=self._purse,
+            budget_meter=self._budget_meter,
         )
 
     def expected_verdicts(self) -> frozenset[tuple[str, int, str]]:
@@ -289,7 +289,11 @@ class Stages:
         served = self._reach([one.judge for one in plan.spec.judges], show_stage)
         calls = tonight.call_log(plan)
         context = judge_context(
-            plan, workers=tonight.n_workers, served=served, purse=self._purse, calls=calls
+            plan,
+            workers=tonight.n_workers,
+            served=served,
+            budget_meter=self._budget_meter,
+            calls=calls,
         )
         self.work.n_drift_calls += ask_drift(plan, context, tonight.client(), tonight.night_id)
         return context, tonight.client()
@@ -310,7 +314,7 @@ class Stages:
         plan = self._plan
         if plan.spec.embedder is None or plan.benchmark.scores.texts_to_embed is None:
             return nullcontext()
-        return EmbedAhead(plan, lambda: self._tonight.embedder(plan), self._purse)
+        return EmbedAhead(plan, lambda: self._tonight.embedder(plan), self._budget_meter)
 
     def judge(self, verdicts: pa.Table) -> tuple[JudgeVerdict, ...]:
         """Have the dialogues judged; returns the run's judgements.
@@ -335,7 +339,11 @@ class Stages:
             *judgements_of(plan)
         ):  # the next one finds what this one is told
             judging = JudgeStage(
-                plan, self._judgements, wanted, lambda: self._reach_judges(show_stage), self._purse
+                plan,
+                self._judgements,
+                wanted,
+                lambda: self._reach_judges(show_stage),
+                self._budget_meter,
             )
             judged = judge(judging, self._title, lambda result: progress.advance(result.n_items))
         self._tonight.servers.keep(plan)
@@ -367,7 +375,7 @@ class Stages:
             unlooked(tuple(requests)),
             self._title,
             lambda: self._tonight.embedder(plan),
-            self._purse,
+            self._budget_meter,
         )
         self._stop_if(found is None)
         return found or {}

@@ -60,7 +60,7 @@ def show_dry_run(
             e.benchmark,
             e.model,
             e.episodes,
-            e.owed,
+            e.pending,
             e.calls,
             e.simulator_calls,
             e.judge_calls,

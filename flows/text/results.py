@@ -139,7 +139,7 @@ def _summary(report: "RunReport") -> str:
     parts += [
         f"{n} {name}"
         for n, name in (
-            (report.owed, "pending"),
+            (report.pending, "pending"),
             (report.n_infra, "infra"),
             (report.n_unscored, "unscored"),
         )

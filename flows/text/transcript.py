@@ -13,8 +13,8 @@ from tasks.dialogue.drafts import draft_note
 from tasks.storage.audited import read_verdicts
 from tasks.storage.contexts import context_of
 from tasks.storage.home import Home
-from tasks.storage.owed import read_episodes
 from tasks.storage.parquet_store import Lake
+from tasks.storage.pending import read_episodes
 
 SHOWN_OF_AN_END = 1000
 """Characters that a transcript shows of each end of a long observation."""

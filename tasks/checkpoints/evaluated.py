@@ -49,7 +49,7 @@ def is_known(plan: RunPlan, finished: Mapping[str, frozenset[str]]) -> bool:
     The name and the engine may differ.
     """
     runs = finished.get(_evaluation_digest(plan.spec), frozenset())
-    return bool(runs - {plan.run_id}) or (plan.run_id in runs and not plan.owed())
+    return bool(runs - {plan.run_id}) or (plan.run_id in runs and not plan.pending())
 
 
 def _evaluation_digest(spec: RunSpec) -> str:

@@ -33,14 +33,14 @@ class Seat(Protocol):
         `transcript.taken` are its steps of this round so far: a seat that has no other memory goes on after any of them.
 
         Raises:
-            InfraError: a service did not answer; the engine ends the episode as infra, to be owed again.
+            InfraError: a service did not answer; the engine ends the episode as infra, to be pending again.
             AnswerMissing: the subject cannot answer; the engine ends the episode as subject_error.
         """
         ...
 
 
 def stop_at_step_limit(transcript: Transcript, seat: Seat) -> Step | Stop:
-    """The subject has failed. A counterpart's fault is not the subject's: the episode is owed again."""
+    """The subject has failed. A counterpart's fault is not the subject's: the episode is pending again."""
     n_steps = len(transcript.taken)
     said = f"the {seat.role} took {n_steps} steps in round {transcript.turn} of {transcript.problem.problem_id} and said nothing"
     return Stop(StopReason.SUBJECT_ERROR if seat.role is Role.ASSISTANT else StopReason.INFRA, said)

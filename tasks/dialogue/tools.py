@@ -36,7 +36,7 @@ class Tool(Protocol):
 
         Raises:
             ToolRefusal: the model asked for something impossible, and is told so.
-            InfraError: a service did not answer; the engine ends the episode as infra, to be owed again.
+            InfraError: a service did not answer; the engine ends the episode as infra, to be pending again.
         """
         ...
 

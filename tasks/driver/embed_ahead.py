@@ -14,18 +14,20 @@ from tasks.planning.plan import RunPlan
 from tasks.storage.contexts import context_of
 from tasks.storage.sends import SendLog
 from tasks.storage.vectors import Vectors
-from tasks.worker.purse import MeteredEmbedder, Purse
+from tasks.worker.budget_meter import BudgetMeter, MeteredEmbedder
 
 
 @asynccontextmanager
 async def opened_vectors(
-    plan: RunPlan, find_access: Callable[[], EmbedderAccess], purse: Purse | None
+    plan: RunPlan, find_access: Callable[[], EmbedderAccess], budget_meter: BudgetMeter | None
 ) -> AsyncIterator[Vectors]:
     """Open the kept vectors of the run's embedder for the time of the block."""
     assert plan.spec.embedder is not None
     sends = SendLog(plan.home.sends(plan.run_id))
     embedder = open_embedder(plan.spec.embedder, find_access, on_send=sends.count_embedder)
-    vectors = Vectors(plan.lake, MeteredEmbedder(embedder, purse) if purse else embedder)
+    vectors = Vectors(
+        plan.lake, MeteredEmbedder(embedder, budget_meter) if budget_meter else embedder
+    )
     try:
         yield vectors
     finally:
@@ -37,10 +39,13 @@ class EmbedAhead(Ahead):
     """Embeds what dialogues say as they end, in its own thread; where they were stopped, also requests under way are given up."""
 
     def __init__(
-        self, plan: RunPlan, find_access: Callable[[], EmbedderAccess], purse: Purse | None
+        self,
+        plan: RunPlan,
+        find_access: Callable[[], EmbedderAccess],
+        budget_meter: BudgetMeter | None,
     ) -> None:
         super().__init__(plan, None)
-        self._open, self._runner = opened_vectors(plan, find_access, purse), asyncio.Runner()
+        self._open, self._runner = opened_vectors(plan, find_access, budget_meter), asyncio.Runner()
         self._members = {member.episode_id: member for member in plan.members}
         self._taken = set[str]()
         self._finding: asyncio.Task[object] | None = None

@@ -81,7 +81,7 @@ def fan_out(
         is_ahead: tells that no shard may be begun for now, since what came is still looked at.
 
     Returns:
-        Results in the order they came, and the shards whose worker died. Their journaled turns are kept, the others are owed.
+        Results in the order they came, and the shards whose worker died. Their journaled turns are kept, the others are pending.
 
     Raises:
         ServerUnavailable: the cluster itself is gone.

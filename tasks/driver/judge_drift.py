@@ -27,21 +27,21 @@ def ask_drift(plan: RunPlan, context: JudgeContext, client: Any, night_id: str) 
         part.stem.removeprefix("part-")
         for part in plan.lake.parts("judge_drift_answers", night_id=night_id)
     }
-    owed: dict[str, tuple[Rubric, RubricJudge, tuple[JudgeJob, ...]]] = {}
+    pending: dict[str, tuple[Rubric, RubricJudge, tuple[JudgeJob, ...]]] = {}
     for rubric in plan.benchmark.rubrics(plan.spec.setting):
         judge = plan.judges[rubric.name].judge
         name = content_id([plan.spec.benchmark, judge])
         if rubric.drift and name not in kept:
-            owed[name] = rubric, judge, tuple(_jobs(plan, rubric, judge, night_id))
-    if not owed:
+            pending[name] = rubric, judge, tuple(_jobs(plan, rubric, judge, night_id))
+    if not pending:
         return 0
     shards = [
-        JudgeShard(context, f"{DRIFT_SHARD}{name}", jobs) for name, (_, _, jobs) in owed.items()
+        JudgeShard(context, f"{DRIFT_SHARD}{name}", jobs) for name, (_, _, jobs) in pending.items()
     ]
     with shard_try(plan.home.tries(context.key), context.invocation):
         results, _ = fan_out(client, judge_shard, shards)
     told = read_calls(judgement_folder(context), JUDGEMENTS)
-    for name, (rubric, judge, jobs) in owed.items():
+    for name, (rubric, judge, jobs) in pending.items():
         rows = list(_rows(plan, rubric, judge, told, jobs, night_id))
         plan.lake.write_part("judge_drift_answers", rows, name, night_id=night_id)
     return sum(result.model_calls for result in results)

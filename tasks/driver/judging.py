@@ -28,10 +28,10 @@ from tasks.storage.contexts import context_of
 from tasks.storage.journaling.segments import remove_segments
 from tasks.storage.journaling.tries import shard_try
 from tasks.storage.paid_calls import read_calls
+from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.call_log import CallLog
 from tasks.worker.jobs import JudgeContext, JudgeJob, JudgeSeat, JudgeShard
 from tasks.worker.judge_shard import JUDGEMENTS, judge_shard
-from tasks.worker.purse import Purse
 
 V = TypeVar("V", TestVerdict, JudgeVerdict)
 
@@ -49,14 +49,14 @@ def judge_context(
     *,
     workers: int,
     served: Mapping[ModelIdentity, ModelEndpoint] = MappingProxyType({}),
-    purse: Purse | None = None,
+    budget_meter: BudgetMeter | None = None,
     calls: CallLog | None = None,
 ) -> JudgeContext:
     """What the run's judgements share; each endpoint's concurrency is split over the worker processes.
 
     Args:
         served: where each model is that is served on this machine for this run.
-        purse: the caps of the invocation.
+        budget_meter: the caps of the invocation.
         calls: log of model calls, for metrics.
     """
     limits = concurrency_by_endpoint(plan)
@@ -84,7 +84,7 @@ def judge_context(
         spec.benchmark,
         seats,
         fsync,
-        purse,
+        budget_meter,
         lake,
         reworded,
         calls,
@@ -196,7 +196,7 @@ class Judgements:
             place = (episode.problem_id, run.turn, episode.sample, episode.dialog_id)
             yield Wanted(JudgeJob(name, rubric.name, messages, *place), episode)
 
-    def owed(self, wanted: Iterable[Wanted], known: Collection[str]) -> list[JudgeJob]:
+    def pending(self, wanted: Iterable[Wanted], known: Collection[str]) -> list[JudgeJob]:
         """Each judgement that must be asked for, once, whichever episodes want it."""
         jobs = {
             one.job.judgement_id: one.job
@@ -243,7 +243,7 @@ class Judgements:
             first.add(name)
 
 
-def owed_judgements(plan: RunPlan) -> list[JudgeJob]:
+def pending_judgements(plan: RunPlan) -> list[JudgeJob]:
     """Return the pending judgements on the kept dialogues of a run, each once. Pending dialogues have none yet.
 
     A rubric that reads verdicts is taken at the verdicts that are kept: where tests are still to run, another judgement follows.
@@ -253,7 +253,7 @@ def owed_judgements(plan: RunPlan) -> list[JudgeJob]:
     judgements = Judgements(plan)
     episodes = from_arrow(plan.episodes.rows(plan.members.ids), Episode)
     verdicts = by_episode(read_verdicts(plan.lake, **plan.keys))
-    return judgements.owed(
+    return judgements.pending(
         judgements.wanted(episodes, verdicts, all_rubrics=True), judgements.known()
     )
 
@@ -308,7 +308,7 @@ class JudgeAhead(Ahead):
 
     def begin(self, work: str) -> Any:
         wanted = self._judgements.wanted(self.episodes(work), {}, all_rubrics=False)
-        jobs = tuple(self._judgements.owed(wanted, self._asked))
+        jobs = tuple(self._judgements.pending(wanted, self._asked))
         self._asked.update(job.judgement_id for job in jobs)
         return (
             self.submit(judge_shard, JudgeShard(self._context, content_id([work]), jobs))
@@ -325,7 +325,7 @@ class JudgeAhead(Ahead):
             verdicts: all of these episodes.
         """
         wanted = self._judgements.wanted(episodes, by_episode(verdicts), all_rubrics=True)
-        jobs = self._judgements.owed(wanted, self._judgements.known())
+        jobs = self._judgements.pending(wanted, self._judgements.known())
         shards = judge_shards(self._context, jobs, len(living_workers(self.client))) if jobs else []
         for future in [self.submit(judge_shard, shard) for shard in shards]:
             self.add(future.result())

@@ -60,7 +60,7 @@ async def ask_judge(model: ChatModel, rubric: Rubric, request: ChatRequest, name
         name: the judgement's id.
 
     Raises:
-        ModelUnavailable: a fault of the service; the judgement is owed again.
+        ModelUnavailable: a fault of the service; the judgement is pending again.
     """
     try:
         asked = await ask_until_read(

@@ -43,8 +43,8 @@ from tasks.planning.why_rerun import refuse_other_run
 from tasks.planning.wording import prompt_digests, worded
 from tasks.storage.contexts import context_lengths
 from tasks.storage.home import Home
-from tasks.storage.owed import EpisodeFiles
 from tasks.storage.parquet_store import Lake, listing_again
+from tasks.storage.pending import EpisodeFiles
 from tasks.storage.wanted import WantedEpisode, WantedEpisodes, wanted_episodes
 
 NO_SANDBOX = "unneeded"
@@ -198,7 +198,7 @@ class RunPlan:
         self.wanted = self.wanted.of_problems(problems)
         self.__dict__.pop("members", None)
 
-    def owed(self) -> WantedEpisodes:
+    def pending(self) -> WantedEpisodes:
         """Wanted episodes that no run has finished yet."""
         return self.wanted.without(self.episodes.heads(finished=True)["episode_id"])
 
@@ -312,7 +312,7 @@ class RunPlan:
             record is not None
             and record.status == "finished"
             and record.state_digest == self.state_digest()
-            and not self.owed()
+            and not self.pending()
         )
 
 

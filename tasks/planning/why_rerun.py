@@ -275,14 +275,14 @@ def _with_version(record: RunRecord) -> dict[str, str]:
 
 
 def why_again(
-    before: RunRecord, spec: RunSpec, outside: Outside, n_owed: int
+    before: RunRecord, spec: RunSpec, outside: Outside, n_pending: int
 ) -> tuple[Difference, ...]:
     """Why a run that has a record is worked on once more.
 
     Args:
         before: its record, as the earlier invocation left it.
         outside: its present ingredients besides its spec.
-        n_owed: episodes owed now.
+        n_pending: episodes pending now.
     """
     found: list[Difference] = []
     if before.status != "finished":
@@ -291,10 +291,10 @@ def why_again(
                 field="status", before=before.status, after="to be finished", reruns="nothing"
             )
         )
-    if n_owed:
+    if n_pending:
         found.append(
             Difference(
-                field="owed", before=str(before.n_owed), after=str(n_owed), reruns="dialogues"
+                field="owed", before=str(before.n_owed), after=str(n_pending), reruns="dialogues"
             )
         )
     return (*found, *_outside_differences(spec, _with_version(before), outside))

@@ -29,7 +29,7 @@ def audit_shard(shard: AuditShard) -> ShardResult:
         OSError: the part could not be written.
     """
     context = shard.context
-    if context.purse and context.purse.is_late:
+    if context.budget_meter and context.budget_meter.is_late:
         return ShardResult(0, n_cut=len(shard.items))
     worker = this_worker()
     worker.start_reporting()

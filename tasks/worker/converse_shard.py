@@ -65,7 +65,7 @@ def converse_shard(shard: ConverseShard) -> ShardResult:
 
 @dataclass(frozen=True)
 class _Task:
-    """One owed episode with its staged rows."""
+    """One pending episode with its staged rows."""
 
     job: EpisodeJob
     dialog: Dialog
@@ -111,8 +111,8 @@ async def _play(
     job, journal = task.job, run.journal
     hold.glance()
     run.check_not_stopped()
-    if context.purse:
-        context.purse.check()
+    if context.budget_meter:
+        context.budget_meter.check()
     if job.steps:
         journal.append(job.episode_id, job.attempt, 0, job.steps, hold)
 

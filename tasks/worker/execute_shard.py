@@ -29,13 +29,13 @@ STAGE = "execute"
 def execute_shard(shard: ExecuteShard) -> ShardResult:
     """Decide every test run of a shard's episodes and write the verdicts as one part.
 
-    If the sandbox fails, its verdicts are infra. The part is then named as unfinished, so that it is owed again.
+    If the sandbox fails, its verdicts are infra. The part is then named as unfinished, so that it is pending again.
 
     Raises:
         ShardTaken: it was given to another worker process meanwhile.
         OSError: the part could not be written.
     """
-    if shard.context.purse and shard.context.purse.is_late:
+    if shard.context.budget_meter and shard.context.budget_meter.is_late:
         return ShardResult(0, n_cut=len(shard.items))
     worker = this_worker()
     worker.start_reporting()

@@ -17,8 +17,8 @@ from tasks.benchmarks.program_runs import TestRun
 from tasks.language.chat_model import Completion, Message
 from tasks.language.embedding import EmbedderAccess
 from tasks.storage.home import Home, find_home
+from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.call_log import CallLog
-from tasks.worker.purse import Purse
 
 R = TypeVar("R")
 
@@ -50,7 +50,7 @@ class RunContext:
         programs: programs that one worker process may run at the same time.
         embedder: where seats reach it; None where they ask for no vectors.
         environment: the sandbox's fingerprint, part of every verdict's id.
-        purse: the caps of the invocation; None where it has none.
+        budget_meter: the caps of the invocation; None where it has none.
         calls: log of model calls; None where no metrics are exported.
         resources: (name, folder) that programs' trees lie in.
     """
@@ -72,7 +72,7 @@ class RunContext:
     timeout_s: float = 300.0
     patience_s: float = 300.0
     embedder: EmbedderAccess | None = None
-    purse: Purse | None = None
+    budget_meter: BudgetMeter | None = None
     calls: CallLog | None = None
     lake: str | None = None
     resources: tuple[tuple[str, str], ...] = ()
@@ -119,7 +119,7 @@ class ShardResult:
 
 @dataclass(frozen=True)
 class EpisodeJob:
-    """One owed episode, by the places of its staged rows in the lake, with the messages of an earlier attempt."""
+    """One pending episode, by the places of its staged rows in the lake, with the messages of an earlier attempt."""
 
     episode_id: str
     row_digest: str
@@ -222,7 +222,7 @@ class JudgeContext:
     seats: Mapping[str, JudgeSeat]
     """By rubric."""
     fsync: bool = False
-    purse: Purse | None = None
+    budget_meter: BudgetMeter | None = None
     """The caps of the invocation; None where it has none."""
     lake: str | None = None
     reworded: frozenset[str] = frozenset()
@@ -243,7 +243,7 @@ class JudgeContext:
 
 @dataclass(frozen=True)
 class JudgeJob:
-    """One judgement that is owed. Problem, dialogue, turn and sample are those of the first dialogue that asks for it."""
+    """One judgement that is pending. Problem, dialogue, turn and sample are those of the first dialogue that asks for it."""
 
     judgement_id: str
     rubric: str

@@ -16,10 +16,10 @@ from tasks.language.sends import ignore_send
 from tasks.storage.journaling.tries import take_shard
 from tasks.storage.paid_calls import Calls, Form
 from tasks.storage.sends import SendLog
+from tasks.worker.budget_meter import metered
 from tasks.worker.call_log import DRIFT, JUDGE, logged
 from tasks.worker.jobs import JudgeContext, JudgeJob, JudgeShard, ShardResult
 from tasks.worker.process import this_worker
-from tasks.worker.purse import metered
 
 STAGE = "judge"
 DRIFT_SHARD = "drift-"
@@ -65,7 +65,9 @@ class JudgeState:
                 on_send=ignore_send if seat == DRIFT else self.sends.count,
             )
             self._opened[rubric] = opened
-            self._models[rubric, seat] = metered(opened, self.context.purse, asks_anyway=True)
+            self._models[rubric, seat] = metered(
+                opened, self.context.budget_meter, asks_anyway=True
+            )
         return logged(self._models[rubric, seat], self.context.calls, f"{seat} {rubric}")
 
     def profiles(self) -> tuple[tuple[str, EndpointProfile], ...]:
@@ -140,8 +142,8 @@ async def _judge(state: JudgeState, job: JudgeJob, seat: str) -> int | InfraErro
         rubric=f"{state.context.benchmark}.{job.rubric}",
     )
     try:
-        if state.context.purse:
-            state.context.purse.check()
+        if state.context.budget_meter:
+            state.context.budget_meter.check()
         judgement = await state.judgements.find(
             job.judgement_id,
             lambda: ask_judge(state.model(job.rubric, seat), rubric, request, job.judgement_id),

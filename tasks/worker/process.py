@@ -26,11 +26,11 @@ from tasks.storage.sends import SendLog
 from tasks.storage.talk_answers import TalkAnswers
 from tasks.storage.vectors import Vectors
 from tasks.worker import call_log, collector
+from tasks.worker.budget_meter import MeteredEmbedder, metered
 from tasks.worker.call_log import logged
 from tasks.worker.images import RunImages
 from tasks.worker.jobs import Progress, RunContext
 from tasks.worker.program_book import ProgramBook, ProgramFacts, ReportCache, sandbox_of
-from tasks.worker.purse import MeteredEmbedder, metered
 from tasks.worker.workspaces import RunWorkspaces
 
 T = TypeVar("T")
@@ -97,11 +97,11 @@ class RunState:
         if access is None:
             return None
         lake = Lake(self.context.place.lake, fsync=self.context.fsync)
-        embedder, purse = (
+        embedder, budget_meter = (
             open_embedder(access.identity, lambda: access, on_send=self.sends.count_embedder),
-            self.context.purse,
+            self.context.budget_meter,
         )
-        return Vectors(lake, MeteredEmbedder(embedder, purse) if purse else embedder)
+        return Vectors(lake, MeteredEmbedder(embedder, budget_meter) if budget_meter else embedder)
 
     @cached_property
     def talk_answers(self) -> TalkAnswers:
@@ -145,7 +145,7 @@ class RunState:
                 on_send=self.sends.count,
             )
             self._opened[identity, endpoint] = opened
-            self._models[identity, endpoint] = metered(opened, self.context.purse)
+            self._models[identity, endpoint] = metered(opened, self.context.budget_meter)
         return logged(self._models[identity, endpoint], self.context.calls, seat)
 
     def profiles(self) -> tuple[tuple[str, EndpointProfile], ...]:

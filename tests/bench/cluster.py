@@ -225,7 +225,7 @@ def bytes_of_a_dialogue() -> float:
             EvaluationRequest(benchmark=benchmark, model=ModelRequest(spec="control:gold")),
             Home(Path(folder)),
         )
-        shards = ConverseShards(plan, context_for(plan, workers=1, cores=1), plan.owed())
+        shards = ConverseShards(plan, context_for(plan, workers=1, cores=1), plan.pending())
         jobs = [job for shard in shards for job in shard.episodes]
         return sum(len(pickle.dumps(job)) for job in jobs) / len(jobs)
 

@@ -155,9 +155,9 @@ def compare(load: Load, workers: int, ways: Sequence[tuple[str, int]]) -> None:
 
 
 def _tell(said: dict[str, Any]) -> None:
-    for status, reason, owed in said["statuses"]:
-        if status != "finished" or owed:
-            print(f"  a run is {status}, {owed} owed: {reason}")
+    for status, reason, pending in said["statuses"]:
+        if status != "finished" or pending:
+            print(f"  a run is {status}, {pending} pending: {reason}")
     for title, stages in said["spent"].items():
         print(f"    {title:34} {', '.join(stages)}")
 

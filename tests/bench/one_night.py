@@ -118,7 +118,7 @@ def main() -> None:
                 "status": report.status,
                 "reason": report.reason,
                 "calls": report.model_calls,
-                "owed": report.owed,
+                "owed": report.pending,
                 "programs_ahead": board.programs_ahead,
                 "answers": board.answers,
                 "runs": board.runs,

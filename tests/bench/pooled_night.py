@@ -32,7 +32,7 @@ def main() -> None:
         spent.setdefault(f"{one.title} {one.run_id[:4]}", []).append(
             f"{one.stage} {one.seconds:.1f}"
         )
-    statuses = [[report.status, report.reason, report.owed] for report in outcome.reports]
+    statuses = [[report.status, report.reason, report.pending] for report in outcome.reports]
     print(json.dumps({"statuses": statuses, "night_s": time.monotonic() - began, "spent": spent}))
 
 

@@ -102,7 +102,7 @@ def plan_many(n_dialogues: int, samples: int) -> str:
         n_pending = len(
             plan_run(
                 EvaluationRequest(model=ModelRequest(spec="control:gold"), benchmark=asked), home
-            ).owed()
+            ).pending()
         )
         seconds, cpu = time.monotonic() - started, time.process_time() - used
     return (

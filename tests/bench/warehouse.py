@@ -1,4 +1,4 @@
-"""How the cost of a publication, of queries and of finding what is owed grows with what lies there:
+"""How the cost of a publication, of queries and of finding what is pending grows with what lies there:
 `make bench-warehouse`.
 
     python -m tests.bench.warehouse [--small] [--folder DIR]
@@ -25,13 +25,13 @@ from statistics import median
 from typing import Any
 from unittest.mock import patch
 
-from tests.bench.owed_lake import OwedLake, owed_seconds
+from tests.bench.pending_lake import PendingLake, pending_seconds
 from tests.bench.warehouse_lake import BenchLake, bytes_under
 
 ROOT = Path(__file__).resolve().parents[2]
 DIALOGS = 2_084
 EARLIER = (0, 10, 100)
-OWED_EPISODES = 1_000_000
+PENDING_EPISODES = 1_000_000
 MEASURED = 3
 """Publications of one night each, of which the median is told: onto so many nights and the one or
 two more of these.
@@ -182,18 +182,18 @@ def query_task(home: str) -> dict[str, float]:
     }
 
 
-def owed_task(home: str) -> dict[str, float]:
+def pending_task(home: str) -> dict[str, float]:
     """Seconds to find what a night of 2,664 dialogues owes among the finished ones, and all of
     them.
     """
-    return owed_seconds(Path(home)) | {"peak_mb": _peak_mb()}
+    return pending_seconds(Path(home)) | {"peak_mb": _peak_mb()}
 
 
 TASKS: dict[str, Callable[[str], dict[str, float]]] = {
     "publish": publish_task,
     "prepare": prepare_task,
     "query": query_task,
-    "owed": owed_task,
+    "owed": pending_task,
 }
 
 
@@ -216,7 +216,9 @@ def _peak_mb() -> float:
     return int(line.split()[1]) / 1000
 
 
-def measure(folder: Path, dialogs: int, earlier: Sequence[int], n_owed: int) -> Iterator[Measured]:
+def measure(
+    folder: Path, dialogs: int, earlier: Sequence[int], n_pending: int
+) -> Iterator[Measured]:
     """All lines, as they are found."""
     growth = Growth(folder / "home", dialogs)
     first = peak = 0.0
@@ -253,13 +255,18 @@ def measure(folder: Path, dialogs: int, earlier: Sequence[int], n_owed: int) -> 
         "size of the warehouse", (growth.home / "warehouse.duckdb").stat().st_size / 1e6, "MB"
     )
     shutil.rmtree(growth.home)
-    OwedLake(folder / "owed").write(n_owed)
-    owed = in_process("owed", folder / "owed")
-    yield Measured(f"what a night owes among {n_owed:,} finished episodes", owed["a_night"], "s", 2)
+    PendingLake(folder / "owed").write(n_pending)
+    pending = in_process("owed", folder / "owed")
     yield Measured(
-        f"what is owed of {n_owed:,} wanted among as many finished", owed["everything"], "s", 2
+        f"what a night owes among {n_pending:,} finished episodes", pending["a_night"], "s", 2
     )
-    yield Measured("peak memory of finding it", owed["peak_mb"], "MB")
+    yield Measured(
+        f"what is pending of {n_pending:,} wanted among as many finished",
+        pending["everything"],
+        "s",
+        2,
+    )
+    yield Measured("peak memory of finding it", pending["peak_mb"], "MB")
 
 
 def main() -> None:
@@ -281,9 +288,9 @@ def main() -> None:
         print(json.dumps(TASKS[asked.task[0]](asked.task[1])))
         return
     size = (
-        (DIALOGS // 10, (0, 2, 10), OWED_EPISODES // 10)
+        (DIALOGS // 10, (0, 2, 10), PENDING_EPISODES // 10)
         if asked.small
-        else (DIALOGS, EARLIER, OWED_EPISODES)
+        else (DIALOGS, EARLIER, PENDING_EPISODES)
     )
     begun, missed = time.monotonic(), 0
     if asked.folder:

@@ -159,7 +159,7 @@ def between(changes: dict[str, Between]) -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         for stage, change in changes.items():
-            # where nothing is owed the task itself is left out, and `play` is there all the same
+            # where nothing is pending the task itself is left out, and `play` is there all the same
             where, name = (stages.Stages, "play") if stage == "converse" else (stages, stage)
             right = getattr(where, name)
 

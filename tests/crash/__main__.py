@@ -205,7 +205,7 @@ def _command_line(process: psutil.Process) -> list[str]:
 
 
 def _finish(night: Night) -> Ended:
-    """Type the command until the run is finished; exit code 3 says that something is still owed."""
+    """Type the command until the run is finished; exit code 3 says that something is still pending."""
     done = night.run()
     for _ in range(MOST_TRIES):
         if done.code != 3:

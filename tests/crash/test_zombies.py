@@ -28,8 +28,8 @@ from tasks.stage import stage
 from tasks.storage.home import Home
 from tasks.storage.journaling.journal import read_journal
 from tasks.storage.journaling.tries import shard_try
-from tasks.storage.owed import episode_rows, read_episodes
 from tasks.storage.parquet_store import Lake
+from tasks.storage.pending import episode_rows, read_episodes
 from tasks.worker.converse_shard import converse_shard
 from tasks.worker.execute_shard import execute_shard
 from tasks.worker.jobs import RunContext
@@ -139,11 +139,11 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def play(plan: RunPlan, context: RunContext, name: str) -> None:
-    """What the driver does in a try, without its cluster: the shards of what is owed, one after
+    """What the driver does in a try, without its cluster: the shards of what is pending, one after
     another.
     """
     with shard_try(plan.home.tries(plan.run_id), name):
-        for shard in ConverseShards(plan, replace(context, invocation=name), plan.owed()):
+        for shard in ConverseShards(plan, replace(context, invocation=name), plan.pending()):
             converse_shard(shard)
     settle(plan)
 
@@ -166,7 +166,7 @@ def test_a_worker_that_comes_back_to_a_dialogue_changes_nothing(
     context = replace(context_for(plan, workers=1, cores=1), concurrency=48)
     tries, journal = plan.home.tries(plan.run_id), plan.home.journal(plan.run_id)
     with shard_try(tries, "night-0"):
-        (shard,) = ConverseShards(plan, replace(context, invocation="night-0"), plan.owed())
+        (shard,) = ConverseShards(plan, replace(context, invocation="night-0"), plan.pending())
         counter.server.holds_after = 2 * N_EPISODES
         with stopped(shard, tmp_path, lambda: n_journaled(plan) >= 2 * N_EPISODES) as zombie:
             counter.server.holds_after = None
@@ -182,7 +182,7 @@ def test_a_worker_that_comes_back_to_a_dialogue_changes_nothing(
     assert episode_rows(plan.lake, "crash", plan.keys["model"], ids(plan)).equals(rows)
     assert read_journal(journal) == {}
     assert 6 * N_EPISODES <= calls <= counter.calls() <= 6 * N_EPISODES + N_EPISODES
-    assert not plan.owed()
+    assert not plan.pending()
 
 
 def test_a_worker_that_comes_back_to_a_program_does_not_replace_its_verdict(

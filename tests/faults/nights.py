@@ -87,7 +87,7 @@ class Night:
     def play(
         self, server: ModelServer, *, limit: int = 2, timeout_s: float = 20.0, concurrency: int = 4
     ) -> PlayedNight:
-        """Converse, execute and score what is owed."""
+        """Converse, execute and score what is pending."""
         request = EvaluationRequest(
             model=ModelRequest(
                 spec=f"openai:mock@{server.base_url}", timeout_s=timeout_s, revision="r1"

@@ -71,12 +71,12 @@ def test_a_fault_of_the_server_is_asked_again_and_leaves_no_trace(night: Night, 
 
 
 @pytest.mark.parametrize("name", ["429", "500", "reset", "not JSON"])
-def test_a_fault_that_stays_is_infra_owed_again_and_withholds_the_run(
+def test_a_fault_that_stays_is_infra_pending_again_and_withholds_the_run(
     night: Night, name: str
 ) -> None:
     """One conversation is never answered; all others are.
 
-    The next command pays for what is owed alone.
+    The next command pays for what is pending alone.
     """
     cursed: list[str] = []
 
@@ -90,7 +90,7 @@ def test_a_fault_that_stays_is_infra_owed_again_and_withholds_the_run(
         assert stops(played) == {StopReason.FINISHED: 1, StopReason.INFRA: 1}
         lost = next(e for e in played.episodes if e.stop_reason is StopReason.INFRA)
         assert 2 <= lost.attempt <= 3
-        assert played.conversed.n_owed == 1
+        assert played.conversed.n_pending == 1
         assert_calls_are_counted(played)
         assert_nothing_is_dropped_or_made_zero(played)
         reasons = {s.unscored_reason for s in played.scores if s.episode_id == lost.episode_id}
@@ -127,7 +127,7 @@ def test_a_refused_conversation_is_the_model_s_failure_with_its_own_reason(
     assert stops(played) == {StopReason.FINISHED: 1, stopped: 1}
     refused = next(e for e in played.episodes if e.stop_reason is stopped)
     assert said in (refused.error or "")
-    assert (refused.attempt, played.conversed.n_owed) == (1, 0)
+    assert (refused.attempt, played.conversed.n_pending) == (1, 0)
     assert refused.answer(1) is not None
     assert refused.answer(2) is None
     assert_calls_are_counted(played)

@@ -79,7 +79,7 @@ def migrated(kept: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
     return kept
 
 
-def test_every_episode_id_stands_and_none_is_owed(migrated: Home) -> None:
+def test_every_episode_id_stands_and_none_is_pending(migrated: Home) -> None:
     seen = 0
     for record in records(migrated):
         plan = plan_run(request_of(record), migrated)
@@ -89,7 +89,7 @@ def test_every_episode_id_stands_and_none_is_owed(migrated: Home) -> None:
         }
         wanted = {one.episode_id for one in plan.wanted}
         assert members <= wanted, record.setting
-        assert {one.episode_id for one in plan.owed()} == wanted - members, record.setting
+        assert {one.episode_id for one in plan.pending()} == wanted - members, record.setting
         seen += len(members)
     assert seen == 16
 
@@ -119,7 +119,7 @@ def test_a_run_of_before_is_made_again_without_a_call(migrated: Home) -> None:
     spoken = [request for request in requests if request.model.spec.startswith("openai:")]
     assert len(spoken) == 4
     outcome = run_night(migrated, spoken, Board())
-    assert [(report.status, report.model_calls, report.owed) for report in outcome.reports] == [
+    assert [(report.status, report.model_calls, report.pending) for report in outcome.reports] == [
         ("finished", 0, 0)
     ] * len(spoken)
     _, rows = query(migrated.path, "SELECT DISTINCT run_id FROM leaderboard")

@@ -125,7 +125,7 @@ def episode(stop: StopReason) -> Episode:
     )
 
 
-def test_an_episode_is_owed_again_after_infra_only():
+def test_an_episode_is_pending_again_after_infra_only():
     assert {stop for stop in StopReason if not episode(stop).is_final} == {StopReason.INFRA}
 
 

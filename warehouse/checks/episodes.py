@@ -211,7 +211,7 @@ SUITE = Suite(
                 ),
                 one_of(
                     "stop_reason_known",
-                    "final or owed is read from it",
+                    "final or pending is read from it",
                     "stop_reason",
                     [r.value for r in StopReason],
                 ),
@@ -295,7 +295,7 @@ SUITE = Suite(
             (
                 no_fault(
                     "wanted_episode_present",
-                    "means are over what took place; what is still owed is counted in the run",
+                    "means are over what took place; what is still pending is counted in the run",
                     _absent,
                     blocking=False,
                     needs="wanted_episodes",

@@ -262,7 +262,7 @@ SUITE = Suite(
             ),
             no_fault(
                 "unscored_share",
-                "what could not be scored is owed again",
+                "what could not be scored is pending again",
                 _unscored_share,
                 blocking=False,
             ),

@@ -234,7 +234,7 @@ SUITE = Suite(
             ),
             no_fault(
                 "infra_share",
-                "what could not be measured is owed again",
+                "what could not be measured is pending again",
                 _infra_share,
                 blocking=False,
             ),

@@ -10,7 +10,7 @@ import typer
 from tasks.storage.home import find_home
 
 if TYPE_CHECKING:
-    from flows.night.checkpoints import CheckpointPlan, Owed
+    from flows.night.checkpoints import CheckpointPlan, PendingCheckpoint
     from flows.night.preflight.dry_run import Estimate
     from tasks.checkpoints.found import Found
 
@@ -41,7 +41,7 @@ def checkpoints(
 
     settings = read_config(config)
     plan = CheckpointPlan(find_home(settings.home), settings, config.absolute().parent)
-    estimates = {entry.found.digest: _estimates(entry) for entry in plan.owed}
+    estimates = {entry.found.digest: _estimates(entry) for entry in plan.pending}
     rows = _rows(plan, estimates)
     if json_output:
         print(json.dumps(rows))
@@ -66,7 +66,7 @@ def checkpoints(
             else f"{config} has no `sources` of checkpoints. `parley help checkpoints` explains"
             " them."
         )
-    elif plan.owed:
+    elif plan.pending:
         from flows.text.dry_run import hours_lines, tokens_line
 
         flat = [estimate for group in estimates.values() for estimate in group]
@@ -83,7 +83,7 @@ def _cell(row: dict[str, Any], column: str) -> Any:
 def _rows(
     plan: "CheckpointPlan", estimates: "Mapping[str, Sequence[Estimate]]"
 ) -> list[dict[str, Any]]:
-    pending = {entry.found.digest: entry for entry in plan.owed}
+    pending = {entry.found.digest: entry for entry in plan.pending}
     return [
         _row(checkpoint, pending.get(checkpoint.digest), estimates.get(checkpoint.digest, ()))
         if checkpoint.is_due
@@ -93,7 +93,7 @@ def _rows(
 
 
 def _row(
-    checkpoint: "Found", pending: "Owed | None", estimates: "Sequence[Estimate]"
+    checkpoint: "Found", pending: "PendingCheckpoint | None", estimates: "Sequence[Estimate]"
 ) -> dict[str, Any]:
     return {
         "checkpoint": checkpoint.name if checkpoint.names_weights else checkpoint.path,
@@ -107,7 +107,7 @@ def _row(
     }
 
 
-def _state(checkpoint: "Found", pending: "Owed | None") -> str:
+def _state(checkpoint: "Found", pending: "PendingCheckpoint | None") -> str:
     if checkpoint.lacks:
         return "waiting"
     if checkpoint.copy_of:
@@ -115,7 +115,7 @@ def _state(checkpoint: "Found", pending: "Owed | None") -> str:
     return "done" if pending is None else "tonight" if pending.tonight else "later"
 
 
-def _why(checkpoint: "Found", pending: "Owed | None") -> str:
+def _why(checkpoint: "Found", pending: "PendingCheckpoint | None") -> str:
     if checkpoint.copy_of:
         return f"the same model as {checkpoint.copy_of}"
     failure = (
@@ -131,7 +131,7 @@ def _costs(estimates: "Sequence[Estimate]") -> dict[str, Any]:
     unknown = dict.fromkeys(model for run in estimates for model in run.hours_unknown)
     return {
         "runs": len(estimates),
-        "episodes": sum(run.owed for run in estimates),
+        "episodes": sum(run.pending for run in estimates),
         "calls": sum(run.calls + run.simulator_calls for run in estimates),
         "judge_calls": sum(run.judge_calls for run in estimates),
         "input_tokens": sum(
@@ -153,7 +153,7 @@ def _sum(costs: list[float | None]) -> float | None:
     return sum(prices) if prices and len(prices) == len(costs) else None
 
 
-def _estimates(pending: "Owed") -> "list[Estimate]":
+def _estimates(pending: "PendingCheckpoint") -> "list[Estimate]":
     from flows.night.preflight.dry_run import estimate
 
     return [estimate(plan) for plan in pending.plans]

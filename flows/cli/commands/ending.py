@@ -93,7 +93,7 @@ def json_line(report: "RunReport", night_id: str, home: Home) -> dict[str, objec
         "status": report.status,
         "reason": report.reason,
         "episodes": report.episodes,
-        "owed": report.owed,
+        "owed": report.pending,
         "model_calls": report.model_calls,
         "n_infra": report.n_infra,
         "n_unscored": report.n_unscored,

@@ -14,8 +14,8 @@ from tasks.benchmarks.results import Build, FinishedRun
 from tasks.planning.known_runs import find_run
 from tasks.storage.home import Home
 from tasks.storage.new_folder import new_folder
-from tasks.storage.owed import read_episodes
 from tasks.storage.parquet_store import Lake
+from tasks.storage.pending import read_episodes
 
 
 def build(

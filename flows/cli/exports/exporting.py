@@ -20,8 +20,8 @@ from tasks.planning.known_runs import find_run
 from tasks.storage.contexts import context_of
 from tasks.storage.home import Home
 from tasks.storage.new_folder import new_folder
-from tasks.storage.owed import read_episodes
 from tasks.storage.parquet_store import Lake
+from tasks.storage.pending import read_episodes
 from tasks.storage.replaced_file import replace_file
 from warehouse.connect import Rows
 

@@ -61,7 +61,7 @@ def judge_requests(plan: RunPlan, rubric: str, calls: Calls) -> Asked:
     return Asked("judge", plan.judges[rubric].judge.judge, plan.judges[rubric].request, calls)
 
 
-def judge_calls(plan: RunPlan, owed: Sequence[WantedEpisode]) -> tuple[Mapping[str, Calls], int]:
+def judge_calls(plan: RunPlan, pending: Sequence[WantedEpisode]) -> tuple[Mapping[str, Calls], int]:
     """Return the requests to each rubric's judge, and the number of dialogues.
 
     Rubrics without requests are left out. A judge that gets any request also gets the requests that
@@ -69,14 +69,14 @@ def judge_calls(plan: RunPlan, owed: Sequence[WantedEpisode]) -> tuple[Mapping[s
     """
     if not plan.judges or plan.is_finished():
         return {}, 0
-    from tasks.driver.judging import owed_judgements
+    from tasks.driver.judging import pending_judgements
 
     rubrics = {rubric.name: rubric for rubric in plan.benchmark.rubrics(plan.spec.setting)}
     coming = {
-        name: sum((_judgements_to_come(plan, rubric, episode) for episode in owed), Calls())
+        name: sum((_judgements_to_come(plan, rubric, episode) for episode in pending), Calls())
         for name, rubric in rubrics.items()
     }
-    jobs = owed_judgements(plan)
+    jobs = pending_judgements(plan)
     for job in jobs:
         coming[job.rubric] += _judgement(plan, job.rubric, _tokens_of(job.messages))
     if not any(calls.calls for calls in coming.values()):
@@ -84,7 +84,7 @@ def judge_calls(plan: RunPlan, owed: Sequence[WantedEpisode]) -> tuple[Mapping[s
     for name, rubric in rubrics.items():
         coming[name] += _drift_calls(plan, rubric)
     n_kept = len({(job.problem_id, job.dialog_id, job.sample) for job in jobs})
-    return {name: calls for name, calls in coming.items() if calls.calls}, len(owed) + n_kept
+    return {name: calls for name, calls in coming.items() if calls.calls}, len(pending) + n_kept
 
 
 def _drift_calls(plan: RunPlan, rubric: Rubric) -> Calls:

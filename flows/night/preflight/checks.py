@@ -51,8 +51,8 @@ def preflight(plan: RunPlan) -> None:
                 " yourself and give its address: openai:MODEL@BASE_URL"
             )
     require_same_models(plan)
-    owed = plan.owed()
-    if owed:
+    pending = plan.pending()
+    if pending:
         _check_agent(plan)
     if plan.runs_programs:
         sandbox = DockerSandbox() if plan.images else sandboxes.load(plan.spec.sandbox)
@@ -60,13 +60,13 @@ def preflight(plan: RunPlan) -> None:
             _check_images(sandbox, plan.images)
         else:
             sandbox.check()
-        pending = [plan.problems[name] for name in owed.problem_ids]
+        problems = [plan.problems[name] for name in pending.problem_ids]
         if getattr(sandbox, "has_host_packages", False):
-            require_packages(plan.benchmark, plan.spec.dataset_version, pending)
+            require_packages(plan.benchmark, plan.spec.dataset_version, problems)
         if not plan.images:
-            for line in toolchain_warnings(sandbox, pending):
+            for line in toolchain_warnings(sandbox, problems):
                 print(line, file=sys.stderr)
-    if owed:
+    if pending:
         _check_endpoints(endpoints)
     elif _has_pending_judgements(plan):
         _check_endpoints({judge.judge.judge: judge.endpoint for judge in plan.judges.values()})
@@ -102,9 +102,9 @@ def _check_agent(plan: RunPlan) -> None:
 def _has_pending_judgements(plan: RunPlan) -> bool:
     if not plan.judges:
         return False
-    from tasks.driver.judging import owed_judgements
+    from tasks.driver.judging import pending_judgements
 
-    return bool(owed_judgements(plan))
+    return bool(pending_judgements(plan))
 
 
 def preflight_build(plan: BuildPlan) -> None:

@@ -36,7 +36,7 @@ class Estimate:
     benchmark: str
     model: str
     episodes: int
-    owed: int
+    pending: int
     calls: int
     input_tokens: int
     output_tokens: int
@@ -82,18 +82,18 @@ class Estimate:
 
 def estimate(plan: RunPlan) -> Estimate:
     """Count the pending requests, without the answers that the journal contains already."""
-    owed = plan.owed()
-    journal = read_journal(plan.home.journal(plan.run_id), owed.ids.to_pylist())
+    pending = plan.pending()
+    journal = read_journal(plan.home.journal(plan.run_id), pending.ids.to_pylist())
     subject = simulator = Calls()
-    talks = turns_to_build(plan, owed, known_talks(plan))
-    for episode in owed:
+    talks = turns_to_build(plan, pending, known_talks(plan))
+    for episode in pending:
         begun = journal.get(episode.episode_id)
         subject += subject_calls(plan, episode, begun, talks)
         simulator += simulator_calls(plan, episode, begun)
-    judged, n_judged = judge_calls(plan, owed)
+    judged, n_judged = judge_calls(plan, pending)
     judge = sum(judged.values(), Calls())
     costs = [
-        *estimated_costs(plan, player_requests(plan, subject, simulator), len(owed)),
+        *estimated_costs(plan, player_requests(plan, subject, simulator), len(pending)),
         *estimated_costs(
             plan,
             (judge_requests(plan, rubric, calls) for rubric, calls in judged.items()),
@@ -106,7 +106,7 @@ def estimate(plan: RunPlan) -> Estimate:
         benchmark=plan.spec.full_setting,
         model=plan.spec.label,
         episodes=len(plan.wanted),
-        owed=len(owed),
+        pending=len(pending),
         calls=subject.calls,
         input_tokens=round(subject.input_tokens),
         output_tokens=round(subject.output_tokens),
@@ -122,8 +122,8 @@ def estimate(plan: RunPlan) -> Estimate:
         usd_hourly=sum_usd_hourly(cost for _, cost in costs),
         hours_unknown=unknown_hours(costs),
         learned_from=measured.origin if measured else None,
-        serves=_serves(plan, of_players=bool(owed), of_judges=judged.keys()),
-        keys_not_set=_keys_not_set(plan, of_players=bool(owed), of_judges=judged.keys()),
+        serves=_serves(plan, of_players=bool(pending), of_judges=judged.keys()),
+        keys_not_set=_keys_not_set(plan, of_players=bool(pending), of_judges=judged.keys()),
     )
 
 

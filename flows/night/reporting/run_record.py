@@ -91,7 +91,7 @@ class Work:
     def keep_wanted(self, plan: RunPlan) -> None:
         """Remove episodes that a decision made unnecessary from the pending ones."""
         wanted = set(plan.wanted.ids.to_pylist())
-        self.found = replace(self.found, owed=self.found.owed & wanted)
+        self.found = replace(self.found, pending=self.found.pending & wanted)
 
 
 def remove_leftovers(plan: RunPlan) -> None:
@@ -128,7 +128,7 @@ def finish_run(plan: RunPlan, night_id: str, begun: str, work: Work, checked: Ch
     reason = reason or forged_because(work.audited.counts, plan.request.max_forged_share)
     status: RunStatus = "withheld" if reason else "finished"
     if not work.is_whole:
-        work.conversed.n_owed = len(plan.owed())
+        work.conversed.n_pending = len(plan.pending())
     keep_models(plan)
     done = account(plan, work, status)
     work.conversed.model_calls = done.model_calls
@@ -141,7 +141,7 @@ def finish_run(plan: RunPlan, night_id: str, begun: str, work: Work, checked: Ch
         status=status,
         reason=reason,
         episodes=len(work.episodes),
-        owed=work.conversed.n_owed,
+        pending=work.conversed.n_pending,
         model_calls=work.conversed.model_calls,
         n_infra=counts.n_infra,
         n_unscored=counts.n_unscored,
@@ -172,7 +172,7 @@ def cut_run(
         reason: The cap and the amount spent.
         spent: Usage of the run's models in this invocation, including unfinished dialogues.
     """
-    work.conversed.n_owed = len(plan.owed())
+    work.conversed.n_pending = len(plan.pending())
     done = with_begun(
         nothing_done(plan, work.found, "incomplete"),
         begun_episodes(plan, work.found),
@@ -206,7 +206,7 @@ def fail_run(plan: RunPlan, night_id: str, begun: str, work: Work | None, reason
         if work is None:
             leave_run(plan, night_id, reason)
             return
-        work.conversed.n_owed = len(plan.owed())
+        work.conversed.n_pending = len(plan.pending())
         done = with_begun(
             account(plan, work, "failed"), begun_episodes(plan, work.found), work.conversed.kept
         )
@@ -253,7 +253,7 @@ def leave_run(plan: RunPlan, night_id: str, reason: str) -> RunReport:
     """
     before, message = plan.record(), f"not started: {reason}"
     work = Work(look(plan, before))
-    work.conversed.n_owed = len(work.found.owed)
+    work.conversed.n_pending = len(work.found.pending)
     done = nothing_done(plan, work.found, "incomplete")
     if before is None:
         now = utc_now()
@@ -263,7 +263,7 @@ def leave_run(plan: RunPlan, night_id: str, reason: str) -> RunReport:
 
 
 def _incomplete_report(plan: RunPlan, reason: str, done: RunWork | None) -> RunReport:
-    owed = len(plan.owed())
+    pending = len(plan.pending())
     return RunReport(
         run_id=plan.run_id,
         title=plan.request.title,
@@ -271,8 +271,8 @@ def _incomplete_report(plan: RunPlan, reason: str, done: RunWork | None) -> RunR
         model=plan.spec.label,
         status="incomplete",
         reason=reason,
-        episodes=len(plan.members) - owed,
-        owed=owed,
+        episodes=len(plan.members) - pending,
+        pending=pending,
         model_calls=done.model_calls if done else 0,
         n_quarantined=len(plan.staged.quarantined),
         work=done,
@@ -309,7 +309,7 @@ def begin_run(plan: RunPlan, night_id: str, begun: str) -> Work:
     """Count finished work, record that the run is active, and record its models."""
     before = plan.record()
     work = Work(look(plan, before), sends_before=read_sends(plan.home.sends(plan.run_id)))
-    work.conversed.n_owed = len(work.found.owed)
+    work.conversed.n_pending = len(work.found.pending)
     keep_models(plan)
     unknown = nothing_done(plan, work.found, "incomplete").model_copy(update={"requests": None})
     _write(plan, night_id, begun, unknown, NOTHING_YET, work)
@@ -365,7 +365,7 @@ def _write(
         started_at=begun,
         finished_at=utc_now(),
         n_episodes=counts.n_episodes,
-        n_owed=work.conversed.n_owed,
+        n_owed=work.conversed.n_pending,
         n_infra=counts.n_infra,
         n_unscored=counts.n_unscored,
         n_truncated=counts.n_truncated,

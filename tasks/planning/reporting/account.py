@@ -28,13 +28,13 @@ class FoundRun:
 
     Attributes:
         reused_from: run that paid -> episodes of this run that were finished.
-        owed: episodes of this run that were not finished.
+        pending: episodes of this run that were not finished.
         before: the run's own record.
         compared_with: the run that `why` compares with.
     """
 
     reused_from: Mapping[str, int]
-    owed: frozenset[str]
+    pending: frozenset[str]
     before: RunRecord | None
     compared_with: str | None = None
     why: tuple[Difference, ...] = ()
@@ -42,25 +42,29 @@ class FoundRun:
 
 def look(plan: RunPlan, before: RunRecord | None) -> FoundRun:
     """Count the finished episodes, and say why the others are not."""
-    paid_by, owed = _finished(plan)
+    paid_by, pending = _finished(plan)
     counted = dict(Counter(paid_by.values()).most_common())
     outside = {**plan.state(), "parley_version": parley_version()}
     if before is not None:
         return FoundRun(
-            counted, owed, before, plan.run_id, why_again(before, plan.spec, outside, len(owed))
+            counted,
+            pending,
+            before,
+            plan.run_id,
+            why_again(before, plan.spec, outside, len(pending)),
         )
     other = _latest_alike(plan)
     if other is None:
-        return FoundRun(counted, owed, None)
+        return FoundRun(counted, pending, None)
     rows = digests_by_dialog(plan.dataset)
     return FoundRun(
-        counted, owed, None, other.run_id, compare(plan.lake, other, plan.spec, outside, rows)
+        counted, pending, None, other.run_id, compare(plan.lake, other, plan.spec, outside, rows)
     )
 
 
 def _finished(plan: RunPlan) -> tuple[dict[str, str], frozenset[str]]:
-    """Finished episodes of the run with the run that paid, and owed episodes."""
-    return plan.episodes.finished(plan.members.ids), frozenset(plan.owed().ids.to_pylist())
+    """Finished episodes of the run with the run that paid, and pending episodes."""
+    return plan.episodes.finished(plan.members.ids), frozenset(plan.pending().ids.to_pylist())
 
 
 def _latest_alike(plan: RunPlan) -> RunRecord | None:
@@ -116,9 +120,9 @@ def _is_answer(step: Step) -> bool:
 
 def begun_episodes(plan: RunPlan, found: FoundRun) -> frozenset[str]:
     """Return the episodes among the pending ones that finished since then, or of which the journal holds a part."""
-    still = set(plan.owed().ids.to_pylist())
+    still = set(plan.pending().ids.to_pylist())
     return frozenset(
-        (found.owed - still) | read_journal(plan.home.journal(plan.run_id), still).keys()
+        (found.pending - still) | read_journal(plan.home.journal(plan.run_id), still).keys()
     )
 
 
@@ -137,9 +141,9 @@ def with_episodes(
         kept: episode -> steps kept from earlier attempts.
         model_calls: requests that workers reported. A dead worker's requests are known by the answers that it had journaled.
     """
-    new = paid_steps(plan.episodes.rows(found.owed), kept)
+    new = paid_steps(plan.episodes.rows(found.pending), kept)
     tokens_in, tokens_out, unknown = _tokens(new)
-    return with_begun(work, found.owed, kept).model_copy(
+    return with_begun(work, found.pending, kept).model_copy(
         update={
             "model_calls": max(model_calls, sum(step["n_calls"] for step in new)),
             "input_tokens": tokens_in,

@@ -23,7 +23,7 @@ class RunReport(Frozen):
     status: RunStatus | str
     reason: str | None = None
     episodes: int = 0
-    owed: int = 0
+    pending: int = 0
     model_calls: int = 0
     n_infra: int = 0
     n_unscored: int = 0
@@ -144,7 +144,7 @@ def withheld_because(
         if is_permanent and fault:
             return f"{fault}. So {share}"
         remedy = (
-            "Run again to try the owed ones, or raise it"
+            "Run again to try the pending ones, or raise it"
             if counts.n_infra
             else "`unscored_reason` in the table scores says why"
         )

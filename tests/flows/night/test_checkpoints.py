@@ -136,7 +136,7 @@ def test_one_whose_server_does_not_start_keeps_no_other_back(
     assert [state for _, state, _ in states(home, config)] == ["later", "tonight"]
 
 
-def test_a_backfill_takes_all_that_is_owed(home: Path, tmp_path: Path) -> None:
+def test_a_backfill_takes_all_that_is_pending(home: Path, tmp_path: Path) -> None:
     for step in (1, 2):
         record(tmp_path / "tuned", step, f"answer {step}", LONG_AGO_S + step * MINUTE_S)
     config = configured(tmp_path, sources=[{"recordings": "tuned", "at_most": 1}])

@@ -124,6 +124,6 @@ def test_all_places_agree(
         )
     )
     rows = json.loads(parley(home, "checkpoints", "--config", config, "--json").out)
-    (owed,) = [row for row in rows if row["path"].endswith("checkpoint-2")]
-    assert owed["hours_unknown"] == []
-    assert cost(owed) == about(paid)
+    (pending,) = [row for row in rows if row["path"].endswith("checkpoint-2")]
+    assert pending["hours_unknown"] == []
+    assert cost(pending) == about(paid)

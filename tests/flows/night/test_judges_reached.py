@@ -1,4 +1,4 @@
-"""Judges are reached where a judgement is owed, and only then: a rerun starts no model server that
+"""Judges are reached where a judgement is pending, and only then: a rerun starts no model server that
 nothing asks.
 """
 

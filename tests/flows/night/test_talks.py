@@ -53,8 +53,8 @@ def test_each_turn_of_a_talk_is_counted_for_the_first_dialogue_that_needs_it(
     tmp_path: Path,
 ) -> None:
     made = plan(tmp_path)
-    assert list(turns_to_build(made, made.owed(), {}).values()) == [20, 80, 0, 0]
-    assert turns_to_build(plan(tmp_path, None), made.owed(), {}) == {}
+    assert list(turns_to_build(made, made.pending(), {}).values()) == [20, 80, 0, 0]
+    assert turns_to_build(plan(tmp_path, None), made.pending(), {}) == {}
 
 
 def test_a_dry_run_counts_the_talk_once(tmp_path: Path) -> None:
@@ -69,9 +69,9 @@ def test_a_dry_run_counts_the_talk_once(tmp_path: Path) -> None:
 def test_a_memory_that_is_built_costs_nothing_more(tmp_path: Path) -> None:
     made = plan(tmp_path)
     answers = TalkAnswers(made.home.talk_answers(made.spec))
-    answers.mark_built(made.dialog(made.owed()[1]).context_id or "", 60)
+    answers.mark_built(made.dialog(made.pending()[1]).context_id or "", 60)
     assert estimate(made).calls == 4 * 3 + N_ROUNDS - 30
-    answers.mark_built(made.dialog(made.owed()[1]).context_id or "", 100)
+    answers.mark_built(made.dialog(made.pending()[1]).context_id or "", 100)
     answers.close()
     assert estimate(made).calls == 4 * 3
     assert len(known_talks(made)) == 1

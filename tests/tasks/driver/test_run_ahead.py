@@ -31,7 +31,7 @@ from tasks.score import verdict_rows
 from tasks.stage import stage
 from tasks.storage.home import Home
 from tasks.storage.journaling.tries import shard_try
-from tasks.storage.owed import read_episodes
+from tasks.storage.pending import read_episodes
 from tasks.worker.converse_shard import converse_shard
 from tasks.worker.jobs import ConverseShard, RunContext, ShardResult
 from tests.faults.nights import local_client
@@ -106,15 +106,15 @@ def test_programs_of_a_finished_group_are_decided_before_the_next_is_played(
     plan = plan_of(home)
     context = replace(context_for(plan, workers=1, cores=2), concurrency=1)
     first, second = episode_groups(plan)
-    owed = plan.owed()
+    pending = plan.pending()
     with (
         shard_try(plan.home.tries(plan.run_id), context.invocation),
-        RunAhead(plan, context, client, owed.ids.to_pylist()) as ahead,
+        RunAhead(plan, context, client, pending.ids.to_pylist()) as ahead,
     ):
-        for shard in ConverseShards(plan, context, owed.among(ids_of(first))):
+        for shard in ConverseShards(plan, context, pending.among(ids_of(first))):
             ahead.take(converse_shard(shard))
         wait_for(lambda: len(parts(plan)) == 1, "no program ran while there was more to play")
-        for shard in ConverseShards(plan, context, owed.among(ids_of(second))):
+        for shard in ConverseShards(plan, context, pending.among(ids_of(second))):
             ahead.take(converse_shard(shard))
     settle(plan)
     decided, n_ahead = parts(plan), ahead.result.n_run
@@ -179,7 +179,7 @@ def test_nothing_is_saved_up_while_no_shard_waits(
     monkeypatch.setattr(execution, "IdleCores", Meter)
     plan = plan_of(home)
     context = context_for(plan, workers=1, cores=2)
-    with RunAhead(plan, context, client, plan.owed().ids.to_pylist()) as ahead:
+    with RunAhead(plan, context, client, plan.pending().ids.to_pylist()) as ahead:
         wait_for(lambda: len(looks) > 2 * ahead.most, "nobody looked")
         assert ahead._allowed == 0
 
@@ -201,13 +201,13 @@ def test_a_sandbox_that_fails_is_tried_once_and_left_to_the_next_stage_which_say
     monkeypatch.setitem(SANDBOXES.built_in, "broken", f"{__name__}:Broken")
     plan = plan_of(home, "broken", samples=4 * SAMPLES)
     context = replace(context_for(plan, workers=1, cores=1), concurrency=1)
-    groups, owed = episode_groups(plan), plan.owed()
+    groups, pending = episode_groups(plan), plan.pending()
     with (
         shard_try(plan.home.tries(plan.run_id), context.invocation),
-        RunAhead(plan, context, client, owed.ids.to_pylist()) as ahead,
+        RunAhead(plan, context, client, pending.ids.to_pylist()) as ahead,
     ):
         for group in groups[:2]:
-            for shard in ConverseShards(plan, context, owed.among(ids_of(group))):
+            for shard in ConverseShards(plan, context, pending.among(ids_of(group))):
                 ahead.take(converse_shard(shard))
             wait_for(lambda: parts(plan), "nothing was tried")
     assert len(parts(plan)) <= ahead.most
@@ -224,12 +224,12 @@ def test_a_group_with_episodes_of_an_earlier_night_is_left_to_the_next_stage(
     with_idle(monkeypatch, 1.0)
     plan = plan_of(home)
     context = context_for(plan, workers=1, cores=2)
-    owed, groups = plan.owed(), episode_groups(plan)
+    pending, groups = plan.pending(), episode_groups(plan)
     with (
         shard_try(plan.home.tries(plan.run_id), context.invocation),
-        RunAhead(plan, context, client, owed[1:].ids.to_pylist()) as ahead,
+        RunAhead(plan, context, client, pending[1:].ids.to_pylist()) as ahead,
     ):
-        for shard in ConverseShards(plan, context, owed):
+        for shard in ConverseShards(plan, context, pending):
             ahead.take(converse_shard(shard))
         wait_for(lambda: parts(plan), "no program ran while there was more to play")
     [part] = plan.lake.parts("test_verdicts", **plan.keys)

@@ -21,7 +21,7 @@ from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.stage import stage
 from tasks.storage.home import Home
-from tasks.storage.owed import read_episodes
+from tasks.storage.pending import read_episodes
 from tasks.worker.jobs import JudgeShard, ShardResult
 from tasks.worker.judge_shard import judge_shard
 from tests.faults.nights import local_client
@@ -127,7 +127,7 @@ def test_judgements_on_kept_dialogues_are_counted_as_they_will_be_asked_and_thei
         run_stage(ConverseStage(owing, context_for(owing, workers=1, cores=1), client))
         monkeypatch.delenv("JUDGE_KEY", raising=False)
         played = estimate(owing)
-        assert (played.owed, played.calls, played.judge_calls) == (
+        assert (played.pending, played.calls, played.judge_calls) == (
             0,
             0,
             N_DISTINCT + len(CLEAR.drift),

@@ -130,7 +130,7 @@ def test_a_control_without_a_price_is_sent_nothing_and_costs_nothing(tmp_path: P
     )
     alone = request("live", limit=1).model_copy(update={"model": ModelRequest(spec="control:gold")})
     free = estimate(plan_run(alone, Home(tmp_path)))
-    assert (free.owed, free.calls, free.input_tokens, free.output_tokens, free.usd) == (
+    assert (free.pending, free.calls, free.input_tokens, free.output_tokens, free.usd) == (
         1,
         0,
         0,
@@ -171,9 +171,14 @@ def test_max_tokens_bounds_the_estimate_of_subject_and_simulator(tmp_path: Path)
 
 
 def test_a_dry_run_leaves_out_what_the_journal_holds(tmp_path: Path) -> None:
-    owed = plan(tmp_path, "live[model]", DEAR, limit=1)
-    JournalWriter(owed.home.journal(owed.run_id)).append(owed.wanted[0].episode_id, 1, 0, steps(2))
-    assert (estimate(owed).calls, estimate(owed).simulator_calls) == (N_ROUNDS - 2, N_ROUNDS - 2)
+    pending = plan(tmp_path, "live[model]", DEAR, limit=1)
+    JournalWriter(pending.home.journal(pending.run_id)).append(
+        pending.wanted[0].episode_id, 1, 0, steps(2)
+    )
+    assert (estimate(pending).calls, estimate(pending).simulator_calls) == (
+        N_ROUNDS - 2,
+        N_ROUNDS - 2,
+    )
 
 
 def test_what_is_shown_of_the_past_decides_the_estimate(
@@ -241,7 +246,7 @@ def test_a_dry_run_says_that_dialogues_may_end_early(
 def test_a_dry_run_names_the_keys_that_are_not_set(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of models whose calls are owed: neither where no key is needed nor where nobody speaks."""
+    """Of models whose calls are pending: neither where no key is needed nor where nobody speaks."""
     hosted, speaker = (
         ModelRequest(spec="openai:m"),
         ModelRequest(spec="openai:s", key_env="SPEAKER_KEY"),
@@ -279,7 +284,7 @@ def test_a_dry_run_that_owes_nothing_asks_for_no_key(
         request("live").model_copy(update={"model": ModelRequest(spec="openai:m")}), Home(tmp_path)
     )
     assert estimate(done).keys_not_set == (("OPENAI_API_KEY", "openai:m"),)
-    monkeypatch.setattr(done, "owed", lambda: done.wanted[:0])
+    monkeypatch.setattr(done, "pending", lambda: done.wanted[:0])
     assert estimate(done).keys_not_set == ()
 
 

@@ -13,7 +13,7 @@ from schemas.episode import StopReason, ToolCall
 from schemas.run import ModelIdentity, Sampling
 from tasks.language.chat_model import ChatRequest, Completion, Message, ToolSpec
 from tasks.storage.journaling.journal import JournalWriter, Unfinished, read_journal
-from tasks.storage.owed import unfinished
+from tasks.storage.pending import unfinished
 from tasks.worker.paid_answers import PaidAnswers, RememberingModel, answer_key
 from tests.tasks.planning.test_report import episode
 from tests.tasks.storage.test_journal import steps

@@ -190,14 +190,14 @@ class Broken(UnisolatedSandbox):
         raise SandboxUnavailable("no sandbox today; install one")
 
 
-def test_a_sandbox_that_fails_makes_the_episode_owed_again(
+def test_a_sandbox_that_fails_makes_the_episode_pending_again(
     tmp_path: Path, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver_stage, "RETRY_DELAY_S", 0.01)
     monkeypatch.setitem(SANDBOXES.built_in, "broken", f"{__name__}:Broken")
     lost = play(plan_of(tmp_path, sandbox="broken"), client)
     assert {e.stop_reason for e in lost.episodes} == {StopReason.INFRA}
-    assert lost.conversed.n_owed == len(ANSWERS)
+    assert lost.conversed.n_pending == len(ANSWERS)
     assert "no sandbox today; install one" in (lost.conversed.error or "")
     assert all(s.value is None for s in lost.scores)
 

@@ -18,7 +18,7 @@ from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.stage import stage
 from tasks.storage.home import Home
-from tasks.storage.owed import read_episodes
+from tasks.storage.pending import read_episodes
 from tests.faults.nights import local_client
 from tests.fixtures.embedding_server import MODEL, EmbeddingServer, embedding_server
 from tests.tasks.benchmarks.alike import NAME, WEATHER
@@ -54,7 +54,7 @@ def play(plan: RunPlan, client: Any, server: EmbeddingServer) -> None:
     done = run_stage(
         ConverseStage(plan, context_for(plan, workers=1, cores=1, embedder=access), client)
     )
-    assert (done.n_owed, done.error) == (0, None)
+    assert (done.n_pending, done.error) == (0, None)
 
 
 def test_a_seat_finds_vectors_and_a_later_run_asks_for_none_of_them(
@@ -75,7 +75,7 @@ def test_a_seat_finds_vectors_and_a_later_run_asks_for_none_of_them(
         assert len(server.texts) == 5
         other = plan_of(tmp_path, "worded")
         other.run_id = "another"
-        assert not other.owed()
+        assert not other.pending()
     assert set(server.texts.values()) == {1}
     assert len(plan.lake.parts("embeddings")) == 1
 

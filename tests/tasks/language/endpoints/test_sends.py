@@ -30,7 +30,7 @@ from tasks.language.endpoints.sticky_model import StickyModel
 from tasks.language.sends import CountedModel, Send
 from tasks.storage.ledger import Sum
 from tasks.storage.sends import SendLog, read_sends
-from tasks.worker.purse import Purse, metered
+from tasks.worker.budget_meter import BudgetMeter, metered
 from tests.fixtures.http_wire import read_request, send
 from tests.fixtures.model_server import Reply, model_server
 from tests.tasks.language.requests import MOCK, QUICK, ask, model_on
@@ -192,11 +192,11 @@ async def play(moods: Mapping[str, Sequence[str]], folder: Path) -> tuple[Counti
         on_send=log.count,
     )
     model.server = server
-    purse = Purse(str(folder / "ledger"), Budget(tokens=1_000_000), 0.0, "run")
+    budget_meter = BudgetMeter(str(folder / "ledger"), Budget(tokens=1_000_000), 0.0, "run")
     embedder = EndpointEmbedder(
         EmbedderIdentity(provider="openai", name="mock", revision="r1"), lambda: model
     )
-    chat = metered(model, purse)
+    chat = metered(model, budget_meter)
 
     async def asked(number: int, text: str) -> int:
         try:
@@ -211,8 +211,8 @@ async def play(moods: Mapping[str, Sequence[str]], folder: Path) -> tuple[Counti
     await model.aclose()
     await server.close()
     log.close()
-    spent = purse.ledger.of_run("run")
-    purse.ledger.close()
+    spent = budget_meter.ledger.of_run("run")
+    budget_meter.ledger.close()
     return server, sum(reached), spent
 
 

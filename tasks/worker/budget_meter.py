@@ -24,7 +24,7 @@ Payee = ModelIdentity | EmbedderIdentity
 
 
 @dataclass(frozen=True)
-class Purse:
+class BudgetMeter:
     """Budget meter of one run. It can be pickled, and all processes count in one ledger folder.
 
     Attributes:
@@ -139,7 +139,7 @@ class MeteredModel:
     """
 
     model: ChatModel
-    purse: Purse
+    budget_meter: BudgetMeter
     asks_anyway: bool = False
     """Skip the check of the caps.
 
@@ -158,9 +158,9 @@ class MeteredModel:
             BudgetSpent: A cap is reached. Nothing was sent.
         """
         if not self.asks_anyway:
-            self.purse.check()
+            self.budget_meter.check()
         answer = await self.model.complete(request)
-        self.purse.charge(self.identity, request, answer)
+        self.budget_meter.charge(self.identity, request, answer)
         return answer
 
     async def aclose(self) -> None:
@@ -168,9 +168,11 @@ class MeteredModel:
         await self.model.aclose()
 
 
-def metered(model: ChatModel, purse: Purse | None, *, asks_anyway: bool = False) -> ChatModel:
+def metered(
+    model: ChatModel, budget_meter: BudgetMeter | None, *, asks_anyway: bool = False
+) -> ChatModel:
     """Return the model with the caps enforced, if there are any."""
-    return model if purse is None else MeteredModel(model, purse, asks_anyway)
+    return model if budget_meter is None else MeteredModel(model, budget_meter, asks_anyway)
 
 
 class MeteredEmbedder:
@@ -179,9 +181,15 @@ class MeteredEmbedder:
     See `Embedder`.
     """
 
-    def __init__(self, embedder: EndpointEmbedder, purse: Purse) -> None:
-        self.identity, self._embedder, self._purse = embedder.identity, embedder, purse
-        embedder.on_answer = lambda texts, tokens: purse.charge_texts(self.identity, texts, tokens)
+    def __init__(self, embedder: EndpointEmbedder, budget_meter: BudgetMeter) -> None:
+        self.identity, self._embedder, self._budget_meter = (
+            embedder.identity,
+            embedder,
+            budget_meter,
+        )
+        embedder.on_answer = lambda texts, tokens: budget_meter.charge_texts(
+            self.identity, texts, tokens
+        )
 
     async def embed(self, texts: Sequence[str]) -> "list[Vector | None]":
         """Embed texts. See `Embedder.embed`.
@@ -189,7 +197,7 @@ class MeteredEmbedder:
         Raises:
             BudgetSpent: A cap is reached. Nothing was sent.
         """
-        self._purse.check()
+        self._budget_meter.check()
         return await self._embedder.embed(texts)
 
     async def aclose(self) -> None:

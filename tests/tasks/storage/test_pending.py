@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from schemas.episode import StopReason
-from tasks.storage.owed import EpisodeFiles
 from tasks.storage.parquet_store import Lake
+from tasks.storage.pending import EpisodeFiles
 from tests.tasks.planning.test_report import episode
 
 

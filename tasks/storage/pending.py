@@ -143,14 +143,14 @@ def read_episodes(lake: Lake, benchmark: str, model: str, wanted: Ids) -> dict[s
 
 
 def unfinished(
-    owed: Iterable[str], journal: Mapping[str, Unfinished], stored: Mapping[str, Episode]
+    pending: Iterable[str], journal: Mapping[str, Unfinished], stored: Mapping[str, Episode]
 ) -> dict[str, Unfinished]:
-    """Return what is kept of owed episodes, by id: the longer of journal and stored (infra) attempt, and the highest attempt.
+    """Return what is kept of pending episodes, by id: the longer of journal and stored (infra) attempt, and the highest attempt.
 
     Answers of an ended attempt are left out: they may be the reason why it ended as infra.
     """
     known: dict[str, Unfinished] = {}
-    for episode_id in owed:
+    for episode_id in pending:
         candidates = [journal[episode_id]] if episode_id in journal else []
         if episode_id in stored:
             episode = stored[episode_id]

@@ -1,4 +1,4 @@
-"""A lake of very many finished episodes of one model, and what finding the owed ones among them
+"""A lake of very many finished episodes of one model, and what finding the pending ones among them
 takes.
 """
 
@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from schemas.lake.tables import TABLES
-from tasks.storage.owed import EpisodeFiles
 from tasks.storage.parquet_store import Lake
+from tasks.storage.pending import EpisodeFiles
 from tests.bench.warehouse_lake import BENCHMARK, random_ids, write_bulk
 
 MODEL = "openai:model"
@@ -20,7 +20,7 @@ NIGHT = 2_664
 
 
 @dataclass(frozen=True)
-class OwedLake:
+class PendingLake:
     """Runs of `NIGHT` episodes each, a part a run, as finished runs leave them."""
 
     home: Path
@@ -55,7 +55,7 @@ class OwedLake:
             write_bulk(lake, "episodes", keys | columns, **keys)
 
 
-def owed_seconds(home: Path) -> dict[str, float]:
+def pending_seconds(home: Path) -> dict[str, float]:
     """Seconds to find which of a night's episodes, and which of all, are finished; half a night and
     all but one are.
     """
