@@ -32,7 +32,7 @@ JudgementsOf = Callable[[Sequence[Episode], Sequence[TestVerdict]], Sequence[Jud
 """Has episodes judged. Waits for the judgements."""
 _SHARD = 4
 """Dialogues whose programs are one shard."""
-_LEAST_BATCH, BATCHES_IN_FLIGHT = 8, 4
+_LEAST_BATCH, _BATCHES_IN_FLIGHT = 8, 8
 """Problems of a batch: a part of those under way, so that a decision wastes little, and enough to be worth a look."""
 _WAKE_S = 0.5
 _TRIES = 2
@@ -99,7 +99,7 @@ class DecideAhead:
         Args:
             context: context of the present try of `converse`.
         """
-        self._least = max(_LEAST_BATCH, context.concurrency // BATCHES_IN_FLIGHT)
+        self._least = max(_LEAST_BATCH, context.concurrency // _BATCHES_IN_FLIGHT)
         self._over.clear()
         self.n_run = 0
         self._decide(context, 1)
