@@ -8,7 +8,7 @@ from prefect import flow
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.datasets.located import locate
-from tasks.planning.dataset import furnished_data, read_raw, require_rows, write_staged
+from tasks.planning.dataset import read_raw, require_rows, resolved_data, write_staged
 from tasks.storage.home import find_home
 from tasks.storage.parquet_store import Lake
 
@@ -62,7 +62,7 @@ def stage_dataset(
     located, version = locate(loaded, str(data), dataset_version, data_home)
     source = str(located)
     staged = (
-        furnished_data(loaded, source, version, data_home, resources)
+        resolved_data(loaded, source, version, data_home, resources)
         if resources
         else read_raw(loaded, Path(source), version)
     )

@@ -71,7 +71,7 @@ def content_id(value: Any) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:ID_LENGTH]
 
 
-_MARK = "\ue000 a text of many \ue000"
+_PLACEHOLDER = "\ue000 a text of many \ue000"
 
 
 def content_ids(make: Callable[[str], Any], texts: Iterable[str]) -> Iterator[str]:
@@ -84,21 +84,23 @@ def content_ids(make: Callable[[str], Any], texts: Iterable[str]) -> Iterator[st
     """
     head, tail = (
         part.encode("utf-8", "surrogatepass")
-        for part in canonical_json(make(_MARK)).split(canonical_json(_MARK), maxsplit=1)
+        for part in canonical_json(make(_PLACEHOLDER)).split(
+            canonical_json(_PLACEHOLDER), maxsplit=1
+        )
     )
-    begun = hashlib.sha256(head)
+    start = hashlib.sha256(head)
     for text in texts:
-        digest = begun.copy()
+        digest = start.copy()
         digest.update(canonical_json(text).encode("utf-8", "surrogatepass") + tail)
         yield digest.hexdigest()[:ID_LENGTH]
 
 
 def rows_id(rows: Iterable[Any]) -> str:
     """Return `content_id(list(rows))` without holding all rows in memory."""
-    digest, mark = hashlib.sha256(b"["), b""
+    digest, separator = hashlib.sha256(b"["), b""
     for row in rows:
-        digest.update(mark + canonical_json(row).encode("utf-8", "surrogatepass"))
-        mark = b","
+        digest.update(separator + canonical_json(row).encode("utf-8", "surrogatepass"))
+        separator = b","
     digest.update(b"]")
     return digest.hexdigest()[:ID_LENGTH]
 

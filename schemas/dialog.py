@@ -107,7 +107,7 @@ class Dialog(Frozen):
 
     @property
     def digest(self) -> str:
-        """Digest of everything that is said: rows, context turns and tree of files."""
+        """Digest of everything that can change the dialogue: rows, context turns, tree of files."""
         context = [] if self.context_id is None else [self.context_id, self.context_turns]
         tree = [] if self.tree is None else [TREE, self.tree]
         return (
@@ -116,7 +116,7 @@ class Dialog(Frozen):
 
     @property
     def digest_with_packages(self) -> str:
-        """Digest of everything that is said and of the packages in the tree.
+        """Digest of everything that can change the dialogue, and of the tree's packages.
 
         Verdicts depend on the packages. The dialogue does not.
         """

@@ -20,7 +20,7 @@ class StopReason(StrEnum):
     """
 
     FINISHED = "finished"
-    """The counterpart had nothing more to say."""
+    """The simulated user or the script had no further message."""
     TURN_LIMIT = "turn_limit"
     SUBJECT_ERROR = "subject_error"
     """The subject cannot answer this turn: a recording lacks it, or the context is too long.

@@ -33,13 +33,17 @@ from functools import partial
 from typing import Any
 
 
-def near_name(name: str, known: Iterable[str]) -> str | None:
+def near_name(name: str, known_names: Iterable[str]) -> str | None:
     """Return the known name that is most similar, ignoring case, or None if none is similar."""
-    written: dict[str, str] = {}
-    for one in known:
-        written.setdefault(one.rpartition("/")[2].lower().replace("-", "_"), one)
-    near = get_close_matches(name.rpartition("/")[2].lower().replace("-", "_"), written, n=1)
-    return written[near[0]] if near else None
+    by_form: dict[str, str] = {}
+    for known_name in known_names:
+        by_form.setdefault(_form(known_name), known_name)
+    near = get_close_matches(_form(name), by_form, n=1)
+    return by_form[near[0]] if near else None
+
+
+def _form(name: str) -> str:
+    return name.rpartition("/")[2].lower().replace("-", "_")
 
 
 class ParleyError(Exception):
@@ -65,23 +69,23 @@ class UnknownName(UsageError):
     """
 
     def __init__(
-        self, kind: str, value: str, known: Iterable[str] = (), remedy: str = "", of: str = ""
+        self, kind: str, value: str, known_names: Iterable[str] = (), remedy: str = "", of: str = ""
     ) -> None:
-        self.kind, self.value, self.known, self.remedy, self.of = (
+        self.kind, self.value, self.known_names, self.remedy, self.of = (
             kind,
             value,
-            tuple(known),
+            tuple(known_names),
             remedy,
             of,
         )
         named = f"{kind} {value!r}{' of ' + of if of else ''}"
-        listed = f"; known: {', '.join(self.known)}" if self.known else ""
-        near = near_name(value, self.known)
-        said = f"unknown {named}{listed}{f'. Do you mean {near}?' if near else ''}"
-        super().__init__(f"{said}{' ' if near else '. '}{remedy}" if remedy else said)
+        listed = f"; known: {', '.join(self.known_names)}" if self.known_names else ""
+        near = near_name(value, self.known_names)
+        message = f"unknown {named}{listed}{f'. Do you mean {near}?' if near else ''}"
+        super().__init__(f"{message}{' ' if near else '. '}{remedy}" if remedy else message)
 
     def __reduce__(self) -> tuple[type, tuple[str, str, tuple[str, ...], str, str]]:
-        return type(self), (self.kind, self.value, self.known, self.remedy, self.of)
+        return type(self), (self.kind, self.value, self.known_names, self.remedy, self.of)
 
 
 class ConfigError(UsageError):

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 @cache
 def field_texts(model: type[BaseModel]) -> dict[str, str]:
-    """Return field -> docstring below it, of a model and its bases."""
+    """Map each field of a model and of its bases to the docstring below it."""
     texts: dict[str, str] = {}
     for owner in reversed(model.__mro__):
         if owner is not BaseModel and issubclass(owner, BaseModel):

@@ -14,14 +14,15 @@ from schemas.lake.tables import TABLES
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 BATCH_ROWS = 256
-_BATCHES_AT_HAND = 4
-"""Batches whose models stay in memory after they were read."""
+"""Number of rows in a batch."""
+_CACHED_BATCHES = 4
+"""Number of batches whose models stay in memory after they were read."""
 
 
 class PackedRows(Sequence[M]):
-    """Rows of one table, compressed 256 at a time, and made models anew whenever they are read.
+    """Rows of one table in compressed batches of 256. Each read makes models from them.
 
-    100,000 dialogs of six turns take 1 GB as models, and some 40 MB here. The last rows, too few
+    100,000 dialogs of six turns take 1 GB as models, and about 40 MB here. The last rows, too few
     for a batch, stay models.
     """
 
@@ -30,26 +31,26 @@ class PackedRows(Sequence[M]):
         self._model = cast(type[M], TABLES[table].model)
         self._packed: list[tuple[int, bytes]] = []  # (bytes when unpacked, compressed record batch)
         self._loose: list[M] = []
-        self._at_hand: dict[int, list[M]] = {}
+        self._cached_batches: dict[int, list[M]] = {}
         self.extend(rows)
 
     @classmethod
     def of(cls, table: str, rows: Iterable[M]) -> "PackedRows[M]":
-        """Return the rows themselves where they are packed already, else pack them."""
+        """Return `rows` unchanged if they are packed already, otherwise pack them."""
         return rows if isinstance(rows, PackedRows) else cls(table, rows)
 
     @classmethod
     def of_tables(cls, table: str, pieces: Iterable[pa.Table]) -> Self:
-        """Pack rows of the table's schema, given in pieces of any size."""
-        found = cls(table)
+        """Pack Arrow tables of any size that have the table's schema."""
+        packed = cls(table)
         rest = TABLES[table].schema.empty_table()
         for piece in pieces:
             rest = pa.concat_tables([rest, piece])
             while rest.num_rows >= BATCH_ROWS:
-                found._pack(rest.slice(0, BATCH_ROWS))
+                packed._pack(rest.slice(0, BATCH_ROWS))
                 rest = rest.slice(BATCH_ROWS)
-        found._loose = from_arrow(rest, found._model)
-        return found
+        packed._loose = from_arrow(rest, packed._model)
+        return packed
 
     def append(self, row: M) -> None:
         """Add a row at the end."""
@@ -59,19 +60,19 @@ class PackedRows(Sequence[M]):
             self._loose = []
 
     def extend(self, rows: Iterable[M]) -> None:
-        """Add rows at the end, in their order."""
+        """Add rows at the end, in order."""
         for row in rows:
             self.append(row)
 
     def tables(self) -> Iterator[pa.Table]:
-        """Yield all rows as Arrow tables of 256 rows each; the last one has the rest."""
+        """Yield all rows as Arrow tables of 256 rows. The last one may have fewer."""
         for number in range(len(self._packed)):
             yield self._unpacked(number)
         if self._loose:
             yield to_arrow(self._table, self._loose)
 
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return all rows as one Arrow table, of some columns or of all."""
+        """Return all rows as one Arrow table, with the given columns. None: all columns."""
         schema = TABLES[self._table].schema
         pieces = (piece if columns is None else piece.select(columns) for piece in self.tables())
         first = schema.empty_table()
@@ -104,7 +105,7 @@ class PackedRows(Sequence[M]):
         if not isinstance(other, Sequence):
             return NotImplemented
         return len(self) == len(other) and all(
-            mine == its for mine, its in zip(self, other, strict=True)
+            own == theirs for own, theirs in zip(self, other, strict=True)
         )
 
     __hash__ = None  # type: ignore[assignment]  (rows can be added)
@@ -121,44 +122,45 @@ class PackedRows(Sequence[M]):
         return pa.Table.from_batches([batch])
 
     def _batch(self, number: int) -> list[M]:
-        found = self._at_hand.get(number)
-        if found is None:
-            found = self._at_hand[number] = self._unpacked_models(number)
-            for earlier in list(self._at_hand)[:-_BATCHES_AT_HAND]:
-                self._at_hand.pop(earlier, None)
-        return found
+        models = self._cached_batches.get(number)
+        if models is None:
+            models = self._cached_batches[number] = self._unpacked_models(number)
+            for earlier in list(self._cached_batches)[:-_CACHED_BATCHES]:
+                self._cached_batches.pop(earlier, None)
+        return models
 
     def _unpacked_models(self, number: int) -> list[M]:
         return from_arrow(self._unpacked(number), self._model)
 
 
 class KeyedRows(Mapping[str, T]):
-    """Some of the rows of a sequence by a key of theirs, in their order.
+    """Mapping from keys to rows of a sequence, in the order of the keys.
 
-    It holds a number of each key, and no keys.
+    It keeps a hash of each key instead of a dictionary of Python strings.
 
     Args:
-        keys: of these rows, strings, no two alike.
-        places: where in the sequence each of them is.
+        rows: sequence that contains the rows.
+        keys: keys of the rows: distinct strings.
+        places: position in `rows` of each key's row.
     """
 
     def __init__(self, rows: Sequence[T], keys: pa.Array, places: pa.Array) -> None:
         self._rows, self._keys, self._places = rows, keys, places
-        numbers = np.fromiter(map(hash, keys.to_pylist()), np.int64, len(keys))
-        self._order = np.argsort(numbers, kind="stable")
-        self._numbers = numbers[self._order]
+        hashes = np.fromiter(map(hash, keys.to_pylist()), np.int64, len(keys))
+        self._order = np.argsort(hashes, kind="stable")
+        self._hashes = hashes[self._order]
 
     def __getitem__(self, key: str) -> T:
         return self._rows[self.place(key)]
 
     def place(self, key: str) -> int:
-        """Return where in the sequence the row of a key is.
+        """Return the position in the sequence of a key's row.
 
         Raises:
-            KeyError: no row has it.
+            KeyError: no row has the key.
         """
         first, after = (
-            np.searchsorted(self._numbers, hash(key), side) for side in ("left", "right")
+            np.searchsorted(self._hashes, hash(key), side) for side in ("left", "right")
         )
         for at in self._order[first:after]:
             if self._keys[at].as_py() == key:

@@ -1,4 +1,4 @@
-"""Early decisions: the rule by which a run stops asking, and the decision."""
+"""Early decisions: the rule by which a run stops before all problems are asked, and its outcome."""
 
 from typing import Literal
 
@@ -12,7 +12,7 @@ DecisionName = Literal["better", "worse", "equivalent", "all_asked"]
 
 
 class DecisionRule(Frozen):
-    """Rule by which a run stops asking once its comparison with a baseline is decided.
+    """Rule by which a run stops once its comparison with a baseline is decided.
 
     No id contains it.
     """
@@ -56,8 +56,8 @@ class Decision(Frozen):
     """Error probability of the run, divided equally among its metrics."""
     n_metrics: int = Field(ge=1)
     decision: DecisionName | None = None
-    """Decision; None if the scores at the end allow none. Then the next invocation continues
-    asking."""
+    """Decision; None if the scores at the end allow none. The next invocation then asks further
+    problems."""
     n_asked: int = Field(ge=0)
     """Number of problems whose difference counts: the first ones in the fixed order."""
     n_total: int = Field(ge=0)

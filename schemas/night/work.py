@@ -116,7 +116,7 @@ class FailedRun(Frozen):
 class StageTime(Frozen):
     """Duration of one stage of a run in one night.
 
-    Runs go side by side, so their stages overlap.
+    Runs are played concurrently, so their stages overlap.
     """
 
     night_id: str

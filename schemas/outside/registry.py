@@ -1,4 +1,4 @@
-"""Things by name: Parley's own, and those that other distributions add by entry points."""
+"""Registries: plug-ins by name, from Parley and from entry points of other distributions."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -10,13 +10,13 @@ from schemas.errors import UnknownName
 
 T = TypeVar("T")
 Loaders = Mapping[str, Callable[[], T]]
-"""Name -> function that loads the thing."""
+"""Maps a name to the function that loads its plug-in."""
 
 
 class Registry(Generic[T]):
-    """Things of one kind by name.
+    """Plug-ins of one kind by name.
 
-    A thing of ours comes before another distribution's of the same name.
+    If another distribution's plug-in has the name of one of Parley's, Parley's is used.
     """
 
     def __init__(
@@ -30,11 +30,11 @@ class Registry(Generic[T]):
         """Declare a registry; nothing is imported.
 
         Args:
-            kind: what a thing is, for errors.
-            group: entry point group by which other distributions add to the registry.
-            built_in: name -> `module:attribute` of our own things.
-            more: returns further things of ours, which are found as the program runs.
-            remedy: where to read on, for errors.
+            kind: kind of the plug-ins, for errors.
+            group: entry point group through which other distributions add plug-ins.
+            built_in: maps the name of each of Parley's own plug-ins to `module:attribute`.
+            more: returns further plug-ins, which are known only at run time.
+            remedy: sentence for errors that says where the names are listed.
         """
         self.kind, self.group, self.built_in, self.more, self.remedy = (
             kind,
@@ -45,16 +45,16 @@ class Registry(Generic[T]):
         )
 
     def names(self) -> tuple[str, ...]:
-        """List all names, sorted. No thing is imported."""
+        """List all names, sorted. No plug-in is imported."""
         return tuple(
             sorted({*_entry_points(self.group, tuple(sys.path)), *self.more(), *self.built_in})
         )
 
     def load(self, name: str) -> T:
-        """Load one thing.
+        """Load one plug-in.
 
         Raises:
-            UnknownName: lists the known names.
+            UnknownName: no plug-in has the name. The message lists the known names.
         """
         if name in self.built_in:
             return EntryPoint(name, self.built_in[name], self.group).load()
@@ -64,7 +64,7 @@ class Registry(Generic[T]):
         return _entry_points(self.group, tuple(sys.path))[name].load()
 
     def require(self, name: str) -> None:
-        """Raise UnknownName where nothing has the name; it lists the known names."""
+        """Raise UnknownName, which lists the known names, if no plug-in has the name."""
         if name not in self.names():
             raise UnknownName(self.kind, name, self.names(), self.remedy)
 
@@ -73,6 +73,6 @@ class Registry(Generic[T]):
 def _entry_points(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
     """Return the entry points of a group by name.
 
-    Listing takes milliseconds: once for each state of `sys.path`.
+    Listing takes milliseconds, so it is done once for each state of `sys.path`.
     """
     return {point.name: point for point in entry_points(group=group)}

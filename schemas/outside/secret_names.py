@@ -32,7 +32,7 @@ def secret_in(argument: str) -> str | None:
         is_begun = (
             name == option
             and len(last) > len("api")
-            and any(known.startswith(last) for known in _ABBREVIATED)
+            and any(full.startswith(last) for full in _ABBREVIATED)
         )
         if is_begun or _CARRIES.search(last):
             return name

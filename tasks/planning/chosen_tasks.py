@@ -1,4 +1,4 @@
-"""Chooses the tasks of a run, by its request."""
+"""Choice of a run's tasks by its request."""
 
 import math
 from collections.abc import Collection, Iterable, Sequence
@@ -12,19 +12,23 @@ def chosen_problems(
     request: BenchmarkRequest,
     benchmark: str,
     problem_ids: Sequence[str],
-    asked: Collection[str] | None,
+    selection: Collection[str] | None,
     skipped: MissingPackages | None,
 ) -> frozenset[str]:
-    """Choose from the problems with packages those that the options ask, of these the first `limit`, of these a share.
+    """Choose a run's problems: those of the options, of these the first `limit`, of these a share.
 
     Args:
-        problem_ids: of the dataset, in its order.
-        asked: ids of the problems that the options choose; None for all.
-        skipped: problems to leave out, if there are any.
+        request: has the limit and the subsample.
+        benchmark: name of the benchmark. The order of subsamples depends on it.
+        problem_ids: all problems of the dataset, in its order.
+        selection: problems that the options choose; None for all.
+        skipped: problems to leave out because packages are missing; None for none.
     """
-    gone = skipped.problem_ids if skipped else frozenset[str]()
+    excluded = skipped.problem_ids if skipped else frozenset[str]()
     names = tuple(
-        name for name in problem_ids if (asked is None or name in asked) and name not in gone
+        name
+        for name in problem_ids
+        if (selection is None or name in selection) and name not in excluded
     )[: request.limit]
     if request.subsample is not None:
         n = max(1, math.floor(request.subsample.share * len(names) + 1e-9))
@@ -33,5 +37,8 @@ def chosen_problems(
 
 
 def problem_order(problem_ids: Iterable[str], benchmark: str, seed: int) -> tuple[str, ...]:
-    """Problems in the order in which subsamples take them: the same for every model and setting, whatever else there is."""
+    """Return problems in the order in which subsamples take them.
+
+    The order depends on benchmark and seed only, so it is equal for all models and settings.
+    """
     return tuple(sorted(problem_ids, key=lambda name: content_id([benchmark, seed, name])))

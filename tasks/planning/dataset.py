@@ -1,4 +1,4 @@
-"""Finds a dataset's rows, counts them, keeps them in the lake, and picks the dialogs that a setting plays."""
+"""Rows of a dataset: finding, parsing and staging them, and choosing a setting's dialogs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -28,7 +28,7 @@ _read: ContextVar[dict[tuple[str, Path, str], Staged] | None] = ContextVar(
 
 @contextmanager
 def reading_once() -> Iterator[None]:
-    """Parse each raw source once within the block, whoever asks for it: all see the same edition of it."""
+    """Parse each raw source only once within the block, so that all callers see equal rows."""
     token = _read.set({} if _read.get() is None else _read.get())
     try:
         yield
@@ -37,25 +37,28 @@ def reading_once() -> Iterator[None]:
 
 
 def read_raw(benchmark: Benchmark, source: Path, version: str) -> Staged:
-    """Parse raw data. See `reading_once`.
+    """Parse raw data. `reading_once` caches the result.
 
     Raises:
-        SourceUnreadable: nothing at all can be read.
+        SourceUnreadable: no row can be read.
     """
-    known = _read.get()
-    if known is None:
+    cache = _read.get()
+    if cache is None:
         return benchmark.data.stage(source, version)
     key = (benchmark.name, source.absolute(), f"{version} {benchmark.data.edition}")
-    if key not in known:
-        known[key] = benchmark.data.stage(source, version)
-    return known[key]
+    if key not in cache:
+        cache[key] = benchmark.data.stage(source, version)
+    return cache[key]
 
 
 def located(benchmark: str, resources: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Resources with their paths as they are meant from a folder; those that are names stay as they are.
+    """Return the resources with paths made absolute. Resources that are names stay unchanged.
 
     Args:
-        benchmark: or a setting of it. Of one that nobody knows, all are paths.
+        benchmark: `BENCHMARK` or `BENCHMARK.SETTING`. If it is unknown, all resources count as
+            paths.
+        resources: maps the name of each resource to its path or name.
+        folder: folder that relative paths start from.
     """
     first = benchmark.partition(".")[0]
     names = (
@@ -67,7 +70,7 @@ def located(benchmark: str, resources: Mapping[str, str], folder: Path) -> dict[
     }
 
 
-def furnished_data(
+def resolved_data(
     benchmark: Benchmark,
     data: str | None,
     version: str,
@@ -76,26 +79,34 @@ def furnished_data(
     sandbox: str | None = None,
     setting: str | None = None,
 ) -> Staged:
-    """Rows of a dataset with what they need beside them, as `find_data` finds them.
+    """Return a dataset's rows (see `find_data`) with their resources resolved.
 
     Args:
-        sandbox: where the own tests of the rows' trees run; None runs none of them.
+        benchmark: benchmark of the dataset.
+        data: see `find_data`.
+        version: version of the dataset.
+        home: home whose lake contains staged rows.
+        resources: maps the name of each resource to its path or name.
+        sandbox: sandbox that runs the own tests of the rows' trees. None: the tests are not run.
+        setting: see `find_data`.
 
     Raises:
-        UsageError: as `find_data`; an unknown resource, or one that is not there.
+        UsageError: `find_data` raises it, a resource is unknown, or its path does not exist.
     """
-    known = benchmark.resources.help
+    help_texts = benchmark.resources.help
     for name, place in resources.items():
-        if name not in known:
+        if name not in help_texts:
             raise UnknownName(
                 "resource",
                 name,
-                known,
-                "" if known else f"{benchmark.name} needs no resources",
+                help_texts,
+                "" if help_texts else f"{benchmark.name} needs no resources",
                 of=benchmark.name,
             )
         if name not in benchmark.resources.names and not Path(place).exists():
-            raise ConfigError(f"--resource {name}={place}: nothing is there. {known[name]}")
+            raise ConfigError(
+                f"--resource {name}={place}: the path does not exist. {help_texts[name]}"
+            )
     places = {name: Path(path) for name, path in resources.items()}
     bundled = {"sample": benchmark.data.sample, **benchmark.data.bundled}
     staged = find_data(benchmark, data, version, Lake(home.lake), setting)
@@ -106,35 +117,35 @@ def furnished_data(
         if data is None and version in bundled
         else nullcontext(data and Path(data)) as source
     ):
-        furnished = _furnished(benchmark, staged, Path(source) if source else None, places, home)
+        resolved = _resolved(benchmark, staged, Path(source) if source else None, places, home)
     return (
-        with_environments_checked(benchmark, furnished, resources, home, sandbox)
+        with_environments_checked(benchmark, resolved, resources, home, sandbox)
         if sandbox
-        else furnished
+        else resolved
     )
 
 
-def _furnished(
+def _resolved(
     benchmark: Benchmark,
     staged: Staged,
     source: Path | None,
     places: Mapping[str, Path],
     home: Home,
 ) -> Staged:
-    known, resolve = _read.get(), benchmark.resources.resolve
+    cache, resolve = _read.get(), benchmark.resources.resolve
     assert resolve is not None
-    given = {name: str(place.absolute()) for name, place in places.items()}
-    where = canonical_json([str(source.absolute()) if source else None, sorted(given.items())])
-    key = (benchmark.name, Path(staged.digest), where)
-    if known is None:
+    paths = {name: str(place.absolute()) for name, place in places.items()}
+    inputs = canonical_json([str(source.absolute()) if source else None, sorted(paths.items())])
+    key = (benchmark.name, Path(staged.digest), inputs)
+    if cache is None:
         return resolve(staged, source, places, home)
-    if key not in known:
-        known[key] = resolve(staged, source, places, home)
-    return known[key]
+    if key not in cache:
+        cache[key] = resolve(staged, source, places, home)
+    return cache[key]
 
 
 def images_of(staged: Staged) -> tuple[str, ...]:
-    """Docker images, pinned by digest, that the problems' programs run in; none where they need none."""
+    """Return the Docker images of the problems' programs, pinned by digest. May be empty."""
     repositories = staged.problems.table(["repo"])["repo"].combine_chunks().drop_null()
     images = {
         image_of(environment)
@@ -146,14 +157,20 @@ def images_of(staged: Staged) -> tuple[str, ...]:
 def find_data(
     benchmark: Benchmark, data: str | None, version: str, lake: Lake, setting: str | None = None
 ) -> Staged:
-    """Rows of a dataset: from a given path, the bundled sample, or what was staged before (the latest, if several).
+    """Return a dataset's rows.
+
+    They come from `data`, or else from the bundled sample, or else from the latest staged edition.
 
     Args:
-        setting: what the rows are for, so that an error names the datasets that it plays; None names those of all.
+        benchmark: benchmark of the dataset.
+        data: path of raw data; None for bundled or staged data.
+        version: version of the dataset.
+        lake: lake with staged rows.
+        setting: setting whose datasets an error names; None for the datasets of all settings.
 
     Raises:
-        UsageError: there is no such data; names the command to type.
-        CorruptRows: the staged rows changed since they were staged.
+        UsageError: there is no such data. The message contains the command that provides it.
+        CorruptRows: the staged rows changed after staging.
     """
     if data is not None:
         return require_rows(read_raw(benchmark, Path(data), version), data, benchmark.name, version)
@@ -165,21 +182,22 @@ def find_data(
     if not parts:
         how = how_to_get(benchmark, version, setting)
         raise UsageError(
-            f"no data of {benchmark.name}, dataset version {version!r}, is staged in {lake.root}. {how}{'. ' if how else ''}"
-            f"Or give its folder by --data DIR,"
-            f" or stage it once: parley stage {benchmark.name} --data DIR --dataset-version {version}"
+            f"no data of {benchmark.name}, dataset version {version!r}, is staged in {lake.root}. "
+            f"{how}{'. ' if how else ''}Or name its folder with --data DIR, or stage it once: "
+            f"parley stage {benchmark.name} --data DIR --dataset-version {version}"
         )
     keys = {"benchmark": benchmark.name, "dataset_version": version}
-    latest, beside, dialogs = _latest(
+    latest, dialog_part, dialogs = _latest(
         benchmark, sorted(parts, key=lambda part: -part.stat().st_mtime_ns), lake, keys
     )
     problems = PackedRows[Problem].of_tables("problems", lake.read_pieces("problems", [latest]))
     quarantined = tuple(lake.read("quarantine", QuarantinedRow, **keys))
     staged = Staged(dialogs, problems, quarantined, len(problems) + len(quarantined))
-    if beside.name != f"part-{staged.digest}.parquet":
+    if dialog_part.name != f"part-{staged.digest}.parquet":
         raise CorruptRows(
-            f"{beside} does not hold the rows that its name stands for: rows were added, lost or changed after staging."
-            f" Stage them again: parley stage {benchmark.name} --data DIR --dataset-version {version}"
+            f"the digest in the name of {dialog_part} is not that of its rows: rows were added, "
+            "lost or changed after staging. Stage them again: "
+            f"parley stage {benchmark.name} --data DIR --dataset-version {version}"
         )
     return staged
 
@@ -187,31 +205,40 @@ def find_data(
 def _latest(
     benchmark: Benchmark, parts: Sequence[Path], lake: Lake, keys: Mapping[str, str]
 ) -> tuple[Path, Path, PackedRows[Dialog]]:
-    """Return the first of the parts whose questions are worded by the benchmark's own texts, or by the user's as it has them.
+    """Return the first staged edition whose questions were rendered by the benchmark's templates.
+
+    Args:
+        benchmark: benchmark, with the user's templates if the run has some.
+        parts: files of problems, latest first.
+        lake: lake that contains the files.
+        keys: partition of the dataset's rows.
 
     Returns:
-        The part of the problems, that of the dialogs, and the dialogs.
+        The edition's file of problems, its file of dialogs, and the dialogs.
 
     Raises:
-        UsageError: there is none.
+        UsageError: no edition matches.
     """
     for part in parts:
-        beside = lake.folder("dialogs", **keys) / part.name
-        dialogs = PackedRows[Dialog].of_tables("dialogs", lake.read_pieces("dialogs", [beside]))
+        dialog_part = lake.folder("dialogs", **keys) / part.name
+        dialogs = PackedRows[Dialog].of_tables(
+            "dialogs", lake.read_pieces("dialogs", [dialog_part])
+        )
         editions = {dialog.edition for dialog in dialogs} - {""}
         if editions == ({benchmark.data.edition} if benchmark.data.edition else set()):
-            return part, beside, dialogs
-    wanted = "these templates" if benchmark.data.edition else "other words than a user's templates"
+            return part, dialog_part, dialogs
+    templates = "these templates" if benchmark.data.edition else "the benchmark's own templates"
     raise UsageError(
-        f"no data of {benchmark.name} is staged with {wanted}: give the folder of its raw files by --data DIR"
+        f"no data of {benchmark.name} is staged with {templates}. Name the folder of its raw files "
+        "with --data DIR"
     )
 
 
 def require_dialogs(benchmark: Benchmark, setting: str, staged: Staged) -> PlayedDialogs:
-    """The dialogs that a setting plays, if there is any.
+    """Return the dialogs that a setting plays.
 
     Raises:
-        ConfigError: the data has dialogs of other settings only.
+        ConfigError: the data has only dialogs of other settings.
     """
     dialogs = PlayedDialogs(benchmark, setting, staged.dialogs)
     if not dialogs:
@@ -220,18 +247,19 @@ def require_dialogs(benchmark: Benchmark, setting: str, staged: Staged) -> Playe
             filter(None, (how_to_get(benchmark, version, setting) for version in sorted(versions)))
         )
         raise ConfigError(
-            f"none of the {len(staged.dialogs)} dialogs of this data is of setting {benchmark.name}.{setting}: give data that has"
-            f" some by --data, or run another setting ({', '.join(name for name in benchmark.settings if name != setting)})"
+            f"none of the {len(staged.dialogs)} dialogs of this data belongs to setting "
+            f"{benchmark.name}.{setting}. Name other data with --data, or run another setting "
+            f"({', '.join(name for name in benchmark.settings if name != setting)})"
             f"{'. ' if how else ''}{how}"
         )
     return dialogs
 
 
 def require_rows(staged: Staged, data: str, benchmark: str, version: str) -> Staged:
-    """The rows, if there is any.
+    """Return the staged rows if there is at least one problem.
 
     Raises:
-        SourceUnreadable: none could be staged; says what is wrong with the first.
+        SourceUnreadable: no row could be staged. The message contains the fault of the first row.
     """
     if staged.problems:
         return staged
@@ -240,14 +268,16 @@ def require_rows(staged: Staged, data: str, benchmark: str, version: str) -> Sta
         first = staged.quarantined[0]
         why = f" ({first.source_file} line {first.source_line}: {first.reason}, {first.detail})"
     raise SourceUnreadable(
-        f"none of the {staged.n_input} rows in {data} could be staged{why}. Is this {benchmark} data of version {version!r}?"
+        f"none of the {staged.n_input} rows in {data} could be staged{why}. "
+        f"Is this {benchmark} data of version {version!r}?"
     )
 
 
 def write_staged(staged: Staged, benchmark: str, version: str, lake: Lake) -> str:
-    """Write a dataset's rows to the lake; returns its digest. Problems come last: they make it visible.
+    """Write a dataset's rows to the lake and return their digest.
 
-    Quarantine holds the faults of the edition staged last. Mended rows leave it.
+    Problems are written last, because an edition is visible once its problems exist. The table
+    `quarantine` contains only the faults of the edition staged last.
     """
     digest = staged.digest
     keys = {"benchmark": benchmark, "dataset_version": version}

@@ -1,7 +1,8 @@
-"""Runs the own tests of the trees that a benchmark's programs run in, before any model is asked.
+"""Check of the trees that a benchmark's programs run in: their own tests, before any request.
 
-A tree whose tests fail before an answer is in it lacks packages, or has others than its code needs. Each answer would fail there,
-so its dialogues are not asked: they are `environment_missing`.
+If a tree's tests fail without an answer in it, packages are missing or have other versions than its
+code needs. Every answer would fail there, so no model is asked: the episodes are
+`environment_missing`.
 """
 
 import json
@@ -46,20 +47,21 @@ def with_environments_checked(
     home: Home,
     sandbox_name: str,
 ) -> Staged:
-    """Mark the dialogs whose tree fails its own tests in this sandbox. Each result is stored in the home and reused.
+    """Mark the dialogs whose tree fails its own tests in this sandbox.
 
-    A dialog stays as it is where a test reaches its time limit or the sandbox does not run here.
+    Each result is stored in the home and reused. A dialog is not marked if a test reaches its time
+    limit, or if the sandbox does not run on this machine.
     """
     problems = {problem.problem_id: problem for problem in staged.problems}
-    found = [
+    programs = [
         _self_test(benchmark, problems[dialog.problem_id], dialog) for dialog in staged.dialogs
     ]
-    if not any(found):
+    if not any(programs):
         return staged
     sandbox = benchmark.programs.load_sandbox(sandbox_name, staged.dialogs[0].dataset_version)
     check = partial(_fault, sandbox, _fingerprint(sandbox), resources, home)
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        faults = list(threads.map(lambda program: check(program) if program else None, found))
+        faults = list(threads.map(lambda program: check(program) if program else None, programs))
     marked = (
         dialog.without_environment(fault) if fault else dialog
         for dialog, fault in zip(staged.dialogs, faults, strict=True)
@@ -68,19 +70,20 @@ def with_environments_checked(
 
 
 def environment_lines(dialogs: Sequence[Dialog]) -> tuple[str, ...]:
-    """A line for each fault of an environment, with the problems that it affects."""
+    """Return a line for each fault of an environment, with the problems that it affects."""
     by_fault: dict[str, list[str]] = {}
     for dialog in dialogs:
         if dialog.environment_fault:
             by_fault.setdefault(_summary(dialog.environment_fault), []).append(dialog.problem_id)
     return tuple(
-        f"environment_missing: {len(names)} {'task' if len(names) == 1 else 'tasks'} ({', '.join(names)}): {fault}"
+        f"environment_missing: {len(names)} {'task' if len(names) == 1 else 'tasks'} "
+        f"({', '.join(names)}): {fault}"
         for fault, names in by_fault.items()
     )
 
 
 def _summary(fault: str) -> str:
-    """The line of a report that names the error: the last one that pytest marks with E, else its last line."""
+    """Return the last line of a report that pytest marks with E, or else the report's last line."""
     lines = [line.strip() for line in fault.splitlines() if line.strip()]
     marked = [line.removeprefix("E").strip() for line in lines if line.startswith("E ")]
     return (marked or lines or [fault])[-1]
@@ -93,7 +96,10 @@ def _self_test(benchmark: Benchmark, problem: Problem, dialog: Dialog) -> Wanted
 
 
 def _fingerprint(sandbox: Sandbox) -> str | None:
-    """The sandbox's fingerprint; None where it does not run here, which preflight reports."""
+    """Return the sandbox's fingerprint.
+
+    None if the sandbox does not run on this machine, which preflight reports.
+    """
     try:
         sandbox.check()
         return sandbox.fingerprint()
@@ -108,7 +114,7 @@ def _fault(
     home: Home,
     program: WantedProgram,
 ) -> str | None:
-    """What the tree's own tests report; None where they pass or could not be run."""
+    """Return the report of a tree's own tests; None if they pass or cannot run."""
     place = program.place
     if fingerprint is None or place is None or place.tree.resource not in resources:
         return None
@@ -118,14 +124,14 @@ def _fault(
     if record.is_file():
         return json.loads(record.read_text(encoding="utf-8"))["fault"] or None
     try:
-        untouched = _untouched(program, place, Path(resources[place.tree.resource]))
-        verdict = run_tests(sandbox, untouched, limits)
+        own_tests = _own_tests(program, place, Path(resources[place.tree.resource]))
+        verdict = run_tests(sandbox, own_tests, limits)
         if verdict.outcome is Outcome.TIMEOUT:
             return None
         fault = (
             ""
             if verdict.outcome is Outcome.PASSED
-            else _report(sandbox, untouched, verdict, limits)
+            else _report(sandbox, own_tests, verdict, limits)
         )
     except (SandboxUnavailable, OSError):
         return None
@@ -134,8 +140,8 @@ def _fault(
     return fault or None
 
 
-def _untouched(program: WantedProgram, place: Place, root: Path) -> RepositoryProgram:
-    """The tests in the tree as it stands, without an answer in it."""
+def _own_tests(program: WantedProgram, place: Place, root: Path) -> RepositoryProgram:
+    """Return the tests in the unchanged tree, without an answer."""
     placing = place.placing
     environment = placing.environment if placing else ""
     digests = TreeDigests(place.tree.digest, place.tree.packages)
@@ -150,14 +156,18 @@ def _untouched(program: WantedProgram, place: Place, root: Path) -> RepositoryPr
 def _report(
     sandbox: Sandbox, program: RepositoryProgram, verdict: ProgramVerdict, limits: Limits
 ) -> str:
-    """What pytest reports. A judged run tells of tests alone, so that the files that cannot be collected are run once more."""
-    missed = [case for case in verdict.cases if case.outcome is not Outcome.PASSED]
-    text = f"{missed[0].name}\n{missed[0].detail}" if missed else verdict.detail
+    """Return pytest's report.
+
+    A verdict covers only tests, not files that pytest cannot collect, so pytest runs once more.
+    """
+    failures = [case for case in verdict.cases if case.outcome is not Outcome.PASSED]
+    text = f"{failures[0].name}\n{failures[0].detail}" if failures else verdict.detail
     folders = [folder for folder in (program.environment, ".", *program.folders) if folder]
     plain = _PLAIN_RUN.format(folders=folders, arguments=[*_PLAIN_ARGUMENTS, *program.node_ids])
     with sandbox.session(limits) as session:
-        done = session.run(
+        result = session.run(
             ("{python}", _PLAIN_NAME), files={**dict(program.files), _PLAIN_NAME: plain.encode()}
         )
-    said = (done.stdout + done.stderr).decode(errors="replace") if done.exit_code else text
-    return said[-_LONGEST_FAULT:] or "the tests did not pass"
+    if result.exit_code:
+        text = (result.stdout + result.stderr).decode(errors="replace")
+    return text[-_LONGEST_FAULT:] or "the tests did not pass"

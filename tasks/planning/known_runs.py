@@ -1,4 +1,4 @@
-"""Finds a run of the lake by its id, as a person types it."""
+"""Lookup of a run in the lake by its id, or by the beginning of its id."""
 
 from schemas.errors import UsageError
 from schemas.lake.records import RunRecord
@@ -8,30 +8,30 @@ from tasks.storage.parquet_store import Lake
 
 
 def find_run(lake: Lake, run_id: str) -> RunRecord:
-    """The record of a run, by its id or an unambiguous beginning of it.
+    """Return the record of the run whose id is `run_id` or begins with it.
 
     Raises:
-        UsageError: no run or several runs begin like this.
+        UsageError: the id of no run, or of several runs, begins with `run_id`.
     """
     folders = sorted({part.parent for part in lake.parts("runs")})
-    found = [folder for folder in folders if folder.name.removeprefix("run=").startswith(run_id)]
-    if len(found) != 1:
-        names = ", ".join(folder.name.removeprefix("run=") for folder in (found or folders)[:8])
-        if found:
+    matches = [folder for folder in folders if folder.name.removeprefix("run=").startswith(run_id)]
+    if len(matches) != 1:
+        names = ", ".join(folder.name.removeprefix("run=") for folder in (matches or folders)[:8])
+        if matches:
             raise UsageError(
-                f"several runs in {lake.root} begin with {run_id!r}: {names}. Type more of the id"
+                f"several runs in {lake.root} begin with {run_id!r}: {names}. "
+                "Type more digits of the id"
             )
-        known = (
+        remedy = (
             f"known: {names}. `parley list runs` shows all"
             if names
-            else "it holds no runs yet. `parley run` makes one"
+            else "it contains no runs yet. `parley run` adds one"
         )
-        raise UsageError(f"no run {run_id!r} in {lake.root}; {known}")
-    return from_arrow(lake.read_arrow("runs", sorted(found[0].glob("part-*.parquet"))), RunRecord)[
-        0
-    ]
+        raise UsageError(f"no run {run_id!r} in {lake.root}; {remedy}")
+    parts = sorted(matches[0].glob("part-*.parquet"))
+    return from_arrow(lake.read_arrow("runs", parts), RunRecord)[0]
 
 
 def resumed_spec(lake: Lake, run_id: str | None) -> RunSpec | None:
-    """Return the spec of the run that a request resumes, or None if it resumes none."""
+    """Return the spec of the run that a request resumes; None if it resumes none."""
     return None if run_id is None else RunSpec.model_validate_json(find_run(lake, run_id).spec_json)

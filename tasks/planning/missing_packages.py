@@ -1,4 +1,4 @@
-"""Finds the tasks whose programs import packages that are not installed where the programs run."""
+"""Tasks whose programs import packages that the sandbox lacks."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -17,34 +17,35 @@ from tasks.benchmarks.contract import Benchmark
 
 @dataclass(frozen=True)
 class MissingPackages:
-    """Packages that tasks need and that are not installed."""
+    """Missing packages and the tasks that need them."""
 
     tasks_by_package: Mapping[str, int]
-    """Missing package -> number of tasks that need it, most tasks first."""
+    """Number of tasks that need each missing package, largest number first."""
     problem_ids: frozenset[str]
-    """Tasks that need at least one of them."""
+    """Tasks that need at least one missing package."""
     n_tasks: int
-    """Number of tasks that were looked at."""
+    """Number of tasks that were checked."""
 
 
 def find_missing_packages(
     benchmark: Benchmark, dataset_version: str, problems: Iterable[Problem]
 ) -> MissingPackages:
-    """Look for the packages of these problems where their programs find them.
+    """Find the packages of these problems that their programs cannot import.
 
-    Programs find the environment of the dataset version where one is installed, else the packages beside Parley.
+    Programs see the environment of the dataset version if one is installed, and otherwise the
+    packages of Parley's own environment.
     """
     folders = benchmark.programs.package_folders(dataset_version) or package_folders()
     modules = benchmark.programs.modules
     is_installed = _lookup(tuple(folders), tuple(sorted(modules.items())))
-    listed = list(problems)
+    problems = list(problems)
     missing = {
-        p.problem_id: [name for name in p.packages if not is_installed(name)] for p in listed
+        p.problem_id: [name for name in p.packages if not is_installed(name)] for p in problems
     }
     counts = Counter(name for names in missing.values() for name in names)
     ranked = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
     return MissingPackages(
-        ranked, frozenset(name for name, gone in missing.items() if gone), len(listed)
+        ranked, frozenset(name for name, packages in missing.items() if packages), len(problems)
     )
 
 
@@ -68,20 +69,22 @@ def _lookup(
 def skipped_problems(
     benchmark: Benchmark, spec: RunSpec, problems: Iterable[Problem]
 ) -> MissingPackages | None:
-    """Find the problems that a run leaves out by `--skip-missing-packages`; None where all packages are installed.
+    """Find the problems that `--skip-missing-packages` leaves out. None if no package is missing.
 
     Raises:
-        ConfigError: the sandbox's packages are not known here, or no problem has all of its packages.
+        ConfigError: Parley cannot see the sandbox's packages, or each problem lacks a package.
     """
     if not getattr(sandboxes.load(spec.sandbox), "has_host_packages", False):
         raise ConfigError(
-            f"skip_missing_packages: programs of the sandbox {spec.sandbox} find the packages of its image, which Parley does"
-            " not know. Leave --skip-missing-packages out, or choose --sandbox zygote or bubblewrap"
+            f"skip_missing_packages: the sandbox {spec.sandbox} has the packages of its image, "
+            "which Parley cannot see. Remove --skip-missing-packages, or use --sandbox zygote or "
+            "--sandbox bubblewrap"
         )
     missing = find_missing_packages(benchmark, spec.dataset_version, problems)
     if missing.n_tasks and len(missing.problem_ids) == missing.n_tasks:
         named = ", ".join(missing.tasks_by_package)
         raise ConfigError(
-            f"skip_missing_packages: each of the {missing.n_tasks} tasks imports a missing package ({named})"
+            f"skip_missing_packages: each of the {missing.n_tasks} tasks imports a missing package "
+            f"({named}). Install the packages"
         )
     return missing if missing.problem_ids else None

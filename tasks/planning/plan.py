@@ -26,7 +26,7 @@ from tasks.benchmarks.contract import Benchmark, Due, Staged
 from tasks.datasets.located import locate
 from tasks.metrics.registry import METRICS
 from tasks.planning.chosen_tasks import chosen_problems
-from tasks.planning.dataset import furnished_data, images_of, require_dialogs
+from tasks.planning.dataset import images_of, require_dialogs, resolved_data
 from tasks.planning.decisions.baseline import NoBaseline, await_baselines
 from tasks.planning.decisions.evidence import Evidence
 from tasks.planning.decisions.held_plan import evidence_for
@@ -340,7 +340,7 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     SANDBOXES.require(request.sandbox)
     resources = request.benchmark.resources
     tested_in = request.sandbox if runs_programs else None
-    staged = furnished_data(benchmark, data, version, home, resources, tested_in, setting)
+    staged = resolved_data(benchmark, data, version, home, resources, tested_in, setting)
     sandbox = IN_IMAGES if images_of(staged) else request.sandbox
     limits = benchmark.limits_of(setting)
     dataset = require_dialogs(benchmark, setting, staged)

@@ -1,4 +1,4 @@
-"""Requests of a person or a configuration: one model on one setting of one benchmark, or one dataset to be made."""
+"""Requests of a command or a configuration: one evaluation, or the build of one dataset."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,66 +27,81 @@ from tasks.language.system_text import read_system_text
 
 
 class ModelRequest(Frozen):
-    """A model and how to reach and use it. Keys are named by their variable, never held."""
+    """Model of one role, and how to reach and use it.
+
+    Keys are named by their environment variable, and never stored.
+    """
 
     spec: str
-    """`embedded:smollm2`, `openai:MODEL[@BASE_URL]`, `vllm:PATH_OR_REPO`, `recorded:FILE`, `control:gold`, `control:empty`."""
+    """Model: `embedded:smollm2`, `openai:MODEL[@BASE_URL]`, `vllm:PATH_OR_REPO`, `recorded:FILE`,
+    `control:gold` or `control:empty`."""
     key_env: str | None = None
     """Name of the environment variable that holds the endpoint's key."""
     revision: str | None = None
-    """Which weights an endpoint serves; without it a hosted model counts as another model each day (UTC)."""
+    """Name of the weights that an endpoint serves. Without it, a hosted model counts as another
+    model each day (UTC)."""
     ca_file: str | None = None
-    """PEM file of authorities whose certificates the endpoint may have, beside the usual ones."""
+    """PEM file of certificate authorities to trust beside the default ones."""
     name: str | None = None
-    """Name in tables of weights or a recording on disk; without it that of the folder or file."""
+    """Name in tables of weights or a recording on disk. Default: name of the folder or file."""
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["default"] = 0.0
-    """`default` sends none: the endpoint's own counts."""
+    """Sampling temperature. `default`: no temperature is sent, so the endpoint's default
+    applies."""
     top_p: float = Field(default=1.0, gt=0, le=1)
     max_tokens: int | None = Field(default=None, ge=1)
     stop: tuple[str, ...] = ()
     omit_reasoning: bool = True
     reasoning_tags: str = "auto"
-    """Marks of thoughts in the text of an answer: `auto`, `none`, or names separated by commas."""
+    """Tags around thoughts in an answer's text: `auto` for all that Parley knows, `none`, or names
+    separated by commas."""
     request: dict[str, Any] = Field(default_factory=dict[str, Any])
-    """Further fields of each request's body, such as `reasoning_effort`: any JSON values. Part of the run's id."""
+    """Further fields of each request's body, such as `reasoning_effort`, with any JSON values. Part
+    of the run's id."""
     system_prompt: str | None = None
-    """File of a text that stands before the benchmark's own system text, an empty line between them. Its digest is in the id."""
+    """File with a text that precedes the benchmark's own system text, separated by an empty line.
+    The run's id contains its digest."""
     headers: dict[str, str] = Field(default_factory=dict[str, str])
-    """Header -> name of the environment variable that holds its value. In no id."""
+    """Extra headers of each request: maps a header to the environment variable that holds its
+    value. No id contains them."""
     messages: MessageForm = "auto"
-    """Form of the messages: `native`, `merged` (no system role, no two of one role in a row), or `auto` to find it out. One that
-    is named is part of the run's id."""
+    """Form of the messages: `native`, `merged` (no system role, no two messages of one role in a
+    row), or `auto`: native until the endpoint refuses it. A form other than `auto` is part of the
+    run's id."""
     profile: str | None = None
-    """What the endpoint takes, known before the first request: the name of a profile, or the path of its YAML file. Part of the
-    run's id. Without it Parley finds it out."""
+    """Initial profile of the endpoint: a profile's name, or the path of its YAML file. It is part
+    of the run's id. Default: Parley learns the profile from the endpoint's refusals."""
     tools_as_text: bool = False
-    """Tell of an agent's tools within the messages, even where the endpoint has a format of its own for them."""
+    """Describe an agent's tools in the text of messages, even if the endpoint has its own format
+    for tools."""
     agent: str | None = None
-    """Who sits in the subject's seat instead of the bare model; see `parley list agents`."""
+    """Agent that acts as the subject instead of the bare model; see `parley list agents`."""
     agent_options: dict[str, str] = Field(default_factory=dict)
     batch: bool = False
-    """Send its requests to the endpoint's batches (`/v1/batches`): an answer takes up to a day and costs half. In no id."""
+    """Send the requests to the endpoint's batch API (`/v1/batches`): an answer takes up to a day
+    and costs half. No id contains it."""
     check_served_model: bool = True
     timeout_s: float = Field(default=300.0, gt=0)
-    """Limit of one answer, in seconds."""
+    """Time limit of one answer in seconds."""
     patience_s: float = Field(default=300.0, ge=0)
-    """How long all requests wait together for an endpoint that stopped answering, seconds."""
+    """Number of seconds that all requests wait together for an endpoint that stopped answering."""
     concurrency: int | None = Field(default=None, ge=1)
-    """Requests in flight to this endpoint; without it the night's `concurrency`."""
+    """Number of requests in flight to this endpoint. Default: the night's `concurrency`."""
     usd_per_million_input: float | None = Field(default=None, ge=0)
     usd_per_million_output: float | None = Field(default=None, ge=0)
     usd_per_hour: float | None = Field(default=None, ge=0)
-    """What an hour of its server costs, all replicas together, where Parley starts it (`vllm:`, `embedded:`)."""
+    """Price in USD per hour of the server that Parley starts for the model (`vllm:`, `embedded:`),
+    all replicas included."""
     gpus: float | None = Field(default=None, ge=0)
-    """GPUs that this server holds, all replicas together; `embedded:` holds none unless told otherwise."""
+    """Number of GPUs of that server, all replicas included. The default of `embedded:` is 0."""
     serve: VllmSettings | None = None
-    """How vLLM serves it, of a `vllm:` model."""
+    """Settings of vLLM for a `vllm:` model."""
     family: str | None = None
-    """Checkpoints of one family are compared with their predecessors; without it the model's label."""
+    """Name that the successive checkpoints of one model share: each is compared with its
+    predecessor. Default: the model's label."""
 
     @property
     def label(self) -> str:
-        """Provider and model as tables name them: without the endpoint's URL, a path's folders and the agent's options."""
+        """Provider, model and agent as tables name them, without URL, folders or agent options."""
         provider, _, rest = self.spec.partition(":")
         kind = provider_of(self.spec)
         shown = self.name or (kind.shown_name if kind else file_name)(rest)
@@ -94,28 +109,28 @@ class ModelRequest(Frozen):
 
     @property
     def is_served_here(self) -> bool:
-        """Whether Parley starts its server."""
+        """True if Parley starts the model's server."""
         provider = provider_of(self.spec)
         return provider is not None and provider.serve is not None
 
     @property
     def converses(self) -> bool:
-        """Whether its answers come of a talk: a control and a recording know theirs before."""
+        """True if a model answers. False for controls and recordings, whose answers are fixed."""
         provider = provider_of(self.spec)
         return provider is None or not provider.knows_answers
 
     @property
     def n_gpus(self) -> float | None:
-        """GPUs that its server holds; None where nobody said, or where the server is not ours."""
+        """Number of GPUs of the model's server; None if unknown, or if Parley does not start it."""
         provider = provider_of(self.spec)
         return provider.usual_gpus if self.gpus is None and provider else self.gpus
 
     @property
     def sampling(self) -> Sampling:
-        """Its settings that decide how tokens are drawn.
+        """Sampling of the model's tokens.
 
         Raises:
-            UsageError: as `system_text`.
+            UsageError: `system_text` cannot be read.
         """
         return Sampling(
             temperature=None if self.temperature == "default" else self.temperature,
@@ -131,15 +146,15 @@ class ModelRequest(Frozen):
 
     @property
     def system_text(self) -> str:
-        """The text in its file `system_prompt`; empty without one.
+        """Text of the file `system_prompt`; empty if none is set.
 
         Raises:
-            UsageError: the file cannot be read, or holds no text.
+            UsageError: the file cannot be read, or contains no text.
         """
         return read_system_text(Path(self.system_prompt)) if self.system_prompt else ""
 
     def trusting(self, ca_file: str) -> Self:
-        """The same model, whose certificate may be of an authority in `ca_file`."""
+        """Return the request with the certificate authorities of `ca_file`."""
         return self.model_copy(update={"ca_file": ca_file})
 
     @model_validator(mode="after")
@@ -147,8 +162,9 @@ class ModelRequest(Frozen):
         if self.is_served_here or self.usd_per_hour is self.gpus is None:
             return self
         raise ConfigError(
-            f"usd_per_hour and gpus are those of a server that Parley starts, and {self.spec} is none (vllm:, embedded:). State"
-            " usd_per_million_input and usd_per_million_output, or leave them out"
+            "usd_per_hour and gpus are for models whose server Parley starts (vllm:, embedded:), "
+            f"not for {self.spec}. Set usd_per_million_input and usd_per_million_output instead, "
+            "or remove them"
         )
 
     @model_validator(mode="after")
@@ -160,13 +176,14 @@ class ModelRequest(Frozen):
             raise ConfigError(f"model {plain_line(self.label)!r}: {error}") from None
         if self.headers and not ((provider := provider_of(self.spec)) and provider.check):
             raise ConfigError(
-                f"model {plain_line(self.label)!r}: headers are for endpoints (openai:); leave them out"
+                f"model {plain_line(self.label)!r}: only endpoints (openai:) take headers. "
+                "Remove them"
             )
         return self
 
     @model_validator(mode="after")
     def _has_known_reasoning_tags(self) -> Self:
-        if self.reasoning_tags != "auto":  # the default needs no file of marks
+        if self.reasoning_tags != "auto":  # the default needs no file of tags
             tag_names(self.reasoning_tags)
         return self
 
@@ -175,7 +192,8 @@ class ModelRequest(Frozen):
         provider = provider_of(self.spec)
         if self.serve is not None and not (provider and provider.takes_serve_settings):
             raise ConfigError(
-                f"model {plain_line(self.spec)!r}: `serve` is for models that Parley serves by vLLM: vllm:PATH_OR_REPO"
+                f"model {plain_line(self.spec)!r}: only models that Parley serves with vLLM "
+                "(vllm:PATH_OR_REPO) take `serve`. Remove it"
             )
         return self
 
@@ -183,55 +201,60 @@ class ModelRequest(Frozen):
     def _no_key_in_spec(self) -> Self:
         if self.key_env is not None and not self.key_env.isidentifier():
             raise ConfigError(
-                "key_env is not the name of a variable (and is not shown, in case it is the key itself). Put the key into a"
-                " variable, and its name here"
+                "key_env is not the name of a variable (and is not shown, in case it is the key "
+                "itself). Put the key into an environment variable, and name the variable here"
             )
         if "://" in self.spec and "@" in self.spec.split("://", 1)[1].split("/")[0]:
             raise ConfigError(
-                "a model spec holds user or key in its URL. Put the key into a variable and name it by key_env"
+                "a model spec has a user or key in its URL. Put the key into an environment "
+                "variable, and name the variable with key_env"
             )
         return self
 
 
 class ComparisonRequest(Frozen):
-    """How runs are compared with each other. In no id."""
+    """Comparison of runs with each other. No id contains it."""
 
     baseline: str | None = None
-    """A model's label, its last part, a family (each also with `@REVISION`) or a run: every run is compared with it."""
+    """Baseline that every run is compared with: a model's label, the label's last part, a family
+    (each also with `@REVISION`), or a run."""
     threshold: float = Field(default=THRESHOLD, ge=0)
-    """Least significant loss that is a regression, in the metric's own unit."""
+    """Smallest statistically significant loss that counts as a regression, in the metric's own
+    unit."""
     thresholds: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
-    """Metric -> its own threshold."""
+    """Thresholds of single metrics, by metric."""
 
 
 class Subsample(Frozen):
-    """A fixed share of a dataset's problems: the first of them in an order that the seed alone decides."""
+    """Share of a dataset's problems: the first ones in an order that depends on the seed."""
 
     share: float = Field(gt=0, le=1)
     seed: int = 0
 
 
 class BenchmarkRequest(Frozen):
-    """A setting of a benchmark on one version of its data."""
+    """Setting of a benchmark, on one version of its data."""
 
     name: str
-    """A benchmark, `.` and a setting of it; where it has one setting, its name alone will do. Or a benchmark's file:
-    `path/to/bench.py`, or `path/to/bench.py:SETTING`."""
+    """Setting: `BENCHMARK.SETTING`, or `BENCHMARK` if it has only one setting. For a benchmark in a
+    file, `path/to/bench.py` or `path/to/bench.py:SETTING`."""
     data: str | None = None
-    """File or folder of raw data; without it what was staged before, or the bundled sample."""
+    """File or folder of raw data. Default: staged data, or the bundled sample."""
     dataset_version: str | None = None
     options: dict[str, str] = Field(default_factory=dict)
     resources: dict[str, str] = Field(default_factory=dict)
-    """Name -> file or folder that the data need beside them, such as repositories, or a name of such things. In no id; what
-    lies there is."""
+    """Resources that the data needs, such as repositories: maps the name of each resource to its
+    file, folder or name. Ids contain their content, but no path."""
     templates: str | None = None
-    """Folder of the user's own texts of questions and judge prompts. Their digests are in the run's id, its place is not."""
+    """Folder with the user's own templates of questions and judge prompts. The run's id contains
+    their digests, but not the folder."""
     limit: int | None = Field(default=None, ge=1)
-    """The dialogues of the first N problems only."""
+    """Play only the dialogues of the first N problems. No id contains it."""
     subsample: Subsample | None = None
-    """Of these problems, a share only. In no id, as `limit`."""
+    """Play only a share of these problems. No id contains it."""
     skip_missing_packages: bool = False
-    """Leave problems out whose programs import packages that are not installed. In no id, as `limit`."""
+    """Leave out problems whose programs import packages that are not installed. No id contains
+    it."""
     samples: int = Field(default=1, ge=1)
     seed: int = 0
 
@@ -242,41 +265,47 @@ class BenchmarkRequest(Frozen):
 
 
 class EvaluationRequest(Frozen):
-    """One evaluation. Safe to show: it is a Prefect parameter."""
+    """Request for one evaluation.
+
+    It is a parameter of a Prefect flow, which Prefect's pages show, so it contains no keys.
+    """
 
     model: ModelRequest
     benchmark: BenchmarkRequest
     simulator: ModelRequest | None = None
     judges: dict[str, ModelRequest] = Field(default_factory=dict)
-    """Rubric -> who judges by it; the empty name is for all that are not named."""
+    """Judges by rubric. The judge with the empty name is for all other rubrics."""
     embedder: ModelRequest | None = None
-    """Its spec is `bge-m3[@FOLDER]`, `embedded:minilm` or `openai:MODEL[@BASE_URL]`. How tokens are drawn does not matter."""
+    """Embedder. Its spec is `bge-m3[@FOLDER]`, `embedded:minilm` or `openai:MODEL[@BASE_URL]`. Its
+    sampling has no effect."""
     refused: Literal["failed", "unscored"] = "failed"
-    """What the tests of an answer count as, where the prompt was refused."""
+    """Result of the tests if the prompt was refused and there is no answer."""
     sandbox: str = Field(default_factory=default_name)
     concurrency: int = Field(default=64, ge=1)
     workers: int = Field(default=2, ge=1)
     max_fault_share: float = Field(default=0.01, ge=0, le=1)
     audit: AuditMode = "sample"
-    """Passes that are audited, where the setting runs programs."""
+    """Passes to audit, if the setting runs programs."""
     max_forged_share: float = Field(default=0.01, ge=0, le=1)
     comparison: ComparisonRequest | None = None
-    """None: as stated before, if ever."""
+    """Comparison of the run with others. None keeps the comparison of an earlier request."""
     decide: DecisionRule | None = None
-    """Stop asking once the comparison with a baseline is decided. In no id. None asks all that is wanted."""
+    """Stop once the comparison with a baseline is decided. None: play all wanted episodes. No id
+    contains it."""
     fsync: bool = False
-    """Flush journal and Parquet to the disk at each write: safe against loss of power, slower."""
+    """Flush journal and Parquet files to the disk at each write: slower, but safe against a power
+    failure."""
     resume: str | None = None
-    """Id of the run to go on with. Refused where the request describes another run."""
+    """Id of the run to resume. Refused if the request describes another run."""
 
     @property
     def title(self) -> str:
-        """Benchmark and model in one line."""
+        """Setting and model in one line."""
         return f"{self.benchmark.name} · {self.model.label}"
 
     @property
     def models(self) -> tuple[ModelRequest, ...]:
-        """Every model that takes part."""
+        """Models of all roles."""
         return tuple(
             model
             for model in (self.model, self.simulator, self.embedder, *self.judges.values())
@@ -284,13 +313,13 @@ class EvaluationRequest(Frozen):
         )
 
     def trusting(self, ca_file: str) -> Self:
-        """The same request, where every model's certificate may be of an authority in `ca_file`."""
+        """Return the request with the certificate authorities of `ca_file` for every model."""
         update: dict[str, Any] = {
-            "judges": {name: one.trusting(ca_file) for name, one in self.judges.items()}
+            "judges": {name: judge.trusting(ca_file) for name, judge in self.judges.items()}
         }
         for role in ("model", "simulator", "embedder"):
-            asked: ModelRequest | None = getattr(self, role)
-            update[role] = asked and asked.trusting(ca_file)
+            model: ModelRequest | None = getattr(self, role)
+            update[role] = model and model.trusting(ca_file)
         return self.model_copy(update=update)
 
     @model_validator(mode="after")
@@ -298,44 +327,51 @@ class EvaluationRequest(Frozen):
         for model in self.models:
             if model.agent is not None and model is not self.model:
                 raise ConfigError(
-                    f"agent {model.agent!r}: an agent takes the seat of a model under test, not of {model.spec}"
+                    f"agent {model.agent!r}: an agent can only replace the model under test, not "
+                    f"{model.spec}"
                 )
         return self
 
 
 class BuildRequest(Frozen):
-    """A dataset to be made by model calls and programs. Safe to show: it is a Prefect parameter."""
+    """Request for a dataset that model calls and programs build.
+
+    It is a parameter of a Prefect flow, which Prefect's pages show, so it contains no keys.
+    """
 
     what: str
-    """A benchmark, `-` and the name of one of its constructions."""
+    """Build: `BENCHMARK-CONSTRUCTION`, see `parley list builds`."""
     roles: dict[str, ModelRequest]
-    """Role -> its model. The role says how tokens are drawn."""
+    """Models by role. The construction sets each role's sampling."""
     data: str | None = None
-    """File or folder of raw data; without it what was staged before, or the bundled sample."""
+    """File or folder of raw data. Default: staged data, or the bundled sample."""
     dataset_version: str | None = None
     options: dict[str, str] = Field(default_factory=dict)
     limit: int | None = Field(default=None, ge=1)
-    """The first N problems only."""
+    """Use only the first N problems."""
     resources: dict[str, str] = Field(default_factory=dict)
-    """As of `BenchmarkRequest`."""
+    """Resources that the data needs, as in `BenchmarkRequest.resources`."""
     embedder: ModelRequest | None = None
     sandbox: str = Field(default_factory=default_name)
     concurrency: int = Field(default=64, ge=1)
     out: str = ""
-    """The folder to make; empty where nothing is written."""
+    """Folder of the new files; empty if none are written."""
     replace: bool = False
-    """Put the new files in the place of another build's."""
+    """Replace the files of another build in `out`."""
 
     @property
     def models(self) -> tuple[ModelRequest, ...]:
-        """Every model that takes part."""
+        """Models of all roles."""
         return (*self.roles.values(), *([self.embedder] if self.embedder else []))
 
 
 def key_names(requests: Sequence[EvaluationRequest | BuildRequest]) -> tuple[str, ...]:
-    """Names of the variables that hold these models' keys and headers: the only ones of their kind that workers are given."""
+    """Return the names of the environment variables with these models' keys and headers.
+
+    Workers get no other variables that contain keys.
+    """
     models = [model for request in requests for model in request.models]
-    named = {m.key_env for m in models if m.key_env} | {
+    names = {m.key_env for m in models if m.key_env} | {
         name for m in models for name in m.headers.values()
     }
     for model in models:
@@ -345,5 +381,5 @@ def key_names(requests: Sequence[EvaluationRequest | BuildRequest]) -> tuple[str
             and not model.key_env
             and (key := provider.usual_key(model.spec.partition(":")[2]))
         ):
-            named.add(key)
-    return tuple(sorted(named))
+            names.add(key)
+    return tuple(sorted(names))

@@ -1,4 +1,4 @@
-"""Keys of a role: the fields of a model that a command, a night's file and the documentation name. One definition serves all."""
+"""Keys of a role: the fields of a model request, for commands, configuration files and the docs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,43 +25,48 @@ SUBJECT: tuple[Role, ...] = ("subject",)
 
 @dataclass(frozen=True)
 class RoleKey:
-    """One field of a ModelRequest, as users set it."""
+    """Field of a ModelRequest that users can set."""
 
     name: str
-    """The field's name: the key of `SPEC,KEY=VALUE` and of a night's file."""
+    """Name of the field, and of the key in `SPEC,KEY=VALUE` and in configuration files."""
     form: Form
-    """Form of its value. A form with `=` maps names to values; such a key is written `KEY.NAME=VALUE` in `SPEC,KEY=VALUE`."""
+    """Form of the value. A form with `=` maps names to values; in `SPEC,KEY=VALUE`, such a key is
+    written `KEY.NAME=VALUE`."""
     help: str
-    """Help in one line, for the command and the documentation."""
+    """Help text of one line, for the command and the documentation."""
     roles: tuple[Role, ...] = ROLES
-    """Roles that heed it."""
+    """Roles that use the key."""
     flag: str | None = ""
-    """Name of its flag without dashes; empty for the key's own name, None where no flag of its own sets it."""
+    """Name of the flag without dashes; empty for the key's own name, None if the key has no
+    flag."""
     flag_value: str = "true"
-    """Value that a flag without an argument stands for."""
+    """Value that a flag without an argument sets."""
     has_opposite: bool = False
-    """Whether `--no-FLAG` sets it to the other value."""
+    """True if `--no-FLAG` sets the opposite value."""
     is_list: bool = False
-    """Whether it may be given several times."""
+    """True if the key may be repeated."""
     subject: Subject = "endpoint"
-    """What it is about, by which the command's help groups it."""
+    """Topic by which the command's help groups the key."""
 
     @property
     def is_map(self) -> bool:
-        """Whether its value maps names to values."""
+        """True if the value maps names to values."""
         return "=" in self.form
 
     def option(self, role: Role) -> str:
-        """Return the flag of one role, for example `--simulator-max-tokens`; the subject's has no prefix."""
+        """Return the flag for a role, such as `--simulator-max-tokens`.
+
+        The subject's flags have no prefix.
+        """
         name = (self.flag or self.name).replace("_", "-")
         return f"--{name}" if role == "subject" else f"--{role}-{name}"
 
     def opposite(self, role: Role) -> str:
-        """Return the flag that sets it to the other value."""
+        """Return the flag that sets the opposite value."""
         return f"--no-{self.option(role).removeprefix('--')}"
 
     def parameter(self, role: Role) -> str:
-        """Return the name of that flag's parameter."""
+        """Return the name of the parameter behind the flag of a role."""
         return f"{role}_{self.name}"
 
 
@@ -76,16 +81,16 @@ ROLE_KEYS: tuple[RoleKey, ...] = (
     RoleKey(
         "ca_file",
         "FILE",
-        "PEM file of authorities that the endpoint's certificate may be of, too.",
+        "PEM file of certificate authorities to trust beside the default ones.",
         flag=None,
     ),
     RoleKey(
         "revision",
         "TEXT",
-        "Name of the weights behind the endpoint; else each day (UTC) begins a new run.",
+        "Name of the weights behind the endpoint. Default: each day (UTC) begins a new run.",
     ),
     RoleKey(
-        "name", "TEXT", "Name in tables, of weights or a recording on disk.", TALKERS, flag=None
+        "name", "TEXT", "Name in tables of weights or a recording on disk.", TALKERS, flag=None
     ),
     RoleKey(
         "temperature",
@@ -104,7 +109,7 @@ ROLE_KEYS: tuple[RoleKey, ...] = (
     RoleKey(
         "max_tokens",
         "INTEGER",
-        "Most tokens of one answer. Thoughts count, too: a thinking model needs more.",
+        "Maximum number of tokens of one answer. Thoughts count: a thinking model needs more.",
         TALKERS,
         subject="answers",
     ),
@@ -119,33 +124,35 @@ ROLE_KEYS: tuple[RoleKey, ...] = (
     RoleKey(
         "request",
         "NAME=JSON",
-        "Further field of each request's body, such as top_k=20; part of the run's id.",
+        "Further field of each request's body, such as top_k=20. Part of the run's id.",
     ),
     RoleKey(
         "messages",
         "native|merged|auto",
-        "Form of the messages: as written, without a system role and two of one role in a row, or as the endpoint takes them.",
+        "Form of the messages: as written (native), without a system role or two messages of one "
+        "role in a row (merged), or the form that the endpoint accepts (auto).",
         TALKERS,
         subject="answers",
     ),
     RoleKey(
         "profile",
         "TEXT",
-        "Profile to begin with: openai-reasoning, vllm, mistral, anthropic-compatible, or a YAML file. Default: find it out.",
+        "Initial profile of the endpoint: openai-reasoning, vllm, mistral, anthropic-compatible, "
+        "or a YAML file. Default: learn it from the endpoint's refusals.",
         TALKERS,
         subject="answers",
     ),
     RoleKey(
         "system_prompt",
         "FILE",
-        "Text to put before the benchmark's own system text; part of the run's id.",
+        "Text to place before the benchmark's own system text. Part of the run's id.",
         TALKERS,
         subject="answers",
     ),
     RoleKey(
         "reasoning_tags",
         "TEXT",
-        "Marks of thoughts in an answer's text: auto, none, or think,mistral,channel,...",
+        "Tags around thoughts in an answer's text: auto, none, or think,mistral,channel,...",
         TALKERS,
         subject="answers",
     ),
@@ -161,21 +168,21 @@ ROLE_KEYS: tuple[RoleKey, ...] = (
     RoleKey(
         "tools_as_text",
         "true|false",
-        "Tell the model of an agent's tools within its messages.",
+        "Describe an agent's tools in the text of messages, not in the endpoint's own format.",
         SUBJECT,
         subject="agent",
     ),
     RoleKey(
         "agent",
         "TEXT",
-        "Agent that asks the model, in its seat; all: `parley list agents`.",
+        "Agent that acts as the subject and asks the model. `parley list agents` shows all.",
         SUBJECT,
         subject="agent",
     ),
     RoleKey(
         "agent_options",
         "NAME=VALUE",
-        "An option of the agent; may be repeated.",
+        "Option of the agent; may be repeated.",
         SUBJECT,
         flag="agent_option",
         subject="agent",
@@ -183,82 +190,82 @@ ROLE_KEYS: tuple[RoleKey, ...] = (
     RoleKey(
         "check_served_model",
         "true|false",
-        "Refuse answers of another model than the one asked for (the default).",
+        "Refuse answers of a model other than the requested one (the default).",
         ("subject", "judge", "embedder"),
         has_opposite=True,
     ),
     RoleKey(
         "batch",
         "true|false",
-        "Ask in batches: half the price, up to a day. For settings of one round, and judges.",
+        "Use the batch API: half the price, up to a day. For settings of one round, and judges.",
         ("subject", "judge"),
     ),
     RoleKey(
         "timeout_s",
         "NUMBER",
-        "Time limit of one answer, in seconds.",
+        "Time limit of one answer in seconds.",
         ("subject", "judge", "embedder"),
     ),
     RoleKey(
         "patience_s",
         "NUMBER",
-        "Seconds to wait for an endpoint that stopped answering.",
+        "Number of seconds to wait for an endpoint that stopped answering.",
         ("subject", "judge", "embedder"),
     ),
     RoleKey(
         "concurrency",
         "INTEGER",
-        "Requests in flight to its endpoint; else the run's --concurrency.",
+        "Number of requests in flight to the endpoint. Default: the run's --concurrency.",
         flag=None,
     ),
     RoleKey(
         "usd_per_million_input",
         "NUMBER",
-        "USD per million input tokens: the first number of --price.",
+        "Price in USD per million input tokens: the first number of --price.",
         flag=None,
     ),
     RoleKey(
         "usd_per_million_output",
         "NUMBER",
-        "USD per million output tokens: the second one.",
+        "Price in USD per million output tokens: the second number of --price.",
         TALKERS,
         flag=None,
     ),
     RoleKey(
         "usd_per_hour",
         "NUMBER",
-        "USD per hour of the model's server, if Parley starts one.",
+        "Price in USD per hour of the model's server, if Parley starts it.",
         TALKERS,
         subject="server",
     ),
     RoleKey(
         "gpus",
         "NUMBER",
-        "GPUs of the model's server, if Parley starts one.",
+        "Number of GPUs of the model's server, if Parley starts it.",
         TALKERS,
         subject="server",
     ),
     RoleKey(
         "serve",
         "NAME=VALUE",
-        "How vLLM serves the model, such as replicas=2.",
+        "Setting of the vLLM server that Parley starts, such as replicas=2.",
         TALKERS,
         subject="server",
     ),
     RoleKey(
         "family",
         "TEXT",
-        "Compare this checkpoint with the one before it in this family.",
+        "Name that successive checkpoints share: each is compared with its predecessor.",
         SUBJECT,
         subject="comparison",
     ),
 )
 RoleTexts = Mapping[str, Sequence[str]]
-"""Key -> the texts that a user gives for it."""
+"""Texts that a user sets for each key."""
 
 
 def key_table() -> str:
-    """Return the documentation's table of all keys, as Markdown."""
+    """Return the documentation's Markdown table of all keys."""
     head = "| key | value | flag | roles | |\n| --- | --- | --- | --- | --- |"
     return "\n".join([head, *(_row(key) for key in ROLE_KEYS)])
 

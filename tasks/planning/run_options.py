@@ -1,4 +1,4 @@
-"""Decides the options and the agent of a run, and whether batches suit it."""
+"""Options and agent of a run, and a check of its use of batches."""
 
 from collections.abc import Callable, Iterable
 
@@ -20,73 +20,88 @@ def run_options(
     resumed: RunSpec | None,
     home: Home,
 ) -> dict[str, str]:
-    """Return the request's options, with those that new runs of models that are asked have (`Option.new_runs`).
+    """Return the request's options, with the options that new runs have (`Option.new_runs`).
 
-    A run that is resumed keeps its own. So does a model whose runs with the same options lie in the lake and were begun before
-    the setting had the option: its finished dialogues and scores stay valid, and later runs of it can be compared with them.
+    Controls and recordings get no such options. A resumed run keeps its own. A model also keeps its
+    options if the lake has runs of it that are older than the new option: their dialogues and
+    scores stay valid, and later runs can be compared with them.
+
+    Args:
+        request: request of the run.
+        benchmark: benchmark of the run.
+        setting: setting of the run.
+        subject: model under test.
+        resumed: spec of the run that is resumed; None for a new run.
+        home: home whose lake contains earlier runs.
     """
-    given = request.benchmark.options
-    new = benchmark.new_run_options(setting, given)
+    options = request.benchmark.options
+    new = benchmark.new_run_options(setting, options)
     if not new or not request.model.converses:
-        return given
+        return options
     if resumed is not None:
         chosen = dict(resumed.episode_options + resumed.scoring_options)
-        return {**given, **{name: chosen[name] for name in new if name in chosen}}
+        return {**options, **{name: chosen[name] for name in new if name in chosen}}
     label = subject.label + (f"+{request.model.agent}" if request.model.agent else "")
     records = Lake(home.lake).read("runs", RunRecord, benchmark=benchmark.name, model=label)
     specs = [RunSpec.model_validate_json(record.spec_json) for record in records]
     version = request.benchmark.dataset_version or benchmark.data.default_version
-    alike = [
+    earlier = [
         (spec.episode_options, spec.scoring_options)
         for spec in specs
         if (spec.setting, spec.dataset_version, spec.subject, spec.sampling)
         == (setting, version, subject, request.model.sampling)
     ]
-    both = {**given, **new}
+    with_new = {**options, **new}
     is_older = (
-        benchmark.split_options(setting, given) in alike
-        and benchmark.split_options(setting, both) not in alike
+        benchmark.split_options(setting, options) in earlier
+        and benchmark.split_options(setting, with_new) not in earlier
     )
-    return given if is_older else both
+    return options if is_older else with_new
 
 
 def chosen_agent(model: ModelRequest) -> AgentIdentity | None:
-    """Return who sits in the subject's seat; None for the bare model.
+    """Return the agent that acts as the subject; None for the bare model.
 
     Raises:
-        ConfigError: options of an agent, and no agent.
-        UnknownName: no such agent.
+        ConfigError: the request has options of an agent, but names no agent.
+        UnknownName: no agent has this name.
     """
     if model.agent is None and model.agent_options:
         raise ConfigError(
-            f"options of an agent ({', '.join(model.agent_options)}), but no agent: name one by --agent NAME"
+            f"there are options of an agent ({', '.join(model.agent_options)}), but no agent. "
+            "Name one with --agent NAME"
         )
     return None if model.agent is None else AGENTS.load(model.agent).identity(model.agent_options)
 
 
 def require_batchable(request: EvaluationRequest, find_dues: Callable[[], Iterable[Due]]) -> None:
-    """Refuse batches where one answer waits for another: each would take up to a day.
+    """Refuse batches if one answer depends on another, since each would take up to a day.
 
     Args:
-        find_dues: what an episode of each dialog must have; called where batches are asked for.
+        request: request of the run.
+        find_dues: returns the requirements of each dialog's episode. It is called only if the
+            subject uses batches.
 
     Raises:
-        ConfigError: batches for a simulator, an embedder or an agent, or for a model in a setting of several rounds.
+        ConfigError: a simulator, an embedder, an agent, or the subject of a setting with several
+            rounds uses batches.
     """
     for role, model in (("simulator", request.simulator), ("embedder", request.embedder)):
         if model is not None and model.batch:
             raise ConfigError(
-                f"batches are for judges and for models under test in settings of one round, not for the {role}"
+                f"only judges, and models under test in settings of one round, take batches. "
+                f"Remove `batch` from the {role}"
             )
     if not request.model.batch:
         return
     if request.model.agent is not None:
         raise ConfigError(
-            f"agent {request.model.agent!r} asks one request after another: leave out --batch (`batch`)"
+            f"agent {request.model.agent!r} sends one request after another, and each would wait "
+            "for a batch. Remove --batch (`batch`)"
         )
-    rounds = max((one.rounds for one in find_dues()), default=0)
+    rounds = max((due.rounds for due in find_dues()), default=0)
     if rounds > 1:
         raise ConfigError(
-            f"{request.benchmark.name} has up to {rounds} rounds, each of which would wait for a batch of its own: leave out"
-            " --batch (`batch`). Batches are for judges and for settings of one round"
+            f"{request.benchmark.name} has up to {rounds} rounds, each of which would wait for a "
+            "batch. Remove --batch (`batch`): only judges and settings of one round take batches"
         )

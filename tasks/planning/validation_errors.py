@@ -1,4 +1,4 @@
-"""Messages of pydantic's validation errors: each field with its value and the values that it accepts."""
+"""Messages of pydantic's validation errors: each field with its value and the accepted values."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -13,22 +13,22 @@ from schemas.outside.secret_names import looks_secret, secret_in
 
 
 def explain(error: ValidationError) -> str:
-    """A validation error in one line: each field with its value and what it takes."""
+    """Describe a validation error in one line: each field, its value and the accepted values."""
     parts = []
     problems = error.errors()
     for problem in problems:
         if problem["type"] == "too_short" and any(
             _lies_in(other["loc"], problem["loc"]) for other in problems
         ):
-            continue  # its members are not valid, and pydantic counts the valid ones
+            continue  # pydantic counts only valid members, and reports the invalid ones as well
         place = ".".join(str(step) for step in problem["loc"]) or "the whole"
-        known = ""
+        remedy = ""
         if problem["type"] == "extra_forbidden":
-            known = f"; no such field{_fields_instead(error.title, problem['loc'])}"
+            remedy = f"; no such field{_fields_instead(error.title, problem['loc'])}"
         if problem["type"] == "tuple_type":
-            known = ": give a list, each member in a line that begins with `- `"
+            remedy = ": write a list, each member in a line that begins with `- `"
         if problem["type"] == "string_type" and isinstance(problem["input"], (int, float, date)):
-            known = ": put it in quotes"
+            remedy = ": put it in quotes"
         shown = (
             plain_line(repr(_without_keys(problem["input"])), 60)
             if problem["type"] != "missing"
@@ -37,7 +37,7 @@ def explain(error: ValidationError) -> str:
         if any(looks_secret(str(step)) for step in problem["loc"]):
             shown = "(not shown)"
         parts.append(
-            f"{place} = {shown}: {problem['msg']}{known}"
+            f"{place} = {shown}: {problem['msg']}{remedy}"
             if shown != "missing"
             else f"{place} is missing"
         )
@@ -49,15 +49,15 @@ def _lies_in(place: tuple[int | str, ...], whole: tuple[int | str, ...]) -> bool
 
 
 def _fields_instead(title: str, place: tuple[int | str, ...]) -> str:
-    """What may stand in the place of an unknown field: the one of nearly this name, or else all of them."""
-    known = fields_at(title, place[:-1])
-    if near := near_name(str(place[-1]), known):
+    """Return a hint after an unknown field: the field with the most similar name, or all fields."""
+    fields = fields_at(title, place[:-1])
+    if near := near_name(str(place[-1]), fields):
         return f". Do you mean {near}?"
-    return f". Known: {', '.join(known)}" if known else ""
+    return f". Known: {', '.join(fields)}" if fields else ""
 
 
 def _without_keys(value: Any) -> Any:
-    """The given values, without the values of fields, and the arguments of programs, that look like keys."""
+    """Return the value without field values and program arguments that look like keys."""
     if isinstance(value, Mapping):
         return {
             name: "(not shown)" if looks_secret(str(name)) else _without_keys(item)
@@ -66,7 +66,7 @@ def _without_keys(value: Any) -> Any:
     words = (
         value.split()
         if isinstance(value, str)
-        else [one for one in value if isinstance(one, str)]
+        else [item for item in value if isinstance(item, str)]
         if _is_list(value)
         else []
     )

@@ -1,10 +1,10 @@
-"""Which Parley this is."""
+"""Version of the installed Parley."""
 
 import importlib.metadata
 
 
 def parley_version() -> str:
-    """Version of the installed distribution."""
+    """Return the version of the installed distribution; `unknown` if it is not installed."""
     try:
         return importlib.metadata.version("parley-eval")
     except importlib.metadata.PackageNotFoundError:

@@ -1,7 +1,7 @@
-"""Finds the ingredients in which two runs differ, or for which one run works again: answers "why is this run again?".
+"""Ingredients in which two runs differ, or that changed since a run's last invocation.
 
-The functions that make the ids tell which layers a difference renews: they are asked with that one ingredient exchanged. So the
-answer cannot disagree with the work that is really done.
+To find the layers that a difference invalidates, the functions that make the ids are called with
+that one ingredient exchanged. So the answer always agrees with the work that is done.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,6 +22,7 @@ from tasks.benchmarks.registry import BENCHMARKS
 from tasks.storage.parquet_store import Lake
 
 ROWS_NAMED = 5
+"""Maximum number of changed rows that a comparison lists by name."""
 _LAYERS: tuple[Layer, ...] = ("dialogues", "tests", "judgements", "scores")
 _LAYER_OF_TABLE: dict[str, Layer] = {
     "episodes": "dialogues",
@@ -31,29 +32,30 @@ _LAYER_OF_TABLE: dict[str, Layer] = {
     "scores": "scores",
 }
 _OF_ONE_RUN = ("files.", "seal.", "episodes", "max_fault_share", "max_forged_share")
-"""Beginnings of names that are no ingredient of another run."""
+"""Prefixes of ingredients that are not compared between different runs."""
 
 _SCORED_FROM = ("metrics.", "episodes")
 
 Outside = Mapping[str, str]
-"""Ingredients of a run besides its spec, by dotted name: `environment`, `metrics.NAME`, ... (see `RunPlan.state`)."""
+"""Ingredients of a run besides its spec, by dotted name: `environment`, `metrics.NAME`, ... (see
+`RunPlan.state`)."""
 
 
 class RowDigests(NamedTuple):
-    """What names a dialog."""
+    """Digests of one dialog."""
 
-    said: str
-    """All that will be said (`Dialog.digest`): part of its episodes' ids."""
-    furnished: str
-    """Also what its programs run in (`Dialog.digest_with_packages`)."""
+    dialogue: str
+    """Digest of everything that can change the dialogue (`Dialog.digest`): part of episode ids."""
+    with_packages: str
+    """Digest that also covers the packages of its programs (`Dialog.digest_with_packages`)."""
 
 
 Rows = Mapping[str, RowDigests]
-"""dialog id -> its digests."""
+"""Digests by dialog id."""
 
 
 def digests_by_dialog(dialogs: Iterable[Dialog]) -> Rows:
-    """The rows of dialogs."""
+    """Map each dialog's id to its digests."""
     return {
         dialog.dialog_id: RowDigests(dialog.digest, dialog.digest_with_packages)
         for dialog in dialogs
@@ -61,20 +63,26 @@ def digests_by_dialog(dialogs: Iterable[Dialog]) -> Rows:
 
 
 def layer_ids(spec: RunSpec, outside: Outside, rows: Rows | None = None) -> dict[Layer, set[str]]:
-    """Ids of one program and one prompt to each row, by layer: equal ids are not made again.
+    """Return sample ids of each layer: one program and one prompt for each row.
+
+    Work with an equal id is not repeated.
 
     Args:
-        rows: the dataset's; without them its digest stands for one row.
+        spec: spec of the run.
+        outside: ingredients of the run besides its spec.
+        rows: rows of the dataset. None: the dataset's digest is used as the only row.
     """
-    both = (
+    all_rows = (
         [RowDigests(spec.dataset_digest, spec.dataset_digest)]
         if rows is None
         else list(rows.values())
     )
-    placed = {
-        (spec.episode_id(one.said, sample), one) for one in both for sample in range(spec.samples)
+    row_episodes = {
+        (spec.episode_id(row.dialogue, sample), row)
+        for row in all_rows
+        for sample in range(spec.samples)
     }
-    episodes = {episode for episode, _ in placed}
+    episodes = {episode for episode, _ in row_episodes}
     environment = outside.get("environment", spec.sandbox)
     return {
         "dialogues": episodes,
@@ -85,20 +93,20 @@ def layer_ids(spec: RunSpec, outside: Outside, rows: Rows | None = None) -> dict
                 runner_version=spec.runner_version,
                 environment=environment,
                 limits=spec.limits,
-                tree="" if one.furnished == one.said else one.furnished,
+                tree="" if row.with_packages == row.dialogue else row.with_packages,
             )
-            for episode, one in placed
+            for episode, row in row_episodes
         },
         "judgements": {
             judgement_id(
                 prompt=canonical_json(
-                    (episode, one.rubric, one.version, one.prompt, spec.templates)
+                    (episode, judge.rubric, judge.version, judge.prompt, spec.templates)
                 ),
-                judge=one.judge,
-                sampling=one.sampling,
+                judge=judge.judge,
+                sampling=judge.sampling,
             )
             for episode in episodes
-            for one in spec.judges
+            for judge in spec.judges
         },
         "scores": {
             content_id(
@@ -122,39 +130,42 @@ def differences(
     outside: tuple[Outside, Outside] = ({}, {}),
     rows: tuple[Rows | None, Rows | None] = (None, None),
 ) -> tuple[Difference, ...]:
-    """All fields in which two runs differ, by dotted name: first fields of their specs in the model's order, then others.
+    """Return all fields in which two runs differ: fields of the specs in order, then others.
 
     Args:
-        outside: of both runs, ingredients besides the spec. A name that either lacks is not compared.
-        rows: of both runs. Unless both are given, the dataset's digest alone is compared.
+        before: spec of the first run.
+        after: spec of the second run.
+        outside: ingredients of both runs besides their specs. Only names that both have are
+            compared.
+        rows: rows of both runs. If one is None, only the digests of the datasets are compared.
     """
-    found: list[Difference] = []
-    known = layer_ids(before, outside[0])
+    changes: list[Difference] = []
+    ids_before = layer_ids(before, outside[0])
     for name in RunSpec.model_fields:
         leaves = list(_walk(name, getattr(before, name), getattr(after, name)))
         if not leaves:
             continue
         exchanged = before.model_copy(update={name: getattr(after, name)})
-        beside = outside[0]
+        others = outside[0]
         if name == "sandbox":
-            beside = {**beside, "environment": outside[1].get("environment", after.sandbox)}
+            others = {**others, "environment": outside[1].get("environment", after.sandbox)}
         if name == "dataset_digest" and rows[0] is not None and rows[1] is not None:
             reruns = _first_new(
                 layer_ids(before, outside[0], rows[0]), layer_ids(exchanged, outside[0], rows[1])
             )
         else:
-            reruns = _first_new(known, layer_ids(exchanged, beside))
-        found += [
+            reruns = _first_new(ids_before, layer_ids(exchanged, others))
+        changes += [
             Difference(field=field, before=old, after=new, reruns=reruns)
             for field, old, new in leaves
         ]
         if name == "dataset_digest":
-            found += _changed_rows(*rows)
-    return (*found, *_outside_differences(before, *outside))
+            changes += _changed_rows(*rows)
+    return (*changes, *_outside_differences(before, *outside))
 
 
 def _outside_differences(spec: RunSpec, before: Outside, after: Outside) -> Iterator[Difference]:
-    known = layer_ids(spec, before)
+    ids_before = layer_ids(spec, before)
     for name in after:
         if name not in before or before[name] == after[name]:
             continue
@@ -162,7 +173,7 @@ def _outside_differences(spec: RunSpec, before: Outside, after: Outside) -> Iter
         if kind == "files":
             reruns = _LAYER_OF_TABLE.get(table, "nothing")
         else:
-            reruns = _first_new(known, layer_ids(spec, {**before, name: after[name]}))
+            reruns = _first_new(ids_before, layer_ids(spec, {**before, name: after[name]}))
         yield Difference(field=name, before=before[name], after=after[name], reruns=reruns)
 
 
@@ -174,33 +185,35 @@ def _changed_rows(before: Rows | None, after: Rows | None) -> list[Difference]:
         sum(name not in before for name in names),
         sum(name not in after for name in names),
     )
-    said = f"{len(after)} rows: {len(names) - added - removed} changed, {added} added, {removed} removed"
-    renewed = {_of_row(before.get(name), after.get(name)) for name in names}
-    layers: list[Layer] = [layer for layer in _LAYERS if layer in renewed]
+    counts = (
+        f"{len(after)} rows: {len(names) - added - removed} changed, {added} added, "
+        f"{removed} removed"
+    )
+    invalidated = {_layer_of_row(before.get(name), after.get(name)) for name in names}
+    layers: list[Layer] = [layer for layer in _LAYERS if layer in invalidated]
     first = layers[0] if layers else "nothing"
-    counted = Difference(field="rows", before=f"{len(before)} rows", after=said, reruns=first)
     return [
-        counted,
+        Difference(field="rows", before=f"{len(before)} rows", after=counts, reruns=first),
         *(
             Difference(
                 field=f"rows.{name}",
-                before=_named(before.get(name)),
-                after=_named(after.get(name)),
-                reruns=_of_row(before.get(name), after.get(name)),
+                before=_digest_text(before.get(name)),
+                after=_digest_text(after.get(name)),
+                reruns=_layer_of_row(before.get(name), after.get(name)),
             )
             for name in names[:ROWS_NAMED]
         ),
     ]
 
 
-def _of_row(before: RowDigests | None, after: RowDigests | None) -> Layer:
+def _layer_of_row(before: RowDigests | None, after: RowDigests | None) -> Layer:
     if after is None:
         return "nothing"
-    return "tests" if before is not None and before.said == after.said else "dialogues"
+    return "tests" if before is not None and before.dialogue == after.dialogue else "dialogues"
 
 
-def _named(row: RowDigests | None) -> str:
-    return "-" if row is None else row.furnished
+def _digest_text(row: RowDigests | None) -> str:
+    return "-" if row is None else row.with_packages
 
 
 def _walk(name: str, before: Any, after: Any) -> Iterator[tuple[str, str, str]]:
@@ -221,7 +234,7 @@ def _walk(name: str, before: Any, after: Any) -> Iterator[tuple[str, str, str]]:
 
 
 def _by_rubric(judges: Any) -> dict[str, RubricJudge]:
-    return {one.rubric: one for one in judges}
+    return {judge.rubric: judge for judge in judges}
 
 
 def _text(value: Any) -> str:
@@ -231,7 +244,7 @@ def _text(value: Any) -> str:
 
 
 def rows_of(lake: Lake, spec: RunSpec) -> Rows | None:
-    """The rows of a run's dataset as it was staged; None where that edition is no longer in the lake."""
+    """Return the staged rows of a run's dataset; None if the lake no longer has that edition."""
     keys = {"benchmark": spec.benchmark, "dataset_version": spec.dataset_version}
     part = lake.folder("dialogs", **keys) / f"part-{spec.dataset_digest}.parquet"
     if lake.is_whole("dialogs", part):
@@ -240,7 +253,7 @@ def rows_of(lake: Lake, spec: RunSpec) -> Rows | None:
 
 
 def _played_rows(lake: Lake, spec: RunSpec, editions: Sequence[Path]) -> Rows | None:
-    """Rows that the run's setting plays, from an edition that holds dialogs of other settings, too."""
+    """Return the rows of a run's setting, from an edition with dialogs of other settings, too."""
     if spec.benchmark not in BENCHMARKS.names():
         return None
     plays = BENCHMARKS.load(spec.benchmark).data.plays
@@ -256,11 +269,14 @@ def _played_rows(lake: Lake, spec: RunSpec, editions: Sequence[Path]) -> Rows | 
 def compare(
     lake: Lake, before: RunRecord, after: RunSpec, outside: Outside, rows: Rows | None = None
 ) -> tuple[Difference, ...]:
-    """How another run differs from a recorded one.
+    """Return the differences between a recorded run and another run.
 
     Args:
+        lake: lake with the rows of both datasets.
+        before: record of the recorded run.
+        after: spec of the other run.
         outside: ingredients of the other run besides its spec.
-        rows: of its dataset; None reads them from the lake.
+        rows: rows of the other run's dataset; None reads them from the lake.
     """
     spec = RunSpec.model_validate_json(before.spec_json)
     both: tuple[Rows | None, Rows | None] = (None, None)
@@ -277,39 +293,42 @@ def _with_version(record: RunRecord) -> dict[str, str]:
 def why_again(
     before: RunRecord, spec: RunSpec, outside: Outside, n_pending: int
 ) -> tuple[Difference, ...]:
-    """Why a run that has a record is worked on once more.
+    """Return the reasons why a run with a record has pending work.
 
     Args:
-        before: its record, as the earlier invocation left it.
-        outside: its present ingredients besides its spec.
-        n_pending: episodes pending now.
+        before: record of the run after its earlier invocation.
+        spec: spec of the run.
+        outside: present ingredients of the run besides its spec.
+        n_pending: number of pending episodes.
     """
-    found: list[Difference] = []
+    reasons: list[Difference] = []
     if before.status != "finished":
-        found.append(
+        reasons.append(
             Difference(
                 field="status", before=before.status, after="to be finished", reruns="nothing"
             )
         )
     if n_pending:
-        found.append(
+        reasons.append(
             Difference(
                 field="owed", before=str(before.n_owed), after=str(n_pending), reruns="dialogues"
             )
         )
-    return (*found, *_outside_differences(spec, _with_version(before), outside))
+    return (*reasons, *_outside_differences(spec, _with_version(before), outside))
 
 
-def refuse_other_run(resumed: RunSpec, asked: RunSpec) -> None:
-    """Raise unless the request describes the run that is to be resumed.
+def refuse_other_run(resumed: RunSpec, requested: RunSpec) -> None:
+    """Raise an error unless the request describes the run to resume.
 
     Raises:
-        UsageError: names each field that differs.
+        UsageError: the runs differ. The message lists the fields that differ.
     """
-    found = differences(resumed, asked)
-    if found:
-        listed = "; ".join(f"{d.field}: {d.before!r} there, {d.after!r} asked" for d in found[:6])
+    changes = differences(resumed, requested)
+    if changes:
+        fields = "; ".join(
+            f"{d.field}: {d.before!r} there, {d.after!r} requested" for d in changes[:6]
+        )
         raise UsageError(
-            f"--resume {resumed.run_id} is another run than the one asked for ({listed}). Leave --resume out for a run of its"
-            " own, or give the options of the run to go on with"
+            f"--resume {resumed.run_id} is another run than the requested one ({fields}). "
+            "Remove --resume to begin a new run, or use the options of the run to resume"
         )

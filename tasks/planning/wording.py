@@ -1,4 +1,4 @@
-"""Puts a user's templates (`--templates DIR`) in the place of a benchmark's own texts."""
+"""Replacement of a benchmark's own texts by a user's templates (`--templates DIR`)."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,40 +11,43 @@ from tasks.benchmarks.registry import BENCHMARKS
 from tasks.benchmarks.templates import owner_of, read_templates
 
 Digests = tuple[tuple[str, str], ...]
-"""(name, digest) of each text that differs from Parley's own, sorted by name."""
+"""Digests of the texts that differ from Parley's own: (name, digest), sorted by name."""
 
 
 def worded(benchmark: Benchmark, setting: str, folder: str | None) -> tuple[Benchmark, Digests]:
-    """Return the benchmark with the user's texts of a setting, and their digests as a run's id holds them.
+    """Return the benchmark with the user's texts of a setting, and the digests for the run's id.
 
-    The folder may hold texts of other settings, too: these are checked, and change nothing.
+    Texts of other settings in the folder are checked, but not used.
 
     Raises:
-        ConfigError: no such templates; names the file, the placeholder at fault and the remedy.
+        ConfigError: the templates are missing or invalid. The message contains the file, the
+            placeholder and the remedy.
     """
     if folder is None:
         return benchmark, ()
     wording = benchmark.wording
     if wording is None:
-        known = ", ".join(
+        others = ", ".join(
             name for name in BENCHMARKS.names() if BENCHMARKS.load(name).wording is not None
         )
         raise ConfigError(
-            f"templates {folder}: {benchmark.name} takes none. Leave them out; benchmarks that take some: {known}"
+            f"templates {folder}: {benchmark.name} takes no templates. Remove the option. "
+            f"Benchmarks that take templates: {others}"
         )
     own = {name for name, template in wording.templates.items() if setting in template.settings}
-    found = read_templates(Path(folder), wording.templates)
-    texts = {name: text for name, text in found.items() if owner_of(name) in own}
+    templates = read_templates(Path(folder), wording.templates)
+    texts = {name: text for name, text in templates.items() if owner_of(name) in own}
     if not texts and not own & {path.name.partition(".")[0] for path in Path(folder).iterdir()}:
         raise ConfigError(
-            f"templates {folder}: none of its files belongs to {benchmark.name}.{setting}, which takes"
-            f" {', '.join(f'{name}.md' for name in sorted(own)) or 'none'}. Add one, or leave the folder out"
+            f"templates {folder}: no file belongs to {benchmark.name}.{setting}, which takes "
+            f"{', '.join(f'{name}.md' for name in sorted(own)) or 'none'}. "
+            "Add one, or remove the option"
         )
     digests = tuple(sorted((name, text_digest(text)) for name, text in texts.items()))
     return (wording.reword(texts) if texts else benchmark), digests
 
 
 def prompt_digests(benchmark: Benchmark, setting: str, options: Mapping[str, Any]) -> Digests:
-    """Return (name, digest) of each prompt of a setting, by name."""
+    """Return (name, digest) of each prompt of a setting, sorted by name."""
     prompts = benchmark.prompts_of(setting, options)
     return tuple((name, text_digest(prompts[name])) for name in sorted(prompts))

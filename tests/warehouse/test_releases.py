@@ -175,6 +175,6 @@ def test_only_a_withheld_run_with_a_reason_is_released(published: SmallLake) -> 
     with pytest.raises(UsageError, match="--because"):
         release(home, published.gamma.run_id, " ")
     published.gamma.write_record("incomplete")
-    with pytest.raises(UsageError, match="did not come to its end"):
+    with pytest.raises(UsageError, match="is not finished"):
         release(home, published.gamma.run_id, WORD)
     assert not list((published.home / "lake").rglob("releases"))

@@ -58,7 +58,7 @@ def _environments(build_name: str, out: Path) -> list[str]:
     from sandbox.registry import default_name
     from tasks.benchmarks.known_builds import layouts
     from tasks.benchmarks.registry import BENCHMARKS
-    from tasks.planning.dataset import furnished_data
+    from tasks.planning.dataset import resolved_data
     from tasks.planning.environment_check import environment_lines
 
     benchmark = BENCHMARKS.load(build_name.partition("-")[0])
@@ -66,7 +66,7 @@ def _environments(build_name: str, out: Path) -> list[str]:
     if not out.is_dir():
         return []
     try:
-        staged = furnished_data(benchmark, None, version, find_home(), resources, default_name())
+        staged = resolved_data(benchmark, None, version, find_home(), resources, default_name())
     except UsageError:
         return [
             f"not checked, because no tasks are staged. Run `parley stage {benchmark.name} --data"

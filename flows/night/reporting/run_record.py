@@ -26,7 +26,7 @@ from tasks.planning.participants.models import batched_roles, keep_models, role_
 from tasks.planning.participants.samplings import samplings_of
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.account import (
-    FoundRun,
+    StartState,
     begun_episodes,
     look,
     nothing_done,
@@ -54,7 +54,7 @@ NOTHING_YET = Tally(n_episodes=0, n_faulty=0, n_infra=0, n_unscored=0, n_truncat
 class Work:
     """Work of one invocation's stages so far."""
 
-    found: FoundRun
+    found: StartState
     conversed: Conversed = field(default_factory=Conversed)
     episodes: ModelRows[Episode] = field(
         default_factory=lambda: ModelRows(to_arrow("episodes", ()), Episode)

@@ -1,1 +1,1 @@
-"""Plans of datasets that are built."""
+"""Plans, reports and output folders of dataset builds."""

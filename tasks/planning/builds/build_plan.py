@@ -1,4 +1,7 @@
-"""Turns a request for a dataset into a plan: what it is made from, by whom, and what is kept of it. Reads, starts nothing."""
+"""Plan of a dataset build: its data, its models and its stored answers.
+
+Planning reads files. It starts no server and sends no request.
+"""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -23,7 +26,7 @@ from tasks.benchmarks.setting import option_values
 from tasks.datasets.located import locate
 from tasks.language.embedder_spec import EmbedderChoice, parse_embedder
 from tasks.language.model_spec import ModelChoice
-from tasks.planning.dataset import find_data, furnished_data
+from tasks.planning.dataset import find_data, resolved_data
 from tasks.planning.participants.choice import choose
 from tasks.planning.request import BuildRequest, ModelRequest
 from tasks.storage.home import Home
@@ -36,7 +39,7 @@ Identity = TypeVar("Identity", ModelIdentity, EmbedderIdentity)
 
 
 class BuildRole(Frozen):
-    """Who is asked in a role, and how its tokens are drawn."""
+    """Model of one role of a build, with its sampling."""
 
     role: str
     model: ModelIdentity
@@ -44,7 +47,10 @@ class BuildRole(Frozen):
 
 
 class BuildSpec(Frozen):
-    """All that can change what is asked. No address, concurrency or limit: a build may be grown, moved and gone on with."""
+    """Values that can change the requests of a build.
+
+    Addresses, concurrency and limits are left out, so a build can grow, move and resume.
+    """
 
     benchmark: str
     benchmark_version: str
@@ -53,19 +59,19 @@ class BuildSpec(Frozen):
     dataset_digest: str
     roles: tuple[BuildRole, ...]
     prompts: tuple[tuple[str, str], ...]
-    """(name, digest of the text)."""
+    """Prompt texts: (name, digest of the text)."""
     options: tuple[tuple[str, str], ...] = ()
-    """Those that are not at their default."""
+    """Options whose value is not the default: (name, value)."""
     embedder: EmbedderIdentity | None = None
 
     @property
     def build_id(self) -> str:
-        """Names the build; the folder of its kept answers."""
+        """Id of the build. The folder of its stored answers has this name."""
         return content_id(self)
 
     @property
     def undated(self) -> "BuildSpec":
-        """The same without the days that stand in place of unknown revisions."""
+        """Spec without the dates that replace unknown revisions (`unpinned-<UTC date>`)."""
         roles = tuple(
             role.model_copy(update={"model": _undated(role.model)}) for role in self.roles
         )
@@ -83,7 +89,10 @@ def _undated(identity: Identity) -> Identity:
 
 
 class BuildPlan:
-    """One build, ready to be worked on. A plain class on purpose: Prefect does not walk into it."""
+    """Plan of one build.
+
+    It is no pydantic model or dataclass, because Prefect would search those for futures.
+    """
 
     def __init__(
         self,
@@ -110,26 +119,29 @@ class BuildPlan:
 
     @property
     def models(self) -> tuple[tuple[ModelIdentity, ModelEndpoint, ModelRequest], ...]:
-        """Every model that takes part, role by role: who, where, and what was asked for."""
+        """Models of all roles: (identity, endpoint, request)."""
         return tuple(
-            (one.model, self._endpoints[one.role], self.request.roles[one.role])
-            for one in self.spec.roles
+            (role.model, self._endpoints[role.role], self.request.roles[role.role])
+            for role in self.spec.roles
         )
 
     @cached_property
     def estimate(self) -> Mapping[str, int]:
-        """Role -> calls, kept ones too."""
+        """Map each role to its estimated number of calls, including calls with a stored answer."""
         estimated = self.construction.estimate(staged=self.staged, options=self.options)
         return {role: estimated.get(role, 0) for role in self.construction.roles}
 
     @cached_property
     def sandbox(self) -> Sandbox:
-        """Where its programs run. It has the imports of the benchmark's programs loaded, where it can."""
+        """Sandbox of the build's programs.
+
+        If the sandbox can preload modules, it preloads the imports of the benchmark's programs.
+        """
         return self.benchmark.programs.load_sandbox(self.request.sandbox, self.spec.dataset_version)
 
     @cached_property
     def limits(self) -> Limits:
-        """Bounds of its programs on this machine."""
+        """Limits of the build's programs on this machine."""
         return widened(
             self.construction.limits or self.benchmark.programs.limits,
             self.home.path,
@@ -138,16 +150,16 @@ class BuildPlan:
 
     @property
     def is_begun(self) -> bool:
-        """Whether it was worked on before."""
+        """True if an earlier invocation worked on the build."""
         return (self.folder / BEGUN).exists()
 
     def note_begun(self) -> None:
-        """Write down what is being made, so that it keeps its id on a later day."""
+        """Store the spec, so that the build keeps its id on a later day."""
         (self.folder / FINISHED).unlink(missing_ok=True)
         replace_file(self.folder / BEGUN, self.spec.model_dump_json(indent=1).encode())
 
     def note_finished(self) -> None:
-        """Write down that it came to its end."""
+        """Mark the build as finished."""
         (self.folder / FINISHED).touch()
 
 
@@ -157,10 +169,10 @@ def plan_build(request: BuildRequest, home: Home) -> BuildPlan:
     Raises:
         UsageError: a part of the request is unknown, unreadable or not staged.
     """
-    known = known_builds.constructions()
-    if request.what not in known:
-        raise UnknownName("build", request.what, sorted(known), "`parley list builds` shows them")
-    benchmark, construction = known[request.what]
+    builds = known_builds.constructions()
+    if request.what not in builds:
+        raise UnknownName("build", request.what, sorted(builds), "`parley list builds` shows them")
+    benchmark, construction = builds[request.what]
     own = construction.dataset_version if request.data is None else None
     data, version = locate(benchmark, request.data, request.dataset_version or own, home)
     if version not in benchmark.data.versions:
@@ -171,7 +183,7 @@ def plan_build(request: BuildRequest, home: Home) -> BuildPlan:
     defaults = {option.name: option.default for option in construction.options}
     roles, embedder = _choose_models(request, construction), _choose_embedder(request, construction)
     staged = (
-        furnished_data(benchmark, data, version, home, request.resources)
+        resolved_data(benchmark, data, version, home, request.resources)
         if request.resources
         else find_data(benchmark, data, version, Lake(home.lake))
     )
@@ -204,16 +216,16 @@ def plan_build(request: BuildRequest, home: Home) -> BuildPlan:
         endpoints,
         embedder.endpoint if embedder else None,
     )
-    _ = plan.estimate  # refuses data that it cannot begin with, before anything is started
+    _ = plan.estimate  # raises for unsuitable data, before anything is started
     return plan
 
 
 def _choose_models(request: BuildRequest, construction: Construction) -> dict[str, ModelChoice]:
-    """Role -> its model, in the order of their names.
+    """Map each role of the construction to its model, sorted by role.
 
     Raises:
         ConfigError: a role has no model.
-        UnknownName: a model is named for a role that it has not.
+        UnknownName: the request names a model for an unknown role.
     """
     wanted = sorted(construction.roles)
     unknown = [name for name in request.roles if name not in wanted]
@@ -223,25 +235,26 @@ def _choose_models(request: BuildRequest, construction: Construction) -> dict[st
         if role not in request.roles:
             option = f"--{role} SPEC" if role in ("model", "judge") else f"--model {role}=SPEC"
             raise ConfigError(
-                f"{request.what} asks a model as its {role} ({construction.roles[role].help}). Name it by {option}"
+                f"{request.what} needs a model for its role {role!r} "
+                f"({construction.roles[role].help}). Name it with {option}"
             )
     return {role: choose(request.roles[role], None) for role in wanted}
 
 
 def _choose_embedder(request: BuildRequest, construction: Construction) -> EmbedderChoice | None:
-    asked = request.embedder
-    if asked is None and construction.needs_embedder:
+    model = request.embedder
+    if model is None and construction.needs_embedder:
         raise ConfigError(
-            f"{request.what} compares texts by their vectors. Name an embedder by --embedder SPEC"
+            f"{request.what} compares texts by their vectors. Name an embedder with --embedder SPEC"
         )
-    if asked is None:
+    if model is None:
         return None
     if not construction.needs_embedder:
         raise ConfigError(
-            f"--embedder {asked.spec}: nothing in {request.what} reads vectors. Leave it out"
+            f"--embedder {model.spec}: {request.what} uses no vectors. Remove the option"
         )
     today = datetime.now(UTC).strftime("%Y-%m-%d")
-    return parse_embedder(asked.spec, key_env=asked.key_env, revision=asked.revision, today=today)
+    return parse_embedder(model.spec, key_env=model.key_env, revision=model.revision, today=today)
 
 
 def _first_rows(staged: Staged, limit: int | None) -> Staged:
@@ -256,7 +269,10 @@ def _first_rows(staged: Staged, limit: int | None) -> Staged:
 
 
 def _as_begun(home: Home, spec: BuildSpec) -> BuildSpec:
-    """The same build as it was begun, if that was on another day (UTC) and it is unfinished: it goes on and begins no new one."""
+    """Return the spec of an unfinished build that differs only in the dates of its revisions.
+
+    A build that began on an earlier day (UTC) is thus resumed. Without one, return `spec`.
+    """
     if spec == spec.undated:
         return spec
     unfinished = [

@@ -1,4 +1,4 @@
-"""Reports how a build ended, or what it would ask, to a command or a flow."""
+"""Reports of builds: the outcome, or in a dry run the planned calls."""
 
 from pathlib import Path
 
@@ -10,19 +10,19 @@ from tasks.planning.builds.built_folder import REVIEW
 
 
 class RoleCalls(Frozen):
-    """Calls of one role."""
+    """Numbers of calls of one role."""
 
     role: str
     model: str
     estimated: int
     asked: int = 0
-    """Answers that came in this invocation."""
+    """Number of answers that this invocation received."""
     reused: int = 0
-    """Kept answers: those used in this invocation, or of a dry run all."""
+    """Number of stored answers that this invocation used. In a dry run, all stored answers."""
 
 
 class BuildReport(Frozen):
-    """One build, as an invocation left it."""
+    """State of one build after an invocation."""
 
     build_id: str
     what: str
@@ -36,42 +36,42 @@ class BuildReport(Frozen):
 
 
 def report_of(
-    plan: BuildPlan, made: Constructed, files: tuple[str, ...], kept: KeptCalls
+    plan: BuildPlan, constructed: Constructed, files: tuple[str, ...], stored_calls: KeptCalls
 ) -> BuildReport:
-    """How a build ended."""
-    out, counts = Path(plan.request.out).resolve(), kept.calls(plan.construction.roles)
+    """Return the report of a build's outcome."""
+    out, counts = Path(plan.request.out).resolve(), stored_calls.calls(plan.construction.roles)
     return BuildReport(
         build_id=plan.build_id,
         what=plan.request.what,
         calls=tuple(
             RoleCalls(
-                role=one.role,
-                model=one.model.label,
-                estimated=plan.estimate[one.role],
-                asked=counts[one.role].asked,
-                reused=counts[one.role].reused,
+                role=role.role,
+                model=role.model.label,
+                estimated=plan.estimate[role.role],
+                asked=counts[role.role].asked,
+                reused=counts[role.role].reused,
             )
-            for one in plan.spec.roles
+            for role in plan.spec.roles
         ),
         out=str(out),
         files=files,
         review=str(out / REVIEW),
-        n_review_rows=len(made.review.rows),
-        programs_run=kept.programs.asked,
-        programs_reused=kept.programs.reused,
+        n_review_rows=len(constructed.review.rows),
+        programs_run=stored_calls.programs.asked,
+        programs_reused=stored_calls.programs.reused,
     )
 
 
 def dry_report(plan: BuildPlan) -> BuildReport:
-    """What a build would ask. Starts nothing."""
-    kept = KeptCalls(plan.folder).n_kept
+    """Return the report of the calls that a build would make. Nothing is started."""
+    n_stored = KeptCalls(plan.folder).n_kept
     calls = tuple(
         RoleCalls(
-            role=one.role,
-            model=one.model.label,
-            estimated=plan.estimate[one.role],
-            reused=kept.get(one.role, 0),
+            role=role.role,
+            model=role.model.label,
+            estimated=plan.estimate[role.role],
+            reused=n_stored.get(role.role, 0),
         )
-        for one in plan.spec.roles
+        for role in plan.spec.roles
     )
     return BuildReport(build_id=plan.build_id, what=plan.request.what, calls=calls)

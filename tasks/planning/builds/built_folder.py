@@ -1,4 +1,4 @@
-"""The folder that a build ends in: native files, the review sheet, and a page that says what they were made from."""
+"""Output folder of a build: native files, the review sheet, and a JSON file about their origin."""
 
 import csv
 import hashlib
@@ -16,31 +16,34 @@ from tasks.storage.new_folder import new_folder, require_room
 
 REVIEW, MADE_FROM = "review.csv", "build.json"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Beginnings that spreadsheets take for a formula."""
+"""Prefixes of texts that spreadsheets interpret as formulas."""
 _LONGEST_NAME = 200
 
 
 def require_place(plan: BuildPlan) -> None:
-    """Raise UsageError where `--out` holds what the build may not replace: said before anything is asked."""
+    """Raise UsageError if `--out` contains files that the build must not replace.
+
+    Commands call it before the first request.
+    """
     out = _out(plan)
     require_room(
         out, _Owned(out).owns, replace=plan.request.replace or _Owned(out).build_id == plan.build_id
     )
 
 
-def write_built(plan: BuildPlan, made: Constructed) -> tuple[str, ...]:
-    """Put the files in place; returns their names. Equal builds write equal files.
+def write_built(plan: BuildPlan, constructed: Constructed) -> tuple[str, ...]:
+    """Write the files of a build and return their names. Equal builds write equal files.
 
     Raises:
-        ParleyError: the construction named a file that cannot be written.
+        ParleyError: the construction returned a file name that cannot be written.
         UsageError: see `require_place`.
     """
     out = _out(plan)
     files = {
         _file_name(name): content.encode() if isinstance(content, str) else content
-        for name, content in made.files.items()
+        for name, content in constructed.files.items()
     }
-    files[REVIEW] = review_sheet(made.review)
+    files[REVIEW] = review_sheet(constructed.review)
     owned = _Owned(out)
     with new_folder(
         out, owned.owns, replace=plan.request.replace or owned.build_id == plan.build_id
@@ -63,22 +66,23 @@ def _file_name(name: str) -> str:
         or not 0 < len(name.encode()) <= _LONGEST_NAME
     ):
         raise ParleyError(
-            f"the construction made a file {plain_line(repr(name))}: files have plain names, without folders"
+            f"the construction returned a file {plain_line(repr(name))}: names must be plain, "
+            "without folders"
         )
     if name in (REVIEW, MADE_FROM):
-        raise ParleyError(f"the construction made a file {name!r}: that name is Parley's own")
+        raise ParleyError(f"the construction returned a file {name!r}: Parley reserves this name")
     return name
 
 
 def _made_from(plan: BuildPlan, files: Mapping[str, bytes]) -> str:
-    """What was made, from what and by whom."""
-    said = {
+    """Return the JSON text about the origin of the files."""
+    origin = {
         "build_id": plan.build_id,
         "limit": plan.request.limit,
         **plan.spec.model_dump(mode="json"),
         "files": {name: _digest(content) for name, content in files.items()},
     }
-    return json.dumps(said, indent=1) + "\n"
+    return json.dumps(origin, indent=1) + "\n"
 
 
 def _digest(content: bytes) -> str:
@@ -86,38 +90,44 @@ def _digest(content: bytes) -> str:
 
 
 class _Owned:
-    """Files of an earlier build in a folder, by what it says of itself. A file that was changed since is a person's."""
+    """Files of an earlier build in a folder, according to its `build.json`.
+
+    A file that was changed since the build belongs to the user.
+    """
 
     def __init__(self, out: Path) -> None:
-        said: object = None
+        origin: object = None
         with suppress(OSError, ValueError):
-            said = json.loads((out / MADE_FROM).read_text(encoding="utf-8"))
-        self._said = said if isinstance(said, dict) else {}
-        files = self._said.get("files")
+            origin = json.loads((out / MADE_FROM).read_text(encoding="utf-8"))
+        self._origin = origin if isinstance(origin, dict) else {}
+        files = self._origin.get("files")
         self._files = files if isinstance(files, dict) else {}
 
     @property
     def build_id(self) -> object:
-        """The earlier build; None where none is there."""
-        return self._said.get("build_id")
+        """Id of the earlier build; None if the folder contains none."""
+        return self._origin.get("build_id")
 
     def owns(self, path: Path) -> bool:
-        """Whether the file is there as it was built."""
+        """Return True if the file is unchanged since it was built."""
         if path.name == MADE_FROM:
             return self.build_id is not None
         return self._files.get(path.name) == _digest(path.read_bytes())
 
 
 def review_sheet(review: Review) -> bytes:
-    """CSV for spreadsheets: what models said is text in it, never a formula, a control character or half a character.
+    """Return the review sheet as CSV for spreadsheets.
+
+    Text of models appears as text, never as a formula, a control character or half a character.
 
     Raises:
-        ParleyError: a row has not as many cells as there are columns.
+        ParleyError: the number of cells of a row differs from the number of columns.
     """
     for number, row in enumerate(review.rows, 1):
         if len(row) != len(review.columns):
             raise ParleyError(
-                f"row {number} of the review sheet has {len(row)} cells for {len(review.columns)} columns"
+                f"row {number} of the review sheet has {len(row)} cells for "
+                f"{len(review.columns)} columns"
             )
     text = io.StringIO(newline="")
     csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n").writerows(

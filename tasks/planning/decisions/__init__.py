@@ -1,1 +1,1 @@
-"""Early decisions of a run: its baseline, the evidence so far, and what is kept of both."""
+"""Early decisions of a run: baseline, evidence, and the table `decisions`."""

@@ -1,4 +1,4 @@
-"""Finds the run that a decision compares with, and reads its scores from the lake."""
+"""Baseline of an early decision: the run that it compares with, and that run's scores."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -19,37 +19,43 @@ if TYPE_CHECKING:
     from tasks.planning.plan import RunPlan
 
 Place = tuple[str, int, int, str]
-"""(dialog, sample, turn, instruction) of a score."""
+"""Position of a score: (dialog, sample, turn, instruction)."""
 Scored = Mapping[str, Mapping[str, Mapping[Place, float]]]
-"""Metric -> problem -> place -> value."""
+"""Values of scores by metric, problem and position."""
 
 
 class NoBaseline(ConfigError):
-    """The run that a decision names has not finished. Another run of the same night may become it."""
+    """The baseline that a decision names has no finished run.
+
+    Another run of the same night may become the baseline.
+    """
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """The run to compare with."""
+    """Run to compare with, and its scores."""
 
     run: ComparedRun
     scores: Scored
     versions: Mapping[str, int]
-    """Metric -> version of its scores."""
+    """Version of each metric's scores."""
 
 
 def find_baseline(plan: "RunPlan", rule: DecisionRule) -> Baseline | None:
-    """Find the baseline among the finished runs in the lake; None where there is no predecessor yet, or the run is the baseline.
+    """Find the baseline among the finished runs in the lake.
+
+    Returns:
+        The baseline; None if there is no predecessor yet, or if the run itself is the baseline.
 
     Raises:
-        NoBaseline: no finished run of this condition is called so.
+        NoBaseline: no finished run of this condition has the baseline's name.
     """
     other = _chosen(_own_run(plan), rule, _finished_runs(plan))
     return None if other is None else Baseline(other, *_read_scores(plan, other))
 
 
 def await_baselines(plans: Sequence["RunPlan"]) -> None:
-    """Note in each plan of a night which other run of the night its decision compares with, and so has to wait for."""
+    """Set `awaits` of each plan whose decision compares with another run of the same night."""
     if not any(plan.request.decide for plan in plans):
         return
     now = utc_now()
@@ -67,7 +73,7 @@ def await_baselines(plans: Sequence["RunPlan"]) -> None:
         rule, run = plan.request.decide, own[plan.run_id]
         if rule is None or _is_named(run, rule.baseline):
             continue
-        runs = [one for one in finished[plan.spec.benchmark] if one.run_id not in pending]
+        runs = [other for other in finished[plan.spec.benchmark] if other.run_id not in pending]
         with suppress(NoBaseline):
             other = _chosen(run, rule, [*runs, *(own[name] for name in pending)])
             if (
@@ -79,7 +85,10 @@ def await_baselines(plans: Sequence["RunPlan"]) -> None:
 
 
 def _waits_for(plans: Mapping[str, "RunPlan"], run_id: str | None, other: str) -> bool:
-    """Tell whether a run awaits the other one, over any number of steps: two that await each other would never begin."""
+    """Return True if a run awaits the other one, directly or through further runs.
+
+    Two runs that await each other would never begin.
+    """
     while run_id is not None and run_id != other:
         run_id = plans[run_id].awaits
     return run_id == other
@@ -103,14 +112,15 @@ def _is_named(run: ComparedRun, name: str) -> bool:
 def _named(
     name: str, alike: Sequence[ComparedRun], runs: Sequence[ComparedRun], own: ComparedRun
 ) -> tuple[ComparedRun, ...]:
-    found = runs_named(alike, name)
-    if found or _is_named(own, name):
-        return tuple(run for run in found if run.checkpoint != own.checkpoint)
-    others = " (it has runs of others)" if runs_named(runs, name) else ""
-    known = sorted({run.model for run in alike})
+    matches = runs_named(alike, name)
+    if matches or _is_named(own, name):
+        return tuple(run for run in matches if run.checkpoint != own.checkpoint)
+    others = " (it has runs of other settings, data or options)" if runs_named(runs, name) else ""
+    models = sorted({run.model for run in alike})
     raise NoBaseline(
-        f"decide: baseline {name!r} has no finished run of {own.setting} with equal data and options{others}. Evaluate it whole"
-        f" first, or in the same night. Models with such a run: {', '.join(known[:20]) or 'none'}"
+        f"decide: baseline {name!r} has no finished run of {own.setting} with equal data and "
+        f"options{others}. Evaluate it on all problems first, or in the same night. "
+        f"Models with such a run: {', '.join(models[:20]) or 'none'}"
     )
 
 
@@ -148,9 +158,9 @@ def _compared(record: RunRecord, family: str) -> ComparedRun:
         "sandbox",
     )
     names += ("isolated", "task_share", "subsample_seed", "finished_at")
-    same = {name: getattr(record, name) for name in names}
+    values = {name: getattr(record, name) for name in names}
     return ComparedRun(
-        **same,
+        **values,
         first_seen=record.started_at,
         family=family,
         baseline=None,
@@ -200,12 +210,15 @@ def _read_scores(plan: "RunPlan", other: ComparedRun) -> tuple[Scored, Mapping[s
 
 
 def by_place(scores: Iterable[Score], dialog_of: Mapping[str, str]) -> Scored:
-    """Sort the values of scores by metric, problem and place. Scores without a value are left out.
+    """Group the values of scores by metric, problem and position.
+
+    Scores without a value are left out.
 
     Args:
-        dialog_of: episode -> its dialog.
+        scores: scores of one run.
+        dialog_of: maps each episode to its dialog.
     """
-    found: dict[str, dict[str, dict[Place, float]]] = {}
+    values: dict[str, dict[str, dict[Place, float]]] = {}
     for score in scores:
         if score.value is not None:
             place = (
@@ -214,5 +227,6 @@ def by_place(scores: Iterable[Score], dialog_of: Mapping[str, str]) -> Scored:
                 score.turn,
                 score.instruction_id or "",
             )
-            found.setdefault(score.metric, {}).setdefault(score.problem_id, {})[place] = score.value
-    return found
+            of_metric = values.setdefault(score.metric, {})
+            of_metric.setdefault(score.problem_id, {})[place] = score.value
+    return values

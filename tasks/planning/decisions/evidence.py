@@ -1,4 +1,4 @@
-"""Evidence of a run against its baseline: paired differences of the problems asked so far, and the decision they allow."""
+"""Evidence for an early decision: paired differences between a run and its baseline."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping
@@ -25,7 +25,10 @@ _MOST_POINTS = 100
 
 @dataclass(frozen=True)
 class Verdict:
-    """One metric's state after some problems. Differences and means are in the metric's unit."""
+    """State of one metric after some problems. Differences and means are in the metric's unit.
+
+    The fields are described at `schemas.night.decision.Decision`.
+    """
 
     decision: DecisionName | None
     n_asked: int
@@ -42,10 +45,11 @@ class Verdict:
 
 
 class Evidence:
-    """Scores of the run, taken in as its problems end, beside those of the baseline.
+    """Scores of a run and its baseline. The run's scores are added as its problems end.
 
-    Only problems before the first unscored one of the fixed order count, so the speed of an answer cannot bias a decision.
-    A problem that the run cannot score by the metric's definition leaves the differences and `n_total`.
+    Only problems before the first unscored one of the fixed order count, so the speed of an answer
+    cannot bias a decision. A problem for which the metric is not defined is left out of the
+    differences and of `n_total`.
     """
 
     def __init__(self, plan: "RunPlan", rule: DecisionRule, baseline: Baseline) -> None:
@@ -57,13 +61,13 @@ class Evidence:
             plan.wanted.problem_ids, plan.spec.benchmark, subsample.seed if subsample else 0
         )
         for name in self.metrics:
-            self._require_alike(name)
+            self._require_comparable(name)
         self.order = tuple(
             problem
             for problem in self.wanted
             if any(problem in self._theirs(name) for name in self.metrics)
         )
-        """Problems that are asked, in their fixed order: those that the baseline has a score of."""
+        """Problems to ask, in their fixed order: those that the baseline has a score for."""
         self._own: dict[str, dict[str, Mapping[Place, float]]] = {name: {} for name in self.metrics}
         self._ended: set[str] = set()
         self._faulty: set[str] = set()
@@ -71,17 +75,18 @@ class Evidence:
     def _theirs(self, metric: str) -> Mapping[str, Mapping[Place, float]]:
         return self.baseline.scores.get(metric, {})
 
-    def _require_alike(self, metric: str) -> None:
+    def _require_comparable(self, metric: str) -> None:
         theirs, version = self._theirs(metric), METRICS.load(metric).version
         if not any(problem in theirs for problem in self.wanted):
             raise ConfigError(
-                f"decide: baseline run {self.baseline.run.run_id[:12]} has no score of {metric!r} on these problems. Name another"
-                " metric or baseline"
+                f"decide: baseline run {self.baseline.run.run_id[:12]} has no score of {metric!r} "
+                "on these problems. Name another metric or baseline"
             )
         if self.baseline.versions[metric] != version:
             raise ConfigError(
-                f"decide: baseline run {self.baseline.run.run_id[:12]} has version {self.baseline.versions[metric]} of"
-                f" {metric!r}, this Parley has {version}. Evaluate the baseline again: its dialogues are kept"
+                f"decide: baseline run {self.baseline.run.run_id[:12]} has version "
+                f"{self.baseline.versions[metric]} of {metric!r}, this Parley has {version}. "
+                "Evaluate the baseline again: its stored dialogues are reused"
             )
         baseline_alone = (
             ScorePair(problem, place, None, value)
@@ -92,15 +97,18 @@ class Evidence:
 
     @cached_property
     def dialog_of(self) -> Mapping[str, str]:
-        """Episode of the run -> its dialog."""
+        """Map each episode of the run to its dialog."""
         return {w.episode_id: w.dialog_id for w in self._plan.everything}
 
     def take(self, problems: Collection[str], scores: Iterable[Score]) -> None:
-        """Take in problems whose dialogues have ended, with their scores. One that a fault left unscored holds back others."""
+        """Add problems whose dialogues have ended, with their scores.
+
+        If a fault left a problem unscored, later problems of the order do not count yet.
+        """
         scores = [
             score for score in scores if score.metric in self._own and score.problem_id in problems
         ]
-        found = by_place(scores, self.dialog_of)
+        values = by_place(scores, self.dialog_of)
         faults = {
             score.problem_id
             for score in scores
@@ -110,15 +118,15 @@ class Evidence:
         self._faulty = (self._faulty - set(problems)) | faults
         for name, of_metric in self._own.items():
             for problem in problems:
-                of_metric[problem] = found.get(name, {}).get(problem, {})
+                of_metric[problem] = values.get(name, {}).get(problem, {})
 
     def skip_faults(self) -> None:
-        """Leave problems out that a fault left unscored: no attempt is left for them."""
+        """Leave out problems that a fault left unscored, once no attempt remains for them."""
         self._faulty.clear()
 
     @property
     def n_in_order(self) -> int:
-        """Problems of the order before the first one that is missing."""
+        """Number of problems of the order before the first one that is missing."""
         return next(
             (
                 n
@@ -130,7 +138,7 @@ class Evidence:
 
     @property
     def is_decided(self) -> bool:
-        """Whether every metric is decided."""
+        """True if every metric is decided."""
         return all(self._decided(name) is not None for name in self.metrics)
 
     def _decided(self, metric: str) -> DecisionName | None:
@@ -140,7 +148,7 @@ class Evidence:
 
     @property
     def is_judged(self) -> bool:
-        """Whether a metric of the rule reads judgements."""
+        """True if a metric of the rule reads judgements."""
         return any(METRICS.load(name).judged for name in self.metrics)
 
     @property
@@ -148,7 +156,12 @@ class Evidence:
         return self.rule.alpha / len(self.metrics)
 
     def _differences(self, metric: str) -> tuple[np.ndarray, int, np.ndarray]:
-        """(differences in order, problems they are of, own values), scaled to the metric's range. Higher is better."""
+        """Return the paired differences of a metric, scaled to its range so that higher is better.
+
+        Returns:
+            The differences in order, the number of problems that their mean covers at the end, and
+            the run's own values.
+        """
         theirs, ours = self._theirs(metric), self._own[metric]
         sign = -1.0 if METRICS.load(metric).better == "lower" else 1.0
         low, high = self._ends[metric]
@@ -165,16 +178,16 @@ class Evidence:
             for place in sorted(theirs[problem].keys() | ours[problem].keys())
             for dialog, _, turn, instruction in [place]
         )
-        found = paired_differences(rows, (low, high))
-        values = (np.array(list(found.values.values())) - low) / (high - low)
+        paired = paired_differences(rows, (low, high))
+        values = (np.array(list(paired.values.values())) - low) / (high - low)
         return (
-            sign * np.array(list(found.differences.values())),
-            len(common) - len(found.unscored),
+            sign * np.array(list(paired.differences.values())),
+            len(common) - len(paired.unscored),
             values,
         )
 
     def verdict(self, metric: str) -> Verdict:
-        """State of one metric now."""
+        """Return the present state of one metric."""
         differences, n_total, values = self._differences(metric)
         decision = self._decided(metric)
         low, high = confidence_interval(differences, n_total, self._alpha)
@@ -214,13 +227,13 @@ class Evidence:
 
 
 _LARGEST = 1e300
-"""Stands for an infinite e-value in tables: the answers not given yet could not change the decision."""
+"""Replaces an infinite e-value in tables: the remaining answers could not change the decision."""
 
 
 def _e_value(
     differences: np.ndarray, n_total: int, margin: float, decision: DecisionName | None
 ) -> float:
-    """Evidence for a decision; 0 where there is none."""
+    """Return the e-value of a decision; 0 if there is no decision."""
     if decision is None or decision == "all_asked" or not len(differences):
         return 0.0
     return min(e_values(differences, n_total, margin)[decision], _LARGEST)
@@ -232,15 +245,15 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def _chosen_metrics(plan: "RunPlan", rule: DecisionRule) -> tuple[str, ...]:
-    known = plan.benchmark.metrics_of(plan.spec.setting)
+    of_setting = plan.benchmark.metrics_of(plan.spec.setting)
     for name in rule.metrics:
-        if name not in known:
-            raise UnknownName("metric", name, known, of=plan.spec.full_setting)
+        if name not in of_setting:
+            raise UnknownName("metric", name, of_setting, of=plan.spec.full_setting)
         if METRICS.load(name).better is None:
             raise ConfigError(
-                f"decide: metric {name!r} only describes, neither direction is better. Decide by another metric"
+                f"decide: metric {name!r} has no better direction. Name another metric"
             )
-    usual = next((name for name in known if METRICS.load(name).better is not None), None)
-    if not rule.metrics and usual is None:
+    default = next((name for name in of_setting if METRICS.load(name).better is not None), None)
+    if not rule.metrics and default is None:
         raise ConfigError(f"decide: no metric of {plan.spec.full_setting} has a better direction")
-    return tuple(dict.fromkeys(rule.metrics)) or (usual or "",)
+    return tuple(dict.fromkeys(rule.metrics)) or (default or "",)

@@ -1,4 +1,4 @@
-"""Finds what decides a run, and holds its plan to the problems that a decision may need or that it was reached with."""
+"""Evidence of a run that may be decided early, and the problems that its plan is narrowed to."""
 
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 
 def evidence_for(plan: "RunPlan") -> Evidence | None:
-    """Return the evidence of a run that is to be decided early, without scores of its own; None where nothing is to be decided.
+    """Return the evidence of a run, still without its own scores; None without an early decision.
 
-    Holds the plan to the problems that the decision may need; where it was reached before, to those that the run has.
+    The plan is narrowed to the problems that the decision may need. If the run is decided already,
+    the plan is narrowed to the problems that the run has.
 
     Raises:
         UsageError: rule and baseline do not fit the run.
@@ -30,18 +31,18 @@ def evidence_for(plan: "RunPlan") -> Evidence | None:
 
 
 def decided_problems(plan: "RunPlan", evidence: Evidence) -> frozenset[str] | None:
-    """Return the problems that the run has, where it is decided by this very rule and baseline already; else None."""
+    """Return the problems of a run that the same rule and baseline decided earlier; else None."""
     rows = plan.lake.read("decisions", Decision, **plan.keys)
-    asked = {
+    requested = {
         (name, evidence.rule.margin, evidence.rule.alpha, evidence.baseline.run.run_id)
         for name in evidence.metrics
     }
-    kept = {
+    stored = {
         (row.metric, row.margin, row.alpha, row.baseline_run_id)
         for row in rows
         if row.decision is not None
     }
-    if asked != kept or len(rows) != len(kept):
+    if requested != stored or len(rows) != len(stored):
         return None
     return frozenset(
         row.problem_id for row in plan.lake.read("run_episodes", RunEpisode, **plan.keys)

@@ -1,4 +1,4 @@
-"""Rows of the table `decisions`: how a run was decided, and what that saved."""
+"""Rows of the table `decisions`: the decision of a run, and the requests that it saved."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,7 +6,12 @@ from schemas.night.decision import Decision
 from schemas.verdict import JudgeVerdict
 from tasks.planning.decisions.evidence import Evidence
 from tasks.planning.plan import RunPlan
-from tasks.planning.reporting.account import FoundRun, nothing_done, with_episodes, with_judgements
+from tasks.planning.reporting.account import (
+    StartState,
+    nothing_done,
+    with_episodes,
+    with_judgements,
+)
 
 _PART = "decisions"
 
@@ -17,13 +22,15 @@ def decision_rows(
     """Return a row for each metric of the rule.
 
     Args:
-        judged: the run's judgements. Their cost is a part of what was saved.
+        plan: plan of the run.
+        evidence: evidence with the run's scores.
+        judged: judgements of the run. Their cost is part of the saved cost.
     """
     calls, tokens, usd = _saved(plan, evidence, judged)
     other = evidence.baseline.run
     rows: list[Decision] = []
     for name in evidence.metrics:
-        found = evidence.verdict(name)
+        verdict = evidence.verdict(name)
         rows.append(
             Decision(
                 run_id=plan.run_id,
@@ -35,29 +42,29 @@ def decision_rows(
                 margin=evidence.rule.margin,
                 alpha=evidence.rule.alpha,
                 n_metrics=len(evidence.metrics),
-                decision=found.decision,
-                n_asked=found.n_asked,
-                n_total=found.n_total,
-                n_left_out=found.n_left_out,
+                decision=verdict.decision,
+                n_asked=verdict.n_asked,
+                n_total=verdict.n_total,
+                n_left_out=verdict.n_left_out,
                 task_share=plan.task_share,
-                mean_difference=found.mean_difference,
-                low=found.low,
-                high=found.high,
-                mean=found.mean,
-                mean_low=found.mean_low,
-                mean_high=found.mean_high,
-                e_value=found.e_value,
+                mean_difference=verdict.mean_difference,
+                low=verdict.low,
+                high=verdict.high,
+                mean=verdict.mean,
+                mean_low=verdict.mean_low,
+                mean_high=verdict.mean_high,
+                e_value=verdict.e_value,
                 saved_calls=calls,
                 saved_tokens=tokens,
                 saved_usd=usd,
-                sequence=found.points,
+                sequence=verdict.points,
             )
         )
     return tuple(rows)
 
 
 def keep_decisions(plan: RunPlan, rows: Sequence[Decision]) -> None:
-    """Write the run's decisions in place of earlier ones; without rows, remove them."""
+    """Replace the run's stored decisions by `rows`. Without rows, remove them."""
     if rows:
         plan.lake.write_part("decisions", rows, _PART, **plan.keys)
     elif plan.lake.parts("decisions", **plan.keys):
@@ -67,17 +74,20 @@ def keep_decisions(plan: RunPlan, rows: Sequence[Decision]) -> None:
 def _saved(
     plan: RunPlan, evidence: Evidence, judged: Iterable[JudgeVerdict]
 ) -> tuple[float | None, float | None, float | None]:
-    """Return the calls, tokens and USD of the problems of the order that were not asked, by the means of those that were."""
-    asked = set(plan.members.problem_ids)
-    n_saved = sum(problem not in asked for problem in evidence.order)
-    if not asked:
+    """Estimate the calls, tokens and USD of the problems that were not asked.
+
+    The estimate uses the means of the problems that were asked.
+    """
+    asked_ids = set(plan.members.problem_ids)
+    n_saved = sum(problem not in asked_ids for problem in evidence.order)
+    if not asked_ids:
         return None, None, None
-    whole = FoundRun({}, frozenset(plan.members.ids.to_pylist()), None)
-    spent = with_episodes(nothing_done(plan, whole, "finished"), plan, whole, {}, 0)
+    state = StartState({}, frozenset(plan.members.ids.to_pylist()), None)
+    spent = with_episodes(nothing_done(plan, state, "finished"), plan, state, {}, 0)
     if plan.judges:
         spent = with_judgements(
             spent, plan, list({row.judgement_id: row for row in judged}.values()), 0, 0
         )
-    each = n_saved / len(asked)
+    each = n_saved / len(asked_ids)
     tokens = None if spent.n_unknown_tokens else (spent.input_tokens + spent.output_tokens) * each
     return spent.model_calls * each, tokens, None if spent.usd is None else spent.usd * each

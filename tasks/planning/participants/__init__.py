@@ -1,1 +1,1 @@
-"""Who takes part in a run: setting, models, judges and embedder, and how many requests each endpoint gets at once."""
+"""Participants of a run: setting, models, judges, embedder, and each endpoint's concurrency."""

@@ -1,4 +1,4 @@
-"""Finds the setting and the models that a request names."""
+"""Choice of the setting and the models that a request names."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,10 +20,15 @@ from tasks.storage.home import Home, find_home
 def choose(
     request: ModelRequest, resumed: ModelIdentity | None, home: Home | None = None
 ) -> ModelChoice:
-    """Who is asked for, and where. A run that is resumed keeps the revision that it was begun with.
+    """Return the identity and endpoint of the model that a request names.
 
     Args:
-        home: keeps the digests of large files, so that weights are read once, and what batches are under way.
+        request: model and how to reach it.
+        resumed: identity in the run that is resumed, whose revision is reused; None for a new run.
+        home: stores digests of large files, so weights are read once, and the batches in flight.
+
+    Raises:
+        ConfigError: the model cannot be used in batches, but the request asks for them.
     """
     revision = request.revision or (resumed.revision if resumed and resumed.revision else None)
     choice = parse_model(
@@ -40,28 +45,29 @@ def choose(
         return choice
     if not PROVIDERS.load(choice.identity.provider).takes_batches:
         raise ConfigError(
-            f"model {request.spec!r}: batches are for models behind an endpoint: openai:MODEL[@BASE_URL]"
+            f"model {request.spec!r}: only endpoints take batches (openai:MODEL[@BASE_URL]). "
+            "Remove `batch`"
         )
     if home is None:
-        raise ConfigError(f"model {request.spec!r}: batches are for evaluations; leave out `batch`")
+        raise ConfigError(f"model {request.spec!r}: only evaluations use batches. Remove `batch`")
     return replace(
         choice, endpoint=choice.endpoint.model_copy(update={"batches": str(home.batches)})
     )
 
 
 def in_form(choice: ModelChoice, request: ModelRequest) -> ModelChoice:
-    """Return the model, asked in the form that the request names: its requests then begin with that profile.
+    """Return the model with the message form and the profile that the request names.
 
     Raises:
-        UnknownName: no such profile.
+        UnknownName: no profile has this name.
         ConfigError: the model is no endpoint, or the profile cannot be read.
     """
     if request.messages == "auto" and request.profile is None:
         return choice
     if PROVIDERS.load(choice.identity.provider).knows_answers:
         raise ConfigError(
-            f"model {choice.identity.label}: it is no endpoint; leave --messages and --profile out (`messages` and `profile` in a"
-            " file)"
+            f"model {choice.identity.label} is no endpoint, so --messages and --profile have no "
+            "effect. Remove them (`messages` and `profile` in a file)"
         )
     profile, name = (
         load_profile(request.profile, find_home().path)
@@ -77,7 +83,7 @@ def in_form(choice: ModelChoice, request: ModelRequest) -> ModelChoice:
 
 
 def reached(endpoint: ModelEndpoint, request: ModelRequest) -> ModelEndpoint:
-    """Return the endpoint with the request's headers, system text, and authorities to trust (`ca_file`)."""
+    """Return the endpoint with the request's headers, system text and `ca_file`."""
     update = {
         "headers": tuple(sorted(request.headers.items())),
         "ca_file": str(Path(request.ca_file).absolute()) if request.ca_file else None,
@@ -87,17 +93,22 @@ def reached(endpoint: ModelEndpoint, request: ModelRequest) -> ModelEndpoint:
 
 
 def find_setting(name: str) -> tuple[Benchmark, str]:
-    """`benchmark.setting`, or the benchmark alone where it has one setting.
+    """Return the benchmark and the name of the setting that `name` refers to.
+
+    Args:
+        name: `BENCHMARK.SETTING`, or `BENCHMARK` alone if it has only one setting.
 
     Raises:
-        UnknownName: lists the known names.
+        UnknownName: no benchmark or setting has this name. The message lists the known names.
+        ConfigError: `name` has no setting, and the benchmark has several.
     """
     first, _, rest = name.partition(".")
     benchmark = BENCHMARKS.load(first)
     if not rest:
         if len(benchmark.settings) != 1:
             raise ConfigError(
-                f"benchmark {name!r} has several settings: name one of {', '.join(f'{first}.{s}' for s in benchmark.settings)}"
+                f"benchmark {name!r} has several settings. Name one of "
+                f"{', '.join(f'{first}.{s}' for s in benchmark.settings)}"
             )
         rest = next(iter(benchmark.settings))
     benchmark.setting(rest)

@@ -1,4 +1,4 @@
-"""Chooses a run's embedder: settings and agents that read vectors need one, others take none."""
+"""Choice of a run's embedder. Only settings and agents that read vectors use one."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,43 +17,47 @@ from tasks.planning.request import EvaluationRequest
 def choose_embedder(
     request: EvaluationRequest, benchmark: Benchmark, setting: str, resumed: RunSpec | None
 ) -> EmbedderChoice | None:
-    """The embedder; None where nothing needs one, even if one is named: a night may hold both kinds of settings.
+    """Return the embedder; None if neither the setting nor the agent needs one.
+
+    A request may name an embedder that its setting does not need, because a night may have settings
+    of both kinds.
 
     Raises:
-        UsageError: setting or agent need one and none is named, or it is not known or not installed.
+        UsageError: an embedder is needed, but none is named, or it is unknown or not installed.
     """
     if not (_needs_embedder(benchmark.setting(setting)) or _agent_needs_embedder(request)):
         return None
-    asked = request.embedder
-    if asked is None:
-        who = (
+    model = request.embedder
+    if model is None:
+        user = (
             f"agent {request.model.agent}"
             if _agent_needs_embedder(request)
             else f"{benchmark.name}.{setting}"
         )
         raise ConfigError(
-            f"{who} compares texts by their vectors. Name an embedder by --embedder SPEC (`embedder` in a"
-            " night's configuration): bge-m3, openai:MODEL@BASE_URL, or without a network embedded:minilm"
+            f"{user} compares texts by their vectors. Name an embedder with --embedder SPEC "
+            "(`embedder` in a night's configuration): bge-m3, openai:MODEL@BASE_URL, or "
+            "embedded:minilm, which needs no network"
         )
-    before = (
+    earlier_revision = (
         resumed.embedder.revision
         if resumed and resumed.embedder and resumed.embedder.is_hosted
         else None
     )
     today = datetime.now(UTC).strftime("%Y-%m-%d")
-    fields = check_request_fields(asked.request)
+    fields = check_request_fields(model.request)
     choice = parse_embedder(
-        asked.spec,
-        key_env=asked.key_env,
-        revision=asked.revision or before,
+        model.spec,
+        key_env=model.key_env,
+        revision=model.revision or earlier_revision,
         today=today,
         request=fields,
     )
-    return replace(choice, endpoint=reached(choice.endpoint, asked))
+    return replace(choice, endpoint=reached(choice.endpoint, model))
 
 
 def is_in_play(request: EvaluationRequest, setting: Setting) -> bool:
-    """Whether a seat asks for vectors, so that the embedder can change what is said."""
+    """Return True if a participant uses vectors, so that the embedder can change the dialogue."""
     return setting.embedder_in_play or _agent_needs_embedder(request)
 
 
@@ -66,11 +70,12 @@ def _agent_needs_embedder(request: EvaluationRequest) -> bool:
 
 
 def refuse_needless_embedder(request: EvaluationRequest) -> None:
-    """Raise ConfigError where one setting alone is asked for, which needs no embedder, and one is named."""
+    """Raise ConfigError if the request names an embedder that its setting does not need."""
     if request.embedder is None or _agent_needs_embedder(request):
         return
     benchmark, setting = find_setting(request.benchmark.name)
     if not _needs_embedder(benchmark.setting(setting)):
         raise ConfigError(
-            f"--embedder {request.embedder.spec}: nothing in {benchmark.name}.{setting} reads vectors. Leave it out"
+            f"--embedder {request.embedder.spec}: {benchmark.name}.{setting} uses no vectors. "
+            "Remove the option"
         )

@@ -1,4 +1,4 @@
-"""What a run's workers found out about its endpoints, as the run's record keeps it."""
+"""Profiles of endpoints that a run's workers learned, as the run's record stores them."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,23 +8,26 @@ from schemas.lake.records import RunRecord
 
 
 def join_profiles(
-    known: dict[str, EndpointProfile], found: Iterable[tuple[str, EndpointProfile]]
+    profiles: dict[str, EndpointProfile], learned: Iterable[tuple[str, EndpointProfile]]
 ) -> None:
-    """Add what a shard's process knows of the endpoints to `known` (role -> profile)."""
-    for role, profile in found:
-        known[role] = known[role].joined(profile) if role in known else profile
+    """Merge the profiles that a shard's process learned into `profiles` (role -> profile)."""
+    for role, profile in learned:
+        profiles[role] = profiles[role].joined(profile) if role in profiles else profile
 
 
 def kept_profiles(
-    before: RunRecord | None, found: Mapping[str, EndpointProfile]
+    before: RunRecord | None, profiles: Mapping[str, EndpointProfile]
 ) -> tuple[tuple[str, str], ...]:
-    """Return (role, profile as JSON), sorted by role. A role that was not asked this time keeps what an earlier record has."""
+    """Return (role, profile as JSON), sorted by role.
+
+    A role without requests in this invocation keeps the profile of the earlier record.
+    """
     earlier = dict(before.profiles) if before else {}
     return tuple(
         sorted(
             {
                 **earlier,
-                **{role: canonical_json(profile) for role, profile in found.items()},
+                **{role: canonical_json(profile) for role, profile in profiles.items()},
             }.items()
         )
     )

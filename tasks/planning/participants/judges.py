@@ -1,4 +1,4 @@
-"""Chooses who judges a run: one model for each rubric of its setting."""
+"""Choice of a run's judges: one model for each rubric of its setting."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tasks.storage.home import Home
 
 @dataclass(frozen=True)
 class PlannedJudge:
-    """Who judges by one rubric, where, and as what was asked for."""
+    """Judge of one rubric, with its endpoint and its request."""
 
     judge: RubricJudge
     endpoint: ModelEndpoint
@@ -27,43 +27,47 @@ def choose_judges(
     resumed: RunSpec | None,
     home: Home | None = None,
 ) -> Mapping[str, PlannedJudge]:
-    """Rubric -> its judge. None for a setting without rubrics, even if one is named: a night may hold both kinds of settings.
+    """Map each rubric of the setting to its judge.
+
+    A request may name a judge for a setting without rubrics, because a night may have settings of
+    both kinds.
 
     Raises:
         ConfigError: a rubric has no judge.
-        UnknownName: the setting has rubrics, and a judge is named for another one.
+        UnknownName: the setting has rubrics, and the request names a judge for another rubric.
     """
     rubrics = benchmark.rubrics(setting)
     names = tuple(rubric.name for rubric in rubrics)
     unknown = [name for name in request.judges if name and name not in names]
     if rubrics and unknown:
         raise UnknownName("rubric", unknown[0], names, of=f"{benchmark.name}.{setting}")
-    before = {one.rubric: one.judge for one in resumed.judges} if resumed else {}
+    before = {judge.rubric: judge.judge for judge in resumed.judges} if resumed else {}
     chosen = {}
     for rubric in rubrics:
-        asked = request.judges.get(rubric.name, request.judges.get(""))
-        if asked is None:
+        model = request.judges.get(rubric.name, request.judges.get(""))
+        if model is None:
             raise ConfigError(
-                f"{benchmark.name}.{setting} is judged by the rubric {rubric.name!r}. Name its judge by --judge PROVIDER:MODEL"
-                f" or --judge {rubric.name}=PROVIDER:MODEL (`judge` or `judges` in a night's configuration)"
+                f"{benchmark.name}.{setting} has the rubric {rubric.name!r}. Name its judge with "
+                f"--judge PROVIDER:MODEL or --judge {rubric.name}=PROVIDER:MODEL (`judge` or "
+                "`judges` in a night's configuration)"
             )
-        choice = choose(asked, before.get(rubric.name), home)
+        choice = choose(model, before.get(rubric.name), home)
         judge = RubricJudge(
             rubric=rubric.name,
             version=rubric.version,
             prompt=rubric.digest,
             judge=choice.identity,
-            sampling=asked.sampling,
+            sampling=model.sampling,
         )
-        chosen[rubric.name] = PlannedJudge(judge, choice.endpoint, asked)
+        chosen[rubric.name] = PlannedJudge(judge, choice.endpoint, model)
     return chosen
 
 
 def refuse_needless_judges(request: EvaluationRequest) -> None:
-    """Refuse a judge where none is needed: whoever names one expects judgements.
+    """Refuse a judge that the setting does not need: a user who names one expects judgements.
 
     Raises:
-        ConfigError: the setting has no rubric.
+        ConfigError: the request names a judge, and the setting has no rubric.
     """
     if not request.judges:
         return
@@ -71,10 +75,11 @@ def refuse_needless_judges(request: EvaluationRequest) -> None:
     if not benchmark.rubrics(setting):
         judged = [name for name in benchmark.settings if benchmark.rubrics(name)]
         others = (
-            f"; judged are {', '.join(f'{benchmark.name}.{name}' for name in judged)}"
+            f". Settings with rubrics: {', '.join(f'{benchmark.name}.{name}' for name in judged)}"
             if judged
             else ""
         )
         raise ConfigError(
-            f"{benchmark.name}.{setting} is judged by nobody: leave --judge out{others}"
+            f"{benchmark.name}.{setting} has no rubrics, so --judge has no effect. "
+            f"Remove it{others}"
         )

@@ -1,4 +1,4 @@
-"""Writes the table of models: the models that took part in a run, and the prices of their tokens."""
+"""Table `models`: the models of a run, with their prices."""
 
 from schemas.content_id import content_id
 from schemas.lake.records import ModelRecord
@@ -8,24 +8,27 @@ from tasks.planning.plan import RunPlan
 from tasks.planning.request import ModelRequest
 
 BATCH_SHARE = 0.5
-"""Share of the price that a request in a batch costs. The mart `costs` has it, too."""
+"""Share of the price that a request in a batch costs. The mart `costs` uses the same share."""
 
 
 def keep_models(plan: RunPlan) -> bool:
-    """Write the run's models to the lake, each identity its own part; returns whether anything changed.
+    """Write the run's models to the lake, one part for each identity.
 
-    A price stated before stays where none is stated now.
+    A request without a price keeps the price of an earlier request.
+
+    Returns:
+        True if a row changed.
     """
     changed = False
-    for identity, _, asked in plan.models:
+    for identity, _, request in plan.models:
         name = content_id(identity)
-        known = {
+        stored = {
             part.stem.removeprefix("part-")
             for part in plan.lake.parts("models", model=identity.label)
         }
         part = plan.lake.folder("models", model=identity.label) / f"part-{name}.parquet"
-        before = plan.lake.read_part("models", ModelRecord, part)[0] if name in known else None
-        row = _record(identity, asked, before)
+        before = plan.lake.read_part("models", ModelRecord, part)[0] if name in stored else None
+        row = _record(identity, request, before)
         if row != before:
             plan.lake.write_part("models", [row], name, model=identity.label)
             changed = True
@@ -33,15 +36,15 @@ def keep_models(plan: RunPlan) -> bool:
 
 
 def _record(
-    identity: ModelIdentity, asked: ModelRequest, before: ModelRecord | None
+    identity: ModelIdentity, request: ModelRequest, before: ModelRecord | None
 ) -> ModelRecord:
-    prices = (asked.usd_per_million_input, asked.usd_per_million_output)
+    prices = (request.usd_per_million_input, request.usd_per_million_output)
     if before is not None and prices == (None, None):
         prices = (before.usd_per_million_input, before.usd_per_million_output)
     by_hour = (
         before.usd_per_hour
-        if before is not None and asked.usd_per_hour is None
-        else asked.usd_per_hour
+        if before is not None and request.usd_per_hour is None
+        else request.usd_per_hour
     )
     return ModelRecord(
         model=identity.label,
@@ -56,21 +59,24 @@ def _record(
     )
 
 
-def price_of(plan: RunPlan, identity: ModelIdentity, asked: ModelRequest) -> Price | None:
-    """Return the price of tokens that the request states, else the lake's; in batches half. None where neither has it."""
-    price_in, price_out = asked.usd_per_million_input, asked.usd_per_million_output
+def price_of(plan: RunPlan, identity: ModelIdentity, request: ModelRequest) -> Price | None:
+    """Return the price of a model's tokens: the request's, or else the lake's. Batches cost half.
+
+    None if neither has a price.
+    """
+    price_in, price_out = request.usd_per_million_input, request.usd_per_million_output
     if price_in is price_out is None and (row := _known_record(plan, identity)):
         price_in, price_out = row.usd_per_million_input, row.usd_per_million_output
     if price_in is None or price_out is None:
         return None
-    share = BATCH_SHARE if asked.batch else 1.0
+    share = BATCH_SHARE if request.batch else 1.0
     return price_in * share, price_out * share
 
 
-def hour_price_of(plan: RunPlan, identity: ModelIdentity, asked: ModelRequest) -> float | None:
-    """Return the price of an hour of the model's server, as the request states it, else as the lake knows it."""
-    if asked.usd_per_hour is not None or not asked.is_served_here:
-        return asked.usd_per_hour
+def hour_price_of(plan: RunPlan, identity: ModelIdentity, request: ModelRequest) -> float | None:
+    """Return the hourly price of the model's server: the request's, or else the lake's."""
+    if request.usd_per_hour is not None or not request.is_served_here:
+        return request.usd_per_hour
     row = _known_record(plan, identity)
     return row.usd_per_hour if row else None
 
@@ -78,21 +84,25 @@ def hour_price_of(plan: RunPlan, identity: ModelIdentity, asked: ModelRequest) -
 def role_cost(
     plan: RunPlan,
     identity: ModelIdentity,
-    asked: ModelRequest,
+    request: ModelRequest,
     tokens: tuple[int, int, int] = (0, 0, 0),
     hours: float | None = None,
 ) -> RoleCost:
     """Return the cost of a role.
 
     Args:
-        tokens: input and output tokens, and the number of answers that no endpoint counted.
+        plan: plan of the run.
+        identity: model of the role.
+        request: request of the model, which may state prices.
+        tokens: input tokens, output tokens, and number of answers whose tokens no endpoint counted.
+        hours: hours of the model's server; None if unknown.
     """
-    price, by_hour = price_of(plan, identity, asked), hour_price_of(plan, identity, asked)
+    price, by_hour = price_of(plan, identity, request), hour_price_of(plan, identity, request)
     return RoleCost(price, by_hour, *tokens, hours=hours)
 
 
 def batched_roles(plan: RunPlan) -> tuple[str, ...]:
-    """Return the roles whose requests go to batches, as the table of costs names them; of judges each with its label."""
+    """Return the roles whose requests go to batches: `subject`, `judge LABEL`."""
     subject = ("subject",) if plan.request.model.batch else ()
     judges = {
         f"judge {judge.judge.judge.label}" for judge in plan.judges.values() if judge.request.batch

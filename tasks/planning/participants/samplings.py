@@ -1,4 +1,4 @@
-"""States how the tokens of each role of a run are drawn, for the table of runs."""
+"""Sampling of each role of a run, for the table `runs`."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -9,7 +9,7 @@ from tasks.planning.plan import RunPlan
 
 
 def samplings_of(plan: RunPlan) -> tuple[RoleSampling, ...]:
-    """Return the sampling of each role that a model plays, the bounds of the setting included."""
+    """Return the sampling of each role that a model plays, within the bounds of the setting."""
     return tuple(_samplings(plan))
 
 
@@ -19,8 +19,8 @@ def _samplings(plan: RunPlan) -> Iterator[RoleSampling]:
     yield _row("subject", spec.subject, subject)
     if spec.simulator is not None:
         yield _row("simulator", spec.simulator, setting.simulated(spec.simulator_sampling, subject))
-    for one in spec.judges:
-        yield _row("judge", one.judge, one.sampling, one.rubric)
+    for judge in spec.judges:
+        yield _row("judge", judge.judge, judge.sampling, judge.rubric)
 
 
 def _row(

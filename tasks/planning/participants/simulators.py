@@ -1,4 +1,4 @@
-"""Choice of the model that speaks as the user, and its sampling."""
+"""Choice of the model that simulates the user, and its sampling."""
 
 from schemas.errors import ConfigError
 from schemas.run import RunSpec, Sampling
@@ -18,7 +18,8 @@ def choose_simulator(
 ) -> ModelChoice | None:
     """Return the simulator, or None if the setting needs none.
 
-    A request may name a simulator that its setting does not need: a night has settings of both kinds.
+    A request may name a simulator that its setting does not need, because a night may have settings
+    of both kinds.
 
     Raises:
         ConfigError: the setting needs a simulator, and the request names none.
@@ -30,13 +31,14 @@ def choose_simulator(
         if knows_answers and benchmark.setting(setting).plays_known_answers_alone:
             return None
         raise ConfigError(
-            f"{benchmark.name}.{setting} has a model speak in the user's place. Name it by --simulator PROVIDER:MODEL"
-            f" (`simulator` in a night's configuration), for example --simulator {request.model.spec}"
+            f"{benchmark.name}.{setting} needs a model that simulates the user. Name it with "
+            "--simulator PROVIDER:MODEL (`simulator` in a night's configuration), for example "
+            f"--simulator {request.model.spec}"
         )
     return choose(request.simulator, resumed.simulator if resumed else None, home)
 
 
 def own_sampling(simulator: ModelRequest | None) -> Sampling | None:
-    """Return the request's sampling of the simulator. Without one, the setting decides: None."""
-    stated = simulator.sampling if simulator else Sampling()
-    return None if stated == Sampling() else stated
+    """Return the simulator's sampling if the request sets one; None if the setting decides."""
+    sampling = simulator.sampling if simulator else Sampling()
+    return None if sampling == Sampling() else sampling

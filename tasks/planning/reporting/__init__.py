@@ -1,1 +1,1 @@
-"""What becomes of a run: its account and report, how it is compared, published and released."""
+"""Reporting of runs: accounts of work, reports, comparison rules, publication and releases."""

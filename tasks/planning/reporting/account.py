@@ -1,4 +1,4 @@
-"""Accounts for an invocation: finished episodes found and work paid for, counted from the lake before and after."""
+"""Account of an invocation: its reused and paid work, counted from the lake before and after."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,14 +23,15 @@ from tasks.storage.journaling.journal import read_journal
 
 
 @dataclass(frozen=True)
-class FoundRun:
-    """A run as an invocation found it.
+class StartState:
+    """State of a run at the start of an invocation.
 
     Attributes:
-        reused_from: run that paid -> episodes of this run that were finished.
-        pending: episodes of this run that were not finished.
-        before: the run's own record.
-        compared_with: the run that `why` compares with.
+        reused_from: maps each run that paid for finished episodes to their number.
+        pending: unfinished episodes of the run.
+        before: record of the run; None for a new run.
+        compared_with: run that `why` compares with; None if there is none.
+        why: reasons why work is pending.
     """
 
     reused_from: Mapping[str, int]
@@ -40,44 +41,44 @@ class FoundRun:
     why: tuple[Difference, ...] = ()
 
 
-def look(plan: RunPlan, before: RunRecord | None) -> FoundRun:
-    """Count the finished episodes, and say why the others are not."""
+def look(plan: RunPlan, before: RunRecord | None) -> StartState:
+    """Count the finished episodes of a run, and find the reasons why others are pending."""
     paid_by, pending = _finished(plan)
     counted = dict(Counter(paid_by.values()).most_common())
     outside = {**plan.state(), "parley_version": parley_version()}
     if before is not None:
-        return FoundRun(
+        return StartState(
             counted,
             pending,
             before,
             plan.run_id,
             why_again(before, plan.spec, outside, len(pending)),
         )
-    other = _latest_alike(plan)
+    other = _latest_similar(plan)
     if other is None:
-        return FoundRun(counted, pending, None)
+        return StartState(counted, pending, None)
     rows = digests_by_dialog(plan.dataset)
-    return FoundRun(
+    return StartState(
         counted, pending, None, other.run_id, compare(plan.lake, other, plan.spec, outside, rows)
     )
 
 
 def _finished(plan: RunPlan) -> tuple[dict[str, str], frozenset[str]]:
-    """Finished episodes of the run with the run that paid, and pending episodes."""
+    """Return the finished episodes with the runs that paid for them, and the pending episodes."""
     return plan.episodes.finished(plan.members.ids), frozenset(plan.pending().ids.to_pylist())
 
 
-def _latest_alike(plan: RunPlan) -> RunRecord | None:
-    """The latest run of this model's name on this setting."""
+def _latest_similar(plan: RunPlan) -> RunRecord | None:
+    """Return the latest other run of the same model name and setting."""
     records = plan.lake.read(
         "runs", RunRecord, benchmark=plan.spec.benchmark, model=plan.spec.label
     )
-    alike = [r for r in records if r.setting == plan.spec.full_setting and r.run_id != plan.run_id]
-    return max(alike, key=lambda r: r.finished_at, default=None)
+    others = [r for r in records if r.setting == plan.spec.full_setting and r.run_id != plan.run_id]
+    return max(others, key=lambda r: r.finished_at, default=None)
 
 
-def nothing_done(plan: RunPlan, found: FoundRun, status: str) -> RunWork:
-    """The account before any work."""
+def nothing_done(plan: RunPlan, start: StartState, status: str) -> RunWork:
+    """Return the account of an invocation that has not worked on the run."""
     return RunWork(
         run_id=plan.run_id,
         title=plan.request.title,
@@ -85,31 +86,32 @@ def nothing_done(plan: RunPlan, found: FoundRun, status: str) -> RunWork:
         model=plan.spec.label,
         status=status,
         n_episodes=len(plan.members),
-        n_reused=sum(found.reused_from.values()),
-        reused_from=tuple(found.reused_from.items()),
-        compared_with=found.compared_with,
-        why=found.why,
+        n_reused=sum(start.reused_from.values()),
+        reused_from=tuple(start.reused_from.items()),
+        compared_with=start.compared_with,
+        why=start.why,
         requests=RequestCounts(),
     )
 
 
 def with_begun(
-    work: RunWork, begun: AbstractSet[str], kept: Mapping[str, Sequence[Step]]
+    work: RunWork, begun: AbstractSet[str], stored: Mapping[str, Sequence[Step]]
 ) -> RunWork:
-    """Add how many episodes were resumed, with how many answers, and how many were played anew.
+    """Add the numbers of resumed episodes, of their stored answers, and of new episodes.
 
     Args:
-        begun: episodes that were played in this invocation, to their end or not.
-        kept: episode -> steps kept from earlier attempts.
+        work: account of the run.
+        begun: episodes that were played in this invocation, finished or not.
+        stored: maps each resumed episode to its stored steps of earlier attempts.
     """
     answers = [
-        step for steps in kept.values() for step in steps if step.n_calls or _is_answer(step)
+        step for steps in stored.values() for step in steps if step.n_calls or _is_answer(step)
     ]
     return work.model_copy(
         update={
-            "n_resumed": len(kept),
+            "n_resumed": len(stored),
             "n_turns_kept": len(answers),
-            "n_new": len(begun - kept.keys()),
+            "n_new": len(begun - stored.keys()),
         }
     )
 
@@ -118,58 +120,69 @@ def _is_answer(step: Step) -> bool:
     return step.kind is StepKind.MESSAGE and step.role is Role.ASSISTANT and not step.is_scripted
 
 
-def begun_episodes(plan: RunPlan, found: FoundRun) -> frozenset[str]:
-    """Return the episodes among the pending ones that finished since then, or of which the journal holds a part."""
+def begun_episodes(plan: RunPlan, start: StartState) -> frozenset[str]:
+    """Return the episodes pending at the start that finished since or have steps in the journal."""
     still = set(plan.pending().ids.to_pylist())
     return frozenset(
-        (found.pending - still) | read_journal(plan.home.journal(plan.run_id), still).keys()
+        (start.pending - still) | read_journal(plan.home.journal(plan.run_id), still).keys()
     )
 
 
 def with_episodes(
     work: RunWork,
     plan: RunPlan,
-    found: FoundRun,
-    kept: Mapping[str, Sequence[Step]],
+    start: StartState,
+    stored: Mapping[str, Sequence[Step]],
     model_calls: int,
-    asked: Sequence[JudgeVerdict] = (),
+    judgements: Sequence[JudgeVerdict] = (),
 ) -> RunWork:
-    """Add the episodes played, and the cost of these and of judgements.
+    """Add the episodes that were played, their cost, and the cost of judgements.
 
     Args:
-        asked: a row of each judgement that came in this invocation.
-        kept: episode -> steps kept from earlier attempts.
-        model_calls: requests that workers reported. A dead worker's requests are known by the answers that it had journaled.
+        work: account of the run.
+        plan: plan of the run.
+        start: state of the run at the start of the invocation.
+        stored: maps each resumed episode to its stored steps of earlier attempts.
+        model_calls: number of requests that workers reported. For a dead worker, the answers in its
+            journal are counted.
+        judgements: a row for each judgement that was made in this invocation.
     """
-    new = paid_steps(plan.episodes.rows(found.pending), kept)
+    new = paid_steps(plan.episodes.rows(start.pending), stored)
     tokens_in, tokens_out, unknown = _tokens(new)
-    return with_begun(work, found.pending, kept).model_copy(
+    return with_begun(work, start.pending, stored).model_copy(
         update={
             "model_calls": max(model_calls, sum(step["n_calls"] for step in new)),
             "input_tokens": tokens_in,
             "output_tokens": tokens_out,
             "n_unknown_tokens": unknown,
-            "usd": sum_usd((*_player_costs(plan, new), *_judge_costs(plan, asked))),
+            "usd": sum_usd((*_player_costs(plan, new), *_judge_costs(plan, judgements))),
         }
     )
 
 
 def with_judgements(
-    work: RunWork, plan: RunPlan, asked: Sequence[JudgeVerdict], n_reused: int, model_calls: int
+    work: RunWork,
+    plan: RunPlan,
+    judgements: Sequence[JudgeVerdict],
+    n_reused: int,
+    model_calls: int,
 ) -> RunWork:
-    """Add the judgements asked for and their tokens.
+    """Add the requested judgements and their tokens.
 
     Args:
-        asked: a row of each judgement that came in this invocation.
-        n_reused: judgements that were known before.
-        model_calls: requests that workers reported for judgements.
+        work: account of the run.
+        plan: plan of the run.
+        judgements: a row for each judgement that was made in this invocation.
+        n_reused: number of judgements that were stored before.
+        model_calls: number of requests that workers reported for judgements.
     """
-    tokens_in, tokens_out, unknown = _tokens(_judged_rows(asked))
+    tokens_in, tokens_out, unknown = _tokens(_judged_rows(judgements))
     return work.model_copy(
         update={
-            "judgements_asked": len(asked),
+            "judgements_asked": len(judgements),
             "judgements_reused": n_reused,
-            "model_calls": work.model_calls + max(model_calls, sum(row.n_calls for row in asked)),
+            "model_calls": work.model_calls
+            + max(model_calls, sum(row.n_calls for row in judgements)),
             "input_tokens": work.input_tokens + tokens_in,
             "output_tokens": work.output_tokens + tokens_out,
             "n_unknown_tokens": work.n_unknown_tokens + unknown,
@@ -177,8 +190,11 @@ def with_judgements(
     )
 
 
-def paid_steps(rows: pa.Table, kept: Mapping[str, Sequence[Step]]) -> list[dict[str, Any]]:
-    """What was paid for beyond the kept steps, without its texts: they may be gigabytes."""
+def paid_steps(rows: pa.Table, stored: Mapping[str, Sequence[Step]]) -> list[dict[str, Any]]:
+    """Return the paid steps of episodes after their stored ones.
+
+    Texts are left out, because they may be gigabytes.
+    """
     steps = rows["steps"].combine_chunks()
     every = steps.flatten()
     facts = pa.table(
@@ -189,7 +205,7 @@ def paid_steps(rows: pa.Table, kept: Mapping[str, Sequence[Step]]) -> list[dict[
     for episode_id, n_steps in zip(
         rows["episode_id"].to_pylist(), steps.value_lengths().to_pylist(), strict=True
     ):
-        new += facts[end + len(kept.get(episode_id, ())) : end + n_steps]
+        new += facts[end + len(stored.get(episode_id, ())) : end + n_steps]
         end += n_steps
     return [step for step in new if step["n_calls"] > 0]
 
@@ -208,29 +224,31 @@ def _role(step: dict[str, Any]) -> str:
 
 
 def _player_costs(plan: RunPlan, steps: list[dict[str, Any]]) -> Iterator[RoleCost]:
-    """Cost of each role that answered."""
-    players = (
+    """Yield the cost of each role that answered."""
+    roles = (
         ("subject", plan.spec.subject, plan.request.model),
         ("simulator", plan.spec.simulator, plan.request.simulator),
     )
-    for role, identity, asked in players:
+    for role, identity, request in roles:
         own = [step for step in steps if _role(step) == role]
         if own:
             yield (
                 RoleCost(None)
-                if identity is None or asked is None
-                else role_cost(plan, identity, asked, _tokens(own))
+                if identity is None or request is None
+                else role_cost(plan, identity, request, _tokens(own))
             )
 
 
-def _judge_costs(plan: RunPlan, asked: Sequence[JudgeVerdict]) -> Iterator[RoleCost]:
-    """Cost of each rubric's judge that answered."""
+def _judge_costs(plan: RunPlan, judgements: Sequence[JudgeVerdict]) -> Iterator[RoleCost]:
+    """Yield the cost of each rubric's judge that answered."""
     for rubric, judge in plan.judges.items():
-        if own := _judged_rows([row for row in asked if row.rubric == rubric]):
+        if own := _judged_rows([row for row in judgements if row.rubric == rubric]):
             yield role_cost(plan, judge.judge.judge, judge.request, _tokens(own))
 
 
-def _judged_rows(asked: Sequence[JudgeVerdict]) -> list[dict[str, Any]]:
+def _judged_rows(judgements: Sequence[JudgeVerdict]) -> list[dict[str, Any]]:
     return [
-        row.model_dump(include={"input_tokens", "output_tokens"}) for row in asked if row.n_calls
+        row.model_dump(include={"input_tokens", "output_tokens"})
+        for row in judgements
+        if row.n_calls
     ]

@@ -1,4 +1,4 @@
-"""Keeps how a run is to be compared, as its requests state it."""
+"""Comparison rule of a run, stored in the lake."""
 
 from schemas.night.comparison import ComparisonRule
 from tasks.planning.plan import RunPlan
@@ -7,28 +7,31 @@ _PART = "rule"
 
 
 def keep_comparison_rule(plan: RunPlan) -> bool:
-    """Write the run's rule to the lake; returns whether it is another than before.
+    """Write the run's rule to the lake and return True if it changed.
 
-    A family or comparison stated before stays where none is stated now.
+    A request without a family or comparison keeps that of an earlier request.
     """
-    found = plan.lake.read("comparison_rules", ComparisonRule, **plan.keys)
-    unstated = ComparisonRule(
+    stored = plan.lake.read("comparison_rules", ComparisonRule, **plan.keys)
+    default = ComparisonRule(
         run_id=plan.run_id,
         benchmark=plan.spec.benchmark,
         model=plan.spec.label,
         family=plan.spec.label,
     )
-    before = found[0] if found else unstated
-    asked = plan.request.comparison
-    stated = (
+    before = stored[0] if stored else default
+    comparison = plan.request.comparison
+    update = (
         {}
-        if asked is None
-        else {**asked.model_dump(), "thresholds": tuple(sorted(asked.thresholds.items()))}
+        if comparison is None
+        else {
+            **comparison.model_dump(),
+            "thresholds": tuple(sorted(comparison.thresholds.items())),
+        }
     )
     rule = before.model_copy(
-        update={**stated, "family": plan.request.model.family or before.family}
+        update={**update, "family": plan.request.model.family or before.family}
     )
-    if found == [rule]:
+    if stored == [rule]:
         return False
     plan.lake.write_part("comparison_rules", [rule], _PART, **plan.keys)
     return True

@@ -1,4 +1,4 @@
-"""The report of a run with nothing left to do."""
+"""Report of a run that has no pending work."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,10 @@ from tasks.storage.home import Home
 
 
 def finished_report(plan: RunPlan) -> RunReport:
-    """Report how a finished run ended, from its record. Nothing is asked or run for it.
+    """Return the report of a finished run, made from its record. No request is sent.
 
     Raises:
-        ParleyError: the run has no record; ask `plan.is_finished()` first.
+        ParleyError: the run has no record. Call `plan.is_finished()` first.
     """
     record = plan.record()
     if record is None:
@@ -43,9 +43,9 @@ def finished_report(plan: RunPlan) -> RunReport:
 
 
 def as_published(home: Home, reports: Sequence[RunReport]) -> list[RunReport]:
-    """The reports, corrected by the warehouse: a run that publication itself withheld says so, with the reason.
+    """Return the reports with each run's status and reason as the warehouse shows them.
 
-    A run that its checks withhold, and a person has released, is published.
+    Publication itself may withhold a run. A withheld run that a person released is published.
     """
     from tasks.planning.reporting.publishing import left_out
 

@@ -1,4 +1,4 @@
-"""Publishes the lake's runs to the warehouse, with the marts of all benchmarks."""
+"""Publication of the lake's runs to the warehouse, with the marts of all benchmarks."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -16,11 +16,17 @@ if TYPE_CHECKING:
 def publish_to_warehouse(
     home: Home, run_ids: Sequence[str] | None = None, *, rebuild: bool = False
 ) -> "PublishReport":
-    """Bring the warehouse up to date with the lake: some runs, or all.
+    """Update the warehouse from the lake.
+
+    Args:
+        home: home with lake and warehouse.
+        run_ids: runs to update; None for all.
+        rebuild: build the warehouse anew instead of updating it.
 
     Raises:
-        DiskFull: no room for the new file beside the old one.
-        ParleyError: another publish holds the lock, or the lake cannot be read; the old warehouse stays.
+        DiskFull: there is no room for the new file beside the old one.
+        ParleyError: another publication holds the lock, or the lake cannot be read. The old
+            warehouse stays.
     """
     from warehouse.publication.publish import publish
 
@@ -39,12 +45,15 @@ def publish_to_warehouse(
 
 
 def metric_directions() -> dict[str, str]:
-    """Metrics of all benchmarks -> `higher` or `lower`, which is better; without those that only describe."""
+    """Map each metric of all benchmarks to its better direction, `higher` or `lower`.
+
+    Metrics without a better direction are left out.
+    """
     measured = {
         name for benchmark in BENCHMARKS.names() for name in BENCHMARKS.load(benchmark).all_metrics
     }
-    found = {name: METRICS.load(name).better for name in sorted(measured)}
-    return {name: better for name, better in found.items() if better is not None}
+    directions = {name: METRICS.load(name).better for name in sorted(measured)}
+    return {name: better for name, better in directions.items() if better is not None}
 
 
 def judged_metrics() -> frozenset[str]:
@@ -56,7 +65,7 @@ def judged_metrics() -> frozenset[str]:
 
 
 def unpublished(home: Home, records: Iterable[RunRecord]) -> tuple[str, ...]:
-    """Finished runs that the warehouse does not show as the lake holds them."""
+    """Return the runs whose latest state in the lake is not in the warehouse."""
     from warehouse.connect import shown_runs
 
     shown = shown_runs(home.path)
@@ -66,11 +75,14 @@ def unpublished(home: Home, records: Iterable[RunRecord]) -> tuple[str, ...]:
 
 
 def left_out(home: Home, run_ids: Iterable[str]) -> dict[str, str]:
-    """Finished runs that the warehouse does not show after they were published, each with the reason."""
+    """Map each of these runs that the warehouse does not show, after publication, to the reason."""
     from warehouse.connect import query
 
     missing = "case when status <> 'finished' then coalesce(withheld_reason, status) end"
     shown = dict(query(home.path, f"select run_id, {missing} from runs")[1])
-    unreadable = "found at publication: its record cannot be read; the log names the file. Move it away and run again"
-    found = {run_id: shown.get(run_id, unreadable) for run_id in run_ids}
-    return {run_id: reason for run_id, reason in found.items() if reason is not None}
+    unreadable = (
+        "found at publication: its record cannot be read; the log names the file. Move the file "
+        "away and run again"
+    )
+    reasons = {run_id: shown.get(run_id, unreadable) for run_id in run_ids}
+    return {run_id: reason for run_id, reason in reasons.items() if reason is not None}

@@ -1,4 +1,4 @@
-"""Releases a withheld run: keeps a person's word in the lake, by which every publication shows the run."""
+"""Release of withheld runs: a person's reason, stored in the lake, lets publications show a run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,11 @@ from tasks.storage.parquet_store import Lake
 
 @dataclass(frozen=True)
 class Released:
-    """A release, and why the run is withheld all the same: its files are damaged or hold no scores. None where it is shown."""
+    """Release of a run, and the reason why the run is still withheld.
+
+    `still_withheld_because` is None if the run is published. Otherwise its files are damaged, or
+    contain no scores.
+    """
 
     release: Release
     setting: str
@@ -24,44 +28,45 @@ class Released:
 
 
 def release(home: Home, run_id: str, because: str) -> Released:
-    """Publish a withheld run with a person's word.
+    """Publish a withheld run, with a person's reason.
 
-    The word holds for the results as they lie in the lake now. A night that makes other results for the run needs another one.
+    A release is valid for the run's present results. Other results of the run need another release.
 
     Args:
-        run_id: the run's id, or an unambiguous beginning of it.
-        because: why it may be published, in one line.
+        home: home with lake and warehouse.
+        run_id: id of the run, or an unambiguous beginning of it.
+        because: reason why the run may be published, in one line.
 
     Raises:
-        UsageError: no such run, no reason, a run that its checks do not withhold, or one that is being worked on.
-        ParleyError: it could not be published. The word is kept for the next publication.
+        UsageError: there is no such run or no reason, the run's checks do not withhold it, or an
+            invocation is working on it.
+        ParleyError: the run could not be published. The release is stored for the next publication.
     """
     lake = Lake(home.lake)
     record = find_run(lake, run_id)
     with home.run_lock(record.run_id):
         record = find_run(lake, record.run_id)
         number = 1 + max((earlier.number for earlier in _releases(lake, record)), default=0)
-        made = _made(record, because.strip(), number)
-        lake.write_part("releases", [made], f"release-{number}", **_keys(record))
-    publish_to_warehouse(home, [made.run_id])
-    return Released(made, record.setting, left_out(home, [made.run_id]).get(made.run_id))
+        new = _new_release(record, because.strip(), number)
+        lake.write_part("releases", [new], f"release-{number}", **_keys(record))
+    publish_to_warehouse(home, [new.run_id])
+    return Released(new, record.setting, left_out(home, [new.run_id]).get(new.run_id))
 
 
-def _made(record: RunRecord, because: str, number: int) -> Release:
+def _new_release(record: RunRecord, because: str, number: int) -> Release:
     name = f"run {record.run_id[:12]} of {record.model}"
     if not because:
         raise UsageError(
-            f'{name} is released by a reason that tables can show: --because "why its numbers may be read"'
+            f"{name}: a release needs a reason, which tables show: "
+            '--because "why its numbers may be read"'
         )
     if record.status == "finished":
         raise UsageError(
-            f"{name} passed its checks. If a publication withholds it, its files were changed or damaged, which no release"
-            " mends: `parley publish` names the files"
+            f"{name} passed its checks. If a publication withholds it, its files were changed or "
+            "damaged, which no release fixes: `parley publish` names the files"
         )
     if record.status == "incomplete":
-        raise UsageError(
-            f"{name} did not come to its end. Type its command again: finished work is not done twice"
-        )
+        raise UsageError(f"{name} is not finished. Type its command again: finished work is reused")
     return Release(
         run_id=record.run_id,
         benchmark=record.benchmark,
@@ -76,12 +81,15 @@ def _made(record: RunRecord, because: str, number: int) -> Release:
 
 
 def released_because(lake: Lake, record: RunRecord) -> str | None:
-    """The word that publishes a withheld run as it stands; None where there is none, or it was said of other results."""
+    """Return the reason of the release that publishes a withheld run.
+
+    None if the run is not withheld, or has no release for its present results.
+    """
     if record.status != "withheld":
         return None
     present = results_digest(record.state, record.finished_at)
-    holding = [release for release in _releases(lake, record) if release.results_digest == present]
-    return max(holding, key=lambda release: release.number).because if holding else None
+    valid = [release for release in _releases(lake, record) if release.results_digest == present]
+    return max(valid, key=lambda release: release.number).because if valid else None
 
 
 def _releases(lake: Lake, record: RunRecord) -> Sequence[Release]:

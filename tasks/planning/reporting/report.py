@@ -1,4 +1,4 @@
-"""Reports how a run ended, to a command or a flow."""
+"""Report of a run's outcome, for commands and flows, and reasons to withhold a run."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from schemas.score import Score, UnscoredReason
 
 
 class RunReport(Frozen):
-    """One run of a night. `status` is `failed` where an error stopped it before it had results."""
+    """Outcome of one run. `status` is `failed` if an error stopped it before it had results."""
 
     run_id: str
     title: str
@@ -29,48 +29,49 @@ class RunReport(Frozen):
     n_unscored: int = 0
     n_truncated: int = 0
     n_tampered: int = 0
-    """Test verdicts whose answer tampered with its tests."""
+    """Number of test verdicts whose answer tampered with its tests."""
     n_drift_calls: int = 0
-    """Requests for the bundled cases that tell whether the judges still judge alike: once a night, beside `model_calls`."""
+    """Number of requests that measured the drift of judges, once a night. `model_calls` excludes
+    them."""
     audit: AuditCounts = AuditCounts()
     n_answers: int = 0
     n_refused: int = 0
     n_empty: int = 0
     n_cut_off: int = 0
     adapted: tuple[tuple[str, str], ...] = ()
-    """This and the four counts before it: as in the run's record."""
+    """Changes to requests, as in `RunRecord.adapted`."""
     n_unreadable: int = 0
-    """Answers in which no program was found: as in the run's record."""
+    """Number of answers in which no program was found, as in `RunRecord.n_unreadable`."""
     n_quarantined: int = 0
-    """Rows of the raw data that could not be staged."""
+    """Number of rows of the raw data that could not be staged."""
     docs_path: str | None = None
     work: RunWork | None = None
-    """How much was reused, how much was paid, and why; None for a run that failed before it was begun."""
+    """Reused and paid work, and the reasons; None for a run that failed before it began."""
     exit_code: int = 1
     """Exit status of a command that runs only this run, if it fails."""
 
     @property
     def is_published(self) -> bool:
-        """Whether it finished and was not withheld."""
+        """True if the run finished and is not withheld."""
         return self.status == "finished"
 
 
 def works(reports: Iterable[RunReport]) -> tuple[RunWork, ...]:
-    """The work of each run that was begun."""
+    """Return the work of each run that began."""
     return tuple(report.work for report in reports if report.work is not None)
 
 
 class Tally(Frozen):
-    """Counts of a run's outcome; the gate reads them."""
+    """Counts of a run's outcome, which decide whether it is withheld."""
 
     n_episodes: int
     n_faulty: int
-    """Episodes with any fault: infra, or a score that is missing through a fault."""
+    """Number of episodes with a fault: infra, or a score that is missing because of a fault."""
     n_infra: int
     n_unscored: int
     n_truncated: int
     n_answers: int = 0
-    """Answers of the subject."""
+    """Number of answers of the subject."""
     n_refused: int = 0
     n_empty: int = 0
     n_cut_off: int = 0
@@ -78,10 +79,12 @@ class Tally(Frozen):
 
 
 def tally(n_wanted: int, episodes: Sequence[Episode], scores: Sequence[Score]) -> Tally:
-    """Count faults. A wanted episode that does not exist is infra.
+    """Count a run's faults and answers. A wanted episode that does not exist counts as infra.
 
     Args:
-        n_wanted: episodes that the run should have.
+        n_wanted: number of episodes that the run should have.
+        episodes: episodes that the run has.
+        scores: scores of the run.
     """
     faults = [s for s in scores if s.unscored_reason is not None and s.unscored_reason.is_fault]
     infra = {s.episode_id for s in faults if s.unscored_reason is UnscoredReason.INFRA}
@@ -124,40 +127,48 @@ def withheld_because(
     *,
     is_permanent: bool = False,
 ) -> str | None:
-    """Return why a run must not be published; None where it may be.
+    """Return the reason why a run must be withheld; None if it may be published.
 
     Args:
-        fault: the last fault of a machine or a service.
-        is_permanent: asking again cannot help against it: the fault is the cause and comes first.
+        counts: counts of the run's faults.
+        max_fault_share: largest share of faulty episodes that may be published (0 to 1).
+        failures: failed quality checks that block publication.
+        fault: message of the last fault of a machine or a service; None without a fault.
+        is_permanent: True if a retry cannot help against `fault`, which is then the main reason.
     """
     last = f". {LAST_FAULT} {fault}" if fault else ""
     if failures:
         first = failures[0]
         more = f" and {len(failures) - 1} more" if len(failures) > 1 else ""
         column = f" on column {first.column_name}" if first.column_name else ""
-        return f"quality check {first.suite}: {first.expectation}{column} failed{more}: {first.detail}{last}"
+        return (
+            f"quality check {first.suite}: {first.expectation}{column} failed{more}: "
+            f"{first.detail}{last}"
+        )
     if counts.n_faulty > max_fault_share * counts.n_episodes:
         share = (
-            f"{counts.n_faulty} of {counts.n_episodes} episodes have infra faults or unscored turns ({counts.n_infra} infra),"
-            f" more than the {max_fault_share:.1%} that max_fault_share allows"
+            f"{counts.n_faulty} of {counts.n_episodes} episodes have infra faults or unscored turns"
+            f" ({counts.n_infra} infra), more than the {max_fault_share:.1%} that max_fault_share "
+            "allows"
         )
         if is_permanent and fault:
             return f"{fault}. So {share}"
         remedy = (
-            "Run again to try the pending ones, or raise it"
+            "Run again to retry the pending episodes, or raise max_fault_share"
             if counts.n_infra
-            else "`unscored_reason` in the table scores says why"
+            else "The column `unscored_reason` of the table `scores` has the reasons"
         )
         return f"{share}. {remedy}{last}"
     return None
 
 
 def forged_because(counts: AuditCounts, max_forged_share: float) -> str | None:
-    """Return why forged passes withhold a run; None where their share is within the limit."""
+    """Return the reason why forged passes withhold a run; None if their share is allowed."""
     if counts.share <= max_forged_share:
         return None
     return (
-        f"{counts.n_forged} of {counts.n_audited} audited passes are forged ({counts.share:.1%}), more than the"
-        f" {max_forged_share:.1%} that max_forged_share allows. Their tests also pass where they must fail: `parley show EPISODE`"
-        " shows the altered tests, the table `forgery_audit` lists them"
+        f"{counts.n_forged} of {counts.n_audited} audited passes are forged ({counts.share:.1%}), "
+        f"more than the {max_forged_share:.1%} that max_forged_share allows. Their tests also pass "
+        "where they must fail: `parley show EPISODE` shows the altered tests, the table "
+        "`forgery_audit` lists them"
     )

@@ -150,4 +150,4 @@ def test_a_faulty_form_is_refused_before_anything_is_asked(home: Path, server: M
 def test_a_control_takes_no_form(home: Path) -> None:
     done = parley(home, *SAMPLE, "--model", "control:gold", "--messages", "merged")
     assert done.code == 2
-    assert "leave --messages and --profile out" in done.err
+    assert "so --messages and --profile have no effect" in done.err

@@ -231,4 +231,7 @@ def test_headers_of_a_model_without_an_endpoint_and_keys_in_a_query_are_refused(
         done = parley(home, *SAMPLE, "--model", model, *options)
         assert done.code == 2
         assert "sk-1" not in done.err
-        assert "--header NAME=ENV_VARIABLE" in done.err or "headers are for endpoints" in done.err
+        assert (
+            "--header NAME=ENV_VARIABLE" in done.err
+            or "only endpoints (openai:) take headers" in done.err
+        )

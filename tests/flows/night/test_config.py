@@ -107,7 +107,7 @@ def test_an_agent_sits_in_the_seat_of_a_model_under_test_alone(tmp_path: Path) -
     path.write_text(
         MODELS + BENCHMARKS + "simulator: {spec: 'control:gold', agent: chain_of_thought}"
     )
-    with pytest.raises(ConfigError, match="takes the seat of a model under test"):
+    with pytest.raises(ConfigError, match="can only replace the model under test"):
         read_config(path).requests(tmp_path)
 
 
@@ -129,11 +129,11 @@ def test_an_agent_sits_in_the_seat_of_a_model_under_test_alone(tmp_path: Path) -
         ),
         (
             "models: [{spec: 'control:gold', gpus: 1}]\n" + BENCHMARKS,
-            "models.0: usd_per_hour and gpus are those of a server",
+            "models.0: usd_per_hour and gpus are for models whose server",
         ),
         (
             MODELS + "benchmarks: [{name: codeif}]",
-            "benchmarks.0.name: benchmark 'codeif' has several settings: name one of",
+            "benchmarks.0.name: benchmark 'codeif' has several settings. Name one of",
         ),
         (
             MODELS + "benchmarks: [{name: nope}]",
@@ -143,7 +143,7 @@ def test_an_agent_sits_in_the_seat_of_a_model_under_test_alone(tmp_path: Path) -
         (BENCHMARKS, "`models` and `sources` are both empty"),
         (
             MODELS + BENCHMARKS + "simulator: {spec: 'control:gold', agent: a}",
-            "agent 'a': an agent takes the seat",
+            "agent 'a': an agent can only replace",
         ),
         (
             MODELS + BENCHMARKS + "budget: {usd: .inf}",
@@ -155,7 +155,7 @@ def test_an_agent_sits_in_the_seat_of_a_model_under_test_alone(tmp_path: Path) -
         ),
         (
             "sources: {directory: a}\n" + BENCHMARKS,
-            "give a list, each member in a line that begins with `- `",
+            "write a list, each member in a line that begins with `- `",
         ),
     ],
 )
@@ -203,7 +203,7 @@ def test_arguments_that_are_no_list_are_not_shown_where_they_hold_a_key(
         tmp_path, f"models: [{{spec: 'vllm:a', serve: {{arguments: {arguments}}}}}]\n{BENCHMARKS}"
     )
     assert "SENTINEL" not in said
-    assert "give a list" in said
+    assert "write a list" in said
 
 
 def test_a_site_is_written_where_it_is_read_or_to_its_target(tmp_path: Path) -> None:

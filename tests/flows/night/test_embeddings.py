@@ -171,7 +171,7 @@ def test_a_setting_asks_for_the_embedder_that_it_needs_and_refuses_one_that_it_d
     )
     assert (needed.code, unneeded.code) == (2, 2)
     assert (
-        "alike.ask compares texts by their vectors. Name an embedder by --embedder SPEC"
+        "alike.ask compares texts by their vectors. Name an embedder with --embedder SPEC"
         in needed.err
     )
-    assert "nothing in alike.plain reads vectors. Leave it out" in unneeded.err
+    assert "alike.plain uses no vectors. Remove the option" in unneeded.err

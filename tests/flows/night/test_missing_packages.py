@@ -143,7 +143,7 @@ def test_a_run_of_which_each_task_lacks_a_package_is_refused(home: Path, tmp_pat
         done.err
     )
     done = parley(home, *run, "--dry-run", "--sandbox", "docker")
-    assert (done.code, "find the packages of its image" in done.err) == (2, True), done.err
+    assert (done.code, "has the packages of its image" in done.err) == (2, True), done.err
 
 
 @pytest.mark.slow

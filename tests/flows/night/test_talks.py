@@ -46,7 +46,7 @@ def _long_talk(monkeypatch: pytest.MonkeyPatch) -> None:
         for one, n in zip(dialogs, turns, strict=True)
     ]
     staged = Staged(tuple(after), sample().problems, (), len(sample().problems), (context,))
-    monkeypatch.setattr(planning, "furnished_data", lambda *_: staged)
+    monkeypatch.setattr(planning, "resolved_data", lambda *_: staged)
 
 
 def test_each_turn_of_a_talk_is_counted_for_the_first_dialogue_that_needs_it(

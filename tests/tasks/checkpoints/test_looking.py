@@ -194,11 +194,11 @@ def test_a_checkpoint_keeps_its_first_name_and_time_wherever_it_goes(tmp_path: P
         ({"directory": "a", "ask": {"max_tokns": 1}}, "max_tokns"),
         (
             {"recordings": "a", "ask": {"gpus": 1}},
-            "source 'a': `ask`: usd_per_hour and gpus are those of a server",
+            "source 'a': `ask`: usd_per_hour and gpus are for models whose server",
         ),
         (
             {"endpoint": "http://b", "ask": {"serve": {}}},
-            "`serve` is for models that Parley serves",
+            "only models that Parley serves with vLLM",
         ),
         (
             {"recordings": "a", "marker": "DONE"},

@@ -58,12 +58,12 @@ def test_a_run_in_batches_is_the_same_run_at_half_the_price(place: Home) -> None
 def test_batches_are_refused_where_answers_wait_for_answers(place: Home) -> None:
     with pytest.raises(ConfigError, match="rounds, each of which would wait"):
         plan(place, model(), "codeif.static")
-    with pytest.raises(ConfigError, match="asks one request after another"):
+    with pytest.raises(ConfigError, match="sends one request after another"):
         plan(place, model(agent="chain_of_thought"))
-    with pytest.raises(ConfigError, match="not for the simulator"):
+    with pytest.raises(ConfigError, match="Remove `batch` from the simulator"):
         plan(place, model(batch=False), "convcode.live[f_c,f_v]", simulator=model())
 
 
 def test_batches_are_refused_where_no_endpoint_is(place: Home) -> None:
-    with pytest.raises(ConfigError, match="models behind an endpoint"):
+    with pytest.raises(ConfigError, match="only endpoints take batches"):
         plan(place, ModelRequest(spec="control:gold", batch=True))

@@ -88,7 +88,7 @@ def test_an_unfinished_build_goes_on_after_midnight_and_a_finished_one_begins_an
         (
             {"roles": {"model": ModelRequest(spec=SPEC)}},
             ConfigError,
-            r"its judge \(rates them\)\. Name it by --judge SPEC",
+            r"its role 'judge' \(rates them\)\. Name it with --judge SPEC",
         ),
         (
             {"roles": {"cook": ModelRequest(spec=SPEC)}},
@@ -99,7 +99,7 @@ def test_an_unfinished_build_goes_on_after_midnight_and_a_finished_one_begins_an
         (
             {"embedder": ModelRequest(spec=SPEC)},
             ConfigError,
-            "nothing in constructed-pairs reads vectors",
+            "constructed-pairs uses no vectors",
         ),
         ({"sandbox": "box"}, UnknownName, "'box'"),
     ],
@@ -133,7 +133,7 @@ def test_a_build_replaces_its_own_files_and_never_those_that_a_person_changed(
     "name", ["../a", "b/a", ".a", "", "a\n", "review.csv", "build.json", "x" * 201]
 )
 def test_files_have_plain_names(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ParleyError, match="the construction made a file"):
+    with pytest.raises(ParleyError, match="the construction returned a file"):
         write_built(plan(tmp_path), Constructed({name: ""}, Review((), [])))
 
 

@@ -9,7 +9,7 @@ import pytest
 from tasks.benchmarks import placed_trees
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
 from tasks.benchmarks.contract import Staged
-from tasks.planning.dataset import find_data, furnished_data, read_raw, reading_once
+from tasks.planning.dataset import find_data, read_raw, reading_once, resolved_data
 from tasks.storage.files.source_trees import TreeDigests
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
@@ -56,15 +56,15 @@ def test_within_a_night_a_tree_is_read_once_for_all_models_and_settings(
     home, bundled = Home.at(str(tmp_path / "home")), str(PROJECTS.parent)
     places = {"repos": str(PROJECTS)}
     with reading_once():
-        first = furnished_data(BENCHMARK, bundled, SAMPLE_REPOSITORIES, home, places)
-        assert furnished_data(BENCHMARK, bundled, SAMPLE_REPOSITORIES, home, places) is first
+        first = resolved_data(BENCHMARK, bundled, SAMPLE_REPOSITORIES, home, places)
+        assert resolved_data(BENCHMARK, bundled, SAMPLE_REPOSITORIES, home, places) is first
         assert len(hashed) == 1
-        elsewhere = furnished_data(
+        elsewhere = resolved_data(
             BENCHMARK, bundled, SAMPLE_REPOSITORIES, home, {"repos": str(tmp_path)}
         )
         assert all(dialog.is_sourceless for dialog in elsewhere.dialogs)
         (tmp_path / "data").symlink_to(bundled)
-        furnished_data(BENCHMARK, str(tmp_path / "data"), SAMPLE_REPOSITORIES, home, places)
+        resolved_data(BENCHMARK, str(tmp_path / "data"), SAMPLE_REPOSITORIES, home, places)
     assert len(hashed) == 2, (
         "a hook may read what lies beside the data, so that each source has its own"
     )

@@ -65,5 +65,5 @@ def test_a_resumed_run_keeps_the_day_that_its_unpinned_embedder_was_named_by() -
 
 def test_its_key_is_named_like_a_models_and_never_stands_in_its_url() -> None:
     assert key_names([request(ModelRequest(spec=URL, key_env="EMBEDDER_KEY"))]) == ("EMBEDDER_KEY",)
-    with pytest.raises(ConfigError, match="user or key in its URL"):
+    with pytest.raises(ConfigError, match="a user or key in its URL"):
         request(ModelRequest(spec="openai:m@http://me:key@127.0.0.1/v1"))

@@ -14,7 +14,7 @@ from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
 from tasks.benchmarks.codeif.repositories.repository import RESOURCE
 from tasks.benchmarks.contract import Staged
 from tasks.planning import environment_check
-from tasks.planning.dataset import furnished_data
+from tasks.planning.dataset import resolved_data
 from tasks.planning.environment_check import environment_lines
 from tasks.storage.files.source_trees import tree_files
 from tasks.storage.home import Home
@@ -37,7 +37,7 @@ def needing(place: Path, package: str) -> Path:
 
 def checked(projects: Path, home: Path) -> Staged:
     tree_files.cache_clear()
-    return furnished_data(
+    return resolved_data(
         BENCHMARK, None, SAMPLE_REPOSITORIES, Home(home), {RESOURCE: str(projects)}, "bubblewrap"
     )
 

@@ -69,7 +69,7 @@ def test_a_limit_counts_problems(tmp_path: Path) -> None:
 def test_data_without_a_dialog_of_the_setting_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError,
-        match=r"none of the 8 dialogs of this data is of setting rounds.other: .*--data.*live",
+        match=r"none of the 8 dialogs of this data belongs to setting rounds.other\. .*--data.*live",
     ):
         plan(tmp_path, "other")
 

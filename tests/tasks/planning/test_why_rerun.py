@@ -322,5 +322,5 @@ def test_a_run_that_did_not_end_or_grew_says_so() -> None:
 
 def test_resuming_another_run_is_refused_with_the_field() -> None:
     refuse_other_run(SPEC, SPEC)
-    with pytest.raises(UsageError, match=r"sampling\.temperature: '0' there, '1' asked"):
+    with pytest.raises(UsageError, match=r"sampling\.temperature: '0' there, '1' requested"):
         refuse_other_run(SPEC, with_(sampling=Sampling(temperature=1)))

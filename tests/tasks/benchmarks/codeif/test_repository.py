@@ -22,7 +22,7 @@ from tasks.benchmarks.codeif.repositories.contexts import within_budget
 from tasks.benchmarks.codeif.repositories.repository import RESOURCE, context_from, place_of
 from tasks.benchmarks.contract import Staged
 from tasks.dialogue.programs import WantedProgram
-from tasks.planning.dataset import furnished_data
+from tasks.planning.dataset import resolved_data
 from tasks.storage.home import Home
 from tasks.worker.placed_programs import program_in_place
 from tests.tasks.benchmarks.codeif.dialogues import episode_of, raw_row, scores_of, write_rows
@@ -219,10 +219,10 @@ def test_a_tree_of_another_release_is_told_apart_from_a_wrong_answer() -> None:
 def test_a_resource_that_nobody_knows_or_that_is_not_there_is_refused(tmp_path: Path) -> None:
     home = Home.at(str(tmp_path / "home"))
     with pytest.raises(UnknownName, match="repos"):
-        furnished_data(
+        resolved_data(
             BENCHMARK, str(BUNDLED), SAMPLE_REPOSITORIES, home, {"repositories": str(tmp_path)}
         )
-    with pytest.raises(ConfigError, match="nothing is there"):
-        furnished_data(
+    with pytest.raises(ConfigError, match="the path does not exist"):
+        resolved_data(
             BENCHMARK, str(BUNDLED), SAMPLE_REPOSITORIES, home, {RESOURCE: str(tmp_path / "gone")}
         )

@@ -184,7 +184,7 @@ def test_parley_s_own_words_in_a_file_make_the_same_run(tmp_path: Path) -> None:
 def test_a_folder_without_a_text_of_the_setting_is_refused(tmp_path: Path) -> None:
     folder = write(tmp_path / "mine", QUESTIONS["locomo"])
     with pytest.raises(
-        ConfigError, match=r"none of its files belongs to unidial\.memorycode.*memorycode_query\.md"
+        ConfigError, match=r"no file belongs to unidial\.memorycode.*memorycode_query\.md"
     ):
         plan(tmp_path, "memorycode", folder)
     asked_of = EvaluationRequest(
@@ -194,7 +194,7 @@ def test_a_folder_without_a_text_of_the_setting_is_refused(tmp_path: Path) -> No
         ),
         sandbox="none",
     )
-    with pytest.raises(ConfigError, match=r"codeif takes none.*unidial"):
+    with pytest.raises(ConfigError, match=r"codeif takes no templates.*unidial"):
         plan_run(asked_of, Home(tmp_path))
 
 
