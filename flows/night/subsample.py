@@ -20,7 +20,7 @@ from tasks.planning.dataset import reading_once
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import EvaluationRequest, Subsample
 from tasks.storage.home import Home
-from tasks.storage.subsamples import KeptShare, KeptShares
+from tasks.storage.subsamples import StoredShare, StoredShares
 from tasks.storage.wanted import WantedEpisode
 
 
@@ -85,7 +85,7 @@ def subsampled(
     with reading_once():
         plans = [plan_run(request, home) for request in requests]
     require_prices(plans, budget)
-    stored = KeptShares(home.subsamples)
+    stored = StoredShares(home.subsamples)
     keys, night = [_run_key(plan, budget) for plan in plans], _night_key(plans, budget)
     stored_shares = [stored.of_run(key) for key in keys]
     new = [plan for plan, share in zip(plans, stored_shares, strict=True) if share is None]
@@ -94,7 +94,7 @@ def subsampled(
     if keep:
         for key, earlier in zip(keys, stored_shares, strict=True):
             if earlier is None:
-                stored.keep(KeptShare(key, night, share))
+                stored.add(StoredShare(key, night, share))
     shares = [share if earlier is None else earlier for earlier in stored_shares]
     cut = [
         _cut(request, of_run, budget.seed) for request, of_run in zip(requests, shares, strict=True)

@@ -20,7 +20,7 @@ from sandbox.judging.runners.programs import AssertProgram, PythonProgram, Unitt
 
 _REPORTING = "(_ for _ in ()).throw(AssertionError({}))"
 """Expression that fails with a text, in order to report it."""
-_KNOWN = 4096
+_MAX_VALUES = 4096
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def expected_value(trial: Trial, reference: PythonProgram, fresh: FreshCheck) ->
     asking = _replaced(reference, fresh, _REPORTING.format(f"repr({fresh.call})"))
     key = (trial.sandbox.name, asking)
     if key not in _values:
-        if len(_values) >= _KNOWN:
+        if len(_values) >= _MAX_VALUES:
             _values.clear()
         _values[key] = _literal(trial.detail(asking, fresh.unit))
     return _values[key]
@@ -91,7 +91,7 @@ def _replaced(program: PythonProgram, fresh: FreshCheck, source: str) -> PythonP
     return with_texts(program, texts)
 
 
-@functools.lru_cache(maxsize=_KNOWN)
+@functools.lru_cache(maxsize=_MAX_VALUES)
 def _calls_with_other_inputs(source: str) -> tuple[tuple[tuple[int, int], str], ...]:
     try:
         tree = parse(source)

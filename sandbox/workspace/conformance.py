@@ -326,13 +326,13 @@ def _workspaces_are_apart(opening: Opening) -> str:
             first,
             f"export V={mark}; echo {mark} > f; echo {mark} > /tmp/t; chmod -R 777 /testbed /tmp",
         )
-        seen = _run_shell(
+        output = _run_shell(
             second,
             f"ls -A /testbed /tmp; echo $V; grep -rls {mark} /testbed /tmp/t /shell; "
             "ls -d /tmp/parley-* 2>&1",
         )
         _run_shell(second, "echo 2 > /testbed/f")
-        return _differs(mark in seen, False) or _differs(_run_shell(first, "cat f"), f"{mark}\n")
+        return _differs(mark in output, False) or _differs(_run_shell(first, "cat f"), f"{mark}\n")
 
 
 def _no_slot_is_held_between_commands(opening: Opening) -> str:

@@ -137,7 +137,7 @@ class Trees(Protocol):
         self,
         folder: Path,
         beside: Mapping[str, Path],
-        known: dict[Stamp, str],
+        known_digests: dict[Stamp, str],
         bounds: TreeBounds,
         watch: FolderWatch | None = None,
     ) -> StoredFolder:
@@ -147,8 +147,8 @@ class Trees(Protocol):
             folder: folder to store.
             beside: further folders of the state, by name. If all of them are empty, the digest is
                 that of `folder` alone.
-            known: digests of files by stamp. A file with a known stamp is not read. The method
-                updates it for the next call.
+            known_digests: digests of files by stamp. A file with a known stamp is not read. The
+                method updates it for the next call.
             bounds: bounds of the content.
             watch: watch that reports which folders did not change, and which stamps are not
                 reliable because the file system does not stamp all writes. Without it all folders
@@ -168,7 +168,7 @@ class Trees(Protocol):
         owner: int | None = None,
         watch: FolderWatch | None = None,
     ) -> dict[Stamp, str]:
-        """Fill empty folders with stored content, and return the `known` argument of `keep`.
+        """Fill empty folders with stored content, and return the `known_digests` of `keep`.
 
         Args:
             digest: digest of the state.

@@ -53,7 +53,7 @@ class FolderWatch:
         self._events: int = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         self._tree_of: dict[int, Path] = {}
         self._written: defaultdict[int, set[str]] = defaultdict(set)
-        self._found: dict[Path, object] = {}
+        self._values: dict[Path, object] = {}
         self._parent_of: dict[int, int] = {}
         self._folders: dict[int, object] = {}
         self._links = _PassingLinks()
@@ -109,11 +109,11 @@ class FolderWatch:
         All folders of the tree must be watched.
         """
         if -1 not in self._tree_of:
-            self._found[tree] = value
+            self._values[tree] = value
 
     def recall(self, tree: Path) -> object | None:
         """Return the object remembered for the tree, if nothing has changed there since."""
-        return self._found.get(tree)
+        return self._values.get(tree)
 
     def close(self) -> None:
         """Stop watching."""
@@ -128,11 +128,11 @@ class FolderWatch:
             at += _EVENT.size + length
             if bits & _OVERFLOW:
                 self._tree_of.clear()
-                self._found.clear()
+                self._values.clear()
                 self._folders.clear()
                 continue
             tree = self._tree_of.get(number, Path())
-            self._found.pop(tree, None)
+            self._values.pop(tree, None)
             self._forget_upwards(number)
             if bits & _FORGOTTEN:
                 self._tree_of.pop(number, None)

@@ -62,7 +62,7 @@ class Workspace:
         folder: files of the workspace.
         trees: store of the states.
         tree: digest of the state that the folder contains now.
-        known: return value of `Trees.restore`.
+        digests: return value of `Trees.restore`.
         owner: user and group id of the files; None for the caller's own.
         limits: default limits of a command.
         bounds: bounds of the content.
@@ -75,14 +75,14 @@ class Workspace:
         folder: WorkFolder,
         trees: Trees,
         tree: str,
-        known: dict[Stamp, str],
+        digests: dict[Stamp, str],
         owner: int | None,
         limits: Limits,
         bounds: TreeBounds,
         watch: FolderWatch | None,
     ) -> None:
         self._commands, self._folder, self._trees, self._watch = commands, folder, trees, watch
-        self._tree, self._known = tree, known
+        self._tree, self._digests = tree, digests
         self._owner, self._limits, self._bounds = owner, limits, bounds
         self._lock = threading.RLock()
         self._ended = threading.Event()
@@ -202,7 +202,7 @@ class Workspace:
     def _keep(self) -> tuple[str, tuple[str, ...]]:
         with _KEEPING:
             stored = self._trees.keep(
-                self._folder.tree, self._folder.beside, self._known, self._bounds, self._watch
+                self._folder.tree, self._folder.beside, self._digests, self._bounds, self._watch
             )
         self._tree = stored.digest
         return stored.digest, stored.dropped
@@ -210,7 +210,7 @@ class Workspace:
     def _go_back(self) -> None:
         for folder in (self._folder.tree, *self._folder.beside.values()):
             _empty(folder)
-        self._known = self._trees.restore(
+        self._digests = self._trees.restore(
             self._tree, self._folder.tree, self._folder.beside, self._owner, self._watch
         )
 
@@ -265,10 +265,10 @@ def open_workspace(
                 os.chown(subfolder, owner, owner)
         with sandbox.commands(folder) as commands, _watching(sandbox) as watch:
             with _FILLING:
-                known = trees.restore(
+                digests = trees.restore(
                     tree, folder.tree, folder.beside if with_state else {}, owner, watch
                 )
-            yield Workspace(commands, folder, trees, tree, known, owner, limits, bounds, watch)
+            yield Workspace(commands, folder, trees, tree, digests, owner, limits, bounds, watch)
     finally:
         _remove(folder.path)
 

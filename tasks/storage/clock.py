@@ -1,8 +1,8 @@
-"""The present time, in the form that tables hold."""
+"""Present time in the form that tables contain."""
 
 from datetime import UTC, datetime
 
 
 def utc_now() -> str:
-    """UTC, ISO 8601, milliseconds."""
+    """Return the present time: UTC, ISO 8601, with milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")

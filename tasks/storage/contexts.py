@@ -1,4 +1,7 @@
-"""Contexts in the lake: one part each, named by its content, so that a process reads only those that it needs, and each once."""
+"""Contexts in the lake, each in a part of its own that is named by its content.
+
+So a process reads only the contexts that it needs, and each of them once.
+"""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -10,24 +13,29 @@ from schemas.dialog import Context, Dialog, Turn
 from schemas.errors import CorruptRows
 from tasks.storage.parquet_store import Lake
 
-_HELD = 64
-"""Contexts that a process keeps at hand."""
+_CACHED = 64
+"""Number of contexts that a process keeps in memory."""
 
 
 def write_contexts(lake: Lake, contexts: Iterable[Context]) -> None:
-    """Write those that the lake lacks. Contexts of earlier editions stay: their dialogues are still shown.
+    """Write the contexts that the lake lacks.
+
+    Contexts of earlier editions stay, because results show their dialogues.
 
     Raises:
-        ValueError: a context whose id is not that of its turns, or with a turn that is not scripted; a defect of its benchmark.
+        ValueError: the benchmark made an invalid context: its id is not the digest of its turns, or
+            a turn is not scripted.
     """
     for context in contexts:
         if context.context_id != content_id(context.turns):
             raise ValueError(
-                f"context {context.context_id!r} does not hold the turns of that id: make it by Context.of"
+                f"context {context.context_id!r}: the id is not the digest of its turns. Make the "
+                "context with Context.of"
             )
         if any(turn.content is None for turn in context.turns):
             raise ValueError(
-                f"context {context.context_id!r} has a turn without content: a context is wholly scripted"
+                f"context {context.context_id!r} has a turn without content. All turns of a "
+                "context must be scripted"
             )
         keys = {"benchmark": context.benchmark, "dataset_version": context.dataset_version}
         if not lake.is_whole("contexts", _part(lake, context.context_id, **keys)):
@@ -35,32 +43,39 @@ def write_contexts(lake: Lake, contexts: Iterable[Context]) -> None:
 
 
 def context_lengths(
-    lake: Lake, dialogs: Iterable[Dialog], given: Iterable[Context]
+    lake: Lake, dialogs: Iterable[Dialog], contexts: Iterable[Context]
 ) -> dict[str, tuple[int, ...]]:
-    """Context -> characters of its first 0, 1, 2, ... turns, of each that these dialogs name and that is given or in the lake."""
-    known = {
-        context.context_id: [len(turn.content or "") for turn in context.turns] for context in given
+    """Map each context to the numbers of characters of its first 0, 1, 2, ... turns.
+
+    Args:
+        lake: lake with the contexts that `contexts` lacks.
+        dialogs: dialogs whose contexts are wanted.
+        contexts: contexts that are in memory.
+    """
+    turn_lengths = {
+        context.context_id: [len(turn.content or "") for turn in context.turns]
+        for context in contexts
     }
-    named = {
+    missing = {
         d.context_id: (d.benchmark, d.dataset_version)
         for d in dialogs
-        if d.context_id not in (None, *known)
+        if d.context_id not in (None, *turn_lengths)
     }
-    for name, (benchmark, version) in named.items():
+    for name, (benchmark, version) in missing.items():
         part = _part(lake, str(name), benchmark=benchmark, dataset_version=version)
         if part.exists():
             turns = (
                 lake.read_arrow("contexts", [part], ["turns"])["turns"].combine_chunks().flatten()
             )
-            known[str(name)] = [len(text) for text in turns.field("content").to_pylist()]
-    return {name: tuple(accumulate(lengths, initial=0)) for name, lengths in known.items()}
+            turn_lengths[str(name)] = [len(text) for text in turns.field("content").to_pylist()]
+    return {name: tuple(accumulate(lengths, initial=0)) for name, lengths in turn_lengths.items()}
 
 
 def context_of(lake: Lake, dialog: Dialog) -> tuple[Turn, ...]:
-    """The turns before a dialog's own. Each context is read once a process, and shared by all dialogs that name it.
+    """Return the turns that precede a dialog's own. A process reads each context once.
 
     Raises:
-        CorruptRows: the lake lacks it.
+        CorruptRows: the lake lacks the context.
     """
     if dialog.context_id is None:
         return ()
@@ -69,7 +84,7 @@ def context_of(lake: Lake, dialog: Dialog) -> tuple[Turn, ...]:
     ]
 
 
-@lru_cache(maxsize=_HELD)
+@lru_cache(maxsize=_CACHED)
 def _read(root: Path, benchmark: str, version: str, context_id: str) -> Context:
     lake = Lake(root)
     part = _part(lake, context_id, benchmark=benchmark, dataset_version=version)
@@ -77,8 +92,9 @@ def _read(root: Path, benchmark: str, version: str, context_id: str) -> Context:
         (context,) = lake.read_part("contexts", Context, part)
     except FileNotFoundError:
         raise CorruptRows(
-            f"{part} is gone: dialogs of {benchmark}, dataset version {version!r}, begin with it. Stage the data again:"
-            f" parley stage {benchmark} --data DIR --dataset-version {version}"
+            f"{part} is missing, and dialogs of {benchmark}, dataset version {version!r}, begin "
+            "with it. Stage the data again: "
+            f"parley stage {benchmark} --data DIR --dataset-version {version}"
         ) from None
     return context
 

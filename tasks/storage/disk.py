@@ -1,4 +1,4 @@
-"""Reports a full disk in plain words: the file that could not be written, its place, the free room and the remedy."""
+"""Detection and report of a full disk: the file, its folder, the free space and the remedy."""
 
 import errno
 import os
@@ -9,31 +9,34 @@ from pathlib import Path
 from schemas.errors import DiskFull
 
 START_BYTES = 16 * 2**20
-"""Room that an invocation needs at least: Prefect's database, logs, and some shards."""
+"""Minimum free space of an invocation: Prefect's database, logs, and some shards."""
 _FULL_BYTES = 256 * 2**10
-"""With less than this left, a fault that names no cause is taken for the disk's."""
+"""Free space below which an unexplained fault is attributed to the disk."""
 _ERRNOS = (errno.ENOSPC, errno.EDQUOT)
-_SAID = ("no space left on device", "database or disk is full", "disk quota exceeded")
+_MESSAGES = ("no space left on device", "database or disk is full", "disk quota exceeded")
 
 
 def free_bytes(path: Path) -> int:
-    """Room for this user on the disk that holds `path`, which need not exist yet."""
+    """Return the free space for this user on the disk of `path`, which need not exist yet."""
     while not path.exists() and path != path.parent:
         path = path.parent
-    found = os.statvfs(path)
-    return found.f_bavail * found.f_frsize
+    disk = os.statvfs(path)
+    return disk.f_bavail * disk.f_frsize
 
 
 def disk_full(what: str, path: Path, needed: int | None = None) -> DiskFull:
-    """The error for something that could not be written.
+    """Return the error for a file that could not be written.
 
     Args:
-        needed: bytes that it takes, where known.
+        what: description of the file's content.
+        path: file or folder.
+        needed: size in bytes; None if unknown.
     """
-    want = f", about {_size(needed)} needed" if needed is not None else ""
+    need = f", about {_size(needed)} needed" if needed is not None else ""
     return DiskFull(
-        f"the disk is full: {what} could not be written to {path} ({_size(free_bytes(path))} free{want}). Nothing that was"
-        f" finished is lost. Free space at {path}, then type the same command again: it goes on"
+        f"the disk is full: {what} could not be written to {path} ({_size(free_bytes(path))} free"
+        f"{need}). No finished work is lost. Free space at {path}, then type the same command "
+        "again to resume"
     )
 
 
@@ -42,17 +45,20 @@ def _size(n_bytes: int) -> str:
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether an error, or one of its causes, says that a disk is full. DuckDB and SQLite say it in words only."""
+    """Return True if an error or one of its causes reports a full disk.
+
+    DuckDB and SQLite report it only in the message.
+    """
     return any(
         isinstance(cause, DiskFull)
         or (isinstance(cause, OSError) and cause.errno in _ERRNOS)
-        or any(said in str(cause).lower() for said in _SAID)
+        or any(message in str(cause).lower() for message in _MESSAGES)
         for cause in _causes(error)
     )
 
 
 def named_before(error: BaseException) -> DiskFull | None:
-    """The error that named the full disk first, where another one came of it."""
+    """Return the DiskFull error among an error and its causes; None if there is none."""
     return next((cause for cause in _causes(error) if isinstance(cause, DiskFull)), None)
 
 
@@ -65,18 +71,18 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 @contextmanager
 def naming_full_disk(what: str, path: Path, needed: int | None = None) -> Iterator[None]:
-    """Raise DiskFull where the block meets a full disk; other errors pass.
+    """Raise DiskFull if an error in the block reports a full disk. Other errors pass unchanged.
 
     Args:
-        what: name of the thing that the block writes.
-        path: its place.
-        needed: bytes that it takes, where known.
+        what: description of the content that the block writes.
+        path: file or folder.
+        needed: size in bytes; None if unknown.
     """
     try:
         yield
     except DiskFull:
         raise
-    except Exception as error:  # any: a library may tell of a full disk in an error of its own
+    except Exception as error:  # any kind: libraries report a full disk by their own errors
         named = named_before(error)
         if named is not None:
             raise DiskFull(str(named)) from error
@@ -86,15 +92,15 @@ def naming_full_disk(what: str, path: Path, needed: int | None = None) -> Iterat
 
 
 def require_room(home: Path, needed: int = START_BYTES) -> None:
-    """Refuse to start where there is no room to work in.
+    """Check the free space before an invocation starts.
 
     Raises:
         DiskFull: less than `needed` bytes are free.
     """
     if free_bytes(home) < needed:
-        raise disk_full("what a run keeps", home, needed)
+        raise disk_full("a run's data", home, needed)
 
 
 def has_no_room(home: Path) -> bool:
-    """Whether so little is left that writers on that disk fail."""
+    """Return True if so little space is left that writing to the disk fails."""
     return free_bytes(home) < _FULL_BYTES

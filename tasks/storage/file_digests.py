@@ -1,4 +1,4 @@
-"""Digests of files that were read before, so that a large checkpoint is not read again each night."""
+"""Stored digests of files, so that a large checkpoint is not read again each night."""
 
 import hashlib
 import json
@@ -7,53 +7,56 @@ import time
 from pathlib import Path
 
 _SETTLED_S = 2.0
-"""A file that changed so lately may change again within one tick of its clock, unseen: its digest is not kept."""
+"""Minimum age in seconds of a file whose digest is stored.
+
+A younger file may change again within one step of the file system's clock, unnoticed.
+"""
 
 
 class FileDigests:
-    """sha256 of files, remembered by path, size and time of change.
+    """Cache of the sha256 of files, by path, size and time of change.
 
     Args:
-        kept: JSON lines, `{"path", "size", "mtime_ns", "sha256"}` each, to which any process may add one at any time. None: this
-            object alone remembers.
+        path: file of JSON lines `{"path", "size", "mtime_ns", "sha256"}`, to which any process may
+            append. None: digests are cached in memory only.
     """
 
-    def __init__(self, kept: Path | None = None) -> None:
-        self._kept = kept
-        self._known: dict[tuple[str, int, int], str] = {}
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._digests: dict[tuple[str, int, int], str] = {}
         self.n_read = 0
-        """Files that were read because nothing was known of them."""
-        if kept is not None and kept.exists():
-            self._load(kept)
+        """Number of files that were read because their digest was not cached."""
+        if path is not None and path.exists():
+            self._load(path)
 
-    def _load(self, kept: Path) -> None:
-        for line in kept.read_text(encoding="utf-8", errors="replace").splitlines():
+    def _load(self, path: Path) -> None:
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
                 row = json.loads(line)
-                self._known[row["path"], row["size"], row["mtime_ns"]] = row["sha256"]
+                self._digests[row["path"], row["size"], row["mtime_ns"]] = row["sha256"]
             except (ValueError, KeyError, TypeError):
                 continue  # torn by a kill: the file is read again
 
     def digest(self, file: Path) -> str:
-        """Hex digest (64 digits) of a file's content.
+        """Return the hex digest (64 digits) of a file's content.
 
         Raises:
             OSError: the file cannot be read.
         """
-        found = file.stat()
-        key = (str(file.resolve()), found.st_size, found.st_mtime_ns)
-        if key not in self._known:
+        status = file.stat()
+        key = (str(file.resolve()), status.st_size, status.st_mtime_ns)
+        if key not in self._digests:
             with file.open("rb") as stream:
-                self._known[key] = hashlib.file_digest(stream, "sha256").hexdigest()
+                self._digests[key] = hashlib.file_digest(stream, "sha256").hexdigest()
             self.n_read += 1
-            if self._kept is not None and time.time() - found.st_mtime > _SETTLED_S:
-                self._keep(self._kept, key)
-        return self._known[key]
+            if self._path is not None and time.time() - status.st_mtime > _SETTLED_S:
+                self._store(self._path, key)
+        return self._digests[key]
 
-    def _keep(self, kept: Path, key: tuple[str, int, int]) -> None:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        row = {"path": key[0], "size": key[1], "mtime_ns": key[2], "sha256": self._known[key]}
-        descriptor = os.open(kept, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    def _store(self, path: Path, key: tuple[str, int, int]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        row = {"path": key[0], "size": key[1], "mtime_ns": key[2], "sha256": self._digests[key]}
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
             os.write(descriptor, f"{json.dumps(row)}\n".encode())
         finally:

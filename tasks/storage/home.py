@@ -1,7 +1,7 @@
-"""The home: one folder for all data of an installation, `$PARLEY_HOME` or `./.parley`.
+"""Home: the folder for all data of an installation, `$PARLEY_HOME` or `./.parley`.
 
-The lake may lie elsewhere: `$PARLEY_LAKE` is a folder, or the URL of an object store. In a store the journal, the judgements and
-the marks of shards lie beside the tables, so that workers need no folder that all of them see.
+The lake may be elsewhere: `$PARLEY_LAKE` is a folder, or the URL of an object store. A store also
+contains the journal, the judgements and the leases of shards, so workers need no shared folder.
 """
 
 import os
@@ -23,19 +23,19 @@ _LOOK_EVERY_S = 0.5
 
 @dataclass(frozen=True)
 class Home:
-    """The folders of one home. Nothing is created before something is written."""
+    """Paths of one home. Folders are created with their first file."""
 
     path: Path
     lake_at: str | None = None
-    """Folder or URL of the lake, where it is not in the home."""
+    """Folder or URL of the lake; None if it is in the home."""
 
     @property
     def lake(self) -> Path:
-        """Folder of the Parquet tables, or their place in a store.
+        """Folder of the Parquet tables, or their path in an object store.
 
         Raises:
-            ConfigError: a URL that cannot hold a lake, or whose package is missing.
-            ServerUnavailable: the store does not answer.
+            ConfigError: the URL cannot be used for a lake, or the package for it is missing.
+            ServerUnavailable: the object store does not answer.
         """
         if self.lake_at is None:
             return self.path / "lake"
@@ -47,17 +47,17 @@ class Home:
 
     @property
     def is_store(self) -> bool:
-        """Whether the lake lies in an object store."""
+        """True if the lake is in an object store."""
         return self.lake_at is not None and "://" in self.lake_at
 
     @property
-    def _met_by_all(self) -> Path:
-        """Where driver and workers meet."""
+    def _shared(self) -> Path:
+        """Folder, or path in an object store, that driver and workers share."""
         return self.lake if self.is_store else self.path
 
     @property
     def docs(self) -> Path:
-        """Folder of the quality checks' pages."""
+        """Folder of the quality checks' HTML pages."""
         return self.path / "docs"
 
     @property
@@ -67,37 +67,37 @@ class Home:
 
     @property
     def warehouse(self) -> Path:
-        """The published DuckDB file."""
+        """Published DuckDB file."""
         return self.path / "warehouse.duckdb"
 
     @property
     def file_digests(self) -> Path:
-        """Digests of large files that were read before."""
+        """File with the digests of large files."""
         return self.path / "file_digests.jsonl"
 
     @property
     def subsamples(self) -> Path:
-        """Shares of tasks that budgets left runs."""
+        """File with the shares of tasks that budgets allowed for runs."""
         return self.path / "subsamples.jsonl"
 
     @property
     def served_models(self) -> Path:
-        """Folder of the facts that endpoints tell of the models that they serve."""
+        """Folder of the facts that endpoints report about their models."""
         return self.path / "served_models"
 
     @property
     def batches(self) -> Path:
-        """What batches of requests are under way at endpoints."""
+        """Folder of the records of batches in flight at endpoints."""
         return self.path / "batches"
 
     @property
     def trees(self) -> Path:
-        """Folder of what agents worked on, by content."""
+        """Folder of the content-addressed store of agents' workspaces."""
         return self.path / "trees"
 
     @property
     def environments(self) -> Path:
-        """Folder of the environments of packages that repositories' programs run with."""
+        """Folder of the Python environments of repositories' programs."""
         return self.path / "environments"
 
     @property
@@ -107,67 +107,72 @@ class Home:
 
     @property
     def checkouts(self) -> Path:
-        """Which trees the commits of repositories have."""
+        """Folder of the records of commits and their trees."""
         return self.path / "checkouts"
 
     @classmethod
     def at(cls, path: str | Path, lake_at: str | None = None) -> "Home":
-        """The home in this folder.
+        """Return the home in a folder.
 
         Args:
-            lake_at: folder or URL of its lake; None takes `$PARLEY_LAKE`, else the folder `lake` in it.
+            path: folder of the home.
+            lake_at: folder or URL of the lake. None: `$PARLEY_LAKE`, or else the home's folder
+                `lake`.
         """
         return cls(Path(path), lake_at or os.environ.get(LAKE_VARIABLE) or None)
 
     def journal(self, run_id: str) -> Path:
-        """Folder of one run's journal segments."""
-        return self._met_by_all / "journal" / run_id
+        """Return the folder of one run's journal segments."""
+        return self._shared / "journal" / run_id
 
     def judgements(self, run_id: str) -> Path:
-        """Folder of one run's judgements that are in no table yet."""
-        return self._met_by_all / "judgements" / run_id
+        """Return the folder of one run's judgements that are not in a table yet."""
+        return self._shared / "judgements" / run_id
 
     def sends(self, run_id: str) -> Path:
-        """Folder of what counts one run's requests, while an invocation works on it."""
-        return self._met_by_all / "sends" / run_id
+        """Return the folder that counts one run's requests during an invocation."""
+        return self._shared / "sends" / run_id
 
     def talk_answers(self, spec: "RunSpec") -> Path:
-        """Folder of the answers that memories of talks are built of, for the run's agent and model."""
+        """Return the folder of the answers for memories of long conversations.
+
+        They depend on the run's agent, model and sampling.
+        """
         from schemas.content_id import content_id  # pydantic is too slow to load for --help
 
-        return (
-            self._met_by_all
-            / "talk_answers"
-            / content_id([spec.agent, spec.subject, spec.sampling])
-        )
+        return self._shared / "talk_answers" / content_id([spec.agent, spec.subject, spec.sampling])
 
     def tries(self, run_id: str) -> Path:
-        """Where the shards under way are marked."""
-        return self._met_by_all / "tries" / run_id
+        """Return the folder of the leases of one run's shards."""
+        return self._shared / "tries" / run_id
 
     @property
     def builds(self) -> Path:
-        """Folder of the answers and verdicts that datasets are made of."""
+        """Folder of the answers and verdicts of dataset builds."""
         return self.path / "builds"
 
     def build(self, build_id: str) -> Path:
-        """Folder of what one build was told."""
+        """Return the folder of the answers and verdicts of one build."""
         return self.builds / build_id
 
     def run_lock(self, run_id: str) -> AbstractContextManager[None]:
-        """Hold a run, so that no second driver works on it. The system frees it when the holder dies.
+        """Lock a run, so that no second driver works on it.
+
+        The operating system releases the lock if the process dies.
 
         Raises:
-            UsageError: another process is at work on this run.
+            UsageError: another process works on the run.
         """
         return self._work_lock("run", run_id)
 
     @contextmanager
     def awaited_run_lock(self, run_id: str, wait: Callable[[], None]) -> Iterator[None]:
-        """Hold a run as `run_lock` does, once its other driver has let it go or died.
+        """Lock a run as `run_lock` does, but wait until another driver releases it or dies.
 
         Args:
-            wait: called each half second while another process is at work on the run; what it raises ends the waiting.
+            run_id: id of the run.
+            wait: called each half second while another process works on the run. An exception ends
+                the waiting.
         """
         from filelock import FileLock, Timeout
 
@@ -184,19 +189,19 @@ class Home:
             lock.release()
 
     def build_lock(self, build_id: str) -> AbstractContextManager[None]:
-        """Hold a build as `run_lock` holds a run."""
+        """Lock a build as `run_lock` locks a run."""
         return self._work_lock("build", build_id)
 
     def _work_lock(self, kind: str, name: str) -> AbstractContextManager[None]:
         return self.lock(
             f"{kind}-{name}",
-            f"{kind} {name} is being worked on by another process on this home ({self.path}). Wait for it or end it, then type"
-            " the same command: it goes on where that one stopped",
+            f"another process works on {kind} {name} in this home ({self.path}). Wait for it or "
+            "end it, then type the same command to resume",
         )
 
     @contextmanager
     def turn(self, name: str) -> Iterator[None]:
-        """Hold a lock of this home, once its holder has let it go or died. A signal ends the waiting."""
+        """Wait for a lock of this home and hold it during the block. A signal ends the waiting."""
         from filelock import FileLock
 
         with FileLock(self._lock_file(name)).acquire(poll_interval=0.2):
@@ -208,14 +213,15 @@ class Home:
         return folder / f"{name}.lock"
 
     @contextmanager
-    def lock(self, name: str, taken: str) -> Iterator[None]:
-        """Hold a lock of this home.
+    def lock(self, name: str, message: str) -> Iterator[None]:
+        """Hold a lock of this home during the block.
 
         Args:
-            taken: what to say where another process holds it.
+            name: name of the lock.
+            message: text of the error.
 
         Raises:
-            UsageError: another process holds it.
+            UsageError: another process holds the lock.
         """
         from filelock import FileLock, Timeout
 
@@ -223,22 +229,25 @@ class Home:
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            raise UsageError(taken) from None
+            raise UsageError(message) from None
         try:
             yield
         finally:
             lock.release()
 
 
-def find_home(stated: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> Home:
-    """The home: `$PARLEY_HOME` first, then what a configuration states, then `./.parley`.
+def find_home(
+    configured: str | Path | None = None, environ: Mapping[str, str] = os.environ
+) -> Home:
+    """Return the home: `$PARLEY_HOME`, or else the configuration's, or else `./.parley`.
 
     Raises:
         ConfigError: the path exists and is not a folder.
     """
-    path = Path(environ.get(HOME_VARIABLE) or stated or ".parley").expanduser().absolute()
+    path = Path(environ.get(HOME_VARIABLE) or configured or ".parley").expanduser().absolute()
     if path.exists() and not path.is_dir():
         raise ConfigError(
-            f"home {path} is a file, not a folder. Set {HOME_VARIABLE} to a folder or to a path that does not exist yet"
+            f"home {path} is a file, not a folder. Set {HOME_VARIABLE} to a folder, or to a path "
+            "that does not exist yet"
         )
     return Home(path, environ.get(LAKE_VARIABLE) or None)

@@ -1,7 +1,7 @@
-"""What the processes of one invocation spend, for all of them to see at once.
+"""Ledger of the amounts that the processes of one invocation spend, in a folder that they share.
 
-A folder that they share. Each process writes files of its own: one sum of everything, and one for each run. The driver writes one
-for each model server that it starts. A file is one record of fixed length, replaced in one write.
+Each process writes files of its own: one with its total, and one for each run. The driver writes
+one for each model server that it starts. A file is a record of fixed length, replaced in one write.
 """
 
 import os
@@ -17,12 +17,15 @@ _SUM = struct.Struct("<qqqqqd")
 _SERVER = struct.Struct("<dddd")
 _RUNNING = 0.0
 _CLOCK_STEP_NS = 50_000_000
-"""Two changes of a folder this near to each other may bear the same time."""
+"""Two changes of a folder within this time may have equal timestamps."""
 
 
 @dataclass(frozen=True)
 class Sum:
-    """Amounts that add up. `estimated_tokens` are those of answers that the endpoint did not count."""
+    """Amounts that can be added.
+
+    `estimated_tokens` belong to answers whose tokens the endpoint did not count.
+    """
 
     calls: int = 0
     input_tokens: int = 0
@@ -36,13 +39,13 @@ class Sum:
 
     @property
     def tokens(self) -> int:
-        """All of them."""
+        """Input, output and estimated tokens."""
         return self.input_tokens + self.output_tokens + self.estimated_tokens
 
 
 @dataclass(frozen=True)
 class Totals:
-    """What was spent so far. GPU hours and dollars of servers are counted up to now."""
+    """Amounts spent so far, including the hours of running model servers until now."""
 
     answers: Sum
     gpu_hours: float
@@ -50,12 +53,12 @@ class Totals:
 
     @property
     def usd(self) -> float:
-        """Of answers and of servers."""
+        """Cost of answers and servers in USD."""
         return self.answers.usd + self.server_usd
 
 
 class Ledger:
-    """One folder, as one process sees it. Safe to use from several threads."""
+    """Ledger in a folder, as seen by one process. Several threads may use it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -63,18 +66,20 @@ class Ledger:
         self._lock = threading.Lock()
         self._own: dict[str, tuple[int, Sum]] = {}
         self._open: dict[str, int] = {}
-        """Files that are read, by name."""
+        """Descriptors of the files to read, by name."""
         self._listed_ns: int | None = None
-        """The folder's time of change when its files were last listed, all of them."""
+        """Folder's time of change at the last complete listing of its files."""
 
     def add(self, run_id: str, amount: Sum, *, to_run: bool = True) -> None:
-        """Add to this process's sums.
+        """Add an amount to this process's sums.
 
         Args:
-            to_run: False leaves it out of what the run's models said.
+            run_id: run that spent the amount.
+            amount: amount to add.
+            to_run: False leaves the amount out of the run's own sum.
 
         Raises:
-            OSError: it could not be written.
+            OSError: the sum could not be written.
         """
         with self._lock:
             for name in (f"all.{self._name}", *([f"run-{run_id}.{self._name}"] if to_run else [])):
@@ -84,16 +89,16 @@ class Ledger:
                 self._own[name] = descriptor, so_far
 
     def of_run(self, run_id: str) -> Sum:
-        """What the models of a run said, in all processes."""
+        """Return the sum of a run over all processes."""
         sums = (
             _SUM.unpack(path.read_bytes())
             for path in self._folder.glob(f"run-{run_id}.*")
             if path.stat().st_size
         )
-        return sum((Sum(*found) for found in sums), Sum())
+        return sum((Sum(*amounts) for amounts in sums), Sum())
 
     def server_started(self, gpus: float, usd_per_hour: float) -> str:
-        """A model server starts now; returns its name here."""
+        """Record that a model server starts now, and return its name in the ledger."""
         name = f"server-{token_hex(4)}"
         descriptor = self._create(name)
         os.pwrite(descriptor, _SERVER.pack(time.time(), _RUNNING, gpus, usd_per_hour), 0)
@@ -101,13 +106,13 @@ class Ledger:
         return name
 
     def server_ended(self, name: str) -> None:
-        """That server has ended."""
+        """Record that a model server has ended."""
         path = self._folder / name
         started, _, gpus, usd_per_hour = _SERVER.unpack(path.read_bytes())
         path.write_bytes(_SERVER.pack(started, time.time(), gpus, usd_per_hour))
 
     def totals(self) -> Totals:
-        """What all processes have spent so far."""
+        """Return the amounts that all processes have spent so far."""
         with self._lock:
             self._look_for_new()
             answers, gpu_hours, server_usd, now = Sum(), 0.0, 0.0, time.time()
@@ -127,7 +132,7 @@ class Ledger:
         return Totals(answers, gpu_hours, server_usd)
 
     def _look_for_new(self) -> None:
-        with suppress(FileNotFoundError):  # nothing was spent yet, or the invocation is over
+        with suppress(FileNotFoundError):  # nothing was spent yet, or the invocation has ended
             changed_ns = os.stat(self._folder).st_mtime_ns
             if changed_ns == self._listed_ns:
                 return
@@ -142,7 +147,7 @@ class Ledger:
         return os.open(self._folder / name, os.O_RDWR | os.O_CREAT, 0o644)
 
     def close(self) -> None:
-        """Close its files."""
+        """Close all files."""
         with self._lock:
             for descriptor in (
                 *self._open.values(),
@@ -158,10 +163,13 @@ _lock = threading.Lock()
 
 
 def ledger_at(folder: str) -> Ledger:
-    """This process's ledger of a folder. Another folder is another invocation, whose predecessor's files are closed."""
+    """Return this process's ledger of a folder.
+
+    Each invocation has its own folder. Ledgers of removed folders are closed.
+    """
     with _lock:
         if folder not in _ledgers:
-            for gone in [name for name in _ledgers if not Path(name).is_dir()]:
-                _ledgers.pop(gone).close()
+            for removed in [name for name in _ledgers if not Path(name).is_dir()]:
+                _ledgers.pop(removed).close()
             _ledgers[folder] = Ledger(Path(folder))
         return _ledgers[folder]

@@ -1,7 +1,7 @@
-"""Brings an older Parley's lake up to date: writes parts of an older schema version anew in the present one.
+"""Migration of lakes: parts of an older schema version are rewritten in the present one.
 
-The models are the migration: a new field takes its default. A part that defaults cannot fill is reported. It is set aside only on
-request, since its dialogues were paid for.
+New fields get the default of their model. A part that defaults cannot complete is reported. It is
+moved away only on request, because its dialogues were paid for.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,13 @@ SET_ASIDE = "set-aside"
 
 @dataclass
 class Migration:
-    """Counts of parts written anew and of parts moved to `<home>/set-aside`; parts that stayed, with the reason."""
+    """Result of a migration.
+
+    Attributes:
+        n_upgraded: number of rewritten parts.
+        n_set_aside: number of parts moved to `<home>/set-aside`.
+        stuck: parts that could not be migrated, with the reason.
+    """
 
     n_upgraded: int = 0
     n_set_aside: int = 0
@@ -33,16 +39,20 @@ class Migration:
 
 
 def migrate_lake(home: Home, *, set_aside: bool = False) -> Migration:
-    """Write parts of an older schema version anew, run by run. Parts of a newer one, and damaged ones, stay as they are.
+    """Rewrite parts of an older schema version, run by run.
+
+    Parts of a newer version and damaged parts do not change.
 
     Args:
-        set_aside: move parts that cannot be brought up to date out of the lake. The next run makes them anew, and pays for them.
+        home: home whose lake is migrated.
+        set_aside: move parts that cannot be migrated out of the lake. The next run creates and pays
+            for them again.
 
     Raises:
-        UsageError: another process is at work on a run that has older parts.
-        DiskFull: no room. Written files stand; the others are as they were.
+        UsageError: another process works on a run that has older parts.
+        DiskFull: the disk is full. Each part is either rewritten or unchanged.
     """
-    lake, done = Lake(home.lake), Migration()
+    lake, result = Lake(home.lake), Migration()
     older = [
         (partition, path)
         for partition, path in _parts(home.lake)
@@ -53,8 +63,8 @@ def migrate_lake(home: Home, *, set_aside: bool = False) -> Migration:
         by_run.setdefault(partition.keys.get("run_id"), []).append((partition, path))
     for run_id, parts in by_run.items():
         with home.run_lock(run_id) if run_id else nullcontext():
-            _migrate_run(home, lake, parts, done, set_aside=set_aside)
-    return done
+            _migrate_run(home, lake, parts, result, set_aside=set_aside)
+    return result
 
 
 def _parts(root: Path) -> Iterable[tuple[Partition, Path]]:
@@ -78,9 +88,17 @@ def _is_older(table: str, path: Path) -> bool:
 
 
 def _migrate_run(
-    home: Home, lake: Lake, parts: list[tuple[Partition, Path]], done: Migration, *, set_aside: bool
+    home: Home,
+    lake: Lake,
+    parts: list[tuple[Partition, Path]],
+    result: Migration,
+    *,
+    set_aside: bool,
 ) -> None:
-    """Write the record first and last: its seal covers the files as they were, then as they are."""
+    """Rewrite the parts of a run.
+
+    The run's record is written first, without its seal, and last, with a seal of the new files.
+    """
     parts = sorted(parts, key=lambda part: part[0].table != "runs")
     sealed = next((partition for partition, _ in parts if partition.table in SEALED), None)
     resealed = sealed is not None and _unseal(lake, sealed)
@@ -91,26 +109,28 @@ def _migrate_run(
                     partition.table, from_arrow(file.read(), TABLES[partition.table].model)
                 )
         except (CorruptRows, OSError, ValueError, KeyError) as error:
-            _keep_out(home, path, f"{path}: {error}", done, set_aside=set_aside)
+            _report_or_move(home, path, f"{path}: {error}", result, set_aside=set_aside)
             continue
         lake.write_arrow(partition.table, rows, path.stem.removeprefix("part-"), **partition.keys)
-        done.n_upgraded += 1
+        result.n_upgraded += 1
     if sealed is not None and resealed:
         _seal(lake, sealed)
 
 
-def _keep_out(home: Home, path: Path, reason: str, done: Migration, *, set_aside: bool) -> None:
+def _report_or_move(
+    home: Home, path: Path, reason: str, result: Migration, *, set_aside: bool
+) -> None:
     if not set_aside:
-        done.stuck += (reason,)
+        result.stuck += (reason,)
         return
     target = home.path / SET_ASIDE / path.relative_to(home.lake)
     target.parent.mkdir(parents=True, exist_ok=True)
     path.replace(target)
-    done.n_set_aside += 1
+    result.n_set_aside += 1
 
 
 def _unseal(lake: Lake, partition: Partition) -> bool:
-    """Take the seal off a run's record; False where there is none, or the files do not fit it."""
+    """Remove the seal of a run's record. Return False if there is none, or the files differ."""
     record_folder = Partition("runs", partition.folder.replace(partition.table, "runs", 1))
     record = _with_parts(lake, record_folder)
     if not record.parts or broken_seal(lake.root, record):
@@ -132,21 +152,23 @@ def _with_parts(lake: Lake, partition: Partition) -> Partition:
 
 
 def _rewrite(lake: Lake, record: Partition, seal: dict[str, str]) -> bool:
-    """Give a run's record another seal; whether it had one."""
-    had = False
+    """Replace the seal of a run's record. Return True if it had one."""
+    was_sealed = False
     for part in record.parts:
         with open_parquet(lake.root / record.folder / part.name) as file:
             rows = from_arrow(file.read(), RunRecord)
-        had = had or any(key.startswith(PREFIX) for row in rows for key, _ in row.state)
-        kept = [
+        was_sealed = was_sealed or any(
+            key.startswith(PREFIX) for row in rows for key, _ in row.state
+        )
+        states = [
             {key: value for key, value in row.state if not key.startswith(PREFIX)} | seal
             for row in rows
         ]
-        renewed = [
+        updated = [
             row.model_copy(update={"state": tuple(state.items())})
-            for row, state in zip(rows, kept, strict=True)
+            for row, state in zip(rows, states, strict=True)
         ]
         lake.write_part(
-            "runs", renewed, part.name.removeprefix("part-").removesuffix(".parquet"), **record.keys
+            "runs", updated, part.name.removeprefix("part-").removesuffix(".parquet"), **record.keys
         )
-    return had
+    return was_sealed

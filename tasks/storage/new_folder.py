@@ -1,4 +1,7 @@
-"""Folders of files for others: written aside, then put in place whole. A link to a folder stays, and leads to the new one."""
+"""Output folders, written beside their place and then renamed.
+
+If the output is a link to a folder, the link stays and leads to the new folder.
+"""
 
 import os
 import shutil
@@ -12,13 +15,18 @@ from schemas.errors import UsageError
 
 @contextmanager
 def new_folder(out: Path, owns: Callable[[Path], bool], *, replace: bool) -> Iterator[Path]:
-    """An empty folder beside `out` that takes its place at the block's end; an error leaves `out` as it was.
+    """Provide an empty folder that replaces `out` at the end of the block.
+
+    After an error, `out` is unchanged.
 
     Args:
-        owns: whether a file there is an earlier edition's. No other is ever replaced.
+        out: output folder.
+        owns: returns True if a file in `out` belongs to an earlier edition. Other files are never
+            replaced.
+        replace: True if files of an earlier edition may be replaced.
 
     Raises:
-        UsageError: `out` holds files, and they may not be replaced.
+        UsageError: `out` contains files that must not be replaced.
     """
     place = out.resolve()
     with _aside(place, lambda: require_room(place, owns, replace=replace)) as folder:
@@ -27,16 +35,22 @@ def new_folder(out: Path, owns: Callable[[Path], bool], *, replace: bool) -> Ite
 
 @contextmanager
 def marked_folder(out: Path, marker: str, command: str) -> Iterator[Path]:
-    """As `new_folder`, for a tree of folders: the file `marker` in it lists all files, and only these are ever replaced.
+    """Provide an empty folder that replaces the tree of folders `out` at the end of the block.
+
+    Args:
+        out: output folder.
+        marker: name of the file that lists all files. Only listed files are ever replaced.
+        command: command for messages and for the head of the marker.
 
     Raises:
-        UsageError: `out` holds a file that its marker does not list, also one that was put there meanwhile.
+        UsageError: `out` contains a file that its marker does not list, even if the file was
+            created during the block.
     """
     place = out.resolve()
     with _aside(place, lambda: _require_marked(place, marker, command)) as folder:
         yield folder
         head = (
-            f"Written by `{command}`, which replaces these files, and no folder that holds others:"
+            f"Written by `{command}`, which replaces these files, and no folder with other files:"
         )
         (folder / marker).write_text(
             "\n".join([head, *sorted(_files(folder)), ""]), encoding="utf-8"
@@ -58,20 +72,22 @@ def _aside(out: Path, require: Callable[[], None]) -> Iterator[Path]:
 
 
 def require_room(out: Path, owns: Callable[[Path], bool], *, replace: bool) -> None:
-    """See `new_folder`."""
+    """Check that the files of `out` may be replaced. For arguments and errors see `new_folder`."""
     if not out.exists():
         return
     if not out.is_dir():
-        raise UsageError(f"{out} is a file, not a folder. Give another --out")
+        raise UsageError(f"{out} is a file, not a folder. Use another --out")
     paths = sorted(out.iterdir())
     if paths and not replace:
         raise UsageError(
-            f"{out} holds {len(paths)} files already ({paths[0].name}, …). Give another --out, or replace them by --force"
+            f"{out} already contains {len(paths)} files ({paths[0].name}, …). Use another --out, "
+            "or replace the files with --force"
         )
     foreign = [path.name for path in paths if not path.is_file() or not owns(path)]
     if foreign:
         raise UsageError(
-            f"{out} holds {foreign[0]!r}, which this build did not make: not even --force removes it"
+            f"{out} contains {foreign[0]!r}, which this build did not create, so --force does not "
+            "remove it. Use another --out, or move the file away"
         )
 
 
@@ -79,7 +95,7 @@ def _require_marked(out: Path, marker: str, command: str) -> None:
     if not out.exists():
         return
     if not out.is_dir():
-        raise UsageError(f"{out} is a file, not a folder. Give another --out")
+        raise UsageError(f"{out} is a file, not a folder. Use another --out")
     listed = (
         {marker, *(out / marker).read_text(encoding="utf-8").splitlines()[1:]}
         if (out / marker).is_file()
@@ -88,19 +104,23 @@ def _require_marked(out: Path, marker: str, command: str) -> None:
     foreign = next((name for name in _files(out) if name not in listed), None)
     if foreign is not None:
         raise UsageError(
-            f"{out} holds {foreign!r}, which `{command}` did not write. Give another --out, or move it away"
+            f"{out} contains {foreign!r}, which `{command}` did not write. Use another --out, or "
+            "move the file away"
         )
 
 
 def _files(folder: Path) -> Iterator[str]:
-    """Paths of what is no folder, from the folder on."""
+    """Yield the paths of all files and links, relative to the folder."""
     for path in folder.rglob("*"):
         if path.is_symlink() or not path.is_dir():
             yield path.relative_to(folder).as_posix()
 
 
 def _put_in_place(aside: Path, out: Path) -> None:
-    """Rename an old folder away, then the new one into place. A kill in between leaves both beside `out`."""
+    """Rename the old folder away, then the new one into place.
+
+    A kill between the two leaves both folders beside `out`.
+    """
     if not out.exists():
         os.rename(aside, out)
         return

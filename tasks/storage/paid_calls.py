@@ -1,8 +1,9 @@
-"""One store of paid calls: key -> answer, appended at once, found again after a kill.
+"""Store of paid calls: answers by key, written at once, so that they survive a kill.
 
-Each process appends to a segment of its own below the store's folder: a local file, or closed segments of an object store.
-So a kill costs the calls in flight. A process reads the segments of all others by `refresh`. Equal calls in flight are sent once.
-Dialogues keep steps instead (`tasks.storage.journaling.journal`), in segments of the same form.
+Each process appends to a segment of its own in the store's folder: a local file, or closed segments
+in an object store. So a kill only costs the calls in flight. `refresh` reads the segments of other
+processes. Equal calls in flight are sent once. Dialogues store steps instead, in similar segments
+(`tasks.storage.journaling.journal`).
 """
 
 import asyncio
@@ -19,28 +20,31 @@ from tasks.storage.journaling.shipping import open_segment
 T = TypeVar("T")
 Row = Mapping[str, Any]
 _DRAIN_S = 20.0
-"""Time for calls in flight to be answered after a fault elsewhere: they are paid for."""
+"""Seconds to wait for calls in flight after a fault elsewhere, because they are paid for."""
 _ABANDONED_S = 3600.0
-"""A segment of this age that no living process has open is a killed writer's."""
+"""Age in seconds at which a segment that no living process has open counts as abandoned."""
 
 
 @dataclass(frozen=True)
 class Form(Generic[T]):
-    """Form of one kind of answers in a segment: a row of the key and, by default, `answer`."""
+    """Form of one kind of answers in segments.
+
+    By default, a row has the fields `key` and `answer`.
+    """
 
     what: str
-    """What a row holds, for the message of a full disk."""
+    """Description of a row, for the error of a full disk."""
     load: Callable[[Row], T]
-    """Makes an answer of a row. Raises KeyError, TypeError or ValueError where it cannot."""
+    """Makes an answer from a row. Raises KeyError, TypeError or ValueError for other rows."""
     dump: Callable[[T], Row] = lambda answer: {"answer": answer}
-    """Makes fields of an answer, which `dump_row` can write."""
+    """Makes fields from an answer, in a form that `dump_row` can write."""
     load_old: Callable[[Row], Mapping[str, T]] | None = None
-    """Reads a row of the release before: key -> answer. Raises as `load`."""
+    """Reads a row of the previous release: answers by key. Raises the errors of `load`."""
     lasts: Callable[[T], bool] = lambda _: True
-    """Whether an answer is worth keeping."""
+    """Returns True if an answer should be stored."""
 
     def read(self, row: Row) -> Mapping[str, T]:
-        """Return key -> answer of a row; empty where it holds no answer of this kind."""
+        """Return the answers in a row by key; empty if it has no answer of this kind."""
         with suppress(KeyError, TypeError, ValueError):
             if "key" in row:
                 return {row["key"]: self.load(row)}
@@ -50,14 +54,17 @@ class Form(Generic[T]):
 
 
 class CallsInFlight(Generic[T]):
-    """Sends equal calls in flight once. For one event loop."""
+    """Calls in flight by key, so that equal ones are sent once. For use in one event loop."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, asyncio.Task[T]] = {}
         self._is_over = False
 
     async def find(self, key: str, ask: Callable[[], Awaitable[T]]) -> T:
-        """Return what asking brings, and raise what it raises. A caller that stops waiting stops no call."""
+        """Return the result of `ask()`, which equal calls in flight share. Raises its errors.
+
+        If a caller is cancelled, the call continues.
+        """
         if self._is_over:
             await asyncio.Event().wait()
         if key not in self._tasks:
@@ -72,17 +79,23 @@ class CallsInFlight(Generic[T]):
             del self._tasks[key]
 
     async def drain(self) -> None:
-        """Begin no more calls, and wait a while for those in flight. Later callers wait to be cancelled."""
+        """Start no further calls, and wait some seconds for those in flight.
+
+        Later callers wait until they are cancelled.
+        """
         self._is_over = True
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=_DRAIN_S)
 
 
 class Calls(Generic[T]):
-    """Paid calls of one kind, as one process sees them. For one event loop.
+    """Paid calls of one kind, as seen by one process. For use in one event loop.
 
     Args:
-        remembers: whether the process holds in memory what it was answered itself.
+        folder: folder of the segments.
+        form: form of the answers in segments.
+        fsync: flush each row to the disk.
+        remembers: True if the process keeps its own answers in memory.
     """
 
     def __init__(
@@ -93,37 +106,41 @@ class Calls(Generic[T]):
         self._reader = SegmentReader(folder)
         self._rows: dict[Path, dict[str, T]] = {}
         self.own: dict[str, T] = {}
-        """Answers that this process has written, and holds."""
+        """Answers of this process, if it remembers them."""
         self.others: dict[str, T] = {}
-        """Answers of all other segments that are there, since the last `refresh`."""
+        """Answers of all other segments, as of the last `refresh`."""
         self.in_flight = CallsInFlight[T]()
 
     async def find(self, key: str, ask: Callable[[], Awaitable[T]], **about: object) -> T:
-        """Return the answer under a key, or what asking brings. Raises what asking raises.
+        """Return the stored answer under a key, or else the result of `ask()`, which is stored.
 
         Args:
+            key: key of the call.
+            ask: sends the call.
             about: further fields of the row.
 
         Raises:
-            DiskFull, OSError: the answer could not be written.
-            ServerUnavailable: the object store took none of the answers before.
+            DiskFull: the disk is full.
+            OSError: the answer could not be written.
+            ServerUnavailable: the object store does not accept answers.
+            Exception: any error of `ask()`.
         """
 
-        async def ask_and_keep() -> T:
+        async def ask_and_store() -> T:
             answer = await ask()
             if self._form.lasts(answer):
                 self.put({key: answer}, **about)
             return answer
 
-        kept = self.get(key)
-        return kept if kept is not None else await self.in_flight.find(key, ask_and_keep)
+        stored = self.get(key)
+        return stored if stored is not None else await self.in_flight.find(key, ask_and_store)
 
     def get(self, key: str) -> T | None:
-        """Return the answer under a key; None where this process holds none."""
+        """Return the answer under a key; None if this process has none in memory."""
         return self.own[key] if key in self.own else self.others.get(key)
 
     def put(self, answers: Mapping[str, T], **about: object) -> None:
-        """Keep answers, in one write. Raises: as `find`."""
+        """Write answers in one write. Raises the errors of `find`, except those of `ask`."""
         self._segment.write(
             *({"key": key, **about, **self._form.dump(answer)} for key, answer in answers.items())
         )
@@ -131,26 +148,29 @@ class Calls(Generic[T]):
             self.own |= answers
 
     def refresh(self) -> None:
-        """Read what other processes have written since, and drop what lies in removed segments."""
-        there = [
+        """Read new rows of other processes, and drop the answers of removed segments."""
+        segments = [
             path
             for path in self._reader.segments()
             if not (self._remembers and self._segment.wrote(path))
         ]
-        for path, row in self._reader.new_rows(there):
+        for path, row in self._reader.new_rows(segments):
             answers = self._form.read(row)
             self._rows.setdefault(path, {}).update(answers)
             for key, answer in answers.items():
                 self.others.setdefault(key, answer)
-        if gone := self._rows.keys() - set(there):
-            for path in gone:
+        if removed := self._rows.keys() - set(segments):
+            for path in removed:
                 del self._rows[path]
             self.others.clear()
             for rows in self._rows.values():
                 self.others |= rows
 
     def take_abandoned(self) -> Iterator[Mapping[str, T]]:
-        """Yield the answers of each segment that a killed process left. Remove it once the caller comes back for the next."""
+        """Yield the answers of each abandoned segment.
+
+        A segment is removed when the caller asks for the next one.
+        """
         self.refresh()
         for path in self._reader.segments():
             with suppress(FileNotFoundError):
@@ -160,21 +180,21 @@ class Calls(Generic[T]):
                         path.unlink()
 
     def discard(self) -> None:
-        """Remove what this process wrote: a table holds it."""
+        """Remove the rows of this process. They must be in a table."""
         self._segment.discard()
         self.own.clear()
 
     def flush(self) -> None:
-        """Have what was written so far where other processes see it."""
+        """Make all written rows visible to other processes."""
         self._segment.flush()
 
     def close(self) -> None:
-        """Close the segment; a later write opens another one."""
+        """Close the segment. A later write opens another one."""
         self._segment.close()
 
 
 def read_calls(folder: Path, form: Form[T]) -> Mapping[str, T]:
-    """Return key -> answer of all that is kept below a folder."""
+    """Return all answers in a folder by key."""
     calls = Calls(folder, form)
     calls.refresh()
     return calls.others
@@ -185,6 +205,6 @@ def _is_abandoned(path: Path) -> bool:
 
 
 def _retrieve_fault(task: "asyncio.Task[Any]") -> None:
-    """Mark a fault as seen: the callers were given it, and a task without callers must not complain."""
+    """Mark a task's error as retrieved, so that asyncio does not log it again."""
     if not task.cancelled():
         task.exception()

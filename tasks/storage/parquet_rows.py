@@ -1,20 +1,24 @@
-"""Counts the rows of a Parquet file from its last bytes, without pyarrow: its import takes longer than a quick command."""
+"""Number of rows of a Parquet file, read from its last bytes without pyarrow.
+
+Importing pyarrow takes longer than a quick command.
+"""
 
 from pathlib import Path
 
 _MAGIC = b"PAR1"
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 12
 _NUM_ROWS = 3
-"""Number of the field `num_rows` in the structure FileMetaData."""
+"""Id of the field `num_rows` in the structure FileMetaData."""
 
 
 def n_rows(path: Path) -> int:
-    """Return how many rows a Parquet file has.
+    """Return the number of rows of a Parquet file.
+
+    Source: Apache Parquet's file format (`parquet.thrift`, FileMetaData) and Thrift's compact
+    protocol.
 
     Raises:
-        ValueError: no Parquet file, or one whose end does not say.
-
-    Source: Apache Parquet's file format (`parquet.thrift`, FileMetaData) and Thrift's compact protocol.
+        ValueError: the file is no Parquet file, or its footer lacks the number of rows.
     """
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -28,17 +32,17 @@ def n_rows(path: Path) -> int:
     try:
         return _Footer(footer).field(_NUM_ROWS)
     except IndexError:
-        raise ValueError(f"the end of {path} does not say how many rows it has") from None
+        raise ValueError(f"the footer of {path} lacks the number of rows") from None
 
 
 class _Footer:
-    """A reader of Thrift's compact protocol, as far as to skip what is not wanted."""
+    """Reader of Thrift's compact protocol that finds one field and skips the others."""
 
     def __init__(self, content: bytes) -> None:
         self._content, self._at = content, 0
 
     def field(self, wanted: int) -> int:
-        """Return the whole number in a field of the outermost structure."""
+        """Return the integer in a field of the outermost structure."""
         number = 0
         while (head := self._byte()) != 0:
             number = number + (head >> 4) if head >> 4 else self._signed()

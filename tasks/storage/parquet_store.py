@@ -1,7 +1,8 @@
-"""The lake: Parquet parts, written whole or not at all.
+"""Lake: Parquet parts, written completely or not at all.
 
-A part is written beside its place and renamed into it; an object store takes it whole. Its name is derived from its content's
-identity, so that writing it twice changes nothing. Layout: `lake/<table>/<key>=<quoted value>/.../part-<name>.parquet`.
+A part is written to a temporary file and renamed, or uploaded to an object store in one request.
+Its name is derived from its content, so writing it twice changes nothing. Layout:
+`lake/<table>/<key>=<quoted value>/.../part-<name>.parquet`.
 """
 
 import os
@@ -31,16 +32,22 @@ _TEMPORARY = ".writing-"
 _LISTINGS = 5
 _PIECE_ROWS = 256
 _GROUP_BYTES = 2**20
-"""Size of a row group of what is written in pieces: it is read whole for any of its rows."""
+"""Size of a row group if rows are written in pieces. Reading one row reads its whole group."""
 _FEW_ROWS = 1000
-"""A part of fewer is a shard's, which a run's end merges with others: it is written for speed, by half the processor time."""
+"""Number of rows from which a part is compressed well.
+
+Smaller parts come from shards, and the end of the run merges them. They are written in half the
+processor time.
+"""
 
 
 def listing_again(read: Callable[[], R]) -> R:
-    """The result of `read`, which lists parts and reads them. It begins again where another process merged parts in between.
+    """Return the result of `read`, which lists parts and reads them.
+
+    If another process merges parts meanwhile, `read` is called again.
 
     Raises:
-        FileNotFoundError: parts went away during each of five readings.
+        FileNotFoundError: parts were removed during each of five calls.
     """
     for _ in range(_LISTINGS - 1):
         with suppress(FileNotFoundError):
@@ -49,11 +56,12 @@ def listing_again(read: Callable[[], R]) -> R:
 
 
 class Lake:
-    """Parquet tables under one folder, or in one place of an object store.
+    """Parquet tables in a folder or an object store.
 
     Args:
-        root: the lake's folder or place; made when first written to.
-        fsync: flush each part to the disk before the rename, for safety against loss of power (SIGKILL needs none).
+        root: folder of the lake, or its path in an object store. It is created with the first part.
+        fsync: flush each part to the disk before the rename. This protects against a power failure;
+            a kill needs no such protection.
     """
 
     def __init__(self, root: Path, *, fsync: bool = False) -> None:
@@ -61,10 +69,15 @@ class Lake:
         self.fsync = fsync
 
     def folder(self, table: str, **keys: str) -> Path:
-        """Folder of a partition. Keys are given from the first of `partition_by` on; later ones may be left out.
+        """Return the folder of a partition.
+
+        Args:
+            table: name of the table.
+            keys: values of the first columns of `partition_by`, in order. Later columns may be left
+                out.
 
         Raises:
-            ValueError: a key that the table is not partitioned by, or one after a gap.
+            ValueError: the keys are not the first columns of `partition_by`.
         """
         wanted = TABLES[table].partition_by
         if tuple(keys) != wanted[: len(keys)]:
@@ -75,27 +88,32 @@ class Lake:
         return path
 
     def parts(self, table: str, **keys: str) -> list[Path]:
-        """All parts in a partition (and those below it), sorted by name."""
+        """Return all parts in a partition and below it, sorted by name."""
         return sorted(self.folder(table, **keys).rglob("part-*.parquet"))
 
     def write_part(self, table: str, rows: Iterable[BaseModel], name: str, **keys: str) -> Path:
-        """Write one part whole, replacing one of the same name.
+        """Write one part, which replaces a part of the same name. After an error, no file is left.
 
         Raises:
-            DiskFull: no room; nothing is left behind.
-            OSError: no right to write; neither.
+            DiskFull: the disk is full.
+            OSError: the process may not write.
         """
         return self.write_arrow(table, to_arrow(table, rows), name, **keys)
 
     def write_arrow(self, table: str, rows: pa.Table, name: str, **keys: str) -> Path:
-        """Write rows of exactly the table's schema as one part; else as `write_part`."""
+        """Write Arrow rows of exactly the table's schema as one part, as `write_part` does."""
         return self._write_part(table, lambda where: _write(rows, where), name, keys)
 
     def write_pieces(self, table: str, pieces: Iterable[pa.Table], name: str, **keys: str) -> Path:
-        """Write rows of exactly the table's schema as one part, in row groups of some megabyte; else as `write_part`.
+        """Write rows of exactly the table's schema as one part, in row groups of about 1 MB.
+
+        It raises the errors of `write_part`.
 
         Args:
-            pieces: need not be in memory together.
+            table: name of the table.
+            pieces: rows in pieces. Only one row group is in memory.
+            name: name of the part.
+            keys: keys of the partition.
         """
         schema = TABLES[table].schema
         return self._write_part(
@@ -129,11 +147,16 @@ class Lake:
     def read_arrow(
         self, table: str, parts: Sequence[Path], columns: Sequence[str] | None = None
     ) -> pa.Table:
-        """Rows of some parts, in their order.
+        """Return the rows of parts, in order.
+
+        Args:
+            table: table of the parts.
+            parts: files to read.
+            columns: columns to read; None for all.
 
         Raises:
-            SchemaMismatch: a part that another schema version wrote, or that is not whole.
-            FileNotFoundError: a part that was removed since it was listed.
+            SchemaMismatch: a part has another schema version, or is incomplete.
+            FileNotFoundError: a part was removed after it was listed.
         """
         schema, pieces = _schema(table, columns), list[pa.Table]()
         for part in parts:
@@ -144,31 +167,34 @@ class Lake:
         return pa.concat_tables(pieces) if pieces else schema.empty_table()
 
     def read_pieces(self, table: str, parts: Sequence[Path]) -> Iterator[pa.Table]:
-        """Yield rows of some parts, in their order, some hundred at a time; else as `read_arrow`."""
+        """Yield the rows of parts, in order, some hundreds at a time.
+
+        It raises the errors of `read_arrow`.
+        """
         for part in parts:
             with _naming(part), self.open_part(table, part) as file:
                 for batch in file.iter_batches(_PIECE_ROWS):
                     yield _cast(pa.Table.from_batches([batch]), TABLES[table].schema)
 
     def open_part(self, table: str, part: Path) -> pq.ParquetFile:
-        """Open a part to read it; else as `read_arrow`."""
+        """Open a part for reading. Raises the errors of `read_arrow`."""
         with _naming(part):
             file = open_parquet(part, page_checksum_verification=True)
             check_version(table, file.schema_arrow, str(part))
             return file
 
     def read(self, table: str, kind: type[M], /, **keys: str) -> list[M]:
-        """Rows of a partition as models of that kind."""
+        """Return the rows of a partition as models of this kind."""
         return from_arrow(
             listing_again(lambda: self.read_arrow(table, self.parts(table, **keys))), kind
         )
 
     def read_part(self, table: str, kind: type[M], part: Path) -> list[M]:
-        """Rows of one part as models of that kind."""
+        """Return the rows of one part as models of this kind."""
         return from_arrow(self.read_arrow(table, [part]), kind)
 
     def is_whole(self, table: str, part: Path) -> bool:
-        """Whether a part has its footer, of this schema version. Its rows are not read."""
+        """Return True if a part has a footer of this schema version. Its rows are not read."""
         try:
             with open_parquet(part) as file:
                 check_version(table, file.schema_arrow, str(part))
@@ -177,7 +203,10 @@ class Lake:
         return True
 
     def keep_only(self, table: str, names: Collection[str], **keys: str) -> None:
-        """Remove the partition's other parts, and leftovers of killed writers. Callers hold the run's lock."""
+        """Remove a partition's other parts, and temporary files of killed writers.
+
+        The caller must hold the run's lock.
+        """
         folder = self.folder(table, **keys)
         if not folder.is_dir():
             return
@@ -189,7 +218,10 @@ class Lake:
                 path.unlink(missing_ok=True)
 
     def remove_leftovers(self, table: str, **keys: str) -> None:
-        """Remove unfinished files of killed writers from a partition. Callers hold the run's lock. A store has none."""
+        """Remove temporary files of killed writers from a partition. Object stores have none.
+
+        The caller must hold the run's lock.
+        """
         if isinstance(self.root, ObjectPath):
             return
         for path in self.folder(table, **keys).rglob(f"{_TEMPORARY}*"):
@@ -206,14 +238,14 @@ def _flush(path: Path) -> None:
 
 @contextmanager
 def _naming(part: Path) -> Iterator[None]:
-    """Name the part that cannot be read, with the remedy."""
+    """Convert read errors in the block to SchemaMismatch, with the part and the remedy."""
     try:
         yield
     except FileNotFoundError:
         raise
     except (pa.ArrowException, ValueError, OSError) as error:
         raise SchemaMismatch(
-            f"{part} cannot be read as Parquet ({error}). Move it away and run again to make it anew"
+            f"{part} cannot be read as Parquet ({error}). Move it away and run again to recreate it"
         ) from error
 
 

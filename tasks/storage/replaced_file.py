@@ -1,4 +1,4 @@
-"""Files for others to read, written in one step."""
+"""Atomic replacement of files that other processes read."""
 
 import os
 from contextlib import suppress
@@ -9,10 +9,10 @@ from schemas.errors import UsageError
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write a file and its folders; a file of that name is replaced whole or not at all.
+    """Write a file, and create its folders. An existing file is replaced completely or not at all.
 
     Raises:
-        UsageError: it cannot be written.
+        UsageError: the file cannot be written.
     """
     temporary = path.with_name(f".{path.name}.{token_hex(4)}")
     try:

@@ -1,4 +1,4 @@
-"""Which things of built datasets people review: their ratings may come back any time after the build."""
+"""Items on the review sheets of built datasets. Ratings of them may arrive long after the build."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -16,7 +16,7 @@ _FILE = "reviewed.json"
 
 @dataclass(frozen=True)
 class Reviewed:
-    """The benchmark of a thing on a review sheet, and the scales on which it is rated; None where an old sheet kept none."""
+    """Benchmark of an item on a review sheet, and its rating scales; None for older sheets."""
 
     benchmark: str
     scales: Scales | None = None
@@ -25,43 +25,45 @@ class Reviewed:
 def note_reviewed(
     folder: Path, benchmark: str, ids: Collection[str], scales: Scales | None = None
 ) -> None:
-    """Write down which ids a build's review sheet has; those of its earlier sheets stay known.
+    """Store the ids of a build's review sheet. Ids of its earlier sheets are kept.
 
     Args:
-        folder: the build's.
-        scales: of the sheet's rubrics.
+        folder: folder of the build.
+        benchmark: benchmark of the items.
+        ids: ids of the items on the sheet.
+        scales: rating scales of the sheet's rubrics.
     """
     if ids:
-        known = _things(folder / _FILE).keys()
-        said: dict[str, Any] = {"benchmark": benchmark, "ids": sorted({*known, *ids})}
+        earlier = _items(folder / _FILE).keys()
+        content: dict[str, Any] = {"benchmark": benchmark, "ids": sorted({*earlier, *ids})}
         if scales:
-            said["scales"] = {
+            content["scales"] = {
                 rubric: {
                     name: {"ends": scale.ends, "words": scale.words}
                     for name, scale in dimensions.items()
                 }
                 for rubric, dimensions in scales.items()
             }
-        replace_file(folder / _FILE, json.dumps(said, indent=1).encode())
+        replace_file(folder / _FILE, json.dumps(content, indent=1).encode())
 
 
 def reviewed(home: Home) -> Mapping[str, Reviewed]:
-    """Return the things on review sheets by their ids."""
+    """Return the items on all review sheets by id."""
     return {
-        name: thing
+        name: item
         for path in sorted(home.builds.glob(f"*/{_FILE}"))
-        for name, thing in _things(path).items()
+        for name, item in _items(path).items()
     }
 
 
-def _things(path: Path) -> dict[str, Reviewed]:
+def _items(path: Path) -> dict[str, Reviewed]:
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        said = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
         scales = {
             rubric: dict(_scales(dimensions))
-            for rubric, dimensions in said.get("scales", {}).items()
+            for rubric, dimensions in content.get("scales", {}).items()
         } or None
-        return dict.fromkeys(map(str, said["ids"]), Reviewed(str(said["benchmark"]), scales))
+        return dict.fromkeys(map(str, content["ids"]), Reviewed(str(content["benchmark"]), scales))
     return {}
 
 

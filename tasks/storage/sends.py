@@ -1,4 +1,4 @@
-"""Sends of a run's requests, written by every process as they end, so that a killed worker's sends are counted too."""
+"""Log of a run's sends. Each process writes its sends at once, so a killed worker's are counted."""
 
 from collections import Counter
 from contextlib import suppress
@@ -11,7 +11,7 @@ from tasks.storage.journaling.shipping import open_segment
 
 
 class SendLog:
-    """Segments of one process. Safe to use from several threads; opened at the first send."""
+    """Log of one process. Several threads may use it. Its segment is created at the first send."""
 
     def __init__(self, folder: Path) -> None:
         self._segment = open_segment(folder, "a count of requests")
@@ -20,28 +20,32 @@ class SendLog:
         """Write one send.
 
         Args:
-            is_embedder: it went to the run's embedder.
+            send: send that ended.
+            is_embedder: True if it went to the run's embedder.
 
         Raises:
-            DiskFull: no room.
-            OSError: no right to write.
-            ServerUnavailable: the store takes no segments.
+            DiskFull: the disk is full.
+            OSError: the process may not write.
+            ServerUnavailable: the object store does not accept segments.
         """
         self._segment.write(
             {"is_repeated": send.is_repeated, "is_paid": send.is_paid, "is_embedder": is_embedder}
         )
 
     def count_embedder(self, send: Send) -> None:
-        """Write one send to the run's embedder. Raises: as `count`."""
+        """Write one send to the run's embedder. Raises the errors of `count`."""
         self.count(send, is_embedder=True)
 
     def close(self) -> None:
-        """Close the segment; a later send opens another one."""
+        """Close the segment. A later send opens another one."""
         self._segment.close()
 
 
 def remove_sends(folder: Path) -> None:
-    """Remove the segments of a folder, once the run's record has their counts. One that is still written to stays."""
+    """Remove the segments of a folder, once the run's record contains their counts.
+
+    If another process still writes to the folder, errors are ignored.
+    """
     with suppress(OSError):
         remove_segments(folder)
 

@@ -1,8 +1,9 @@
-"""Answers that the memory of a talk is built of, kept once for all dialogues that come after the talk.
+"""Answers for agents' memories of conversations, stored once for all dialogues that follow them.
 
-A process appends each answer to a segment of its own. Before a process asks for one that nobody has, it holds the talk's lock and
-reads what the others wrote: so each answer is paid once, whichever dialogue or run comes first. The system frees the lock of a
-process that dies. In an object store there are no locks: two processes may each build a talk there.
+A process appends each answer to a segment of its own. Before it requests a missing answer, it locks
+the conversation and reads the segments of other processes, so each answer is paid only once. The
+operating system releases the lock of a process that dies. Object stores have no locks: there, two
+processes may each build the memory of a conversation.
 """
 
 import asyncio
@@ -20,17 +21,18 @@ from warehouse.object_path import ObjectPath
 
 _LOOKS_EVERY_S = 0.2
 _MOST_TALKS = 256
-"""Talks whose answers a process holds in memory."""
+"""Number of conversations whose answers a process keeps in memory."""
 ANSWERS = Form[str]("an answer for a talk's memory", lambda row: row["answer"])
 BUILT = "built"
-"""Field of a row that says up to which turn of which talk the memory is built."""
+"""Field of the rows that record the number of turns in the built memory of a conversation."""
 
 
 class TalkAnswers:
-    """The answers of one agent with one model. For one event loop.
+    """Answers of one agent with one model. For use in one event loop.
 
     Args:
-        folder: where they lie, for this agent and model alone.
+        folder: folder of the answers of this agent and model.
+        fsync: flush each row to the disk.
     """
 
     def __init__(self, folder: Path, *, fsync: bool = False) -> None:
@@ -41,20 +43,20 @@ class TalkAnswers:
         self._locks: dict[str, asyncio.Lock] = {}
 
     def get(self, talk: str, key: str) -> str | None:
-        """Return the answer under a key; None where this process knows none."""
+        """Return the answer under a key; None if this process has read none."""
         return self._answers(talk).get(key)
 
     def put(self, talk: str, key: str, answer: str) -> None:
-        """Keep an answer, at once.
+        """Store an answer immediately.
 
         Raises:
-            OSError: it could not be written.
+            OSError: the answer could not be written.
         """
         if self.get(talk, key) is None:
             self._answers(talk).put({key: answer})
 
     def mark_built(self, talk: str, n_turns: int) -> None:
-        """Note that all answers for so many turns of a talk are there."""
+        """Record that all answers for the first `n_turns` turns of a conversation are stored."""
         self._answers(talk).close()
         if self._built.get(talk, 0) < n_turns:
             self._marks.write({BUILT: talk, "n_turns": n_turns})
@@ -62,7 +64,10 @@ class TalkAnswers:
 
     @asynccontextmanager
     async def building(self, talk: str) -> AsyncIterator[None]:
-        """Hold a talk, so that nobody else asks for its answers. Answers of other processes are read when it is held."""
+        """Lock a conversation, so that no other process requests its answers.
+
+        Once the lock is acquired, the answers of other processes are read.
+        """
         async with self._locks.setdefault(talk, asyncio.Lock()):
             descriptor = await self._locked(talk)
             try:
@@ -109,9 +114,9 @@ class TalkAnswers:
 
 
 def built_talks(folder: Path) -> Mapping[str, int]:
-    """Return talk -> number of its turns of which the memory is built."""
-    found: dict[str, int] = {}
+    """Map each conversation to the number of turns in its built memory."""
+    n_turns: dict[str, int] = {}
     for row in read_segments(folder):
         if BUILT in row:
-            found[row[BUILT]] = max(row["n_turns"], found.get(row[BUILT], 0))
-    return found
+            n_turns[row[BUILT]] = max(row["n_turns"], n_turns.get(row[BUILT], 0))
+    return n_turns

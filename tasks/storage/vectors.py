@@ -1,9 +1,10 @@
-"""The kept vectors: each text is asked for once by each embedder, whichever run, benchmark or seat wants it.
+"""Stored vectors: each embedder embeds a text only once, for all runs, benchmarks and roles.
 
-Id: the text's digest and the embedder's. They lie in the lake's table `embeddings`, in a folder for each embedder. Each answer is
-a line of a segment beside the parts as soon as it has come, and a part of the table once there are some hundred: a kill costs the
-requests under way, and each process finds what the others were answered. Two processes that need the same text at the same
-moment may both ask for it; the first part by name counts.
+A vector's id consists of the digests of text and embedder. Vectors are in the lake's table
+`embeddings`, in a folder for each embedder. Each answer is first written to a segment beside the
+parts, and a part is written once there are some hundreds. So a kill costs only the requests in
+flight, and each process sees the answers of the others. Two processes may embed the same text at
+the same time. The first part by name then counts.
 """
 
 import asyncio
@@ -30,64 +31,70 @@ if TYPE_CHECKING:
 TABLE = "embeddings"
 TEXTS_A_PART = 256
 _REQUESTS_AT_ONCE = 8
-"""Requests under way for one call of `find`; the endpoint's own concurrency may allow fewer."""
-_MOST_HELD = 20_000
-"""Vectors read from the lake that a process holds in memory."""
+"""Maximum number of requests in flight for one call of `find`. The endpoint's concurrency may be
+lower."""
+_MOST_CACHED = 20_000
+"""Maximum number of vectors from the lake that a process keeps in memory."""
 _ABANDONED_S = 3600.0
-"""An unfinished file of this age is a killed writer's."""
+"""Age in seconds at which an unfinished file counts as left by a killed process."""
 
 
 class Vectors:
-    """The kept vectors of one embedder, as one process sees them. See `TextVectors`. For one event loop."""
+    """Stored vectors of one embedder, as seen by one process. For use in one event loop.
+
+    It implements `TextVectors`.
+    """
 
     def __init__(self, lake: Lake, embedder: Embedder) -> None:
         self._lake, self._embedder = lake, embedder
         self._name = embedder.identity.digest
         self.n_asked = 0
-        """Texts that were sent to the embedder."""
-        self._held: dict[str, Vector] = {}
-        """Read from the lake."""
+        """Number of texts sent to the embedder."""
+        self._cached: dict[str, Vector] = {}
+        """Vectors read from the lake."""
         self._calls = Calls(
             lake.folder(TABLE, embedder=self._name), vector_form(), fsync=lake.fsync
         )
-        """Answers that are in no part yet."""
-        self._near = ChainMap(self._held, self._calls.own, self._calls.others)
-        """All that needs no look into a part."""
+        """Answers that are not in a part yet."""
+        self._in_memory = ChainMap(self._cached, self._calls.own, self._calls.others)
+        """All vectors in memory."""
         self._refused = set[str]()
-        """Texts that the embedder gave no vector for: it would give none now."""
-        self._under_way: dict[str, asyncio.Task[dict[str, Vector]]] = {}
+        """Digests of texts for which the embedder returned no vector. They are not sent again."""
+        self._in_flight: dict[str, asyncio.Task[dict[str, Vector]]] = {}
         self._part_of: dict[str, Path] = {}
-        self._seen: set[Path] = set()
+        self._read_parts: set[Path] = set()
         self._dim: int | None = None
 
     async def find(self, texts: Sequence[str]) -> "Mapping[str, Vector]":
-        """Text -> vector. Blank texts, and texts longer than the embedder takes, have none.
+        """Map each text to its vector. Blank texts and texts that are too long have none.
 
         Raises:
-            ModelUnavailable: no usable answer after all retries. All answers are kept.
+            ModelUnavailable: the embedder gave no usable answer after all retries. Other answers
+                are stored.
         """
         digests = {text_digest(text): text for text in texts if text.strip()}
         wanted = {digest: text for digest, text in digests.items() if digest not in self._refused}
-        found = self._kept(wanted)
+        vectors = self._stored(wanted)
         self._begin(
             {
                 digest: text
                 for digest, text in wanted.items()
-                if digest not in found and digest not in self._under_way
+                if digest not in vectors and digest not in self._in_flight
             }
         )
         awaited = dict.fromkeys(
-            self._under_way[digest] for digest in wanted if digest in self._under_way
+            self._in_flight[digest] for digest in wanted if digest in self._in_flight
         )
-        # All of them are waited for, also after a fault: what is under way is paid, and has to be kept.
+        # All are awaited, even after a fault: requests in flight are paid, so their answers are
+        # stored.
         for new in await asyncio.gather(*map(asyncio.shield, awaited), return_exceptions=True):
             if isinstance(new, BaseException):
                 raise new
-            found |= {digest: vector for digest, vector in new.items() if digest in wanted}
-        return {text: found[digest] for digest, text in wanted.items() if digest in found}
+            vectors |= {digest: vector for digest, vector in new.items() if digest in wanted}
+        return {text: vectors[digest] for digest, text in wanted.items() if digest in vectors}
 
     def _begin(self, missing: Mapping[str, str]) -> None:
-        """Ask for the texts, some requests at once; after a fault no more begin."""
+        """Start requests for the texts, some at a time. After a fault, no further one is sent."""
         texts = list(missing.items())
         tasks: list[asyncio.Task[dict[str, Vector]]] = []
         faults: list[Exception] = []
@@ -96,7 +103,7 @@ class Vectors:
             some = dict(texts[start : start + TEXTS_A_REQUEST])
             before = tasks[-_REQUESTS_AT_ONCE] if len(tasks) >= _REQUESTS_AT_ONCE else None
             tasks.append(asyncio.get_running_loop().create_task(self._ask(some, before, faults)))
-            self._under_way |= dict.fromkeys(some, tasks[-1])
+            self._in_flight |= dict.fromkeys(some, tasks[-1])
 
     async def _ask(
         self,
@@ -127,13 +134,13 @@ class Vectors:
             raise
         finally:
             for digest in texts:
-                del self._under_way[digest]
+                del self._in_flight[digest]
 
     def keep(self) -> None:
-        """Make a part of what this process was answered.
+        """Write this process's answers to a part.
 
         Raises:
-            OSError: it could not be written.
+            OSError: the part could not be written.
         """
         self._write_part(self._calls.own)
         self._calls.discard()
@@ -144,17 +151,17 @@ class Vectors:
                 TABLE, _rows(self._name, vectors), content_id(list(vectors)), embedder=self._name
             )
             self._part_of |= dict.fromkeys(vectors, part)
-            self._seen.add(part)
+            self._read_parts.add(part)
 
     async def aclose(self) -> None:
-        """Write what waits, and leave the embedder."""
+        """Write the remaining answers, and close the embedder."""
         try:
             self.keep()
-            for left in self._calls.take_abandoned():
+            for answers in self._calls.take_abandoned():
                 self._write_part(
                     {
                         digest: vector
-                        for digest, vector in left.items()
+                        for digest, vector in answers.items()
                         if digest not in self._part_of
                     }
                 )
@@ -162,39 +169,41 @@ class Vectors:
         finally:
             await self._embedder.aclose()
 
-    def _kept(self, wanted: Mapping[str, str]) -> "dict[str, Vector]":
-        """What of it is held here or lies in the lake."""
-        if any(digest not in self._near for digest in wanted):
-            self._look_again()
+    def _stored(self, wanted: Mapping[str, str]) -> "dict[str, Vector]":
+        """Return the wanted vectors that are in memory or in the lake."""
+        if any(digest not in self._in_memory for digest in wanted):
+            self._refresh()
         parts: dict[Path, set[str]] = {}
-        for digest in (wanted.keys() - self._near.keys()) & self._part_of.keys():
+        for digest in (wanted.keys() - self._in_memory.keys()) & self._part_of.keys():
             parts.setdefault(self._part_of[digest], set()).add(digest)
         for part, digests in parts.items():
             rows = self._lake.read_arrow(TABLE, [part])
             names = rows["text_digest"].to_pylist()
-            self._held |= {
+            self._cached |= {
                 name: vector
                 for name, vector in zip(names, _vectors(rows), strict=True)
                 if name in digests
             }
-        found = {digest: self._near[digest] for digest in wanted if digest in self._near}
-        if len(self._held) > _MOST_HELD:
-            self._held.clear()
-        return found
+        vectors = {
+            digest: self._in_memory[digest] for digest in wanted if digest in self._in_memory
+        }
+        if len(self._cached) > _MOST_CACHED:
+            self._cached.clear()
+        return vectors
 
-    def _look_again(self) -> None:
-        """Learn which texts the parts and segments hold that other processes have written since."""
+    def _refresh(self) -> None:
+        """Read new segments of other processes, and the texts' digests of new parts."""
         self._calls.refresh()
         for part in listing_again(lambda: self._lake.parts(TABLE, embedder=self._name)):
-            if part not in self._seen:
+            if part not in self._read_parts:
                 for digest in self._lake.read_arrow(TABLE, [part], ["text_digest"])[
                     "text_digest"
                 ].to_pylist():
                     self._part_of.setdefault(digest, part)
-                self._seen.add(part)
+                self._read_parts.add(part)
 
     def _check_length(self, new: "Mapping[str, Vector]") -> None:
-        """Raise ModelUnavailable where a vector has another length than those before it."""
+        """Raise ModelUnavailable if a vector's length differs from that of earlier vectors."""
         if self._dim is None:
             first = next(iter(self._part_of.values()), None)
             before = (
@@ -207,8 +216,9 @@ class Vectors:
         if others:
             identity = self._embedder.identity
             raise ModelUnavailable(
-                f"embedder {identity.label}: a vector has {others.pop()} numbers, those kept of it have {self._dim}. Another"
-                f" model answers by this name: state which by --embedder-revision (it was {identity.revision!r})",
+                f"embedder {identity.label}: a vector has {others.pop()} numbers, its stored "
+                f"vectors have {self._dim}. Another model answers under this name. Name its "
+                f"revision with --embedder-revision (it was {identity.revision!r})",
                 permanent=True,
             )
 
@@ -221,7 +231,7 @@ class Vectors:
 
 
 def vector_form() -> "Form[Vector]":
-    """Return the form of vectors in segments: text digest -> the numbers as 32-bit floats, in base64."""
+    """Return the form of vectors in segments: 32-bit floats in base64, by the text's digest."""
     import numpy as np
 
     def numbers(text: str) -> "Vector":
@@ -245,7 +255,7 @@ def vector_form() -> "Form[Vector]":
 
 
 def _rows(embedder: str, vectors: "Mapping[str, Vector]") -> pa.Table:
-    """Built without a Python object a number."""
+    """Return rows of the table `embeddings`, built without a Python object for each number."""
     import numpy as np
 
     schema = TABLES[TABLE].schema

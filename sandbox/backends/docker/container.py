@@ -324,9 +324,9 @@ class _Stream:
     def _exactly(self, size: int, deadline: float, is_over: Callable[[], bool] | None) -> bytes:
         while len(self._out) < size:
             self._read(deadline, is_over)
-        taken = bytes(self._out[:size])
+        chunk = bytes(self._out[:size])
         del self._out[:size]
-        return taken
+        return chunk
 
     def _read(self, deadline: float, is_over: Callable[[], bool] | None) -> None:
         """Read available bytes, and split the daemon's frames.

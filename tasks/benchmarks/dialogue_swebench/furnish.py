@@ -307,7 +307,7 @@ class _Furnishing:
         return self.environments.keep(recipe)
 
     def _tree(self, problem: Problem, repository: RepoSnapshot, source: Repositories) -> str:
-        found = source.holding(repository.repo, repository.base_commit)
+        found = source.with_commit(repository.repo, repository.base_commit)
         if found is None:
             said = f"{problem.problem_id}: no repository here has the commit {repository.base_commit} of {repository.repo}"
             raise BadRow("repository_missing", said)

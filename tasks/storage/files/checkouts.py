@@ -1,7 +1,7 @@
 """Commits of repositories as trees for agents: their files, and a history of this one commit.
 
-Nothing else of the repository is there: no earlier or later commit, no branch, tag, remote or log, no object that the commit's
-files do not need. So nobody finds tomorrow's fix in them.
+A tree contains nothing else of the repository: no other commit, no branch, tag, remote or log, and
+no object that the commit's files do not need. So an agent cannot find the later fix in it.
 """
 
 import json
@@ -20,7 +20,7 @@ from tasks.storage.files.trees import TreeStore
 from tasks.storage.replaced_file import replace_file
 
 LAYOUT = 1
-"""Raise it when the same commit gives another tree."""
+"""Version of the trees' layout. Raise it if a change gives a commit another tree."""
 _PACKED = (
     "--window=0",
     "--no-reuse-delta",
@@ -45,24 +45,24 @@ _BOUNDS = TreeBounds(total_mb=4096, file_mb=1024, files=500_000)
 
 @dataclass
 class Checkouts:
-    """Makes trees of commits, each once for a home.
+    """Trees of commits. Each tree is made once for a home.
 
     Args:
-        trees: where they are kept.
-        known: folder that says which tree a commit has.
+        trees: store of the trees.
+        records: folder with a file for each commit, which contains the digest of its tree.
     """
 
     trees: TreeStore
-    known: Path
+    records: Path
     _blobs: dict[str, str] = field(default_factory=dict[str, str])
 
     def tree(self, repository: Repository, commit: str) -> str:
-        """Digest of the commit's tree.
+        """Return the digest of a commit's tree, which is made if the store lacks it.
 
         Raises:
-            SourceUnreadable: git cannot read it.
+            SourceUnreadable: git cannot read the commit.
         """
-        record = self.known / f"{commit}-{LAYOUT}.json"
+        record = self.records / f"{commit}-{LAYOUT}.json"
         try:
             digest: str = json.loads(record.read_text())["tree"]
             self.trees.get(digest)
@@ -90,7 +90,7 @@ class Checkouts:
             return self.trees.joined(files, self.trees.keep(Path(folder), bounds=_BOUNDS).digest)
 
     def patched(self, tree: str, patch: str) -> str:
-        """Digest of a tree with a patch of the dataset's own.
+        """Return the digest of a tree after a patch of the dataset.
 
         Raises:
             SourceUnreadable: the patch does not apply.
@@ -127,24 +127,24 @@ class Checkouts:
 
 
 def _touched(patch: bytes) -> tuple[str, ...]:
-    """All paths that a patch reads or writes, old names of renamed files too."""
-    found: set[str] = set()
+    """Return all paths that a patch reads or writes, including old names of renamed files."""
+    paths: set[str] = set()
     for line in patch.decode("utf-8", "surrogateescape").splitlines():
-        for mark in ("--- a/", "+++ b/", "rename from ", "rename to ", "copy from ", "copy to "):
-            if line.startswith(mark):
-                found.add(line.removeprefix(mark).split("\t")[0])
+        for prefix in ("--- a/", "+++ b/", "rename from ", "rename to ", "copy from ", "copy to "):
+            if line.startswith(prefix):
+                paths.add(line.removeprefix(prefix).split("\t")[0])
         if line.startswith("diff --git a/") and " b/" in line:
             old, _, new = line.removeprefix("diff --git a/").partition(" b/")
-            found |= {old, new}
-    if not found:
+            paths |= {old, new}
+    if not paths:
         raise SourceUnreadable("the patch names no file")
-    return tuple(sorted(found))
+    return tuple(sorted(paths))
 
 
 def _rows(
     trees: TreeStore, entries: Sequence[GitEntry], blobs: dict[str, str], links: dict[str, str]
 ) -> list[Any]:
-    """The root folder's list; all folders below are in the store."""
+    """Return the list of the root folder's entries, after storing all folders below it."""
     below: dict[str, list[Any]] = {"": []}
     for entry in entries:
         folder, _, name = entry.path.rpartition("/")
@@ -173,7 +173,7 @@ def _rows(
 def _write_history(
     repository: Repository, tree: str, entries: Sequence[GitEntry], folder: Path
 ) -> None:
-    """Make `folder/.git` with one commit of that tree."""
+    """Create `folder/.git` with one commit of the tree."""
     run_git(folder, "init", "--quiet", "--template=", "--initial-branch=main")
     shas = dict.fromkeys((tree, *(entry.sha for entry in entries if entry.kind != "commit")))
     pack = run_git(

@@ -1,7 +1,8 @@
-"""Environments of packages that repositories' programs run with: built once from their pins, kept by the digest of these.
+"""Python environments of repositories' programs, built once from pins and named by their digest.
 
-A recipe is kept where data is staged; the environment is built where it is first needed. Building takes a package index and,
-once, up to a minute. Inside the sandbox it stands at one place, read-only, with an interpreter of its own.
+Staging stores a recipe. The environment is built when it is first needed, which takes a package
+index and up to a minute. In the sandbox it is mounted read-only at a fixed path, with its own
+interpreter.
 """
 
 import os
@@ -25,16 +26,19 @@ from tasks.storage.replaced_file import replace_file
 
 _BUILD_S = 900
 _OLDEST = (3, 5)
-"""The harness's part in an environment runs on this version and newer (`sandbox/harness/project_tests.py`)."""
+"""Oldest Python that runs the harness in an environment (`sandbox/harness/project_tests.py`)."""
 _LAST_TOOLS = {
     "3.5": ("pip==20.3.4", "setuptools==50.3.2", "wheel==0.37.1"),
     "3.6": ("pip==21.3.1", "setuptools==59.6.0", "wheel==0.37.1"),
     "3.7": ("pip==24.0", "setuptools==68.0.0", "wheel==0.42.0"),
     "3.8": ("pip==25.0.1", "setuptools==75.3.2", "wheel==0.45.1"),
 }
-"""The last installers for an older Python. The installers that come with such a Python install releases that need a newer one."""
+"""Last installers for older Pythons.
+
+The installers that come with such a Python install releases that need a newer one.
+"""
 _FOLDER = "python.txt"
-"""Names the folder of the Python that an environment was made with."""
+"""File with the folder of the Python that an environment was built with."""
 _PIN = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9][A-Za-z0-9.+!_-]*"
 )
@@ -42,24 +46,24 @@ _PTH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*\.pth")
 
 
 class Recipe(Frozen):
-    """What an environment is built from."""
+    """Recipe of an environment."""
 
     python: str
-    """Version without its last part: 3.11."""
+    """Python version without its last part, such as `3.11`."""
     requirements: tuple[str, ...]
-    """Pins, `name==version` each."""
+    """Pins: `name==version`."""
     pth: tuple[tuple[str, str], ...] = ()
-    """Name and text of .pth files that the interpreter reads as it starts."""
+    """Files that the interpreter reads at its start: (name ending in .pth, text)."""
 
     @model_validator(mode="after")
     def _nothing_but_pins(self) -> Self:
-        """A line of requirements could name an option, a path or an address, and a file's name lead out of the environment."""
+        """Refuse requirements that are options, paths or addresses, and file names with folders."""
         version = re.fullmatch(r"(\d+)\.(\d+)", self.python)
         if version is None:
-            raise ValueError(f"python is {self.python!r}: give a version as 3.11")
+            raise ValueError(f"python is {self.python!r}: it must be a version such as 3.11")
         if (int(version[1]), int(version[2])) < _OLDEST:
             raise ValueError(
-                f"python is {self.python}: tests are graded on 3.5 and newer; give pins for one of these"
+                f"python is {self.python}: tests need Python 3.5 or newer. Use pins for such a one"
             )
         for line in self.requirements:
             if not _PIN.fullmatch(line):
@@ -71,24 +75,24 @@ class Recipe(Frozen):
 
     @property
     def digest(self) -> str:
-        """Its name."""
+        """Digest of the recipe, which names its environment."""
         return content_id(self)
 
 
 class Environments:
-    """A folder of recipes and environments; several processes may use it.
+    """Folder of recipes and environments. Several processes may use it.
 
-    An environment's folder is shown to sandboxes with that of the Python that it was made with.
+    Sandboxes see an environment's folder and the folder of the Python that it was built with.
 
     Args:
-        path: made when something is kept.
+        path: folder, which is created with the first recipe.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def keep(self, recipe: Recipe) -> str:
-        """Keep a recipe; its digest. Nothing is built by it."""
+        """Store a recipe and return its digest. Nothing is built."""
         place = self._path / f"{recipe.digest}.json"
         if not place.exists():
             self._path.mkdir(parents=True, exist_ok=True)
@@ -96,14 +100,17 @@ class Environments:
         return recipe.digest
 
     def can_have(self, recipe: Recipe) -> bool:
-        """Tell whether a recipe's environment is built, or this machine has its Python."""
+        """Return True if the environment is built already, or this machine has its Python."""
         return (self._path / recipe.digest).is_dir() or find_python(recipe.python) is not None
 
     def folder(self, digest: str) -> Path:
-        """A recipe's environment, built if it is not there, for `ENVIRONMENT_PLACE`; `packages` in it leads to its modules.
+        """Return the folder of a recipe's environment, which is built if it is missing.
+
+        Sandboxes show it at `ENVIRONMENT_PLACE`. Its link `packages` leads to the modules.
 
         Raises:
-            SandboxUnavailable: it cannot be built: no such Python, or no package index.
+            SandboxUnavailable: the environment cannot be built, because its Python or a package
+                index is missing.
         """
         from filelock import FileLock
 
@@ -116,15 +123,15 @@ class Environments:
         return place
 
     def shown(self, digest: str) -> dict[str, str]:
-        """Return what a sandbox has to show for a recipe's environment: place inside -> folder of this host.
+        """Return the folders that a sandbox must show: path in the sandbox -> path on the host.
 
         Raises:
-            SandboxUnavailable: see `folder`.
+            SandboxUnavailable: the environment cannot be built (see `folder`).
         """
         folder = self.folder(digest)
         try:
             prefix = (folder / _FOLDER).read_text(encoding="utf-8")
-        except FileNotFoundError:  # built by a release that used Parley's own Python alone
+        except FileNotFoundError:  # built by a release that only used Parley's own Python
             prefix = ""
         is_visible = not prefix or any(is_inside(prefix, root) for root in _visible_roots())
         return {ENVIRONMENT_PLACE: str(folder)} | ({} if is_visible else {prefix: prefix})
@@ -134,7 +141,8 @@ class Environments:
             recipe = Recipe.model_validate_json((self._path / f"{digest}.json").read_bytes())
         except OSError as error:
             raise SandboxUnavailable(
-                f"environment {digest}: its recipe is not in {self._path} ({error}); stage the data again"
+                f"environment {digest}: its recipe is not in {self._path} ({error}). "
+                "Stage the data again"
             ) from error
         partial = self._path / f"partial-{os.getpid()}-{token_hex(4)}"
         try:
@@ -181,7 +189,7 @@ def _install(recipe: Recipe, place: Path) -> None:
 
 
 def _move_scripts(place: Path) -> None:
-    """Have the scripts name the interpreter as it is found inside the sandbox."""
+    """Make the scripts name the interpreter by its path in the sandbox."""
     for script in (place / "bin").iterdir():
         if script.is_symlink() or not script.is_file():
             continue
@@ -191,27 +199,29 @@ def _move_scripts(place: Path) -> None:
 
 
 def _visible_roots() -> tuple[str, ...]:
-    """Return the folders that each sandbox shows in any case."""
+    """Return the folders that every sandbox shows."""
     return ("/usr", *python_roots())
 
 
 def _interpreter(version: str) -> FoundPython:
-    found = find_python(version)
-    if found is None:
+    python = find_python(version)
+    if python is None:
         raise SandboxUnavailable(
-            f"an environment needs Python {version}, and this machine has none (Parley runs on {sys.version.split()[0]}): put a"
-            f" python{version} on the PATH, or build one with pyenv"
+            f"an environment needs Python {version}, and this machine has none (Parley runs on "
+            f"{sys.version.split()[0]}). Put a python{version} on the PATH, or build one with pyenv"
         )
-    return found
+    return python
 
 
 def _run(*argv: str) -> None:
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=_BUILD_S, check=False)
+        process = subprocess.run(
+            argv, capture_output=True, text=True, timeout=_BUILD_S, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SandboxUnavailable(f"an environment could not be built: {error}") from error
-    if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()[-3:]
+    if process.returncode:
+        lines = (process.stderr or process.stdout).strip().splitlines()[-3:]
         raise SandboxUnavailable(
-            f"an environment could not be built by {argv[0]} {argv[1]}: {' / '.join(said)}"
+            f"an environment could not be built by {argv[0]} {argv[1]}: {' / '.join(lines)}"
         )

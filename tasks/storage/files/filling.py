@@ -1,4 +1,4 @@
-"""Fills empty folders with what the store holds."""
+"""Writing of stored trees into empty folders."""
 
 import os
 import threading
@@ -9,16 +9,25 @@ from typing import Any
 
 from sandbox.workspace.interface import Stamp
 from sandbox.workspace.watching import NO_WATCH, FolderWatch
-from tasks.storage.files.keeping import MAKE_FILE, OPEN_FOLDER, Walked, opened, stamp_of, write_all
+from tasks.storage.files.keeping import (
+    MAKE_FILE,
+    OPEN_FOLDER,
+    WalkedFolder,
+    opened,
+    stamp_of,
+    write_all,
+)
 from tasks.storage.files.tree_changes import FILE, LINK
 
 
 class RecentContents:
-    """Contents that were read lately: workspaces of one project have most files in common. Safe to use from several threads.
+    """Cache of recently read contents, since workspaces of one project share most files.
+
+    Several threads may use it.
 
     Args:
-        get: digest -> a file's content, read and verified.
-        most_bytes: bound of all contents together; the ones used longest ago go first.
+        get: reads and verifies the content with a digest.
+        most_bytes: maximum size of all contents. The least recently used ones are dropped first.
     """
 
     def __init__(self, get: Callable[[str], bytes], most_bytes: int = 64 * 2**20) -> None:
@@ -28,11 +37,11 @@ class RecentContents:
         self._lock = threading.Lock()
 
     def get(self, digest: str) -> bytes:
-        """Return a content. Raises what `get` raises."""
+        """Return the content with a digest. Raises the errors of the argument `get`."""
         with self._lock:
-            if (found := self._contents.get(digest)) is not None:
+            if (cached := self._contents.get(digest)) is not None:
                 self._contents.move_to_end(digest)
-                return found
+                return cached
         content = self._get(digest)
         with self._lock:
             if digest not in self._contents:
@@ -44,13 +53,13 @@ class RecentContents:
 
 
 class Filling:
-    """Makes a workspace's folders.
+    """Writes the folders of a workspace.
 
     Args:
-        get: digest -> a file's content.
-        row: digest -> a folder's list.
-        owner: user and group id of all that is made; the caller's where it is None.
-        watch: watches the folders from when they are full, so that those that nobody changes are never walked.
+        get: returns a file's content by digest.
+        row: returns a folder's list by digest.
+        owner: user and group id of all files and folders; None for those of the process.
+        watch: watch that the folders join once they are full, so unchanged folders need no walk.
     """
 
     def __init__(
@@ -61,23 +70,25 @@ class Filling:
         watch: FolderWatch | None,
     ) -> None:
         self._get, self._row, self._owner, self._watch = get, row, owner, watch
-        self.seen: dict[Stamp, str] = {}
+        self.digests: dict[Stamp, str] = {}
 
     def fill(self, folder: Path, row: dict[str, Any]) -> None:
-        """Make a folder's entries and all below them."""
+        """Write a folder's entries and everything below them."""
         self._top = folder
         with opened(folder, OPEN_FOLDER) as place:
             filled, below = self._fill(place, row)
             self._watch_from_now(place, filled, below)
         if self._watch is not None:
             self._watch.remember(folder, filled)
-        for seen in filled.all_seen():
-            self.seen |= seen
+        for digests in filled.all_digests():
+            self.digests |= digests
 
-    def _fill(self, place: int, row: dict[str, Any]) -> tuple[Walked, list[int]]:
-        """Fill a folder; return what it holds, and the watches of the folders below."""
+    def _fill(self, place: int, row: dict[str, Any]) -> tuple[WalkedFolder, list[int]]:
+        """Fill a folder. Return its contents, and the watches of the folders directly below it."""
         filled, watches = (
-            Walked(tuple(tuple(entry) for entry in row["entries"]), n_files=len(row["entries"])),
+            WalkedFolder(
+                tuple(tuple(entry) for entry in row["entries"]), n_files=len(row["entries"])
+            ),
             list[int](),
         )
         for name, kind, mode, what in row["entries"]:
@@ -89,28 +100,28 @@ class Filling:
                 filled.n_bytes += self._file(place, name, mode, what, filled)
             else:
                 os.mkdir(name, 0o700, dir_fd=place)
-                with opened(name, OPEN_FOLDER, place) as made:
-                    below, numbers = self._fill(made, self._row(what))
-                    self._give_to_owner(made, mode)
-                    watches.append(self._watch_from_now(made, below, numbers))
+                with opened(name, OPEN_FOLDER, place) as subfolder:
+                    below, numbers = self._fill(subfolder, self._row(what))
+                    self._give_to_owner(subfolder, mode)
+                    watches.append(self._watch_from_now(subfolder, below, numbers))
                 filled.add(below)
         return filled, watches
 
-    def _file(self, place: int, name: str, mode: int, digest: str, filled: Walked) -> int:
+    def _file(self, place: int, name: str, mode: int, digest: str, filled: WalkedFolder) -> int:
         content = self._get(digest)
-        with opened(name, MAKE_FILE, place) as made:
-            write_all(made, content)
-            self._give_to_owner(made, mode)
-            filled.seen[stamp_of(os.fstat(made))] = digest
+        with opened(name, MAKE_FILE, place) as file:
+            write_all(file, content)
+            self._give_to_owner(file, mode)
+            filled.digests[stamp_of(os.fstat(file))] = digest
         return len(content)
 
-    def _give_to_owner(self, made: int, mode: int) -> None:
+    def _give_to_owner(self, descriptor: int, mode: int) -> None:
         if self._owner is not None:
-            os.fchown(made, self._owner, self._owner)
-        os.fchmod(made, mode)
+            os.fchown(descriptor, self._owner, self._owner)
+        os.fchmod(descriptor, mode)
 
-    def _watch_from_now(self, folder: int, filled: Walked, below: list[int]) -> int:
-        """Watch a folder that is full: while it is filled, each entry would be an event."""
+    def _watch_from_now(self, folder: int, filled: WalkedFolder, below: list[int]) -> int:
+        """Watch a folder that is full. If it were watched before, each entry would be an event."""
         if self._watch is None:
             return NO_WATCH
         number = self._watch.watch(folder, self._top).number

@@ -1,4 +1,7 @@
-"""Repositories on this machine, read by git: bare, checked out, a `.bundle`, or `.files.json`, a list of a project's files."""
+"""Repositories on this machine, read with git.
+
+A repository may be bare, checked out, a `.bundle`, or a `.files.json` (list of a project's files).
+"""
 
 import json
 import os
@@ -15,7 +18,7 @@ from typing import Any, Self
 from schemas.errors import SourceUnreadable
 
 FORMS = "bare, checked out, .bundle or .files.json"
-"""How a repository may lie in a folder."""
+"""Forms of a repository in a folder, for messages."""
 _BUNDLE, _LISTING = ".bundle", ".files.json"
 _DEEPEST = 3
 _ENVIRONMENT = {
@@ -38,11 +41,11 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 
 @dataclass(frozen=True)
 class GitEntry:
-    """A file, link or folder of a commit."""
+    """File, link or folder of a commit."""
 
     mode: str
     kind: str
-    """blob, tree or commit (of a submodule)."""
+    """Kind of the object: `blob`, `tree`, or `commit` for a submodule."""
     sha: str
     path: str
 
@@ -50,19 +53,19 @@ class GitEntry:
 def run_git(
     folder: Path, *arguments: str, stdin: bytes = b"", more: Mapping[str, str] | None = None
 ) -> bytes:
-    """What a git command prints; the machine's and the user's settings do not count.
+    """Return the output of a git command. Settings of the machine and the user have no effect.
 
     Raises:
-        SourceUnreadable: it failed.
+        SourceUnreadable: the command failed.
     """
-    done = _ran(folder, *arguments, stdin=stdin, more=more)
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()
-        raise SourceUnreadable(f"{folder}: git {arguments[0]} failed: {said[-300:]}")
-    return done.stdout
+    process = _run(folder, *arguments, stdin=stdin, more=more)
+    if process.returncode:
+        message = process.stderr.decode(errors="replace").strip()
+        raise SourceUnreadable(f"{folder}: git {arguments[0]} failed: {message[-300:]}")
+    return process.stdout
 
 
-def _ran(
+def _run(
     folder: Path, *arguments: str, stdin: bytes = b"", more: Mapping[str, str] | None = None
 ) -> "subprocess.CompletedProcess[bytes]":
     argv = (
@@ -76,7 +79,7 @@ def _ran(
         *arguments,
     )
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             argv,
             input=stdin,
             capture_output=True,
@@ -84,41 +87,41 @@ def _ran(
             check=False,
         )
     except OSError as error:
-        raise SourceUnreadable(f"git cannot be run ({error.strerror}): install it") from error
-    if done.returncode < 0:
+        raise SourceUnreadable(f"git cannot be run ({error.strerror}). Install git") from error
+    if process.returncode < 0:
         raise SourceUnreadable(
-            f"{folder}: git {arguments[0]} was ended by signal {-done.returncode}"
+            f"{folder}: git {arguments[0]} was ended by signal {-process.returncode}"
         )
-    return done
+    return process
 
 
 @dataclass(frozen=True)
 class Repository:
-    """One repository."""
+    """Repository on this machine."""
 
     path: Path
     name: str
-    """Its path below the folder that was given, without `.git` and the like."""
+    """Path of the repository below the searched folder, without an ending such as `.git`."""
 
-    def holds(self, commit: str) -> bool:
-        """Whether it has this commit.
+    def has(self, commit: str) -> bool:
+        """Return True if the repository has a commit.
 
         Raises:
             SourceUnreadable: git cannot be run.
         """
-        return _ran(self.path, "cat-file", "-e", f"{commit}^{{commit}}").returncode == 0
+        return _run(self.path, "cat-file", "-e", f"{commit}^{{commit}}").returncode == 0
 
     def entries(self, commit: str) -> tuple[str, list[GitEntry]]:
-        """Id of a commit's tree, and all files and folders in it."""
+        """Return the id of a commit's tree, and all files and folders in it."""
         tree = run_git(self.path, "rev-parse", f"{commit}^{{tree}}").decode().strip()
         listed = run_git(self.path, "ls-tree", "-r", "-t", "-z", "--full-tree", tree)
         return tree, [_entry(line) for line in listed.split(b"\0") if line]
 
     def blobs(self, wanted: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        """Content of blobs by id.
+        """Yield blobs: (id, content).
 
         Raises:
-            SourceUnreadable: one is not there (a shallow or partial copy).
+            SourceUnreadable: a blob is missing, as in a shallow or partial clone.
         """
         data = run_git(
             self.path, "cat-file", "--batch", stdin="".join(f"{sha}\n" for sha in wanted).encode()
@@ -129,7 +132,7 @@ class Repository:
             sha, *facts = data[at:end].decode().split(" ")
             if len(facts) < 2:
                 raise SourceUnreadable(
-                    f"{self.path}: object {sha} is missing; the copy is not whole"
+                    f"{self.path}: object {sha} is missing. Use a complete clone"
                 )
             size = int(facts[1])
             yield sha, data[end + 1 : end + 1 + size]
@@ -143,19 +146,21 @@ def _entry(line: bytes) -> GitEntry:
 
 
 class Repositories:
-    """The repositories in and below some folders. Open as a context: bundles and lists of files are unpacked for its time.
+    """Repositories in and below some folders.
+
+    Use it as a context manager: bundles and lists of files are unpacked until it is closed.
 
     Raises:
-        SourceUnreadable: a folder that is not there, or holds no repository.
+        SourceUnreadable: a folder does not exist, or contains no repository.
     """
 
     def __init__(self, folders: Iterable[Path]) -> None:
         self._stack = ExitStack()
-        self._found: list[Repository] = []
+        self._repositories: list[Repository] = []
         self._of: dict[tuple[str, str], Repository | None] = {}
         try:
             for folder in folders:
-                self._found += self._below(folder)
+                self._repositories += self._below(folder)
         except BaseException:
             self._stack.close()
             raise
@@ -173,34 +178,42 @@ class Repositories:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all."""
-        return tuple(found.name for found in self._found)
+        """Names of all repositories."""
+        return tuple(repository.name for repository in self._repositories)
 
-    def holding(self, repo: str, commit: str) -> Repository | None:
-        """The repository that has a commit; one with a fitting name is looked at first. None where no one has it."""
+    def with_commit(self, repo: str, commit: str) -> Repository | None:
+        """Return the repository that has a commit; None if no repository has it.
+
+        Repositories with a similar name are searched first.
+
+        Args:
+            repo: name of the repository in the dataset.
+            commit: id of the commit.
+        """
         if (repo, commit) not in self._of:
             short = re.sub(r"[^a-z0-9]+", "", repo.lower())
             ordered = sorted(
-                self._found,
-                key=lambda one: short not in re.sub(r"[^a-z0-9]+", "", one.name.lower()),
+                self._repositories,
+                key=lambda each: short not in re.sub(r"[^a-z0-9]+", "", each.name.lower()),
             )
-            self._of[repo, commit] = next((one for one in ordered if one.holds(commit)), None)
+            self._of[repo, commit] = next((each for each in ordered if each.has(commit)), None)
         return self._of[repo, commit]
 
     def _below(self, folder: Path) -> list[Repository]:
         if not folder.is_dir():
             raise SourceUnreadable(
-                f"{folder} is not a folder: give one that holds repositories ({FORMS})"
+                f"{folder} is not a folder. Name a folder that contains repositories ({FORMS})"
             )
-        found = [
+        repositories = [
             Repository(self._opened(path), _name(path, folder))
             for path in _repositories(folder, _DEEPEST)
         ]
-        if not found:
+        if not repositories:
             raise SourceUnreadable(
-                f"{folder} holds no repository: give one with repositories in or below it, each {FORMS}"
+                f"{folder} contains no repository. Name a folder with repositories in or below it "
+                f"({FORMS})"
             )
-        return found
+        return repositories
 
     def _opened(self, path: Path) -> Path:
         if path.is_dir():
@@ -236,19 +249,19 @@ def _name(path: Path, folder: Path) -> str:
 
 
 def _make(place: Path, listing: Path) -> None:
-    """A repository of one commit from a list of files: `{path: [line, ...]}`."""
+    """Make a repository of one commit from a list of files: `{path: [line, ...]}`."""
     try:
-        make_repository(place, _listed(json.loads(listing.read_text(encoding="utf-8"))))
+        make_repository(place, _texts(json.loads(listing.read_text(encoding="utf-8"))))
     except (OSError, ValueError) as error:
-        raise SourceUnreadable(f"{listing}: no list of a project's files ({error})") from error
+        raise SourceUnreadable(f"{listing} is no list of a project's files: {error}") from error
 
 
 def make_repository(place: Path, files: Mapping[str, str]) -> None:
-    """Make a repository of one commit. The same files give the same commit everywhere.
+    """Make a repository of one commit. Equal files give equal commits on every machine.
 
     Args:
-        place: an empty folder.
-        files: path -> text, with paths that `require_paths` accepts.
+        place: empty folder for the repository.
+        files: maps paths, which `require_paths` must accept, to texts.
     """
     for name, text in files.items():
         path = place / name
@@ -260,10 +273,12 @@ def make_repository(place: Path, files: Mapping[str, str]) -> None:
 
 
 def require_paths(names: Iterable[str]) -> None:
-    """Require that paths stay below a folder and none is git's own: `.gitattributes` would have git run a command.
+    """Require that paths stay below a folder, and that none belongs to git.
+
+    A file such as `.gitattributes` could make git run a command.
 
     Raises:
-        ValueError: names the first path that does not.
+        ValueError: a path is not allowed. The message contains the first one.
     """
     for name in names:
         path = PurePosixPath(name)
@@ -273,12 +288,12 @@ def require_paths(names: Iterable[str]) -> None:
             raise ValueError(f"{name!r} is a file of git's own")
 
 
-def _listed(given: Any) -> dict[str, str]:
-    """Path -> text of a list of lines for each path. Raises ValueError: it is no such list."""
-    if not isinstance(given, dict) or not given:
+def _texts(listing: Any) -> dict[str, str]:
+    """Map each path of a parsed `.files.json` to its text. Raises ValueError if it is invalid."""
+    if not isinstance(listing, dict) or not listing:
         raise ValueError("it must be an object that has a list of lines for each path")
-    require_paths(given)
-    for name, lines in given.items():
+    require_paths(listing)
+    for name, lines in listing.items():
         if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
             raise ValueError(f"{name!r} has no list of lines")
-    return {name: "".join(f"{line}\n" for line in lines) for name, lines in given.items()}
+    return {name: "".join(f"{line}\n" for line in lines) for name, lines in listing.items()}

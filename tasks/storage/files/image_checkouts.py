@@ -1,8 +1,9 @@
-"""Commits of repositories in Docker images, as trees for agents: what `checkouts.py` makes, and what was built beside it.
+"""Commits of repositories in Docker images, as trees for agents.
 
-An image holds its repository at one place, with what its packages were built into there (extensions, `.egg-info`): without these
-the project could not be imported. They belong to the tree's one commit. The image's own settings, hooks and filters are not
-read: git works from a folder of its own, with the objects of the image's.
+A tree contains the files of the commit, as in `checkouts.py`, and the files that the image built
+beside them (extensions, `.egg-info`), without which the project could not be imported. All belong
+to the tree's one commit. The image's own settings, hooks and filters are not read: git works in a
+separate folder with the image's objects.
 """
 
 import json
@@ -23,31 +24,34 @@ from tasks.storage.replaced_file import replace_file
 
 PLACE = "/testbed"
 _LAYOUT = 1
-"""Raise it when the same image gives another tree."""
+"""Version of the trees' layout. Raise it if a change gives an image another tree."""
 _COMPILED = (b".pyc", b".pyo")
 
 
 @dataclass
 class ImageCheckouts:
-    """Makes trees of commits in images, each once for a home.
+    """Trees of commits in images. Each tree is made once for a home.
 
     Args:
-        checkouts: where trees are made and known.
+        checkouts: makes and stores the trees.
     """
 
     checkouts: Checkouts
 
     def tree(self, image: str, commit: str) -> str:
-        """Digest of the commit's tree with what the image has built beside it.
+        """Return the digest of a commit's tree, with the files that the image built beside it.
 
         Args:
-            image: pinned by digest.
+            image: image, pinned by digest.
+            commit: id of the commit.
 
         Raises:
-            SourceUnreadable: its repository cannot be read, or does not have the commit.
-            SandboxUnavailable: the image, or its folder, is not there.
+            SourceUnreadable: the image's repository cannot be read, or lacks the commit.
+            SandboxUnavailable: the image or its folder is missing.
         """
-        record = self.checkouts.known / f"image-{content_id([image, commit, LAYOUT, _LAYOUT])}.json"
+        record = (
+            self.checkouts.records / f"image-{content_id([image, commit, LAYOUT, _LAYOUT])}.json"
+        )
         try:
             digest: str = json.loads(record.read_text())["tree"]
             self.checkouts.trees.get(digest)
@@ -65,11 +69,11 @@ class ImageCheckouts:
 
 
 def with_trees(repository: RepoSnapshot, checkouts: Checkouts) -> RepoSnapshot:
-    """Return an instance's repository with the trees that its image has; the image must be on the daemon.
+    """Return an instance's repository with the digests of its trees, made from its image.
 
     Raises:
         ImageFault: the image's repository cannot be read, or the test patch does not apply to it.
-        SandboxUnavailable: the image is not there.
+        SandboxUnavailable: the daemon does not have the image.
     """
     image = image_of(repository.environment)
     try:
@@ -83,10 +87,13 @@ def with_trees(repository: RepoSnapshot, checkouts: Checkouts) -> RepoSnapshot:
 
 
 def with_built_files(copied: Path, own: Path, commit: str) -> str:
-    """Make a repository in `own` that shares the objects of a copied one; gives a commit of it with the files beside `commit`.
+    """Make a repository in `own` with the objects of a copied one, and commit its untracked files.
+
+    Returns:
+        Id of a commit with the files of `commit` and the untracked files of the copied repository.
 
     Raises:
-        SourceUnreadable: git cannot read it, or it does not have the commit.
+        SourceUnreadable: git cannot read the copied repository, or it lacks the commit.
     """
     objects = copied / ".git" / "objects"
     if not objects.is_dir():
@@ -95,35 +102,35 @@ def with_built_files(copied: Path, own: Path, commit: str) -> str:
     run_git(own, "init", "--quiet", "--template=", "--initial-branch=main")
     (own / ".git" / "objects" / "info").mkdir(exist_ok=True)
     (own / ".git" / "objects" / "info" / "alternates").write_text(f"{objects}\n")
-    if not Repository(own, "").holds(commit):
+    if not Repository(own, "").has(commit):
         raise SourceUnreadable(f"the repository at {PLACE} does not have the commit {commit}")
-    at_work = {"GIT_DIR": str(own / ".git"), "GIT_WORK_TREE": str(copied)}
-    run_git(copied, "read-tree", commit, more=at_work)
-    listed = run_git(copied, "ls-files", "--others", "-z", more=at_work).split(b"\0")
-    beside = [
+    variables = {"GIT_DIR": str(own / ".git"), "GIT_WORK_TREE": str(copied)}
+    run_git(copied, "read-tree", commit, more=variables)
+    paths = run_git(copied, "ls-files", "--others", "-z", more=variables).split(b"\0")
+    untracked = [
         path
-        for path in listed
+        for path in paths
         if path and not path.endswith((b"/", *_COMPILED)) and b"\n" not in path
     ]
-    if not beside:
+    if not untracked:
         return commit
     links = {
         path: os.readlink(os.path.join(os.fsencode(copied), path))
-        for path in beside
+        for path in untracked
         if _is_link(copied, path)
     }
-    files = [path for path in beside if path not in links]
-    named = b"".join(path + b"\n" for path in files)
+    files = [path for path in untracked if path not in links]
+    lines = b"".join(path + b"\n" for path in files)
     shas = run_git(
-        copied, "hash-object", "-w", "--no-filters", "--stdin-paths", stdin=named, more=at_work
+        copied, "hash-object", "-w", "--no-filters", "--stdin-paths", stdin=lines, more=variables
     ).split()
     entries = [(_mode(copied, path), sha, path) for path, sha in zip(files, shas, strict=True)]
     for path, target in links.items():
-        sha = run_git(copied, "hash-object", "-w", "--stdin", stdin=target, more=at_work).strip()
+        sha = run_git(copied, "hash-object", "-w", "--stdin", stdin=target, more=variables).strip()
         entries.append((b"120000", sha, path))
     rows = b"".join(b"%s %s\t%s\0" % entry for entry in entries)
-    run_git(copied, "update-index", "-z", "--index-info", stdin=rows, more=at_work)
-    tree = run_git(copied, "write-tree", more=at_work).decode().strip()
+    run_git(copied, "update-index", "-z", "--index-info", stdin=rows, more=variables)
+    tree = run_git(copied, "write-tree", more=variables).decode().strip()
     return run_git(own, "commit-tree", tree, "-m", "Base").decode().strip()
 
 

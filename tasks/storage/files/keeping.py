@@ -1,4 +1,7 @@
-"""Reads folders that programs wrote, for the store: no link is followed, no pipe opened, no more read than the bounds allow."""
+"""Reading of folders that programs wrote, for the store.
+
+No link is followed, no pipe is opened, and no more is read than the bounds allow.
+"""
 
 import hashlib
 import os
@@ -19,91 +22,102 @@ MAKE_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Named = tuple[str, str, int, str]
-"""An entry of a folder's list: name, kind, mode, and digest or target."""
+"""Entry of a folder's list: (name, kind, mode, digest or target)."""
 
 
 class Objects(Protocol):
-    """Where contents and folders' lists go."""
+    """Store of contents and folders' lists."""
 
     def put(self, digest: str, content: bytes) -> None:
-        """Store a file's content, whose digest this is."""
+        """Store a file's content under its digest."""
         ...
 
     def add_folder(self, entries: tuple[Named, ...]) -> str:
-        """Store a folder's list; its digest."""
+        """Store a folder's list and return its digest."""
         ...
 
 
 @dataclass
-class Walked:
-    """What was found in a folder and all below it."""
+class WalkedFolder:
+    """Contents of a folder and of everything below it."""
 
     entries: tuple[Named, ...] = ()
-    seen: dict[Stamp, str] = field(default_factory=dict[Stamp, str])
-    """Digests of the folder's own files."""
+    digests: dict[Stamp, str] = field(default_factory=dict[Stamp, str])
+    """Digests, by stamp, of the files directly in the folder."""
     n_bytes: int = 0
     n_files: int = 0
     levels: int = 1
-    below: list["Walked"] = field(default_factory=list["Walked"])
+    """Depth of the tree below the folder, itself included."""
+    below: list["WalkedFolder"] = field(default_factory=list["WalkedFolder"])
 
-    def add(self, below: "Walked") -> None:
-        """Add a folder of this one."""
+    def add(self, below: "WalkedFolder") -> None:
+        """Add a folder directly below this one."""
         self.below.append(below)
         self.n_bytes += below.n_bytes
         self.n_files += below.n_files
         self.levels = max(self.levels, below.levels + 1)
 
-    def all_seen(self) -> Iterator[dict[Stamp, str]]:
-        """Yield the digests of each folder's own files."""
-        yield self.seen
+    def all_digests(self) -> Iterator[dict[Stamp, str]]:
+        """Yield the digests of the files directly in each folder."""
+        yield self.digests
         for folder in self.below:
-            yield from folder.all_seen()
+            yield from folder.all_digests()
 
 
 class Keeping:
-    """One walk over a workspace's folders: what was found, and how much.
+    """One walk over a workspace's folders that stores their contents.
 
     Args:
-        known: digests by stamp. A file whose stamp is known is not read, unless it has several names, of which another may have
-            been written, or was written where that leaves no stamp.
-        watch: knows all that happened until now. A folder in which nothing changed since the last walk is not walked again.
+        objects: store.
+        known_digests: digests by stamp. A file with a known stamp is not read, unless it has
+            several names (another name may have been written), or its file system does not stamp
+            all writes.
+        bounds: bounds of the contents.
+        watch: watch of the folders. A folder without changes since the last walk is not walked
+            again.
     """
 
     def __init__(
         self,
         objects: Objects,
-        known: Mapping[Stamp, str],
+        known_digests: Mapping[Stamp, str],
         bounds: TreeBounds,
         watch: FolderWatch | None,
     ) -> None:
-        self._objects, self._known, self._bounds, self._watch = objects, known, bounds, watch
-        self._stored = frozenset(known.values())
+        self._objects, self._known_digests, self._bounds, self._watch = (
+            objects,
+            known_digests,
+            bounds,
+            watch,
+        )
+        self._stored = frozenset(known_digests.values())
         self._bytes = self._files = 0
         self._has_links = self._has_recalled = False
-        self.seen: dict[Stamp, str] = {}
+        self.digests: dict[Stamp, str] = {}
         self.dropped: list[str] = []
 
     def entries(self, folder: Path) -> tuple[Named, ...]:
-        """A folder's list. All that the list names is in the store."""
-        found = self._watch.recall(folder) if self._watch else None
-        if isinstance(found, Walked):
-            self._count_again(found, 1)
+        """Store everything below a folder, and return the folder's list."""
+        contents = self._watch.recall(folder) if self._watch else None
+        if isinstance(contents, WalkedFolder):
+            self._count_again(contents, 1)
         else:
             before = self._bytes, self._files
-            found = self._walk(folder)
+            contents = self._walk(folder)
             if self._has_links and self._has_recalled:
                 self._bytes, self._files = before
-                found = self._walk(folder)
+                contents = self._walk(folder)
             if self._watch:
-                self._watch.remember(folder, found)
-        for seen in found.all_seen():
-            self.seen.update(seen)
-        return found.entries
+                self._watch.remember(folder, contents)
+        for digests in contents.all_digests():
+            self.digests.update(digests)
+        return contents.entries
 
-    def _walk(self, folder: Path) -> Walked:
-        """Walk a folder; those below in which nothing changed are recalled.
+    def _walk(self, folder: Path) -> WalkedFolder:
+        """Walk a folder. Contents of unchanged folders below it come from the last walk.
 
-        Where a file has several names, none is recalled from then on, and the walk has to be done again.
+        If a file has several names, no further folder is taken from the last walk, and the whole
+        walk must be repeated.
         """
         status = folder.stat()
         self._top, self._is_stamped, self._has_links, self._has_recalled = (
@@ -114,10 +128,10 @@ class Keeping:
         )
         _open_to_its_owner(None, folder, status, 0o755)
         with opened(folder, OPEN_FOLDER) as place:
-            found = self._folder(place, "", 1, NO_WATCH)
+            contents = self._folder(place, "", 1, NO_WATCH)
         if self._has_links and self._watch:
             self._watch.forget_folders(folder)
-        return found
+        return contents
 
     def _count(self, n_bytes: int, n_files: int) -> None:
         self._bytes += n_bytes
@@ -127,13 +141,13 @@ class Keeping:
         if self._bytes > self._bounds.total_mb * _MIB:
             raise TreeOverrun(f"more than {self._bounds.total_mb} MiB in all files together")
 
-    def _count_again(self, found: Walked, depth: int) -> None:
-        """Hold a folder that is not walked again against the bounds."""
-        self._count(found.n_bytes, found.n_files)
-        if depth + found.levels - 1 > self._bounds.depth:
+    def _count_again(self, contents: WalkedFolder, depth: int) -> None:
+        """Check the bounds for a folder that is not walked again."""
+        self._count(contents.n_bytes, contents.n_files)
+        if depth + contents.levels - 1 > self._bounds.depth:
             raise TreeOverrun(f"folders deeper than {self._bounds.depth} levels")
 
-    def _folder(self, place: int, path: str, depth: int, parent: int) -> Walked:
+    def _folder(self, place: int, path: str, depth: int, parent: int) -> WalkedFolder:
         if depth > self._bounds.depth:
             raise TreeOverrun(f"folders deeper than {self._bounds.depth} levels")
         watched = (
@@ -141,15 +155,18 @@ class Keeping:
             if self._watch
             else Watched(NO_WATCH, None, None)
         )
-        if isinstance(watched.remembered, Walked):
+        if isinstance(watched.remembered, WalkedFolder):
             self._count_again(watched.remembered, depth)
             self._has_recalled = True
             return watched.remembered
-        with os.scandir(place) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
+        with os.scandir(place) as scan:
+            entries = sorted(scan, key=lambda entry: entry.name)
         self._count(0, len(entries))
         doubted = () if self._is_stamped else watched.written
-        here, walked = _Here(place, depth, watched.number, doubted), Walked(n_files=len(entries))
+        here, walked = (
+            _Here(place, depth, watched.number, doubted),
+            WalkedFolder(n_files=len(entries)),
+        )
         rows = [self._entry(here, f"{path}{entry.name}", entry, walked) for entry in entries]
         walked.entries = tuple(row for row in rows if row is not None)
         if self._watch:
@@ -157,7 +174,7 @@ class Keeping:
         return walked
 
     def _entry(
-        self, here: "_Here", path: str, entry: "os.DirEntry[str]", walked: Walked
+        self, here: "_Here", path: str, entry: "os.DirEntry[str]", walked: WalkedFolder
     ) -> Named | None:
         place = here.place
         status = entry.stat(follow_symlinks=False)
@@ -191,7 +208,7 @@ class Keeping:
         name: str,
         status: os.stat_result,
         is_doubted: bool,
-        walked: Walked,
+        walked: WalkedFolder,
     ) -> str:
         if status.st_size > self._bounds.file_mb * _MIB:
             raise TreeOverrun(
@@ -200,7 +217,7 @@ class Keeping:
         walked.n_bytes += status.st_size
         self._count(status.st_size, 0)
         stamp = stamp_of(status)
-        digest = None if is_doubted else self._known.get(stamp)
+        digest = None if is_doubted else self._known_digests.get(stamp)
         if digest is None:
             with opened(name, _OPEN_FILE, here.place) as descriptor:
                 content = _read_all(descriptor, status.st_size)
@@ -208,23 +225,23 @@ class Keeping:
             digest = hashlib.sha256(content).hexdigest()
             if digest not in self._stored:
                 self._objects.put(digest, content)
-        walked.seen[stamp] = digest
+        walked.digests[stamp] = digest
         return digest
 
 
 class _Here(NamedTuple):
-    """The open folder that is walked."""
+    """Open folder that is walked."""
 
     place: int
     depth: int
     watch: int
     doubted: Collection[str] | None
-    """Files that are read whatever their stamps say; None for all."""
+    """Names of files that are read despite known stamps; None for all files."""
 
 
 @contextmanager
 def opened(path: str | Path, flags: int, folder: int | None = None) -> Iterator[int]:
-    """A descriptor that is closed afterwards."""
+    """Open a file or folder, and close its descriptor at the end of the block."""
     descriptor = os.open(path, flags, 0o600, dir_fd=folder)
     try:
         yield descriptor
@@ -233,7 +250,7 @@ def opened(path: str | Path, flags: int, folder: int | None = None) -> Iterator[
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """What of a file's status changes with its content."""
+    """Return the part of a file's status that changes with its content."""
     return Stamp(
         status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
     )
@@ -242,7 +259,10 @@ def stamp_of(status: os.stat_result) -> Stamp:
 def _open_to_its_owner(
     folder: int | None, name: str | Path, status: os.stat_result, needed: int
 ) -> int:
-    """The entry's mode from now on: at least `needed`, and nothing beside the rights to read, write and execute."""
+    """Set the mode of an entry and return it.
+
+    The mode has at least the bits `needed`, and only rights to read, write and execute.
+    """
     mode = stat.S_IMODE(status.st_mode) & 0o777 | needed
     if mode != stat.S_IMODE(status.st_mode):
         os.chmod(name, mode, dir_fd=folder)
@@ -250,7 +270,7 @@ def _open_to_its_owner(
 
 
 def _read_all(descriptor: int, size: int) -> bytes:
-    """A file that had `size` bytes a moment ago."""
+    """Read a file whose size was `size` bytes a moment ago."""
     parts = [os.read(descriptor, size + 1)]
     while parts[-1] and len(parts[0]) != size:
         parts.append(os.read(descriptor, _MIB))
@@ -258,7 +278,7 @@ def _read_all(descriptor: int, size: int) -> bytes:
 
 
 def write_all(descriptor: int, content: bytes) -> None:
-    """Write a whole content to an open file."""
+    """Write all bytes to an open file."""
     view = memoryview(content)
     while view:
         view = view[os.write(descriptor, view) :]

@@ -1,4 +1,4 @@
-"""Packs a stored file's bytes. To open a workspace is to unpack a whole repository, so what counts is how fast that goes."""
+"""Compression of stored files. Opening a workspace unpacks a whole repository, so speed matters."""
 
 import functools
 import zlib
@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyarrow import Codec
 
-_MARK, _SIZE_BYTES = b"lz4\0", 8
+_PREFIX, _SIZE_BYTES = b"lz4\0", 8
 _MOST_BYTES = 2**32
-"""No file is so large: a size above is that of spoiled bytes, for which no memory is asked."""
+"""Largest plausible size of a file. A larger size means damaged bytes: no memory is allocated."""
 
 
 def packed(content: bytes) -> bytes:
-    """A content as LZ4, behind a mark and its size. A tenth larger than zlib makes it, and unpacked ten times as fast."""
+    """Return a content as LZ4, after a prefix and its size.
+
+    The result is a tenth larger than that of zlib, and unpacked ten times as fast.
+    """
     return b"".join(
         (
-            _MARK,
+            _PREFIX,
             len(content).to_bytes(_SIZE_BYTES, "little"),
             _codec().compress(content, asbytes=True),
         )
@@ -24,26 +27,26 @@ def packed(content: bytes) -> bytes:
 
 
 def unpacked(data: bytes) -> bytes:
-    """What was packed; by zlib, too, as stores of earlier releases hold it.
+    """Return the content of packed bytes, including zlib's from stores of earlier releases.
 
     Raises:
-        ValueError: the bytes are neither.
-        OSError: they are spoiled.
+        ValueError: the bytes have neither format.
+        OSError: the bytes are damaged.
     """
-    body = len(_MARK) + _SIZE_BYTES
-    if not data.startswith(_MARK):
+    body = len(_PREFIX) + _SIZE_BYTES
+    if not data.startswith(_PREFIX):
         try:
             return zlib.decompress(data)
         except zlib.error as error:
             raise ValueError(str(error)) from error
-    size = int.from_bytes(data[len(_MARK) : body], "little")
+    size = int.from_bytes(data[len(_PREFIX) : body], "little")
     if size > _MOST_BYTES:
-        raise ValueError(f"{size} bytes are said to be packed")
+        raise ValueError(f"the stated size of {size} bytes is too large")
     return _codec().decompress(data[body:], size, asbytes=True)
 
 
 @functools.cache
 def _codec() -> "Codec":
-    from pyarrow import Codec  # not at the top: commands that open no tree shall start at once
+    from pyarrow import Codec  # imported late, so that commands that open no tree start fast
 
     return Codec("lz4")

@@ -1,6 +1,7 @@
-"""Docker images that Parley pulls where an episode first needs them, and removes when their disk is needed for others.
+"""Docker images that Parley pulls when an episode first needs them, and removes to make room.
 
-A bound of disk holds for all Parleys of a home. An image that is in use stays, and so does any that Parley did not pull.
+The limit of disk space applies to all processes of a home together. Images in use stay, and so do
+images that Parley did not pull.
 """
 
 import fcntl
@@ -22,43 +23,46 @@ from schemas.errors import ConfigError, ImageFault, SandboxUnavailable, SourceUn
 from tasks.storage.replaced_file import replace_file
 
 DISK = "images_gb"
-"""Resource that bounds the disk of pulled images."""
-DISK_FORM = "It is the bound of disk for the images that Parley pulls, in GB, for example 100"
+"""Resource that limits the disk space of pulled images."""
+DISK_FORM = "It limits the disk space of the images that Parley pulls, in GB, for example 100"
 _USUAL_GB, _GB = 100.0, 10**9
 _USUAL_IMAGE = 3 * _GB
-"""Size of an image while none was pulled yet: SWE-bench's have 1 to 3 GB."""
+"""Assumed size of an image until one is pulled: SWE-bench's have 1 to 3 GB."""
 _PULLS = 4
-"""Pulls at once. A registry bounds each connection; more than a few share the line."""
+"""Number of concurrent pulls. A registry limits each connection; further pulls gain nothing."""
 _LOOK_S = 0.2
 _DAY_S = 86_400.0
 _PATIENCE_S = 60.0
-"""Wait for other images to become free, before an image goes that a pending episode will need again."""
+"""Seconds to wait for unneeded images, before an image is removed that a pending episode needs."""
 
 
 def disk_gb(resources: Mapping[str, str]) -> float:
-    """Return the bound of disk that the resources state.
+    """Return the limit of disk space in GB, as the resources set it.
 
     Raises:
-        ConfigError: it is no positive number.
+        ConfigError: the value is no positive number.
     """
-    stated = resources.get(DISK, str(_USUAL_GB))
+    value = resources.get(DISK, str(_USUAL_GB))
     try:
-        bound = float(stated)
+        limit = float(value)
     except ValueError:
-        bound = 0.0
-    if not 0 < bound < float("inf"):
-        raise ConfigError(f"--resource {DISK}={stated}: must be a number above 0. {DISK_FORM}")
-    return bound
+        limit = 0.0
+    if not 0 < limit < float("inf"):
+        raise ConfigError(f"--resource {DISK}={value}: must be a number above 0. {DISK_FORM}")
+    return limit
 
 
 @dataclass
 class PulledImages:
-    """The images that the Parleys of one home pull onto the daemon of this machine. Safe from several processes.
+    """Images that the processes of one home pulled onto the daemon of this machine.
+
+    Several processes may use it.
 
     Args:
-        folder: of the records, made when something is written.
-        bound_gb: disk that all pulled images together may take. One image alone may take more.
-        patience_s: how long a pull waits for room, before images go that pending episodes need later.
+        folder: folder of the records, created with the first one.
+        bound_gb: disk space in GB for all pulled images together. A single image may exceed it.
+        patience_s: seconds that a pull waits for room, before images are removed that pending
+            episodes need.
     """
 
     folder: Path
@@ -69,26 +73,26 @@ class PulledImages:
     def held(
         self,
         image: str,
-        tell: Callable[[int], None] = lambda _: None,
+        report: Callable[[int], None] = lambda _: None,
         is_over: Callable[[], bool] = lambda: False,
     ) -> Iterator[None]:
-        """Have an image on the daemon for the time of the block. It is pulled first where it is not there.
+        """Keep an image on the daemon during the block. It is pulled first if it is missing.
 
         Args:
-            image: pinned by digest.
-            tell: called with the bytes that came since the last call; with -1 once the image is whole.
-            is_over: asked while it waits; true ends the waiting.
+            image: image, pinned by digest.
+            report: called with the number of bytes since the last call, and with -1 at the end.
+            is_over: called while the block waits. True ends the waiting.
 
         Raises:
-            ImageFault: the image cannot be pulled, with the cause.
-            SandboxUnavailable: no daemon answers, or the waiting was ended.
+            ImageFault: the image cannot be pulled. The message contains the cause.
+            SandboxUnavailable: no daemon answers, or `is_over` ended the waiting.
         """
         api = client(None, 1).api
         with _locked(self._path("leases", image), fcntl.LOCK_SH, is_over):
             if inspected(api, image) is None:
                 with _locked(self._path("pulls", image), fcntl.LOCK_EX, is_over):
                     if inspected(api, image) is None:
-                        self._pull(api, image, tell, is_over)
+                        self._pull(api, image, report, is_over)
             self._touch(image)
             try:
                 yield
@@ -96,10 +100,10 @@ class PulledImages:
                 self._touch(image)
 
     def expect(self, episodes: Iterable[tuple[str, str]]) -> None:
-        """Note that this process will need images for a while.
+        """Record the images that pending episodes of this process will need.
 
         Args:
-            episodes: (image, episode id) of what is pending.
+            episodes: pending episodes: (image, episode id).
         """
         self._forget_dead()
         for image, episode_id in episodes:
@@ -108,29 +112,29 @@ class PulledImages:
             marker.touch()
 
     def settle(self, image: str, episode_id: str) -> None:
-        """Note that an episode needs its image no more."""
+        """Record that an episode no longer needs its image."""
         for marker in self.folder.glob(f"pending/*/{content_id(image)}/{episode_id}"):
             marker.unlink(missing_ok=True)
 
     def is_pending(self, image: str) -> bool:
-        """Return whether an episode of a living Parley needs the image later."""
-        found = self.folder.glob(f"pending/*/{content_id(image)}/*")
-        return any(_is_alive(marker, marker.parents[1].name) for marker in found)
+        """Return True if a pending episode of a living process needs the image."""
+        markers = self.folder.glob(f"pending/*/{content_id(image)}/*")
+        return any(_is_alive(marker, marker.parents[1].name) for marker in markers)
 
     def used_bytes(self) -> int:
-        """Return the bytes of the pulled images that are there. A layer that several have counts once."""
+        """Return the size of all present pulled images. A layer that images share counts once."""
         layers: dict[str, int] = {}
         for record in self._records():
             layers |= record["layers"] if record["is_here"] else {}
         return sum(layers.values())
 
     def _pull(
-        self, api: Any, image: str, tell: Callable[[int], None], is_over: Callable[[], bool]
+        self, api: Any, image: str, report: Callable[[int], None], is_over: Callable[[], bool]
     ) -> None:
         with self._slot(is_over):
             reserved = self._with_room(api, image, is_over)
             try:
-                pull(api, image, tell, is_over)
+                pull(api, image, report, is_over)
             except SourceUnreadable as error:
                 raise ImageFault(f"image_missing: {error}", permanent=True) from error
             except SandboxUnavailable as error:
@@ -143,16 +147,16 @@ class PulledImages:
                 )
             finally:
                 reserved.unlink(missing_ok=True)
-        tell(-1)
+        report(-1)
 
     def _with_room(self, api: Any, image: str, is_over: Callable[[], bool]) -> Path:
-        """Wait until there is room for an image; return the file that reserves it."""
-        begun = time.monotonic()
+        """Wait until there is room for an image, and return the file that reserves the room."""
+        start = time.monotonic()
         while True:
             with _locked(self.folder / "room.lock", fcntl.LOCK_EX, is_over):
                 if (
                     self._has_room()
-                    or self._removed_one(api, time.monotonic() - begun > self.patience_s) is None
+                    or self._removed_any(api, time.monotonic() - start > self.patience_s) is None
                 ):
                     place = self.folder / "reserved" / f"{_own_name()}-{content_id(image)}"
                     place.parent.mkdir(parents=True, exist_ok=True)
@@ -170,11 +174,16 @@ class PulledImages:
             _is_alive(path, path.name.rpartition("-")[0]) for path in self.folder.glob("reserved/*")
         )
 
-    def _removed_one(self, api: Any, with_pending: bool) -> bool | None:
-        """Remove the image that was used longest ago, one that no pending episode needs if there is any.
+    def _removed_any(self, api: Any, with_pending: bool) -> bool | None:
+        """Remove the least recently used image, preferably one that no pending episode needs.
+
+        Args:
+            api: client of the daemon.
+            with_pending: True if an image that a pending episode needs may be removed.
 
         Returns:
-            Whether one was removed; None where there is none and none is on its way, so that waiting is of no use.
+            True if an image was removed; None if no image is present or on its way, so that waiting
+            cannot help.
         """
         here = [record for record in self._records() if record["is_here"]]
         if not here and not self._n_on_their_way():
@@ -199,13 +208,12 @@ class PulledImages:
         return False
 
     def _records(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+        records: list[dict[str, Any]] = []
         for path in self.folder.glob("records/*"):
-            with suppress(
-                OSError, ValueError
-            ):  # half-written, or written by another release: the image is not ours then
-                found.append(json.loads(path.read_text()))
-        return found
+            # A record may be half-written or of another release. Its image then stays.
+            with suppress(OSError, ValueError):
+                records.append(json.loads(path.read_text()))
+        return records
 
     def _write(self, image: str, record: Mapping[str, Any]) -> None:
         replace_file(self._path("records", image), json.dumps(record).encode())
@@ -249,7 +257,7 @@ class PulledImages:
 
 @contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Hold a file's lock alone. Raises BlockingIOError where another holds it."""
+    """Hold a file's exclusive lock. Raises BlockingIOError if another process holds it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -260,7 +268,16 @@ def _lock(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _locked(path: Path, how: int, is_over: Callable[[], bool]) -> Iterator[None]:
-    """Hold a file's lock, once it is free."""
+    """Wait for a file's lock and hold it during the block.
+
+    Args:
+        path: file of the lock, created if missing.
+        how: `fcntl.LOCK_SH` or `fcntl.LOCK_EX`.
+        is_over: called while the block waits. True ends the waiting.
+
+    Raises:
+        SandboxUnavailable: `is_over` ended the waiting.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -277,7 +294,7 @@ def _locked(path: Path, how: int, is_over: Callable[[], bool]) -> Iterator[None]
 
 def _wait(is_over: Callable[[], bool]) -> None:
     if is_over():
-        raise SandboxUnavailable("docker: waiting for an image was ended")
+        raise SandboxUnavailable("docker: the wait for an image was cancelled")
     time.sleep(_LOOK_S)
 
 
@@ -286,7 +303,10 @@ def _own_name() -> str:
 
 
 def _is_alive(path: Path, name: str) -> bool:
-    """Return whether the process of this name is alive. One of another pid namespace counts as alive for a day."""
+    """Return True if the process that a file's name refers to is alive.
+
+    A process of another pid namespace counts as alive until its file is a day old.
+    """
     namespace, _, process = name.partition("-")
     pid, _, start = process.partition("-")
     if namespace == str(pid_namespace()):

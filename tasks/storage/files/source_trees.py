@@ -1,4 +1,4 @@
-"""Trees of files that programs run in, as they lie in a user's folder. They are read as they are, and never written."""
+"""Trees of files that programs run in, read from a user's folder. They are never changed."""
 
 import functools
 import hashlib
@@ -14,45 +14,52 @@ from schemas.errors import SandboxUnavailable
 _LEFT_OUT = {".git", "__pycache__", ".pytest_cache"}
 _OF_A_PACKAGE = (".dist-info", ".egg-info")
 _MOST_KEPT = 4
-"""Trees that a process keeps in memory."""
+"""Number of trees that a process keeps in memory."""
 Where = TypeVar("Where")
 
 
 @dataclass(frozen=True)
 class TreeDigests:
-    """What names a tree."""
+    """Digests of a tree."""
 
     source: str
-    """Over names and contents of its files, without its folder of packages; 32 hex digits."""
+    """Digest of the names and contents of the files, without the folder of packages: 32 hex
+    digits."""
     packages: str = ""
-    """Over names and versions of the packages in that folder; empty where there are none."""
+    """Digest of the names and versions of the packages in that folder; empty without packages."""
 
 
 def tree_digests(folder: Path, packages: str = "") -> TreeDigests:
-    """What names the files of a folder.
+    """Return the digests of a folder's files.
 
     Args:
-        packages: a folder below it with installed packages, if it has one. These are known by name and version: an installation
-            of the same versions elsewhere writes other bytes, such as the place of its Python. A folder that tells no versions
-            is part of the source.
+        folder: folder of the tree.
+        packages: folder below it with installed packages, if it has one. Packages are identified by
+            name and version, because their files differ between machines (for example in the path
+            of Python). A folder without versions is part of the source.
     """
     return _digests(folder, packages, _files(folder), lambda path: path.read_bytes())
 
 
 @functools.lru_cache(maxsize=_MOST_KEPT)
 def tree_files(folder: Path, expected: TreeDigests, packages: str = "") -> Mapping[str, bytes]:
-    """Content of a folder's files by name, read once for each digest.
+    """Return the content of a folder's files by name. A process reads each tree once.
+
+    Args:
+        folder: folder of the tree.
+        expected: digests that the files must have.
+        packages: folder below it with installed packages, if it has one.
 
     Raises:
-        SandboxUnavailable: they are not those that the digests were made of.
+        SandboxUnavailable: the files do not have the expected digests.
     """
-    found = {name: path.read_bytes() for name, path in _files(folder)}
-    if _digests(folder, packages, found.items(), lambda content: content) != expected:
+    contents = {name: path.read_bytes() for name, path in _files(folder)}
+    if _digests(folder, packages, contents.items(), lambda content: content) != expected:
         raise SandboxUnavailable(
-            f"the folder {folder} changed since the run was planned. Bring it back as it was, or begin the command again: it then"
-            " asks for what the new content needs"
+            f"the folder {folder} changed since the run was planned. Restore it, or start the "
+            "command again, which plans with the new content"
         )
-    return found
+    return contents
 
 
 def _digests(
@@ -68,7 +75,7 @@ def _digests(
 
 
 def _installed(folder: Path) -> tuple[str, ...]:
-    """Names and versions of installed packages, as their own folders state them."""
+    """Return the names and versions of installed packages, from the names of their folders."""
     return (
         tuple(sorted(path.name for path in folder.iterdir() if path.suffix in _OF_A_PACKAGE))
         if folder.is_dir()
@@ -77,7 +84,7 @@ def _installed(folder: Path) -> tuple[str, ...]:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Regular files in the order of their names. Links are not followed out of the folder."""
+    """Yield regular files sorted by name. Links that lead out of the folder are skipped."""
     root = folder.resolve()
     for place, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if name not in _LEFT_OUT)

@@ -1,4 +1,4 @@
-"""Folders' lists of the tree store, compared and changed without touching a disk's folder."""
+"""Comparison and change of stored folders by their lists, without a folder on disk."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,19 +7,19 @@ from sandbox.workspace.interface import Entry
 
 FOLDER, FILE, LINK = "folder", "file", "link"
 ReadRow = Callable[[str], dict[str, Any]]
-"""Digest of a folder -> its list."""
+"""Function that returns the list of a folder with a digest."""
 Changes = dict[str, tuple[Entry | None, Entry | None]]
 
 
 def tree_changes(read: ReadRow, old: str, new: str) -> Changes:
-    """Files and links that differ between two folders, by path: before and after."""
-    found: Changes = {}
-    _compare(read, "", read(old), read(new), found)
-    return found
+    """Map each path whose file or link differs between two folders to both entries."""
+    changes: Changes = {}
+    _compare(read, "", read(old), read(new), changes)
+    return changes
 
 
 def _compare(
-    read: ReadRow, path: str, old: Mapping[str, Any], new: Mapping[str, Any], found: Changes
+    read: ReadRow, path: str, old: Mapping[str, Any], new: Mapping[str, Any], changes: Changes
 ) -> None:
     before, after = ({row[0]: row[1:] for row in listed["entries"]} for listed in (old, new))
     for name in sorted(before.keys() | after.keys()):
@@ -29,10 +29,10 @@ def _compare(
         below = [row if row and row[0] == FOLDER else None for row in sides]
         if any(below):
             inside = [read(row[2]) if row else {"entries": []} for row in below]
-            _compare(read, f"{path}{name}/", inside[0], inside[1], found)
-        was, now = (_entry(row) for row in sides)
-        if was != now:
-            found[f"{path}{name}"] = (was, now)
+            _compare(read, f"{path}{name}/", inside[0], inside[1], changes)
+        first, second = (_entry(row) for row in sides)
+        if first != second:
+            changes[f"{path}{name}"] = (first, second)
 
 
 def _entry(row: Any) -> Entry | None:
@@ -40,7 +40,7 @@ def _entry(row: Any) -> Entry | None:
 
 
 def entry_at(read: ReadRow, digest: str, path: str) -> Entry | None:
-    """The file or link at a path; None where there is none."""
+    """Return the file or link at a path; None if there is none."""
     *folders, name = path.split("/")
     for folder in folders:
         row = next((row for row in read(digest)["entries"] if row[0] == folder), None)
@@ -56,7 +56,16 @@ def replaced(
     entries: list[Any],
     files: Mapping[str, Entry | None],
 ) -> list[Any]:
-    """A folder's entries with other files at these paths, or none. A folder that is left empty goes."""
+    """Return a folder's entries after files at some paths were replaced or removed.
+
+    A folder that becomes empty is removed.
+
+    Args:
+        read: returns the list of a stored folder.
+        keep: stores the list of a folder and returns its digest.
+        entries: entries of the folder.
+        files: new entries by path; None removes a file.
+    """
     rows = {row[0]: row for row in entries}
     below: dict[str, dict[str, Entry | None]] = {}
     for path, entry in files.items():
@@ -68,11 +77,11 @@ def replaced(
         else:
             rows[name] = [name, LINK if entry.is_link else FILE, entry.mode, entry.what]
     for name, inner in below.items():
-        known = rows.get(name)
-        inside = read(known[3])["entries"] if known and known[1] == FOLDER else []
-        kept = replaced(read, keep, inside, inner)
-        if kept:
-            rows[name] = [name, FOLDER, 0o755, keep({"entries": kept})]
+        row = rows.get(name)
+        inside = read(row[3])["entries"] if row and row[1] == FOLDER else []
+        new = replaced(read, keep, inside, inner)
+        if new:
+            rows[name] = [name, FOLDER, 0o755, keep({"entries": new})]
         else:
             rows.pop(name, None)
     return [rows[name] for name in sorted(rows)]

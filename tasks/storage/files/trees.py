@@ -1,8 +1,9 @@
-"""Folders by content: each file and each folder's list is an object under the sha256 of its bytes, written once.
+"""Content-addressed store of folders: files and folders' lists are objects named by their sha256.
 
-A folder's list names its entries with kind, mode, and digest (of a file's bytes, or a folder's list) or target (of a link). So a
-folder's digest covers all below it, and to keep it again stores only the files and lists that changed. Lists are stored after
-what they name: a digest that was returned is whole, whenever a kill came. Times, owners and hard links are not kept.
+A folder's list contains the name, kind and mode of each entry, and the digest of a file's bytes or
+of a folder's list, or the target of a link. So a folder's digest covers everything below it, and
+only changed files and lists are stored again. Lists are stored after their entries, so after a kill
+every returned digest is still complete. Times, owners and hard links are not stored.
 """
 
 import hashlib
@@ -25,17 +26,19 @@ from tasks.storage.files.packing import packed, unpacked
 from tasks.storage.files.tree_changes import entry_at, replaced, tree_changes
 
 _CLOCK_NS = 50_000_000
-"""Above the grain of a file system's clock: of two changes within one grain, the second leaves no trace in a stamp."""
+"""More than one step of a file system's clock. Two changes within one step have equal stamps."""
 _FOLDERS_REMEMBERED = 20_000
 _ABANDONED_S = 24 * 3600.0
 _AGAIN = "Type the command again that stored the tree"
 
 
 class TreeStore:
-    """See `sandbox.workspace.interface.Trees`. Several processes may use one folder.
+    """Tree store in a folder, see `sandbox.workspace.interface.Trees`.
+
+    Several processes may use it.
 
     Args:
-        path: the store's folder; made when something is stored.
+        path: folder of the store, created with the first object.
     """
 
     def __init__(self, path: Path) -> None:
@@ -48,16 +51,16 @@ class TreeStore:
         self,
         folder: Path,
         beside: Mapping[str, Path] | None = None,
-        known: dict[Stamp, str] | None = None,
+        known_digests: dict[Stamp, str] | None = None,
         bounds: TreeBounds | None = None,
         watch: FolderWatch | None = None,
     ) -> StoredFolder:
-        found = dict(known or {})
-        if known is not None:
-            known.clear()  # where this fails, nothing is known
+        digests = dict(known_digests or {})
+        if known_digests is not None:
+            known_digests.clear()  # stays empty if the walk fails
         if watch is not None:
             watch.collect()
-        walk = Keeping(self, found, bounds or TreeBounds(), watch)
+        walk = Keeping(self, digests, bounds or TreeBounds(), watch)
         entries = walk.entries(folder)
         others = {
             name: other for name, path in (beside or {}).items() if (other := walk.entries(path))
@@ -68,10 +71,9 @@ class TreeStore:
             if stored
             else self.add_folder(entries)
         )
-        kept = StoredFolder(digest, tuple(walk.dropped))
-        if known is not None:
-            known.update(_settled(walk.seen))
-        return kept
+        if known_digests is not None:
+            known_digests.update(_settled(walk.digests))
+        return StoredFolder(digest, tuple(walk.dropped))
 
     def restore(
         self,
@@ -89,13 +91,13 @@ class TreeStore:
         for name, place in (beside or {}).items():
             if name in row.get("beside", {}):
                 filling.fill(place, self._recent_row(row["beside"][name]))
-        return _settled(filling.seen)
+        return _settled(filling.digests)
 
     def without_state(self, digest: str) -> str:
-        """Digest of the files alone, without what a workspace carries beside them: equal files give equal digests.
+        """Return the digest of a state's files alone, so that equal files have equal digests.
 
         Raises:
-            CorruptRows: as `restore`.
+            CorruptRows: the store does not have the state.
         """
         return self.add_row({"entries": self._row(digest)["entries"]})
 
@@ -110,42 +112,48 @@ class TreeStore:
         }
 
     def with_files(self, digest: str, files: Mapping[str, Entry | None]) -> str:
-        """Digest of a folder with other files at these paths, or none.
+        """Return the digest of a folder after files at some paths were replaced or removed (None).
 
         Raises:
-            CorruptRows: as `restore`.
+            CorruptRows: the store does not have the folder.
         """
         return self.add_row(
             {"entries": replaced(self._row, self.add_row, self._row(digest)["entries"], files)}
         )
 
     def joined(self, *digests: str) -> str:
-        """Digest of a folder with the entries of several, which have no name in common. Raises CorruptRows."""
+        """Return the digest of a folder with the entries of several folders.
+
+        The folders must have no name in common.
+
+        Raises:
+            CorruptRows: the store does not have one of the folders.
+        """
         entries = [entry for digest in digests for entry in self._row(digest)["entries"]]
         return self.add_row({"entries": sorted(entries, key=lambda entry: entry[0])})
 
     def add(self, content: bytes) -> str:
-        """Store one object unless it is there; its digest.
+        """Store one object unless the store has it, and return its digest.
 
         Raises:
-            DiskFull: no room.
+            DiskFull: the disk is full.
         """
         digest = hashlib.sha256(content).hexdigest()
         self.put(digest, content)
         return digest
 
     def put(self, digest: str, content: bytes) -> None:
-        """Store one object, whose digest this is, unless it is there. Raises DiskFull."""
+        """Store one object under its digest unless the store has it. Raises DiskFull."""
         place = self._place(digest)
         if not os.path.exists(place):
             with naming_full_disk("a workspace's file", self._path, len(content)):
                 self._write(place, packed(content))
 
     def get(self, digest: str) -> bytes:
-        """One object.
+        """Return one object.
 
         Raises:
-            CorruptRows: it is not there, or not what was stored.
+            CorruptRows: the object is missing, or its content has changed.
         """
         place = self._place(digest)
         try:
@@ -157,7 +165,8 @@ class TreeStore:
             ) from error
         if hashlib.sha256(content).hexdigest() != digest:
             raise CorruptRows(
-                f"{place}: its content is not what its name says. Remove the file. {_AGAIN}"
+                f"{place}: its content does not have the digest in its name. Remove the file. "
+                f"{_AGAIN}"
             )
         return content
 
@@ -176,21 +185,24 @@ class TreeStore:
             except FileNotFoundError:
                 os.makedirs(os.path.dirname(place), exist_ok=True)
                 os.replace(temporary, place)
-        except BaseException:  # a signal too: a half-written file is of no use
-            with suppress(OSError):  # it may be gone, or was never made; what went wrong is raised
+        except BaseException:  # also signals, so that no half-written file stays
+            with suppress(OSError):  # The file may not exist. The first error is raised.
                 temporary.unlink()
             raise
 
     def remove_abandoned(self) -> None:
-        """Remove what writers have left unfinished that were killed more than a day ago."""
-        with suppress(FileNotFoundError):  # nobody has written yet
+        """Remove unfinished files of writers that were killed more than a day ago."""
+        with suppress(FileNotFoundError):  # nothing was written yet
             for path in self._partial.iterdir():
-                with suppress(OSError):  # its writer, or another driver, was first
+                with suppress(OSError):  # another process removed it first
                     if time.time() - path.stat().st_mtime > _ABANDONED_S:
                         path.unlink()
 
     def add_folder(self, entries: tuple[Named, ...]) -> str:
-        """Store the list of a folder's entries; its digest. Lists of this process are not made again. Raises DiskFull."""
+        """Store the list of a folder's entries and return its digest. Raises DiskFull.
+
+        Digests of recent lists are cached in the process.
+        """
         digest = self._folders.get(entries)
         if digest is None:
             if len(self._folders) >= _FOLDERS_REMEMBERED:
@@ -199,7 +211,7 @@ class TreeStore:
         return digest
 
     def add_row(self, row: Mapping[str, Any]) -> str:
-        """Store a folder's list; its digest. Raises DiskFull."""
+        """Store a folder's list and return its digest. Raises DiskFull."""
         return self.add(json.dumps(row, sort_keys=True, separators=(",", ":")).encode("ascii"))
 
     def _recent_row(self, digest: str) -> dict[str, Any]:
@@ -213,11 +225,11 @@ class TreeStore:
             return json.loads(content)
         except ValueError as error:
             raise CorruptRows(
-                f"{digest}: names no folder of the tree store {self._path}"
+                f"{digest} is no folder of the tree store {self._path}. {_AGAIN}"
             ) from error
 
 
-def _settled(seen: Mapping[Stamp, str]) -> dict[Stamp, str]:
-    """Stamps that no later change can bear."""
+def _settled(digests: Mapping[Stamp, str]) -> dict[Stamp, str]:
+    """Return the digests whose stamps no later change can have."""
     before = time.time_ns() - _CLOCK_NS
-    return {stamp: digest for stamp, digest in seen.items() if stamp.ctime_ns < before}
+    return {stamp: digest for stamp, digest in digests.items() if stamp.ctime_ns < before}

@@ -1,1 +1,1 @@
-"""What is kept before Parquet holds it: rows as they come, in segments, by the shard that holds them."""
+"""Journals: rows that are appended to segments at once, before Parquet contains them."""

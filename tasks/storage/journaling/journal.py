@@ -1,11 +1,12 @@
-"""Steps of unfinished episodes, kept as they are taken.
+"""Journal: the steps of unfinished episodes, stored one by one.
 
-A worker process appends to segments of its own, one `write()` for each step, before the next one is asked for. A line holds
-episode, attempt, steps, and the first step's place in the episode. Or it holds answers to a step that is not ready, because a
-program is about to run on them. When an episode is taken up again, the first line of the new attempt repeats its steps so far: a
-journal's size is that of its steps, and once more for each time that they were taken up. So the highest attempt's steps always
-stand alone, and late steps of a superseded worker are ignored. Late answers of that worker are used: the new attempt would ask
-for the same answers again.
+A worker process appends to segments of its own, with one `write()` for each step, before it
+requests the next one. A line contains episode, attempt, steps, and the first step's position in the
+episode. Other lines contain answers whose step is not complete, because a program will run on them.
+
+When an episode is resumed, the first line of the new attempt repeats its earlier steps. So the
+steps of the highest attempt are complete without others, and late steps of a superseded worker are
+ignored. Late answers of such a worker are used: the new attempt would request the same answers.
 """
 
 import itertools
@@ -23,7 +24,7 @@ from tasks.storage.journaling.tries import HeldShard
 
 
 class JournalWriter:
-    """Append-only segments. Safe to use from several threads; opened at the first write."""
+    """Writer of a journal. Several threads may use it. The first write creates its segment."""
 
     def __init__(self, folder: Path, *, fsync: bool = False) -> None:
         self._segment = open_segment(folder, "a turn", fsync=fsync)
@@ -36,16 +37,19 @@ class JournalWriter:
         steps: Sequence[Step],
         hold: HeldShard | None = None,
     ) -> None:
-        """Keep steps of an episode, in one write.
+        """Write steps of an episode, in one write.
 
         Args:
-            at: place of the first of them in the episode, from 0.
-            hold: the shard that they are kept for.
+            episode_id: episode of the steps.
+            attempt: 1-based number of the attempt.
+            at: 0-based position of the first step in the episode.
+            steps: steps to write.
+            hold: lease of the shard that the steps belong to.
 
         Raises:
-            DiskFull: no room. Rows that were written before stay readable.
-            OSError: no right to write.
-            ServerUnavailable: the store takes no segments.
+            DiskFull: the disk is full. Earlier rows stay readable.
+            OSError: the process may not write.
+            ServerUnavailable: the object store does not accept segments.
         """
         row = {"episode_id": episode_id, "attempt": attempt, "at": at, "steps": list(steps)}
         self._segment.write(row, hold=hold)
@@ -57,49 +61,51 @@ class JournalWriter:
         answers: Mapping[str, Completion],
         hold: HeldShard | None = None,
     ) -> None:
-        """Keep answers that are in no step yet, by the key of their request.
+        """Write answers that are not in a step yet, by the key of their request.
 
-        Raises:
-            DiskFull: as `append`.
-            OSError: as `append`.
+        Raises the errors of `append`.
         """
         row = {"episode_id": episode_id, "attempt": attempt, "steps": [], "answers": dict(answers)}
         self._segment.write(row, hold=hold)
 
     def flush(self) -> None:
-        """Have what was written so far where the driver sees it."""
+        """Make all written rows visible to the driver."""
         self._segment.flush()
 
     def close(self) -> None:
-        """Close the segment; a later write opens another one."""
+        """Close the segment. A later write opens another one."""
         self._segment.close()
 
 
 @dataclass(frozen=True)
 class Unfinished:
-    """The kept part of an episode that did not finish."""
+    """Stored part of an unfinished episode."""
 
     attempt: int
     steps: tuple[Step, ...] = ()
     answers: tuple[tuple[int, str, Completion], ...] = ()
-    """(attempt, key of the request, answer) of answers that came before their step was ready."""
+    """Answers whose step is not complete: (attempt, key of the request, answer)."""
 
 
 @dataclass
 class _Collected:
     attempt: int = 0
     steps: list[tuple[int | None, Step]] = field(default_factory=list[tuple[int | None, Step]])
-    """(place in the episode, step); lines of an older Parley name no place."""
+    """Steps with their positions in the episode. Lines of older releases have no position."""
     answers: list[tuple[int, str, Completion]] = field(
         default_factory=list[tuple[int, str, Completion]]
     )
 
 
 def read_journal(folder: Path, only: Iterable[str] | None = None) -> Mapping[str, Unfinished]:
-    """All unfinished episodes of a run's journal: their highest attempt and its steps, in order.
+    """Return the highest attempt of each episode in a run's journal, with its steps in order.
 
-    Lines torn by a kill or a full disk are left out, and so are repeated steps and steps behind a gap. One line at a time is in
-    memory, besides what is kept.
+    Lines torn by a kill or a full disk are left out, and so are repeated steps and steps after a
+    gap. Besides the result, only one line at a time is in memory.
+
+    Args:
+        folder: folder of the journal.
+        only: episodes to read; None for all.
     """
     wanted = None if only is None else set(only)
     collected: dict[str, _Collected] = {}
@@ -113,7 +119,7 @@ def read_journal(folder: Path, only: Iterable[str] | None = None) -> Mapping[str
                 (attempt, key, read_completion(answer))
                 for key, answer in row.get("answers", {}).items()
             ]
-        except (KeyError, TypeError, ValueError):  # no row of a journal
+        except (KeyError, TypeError, ValueError):  # not a row of a journal
             continue
         entry = collected.setdefault(episode_id, _Collected())
         entry.answers.extend(answers)
@@ -136,30 +142,31 @@ def _steps(row: Mapping[str, Any]) -> list[tuple[int | None, Step]]:
 
 
 def read_completion(answer: Mapping[str, Any]) -> Completion:
-    """An answer as a segment holds it."""
+    """Return an answer from its form in a segment."""
     calls = tuple(ToolCall.model_validate(call) for call in answer.get("calls", ()))
     return Completion(**{**answer, "calls": calls, "adapted": tuple(answer.get("adapted", ()))})
 
 
-def _in_order(found: Sequence[tuple[int | None, Step]]) -> tuple[Step, ...]:
-    """The steps up to the first gap; the first of several at one place counts."""
-    placed: dict[int, Step] = {}
-    for at, step in found:
+def _in_order(rows: Sequence[tuple[int | None, Step]]) -> tuple[Step, ...]:
+    """Return the steps up to the first gap. The first step of each position counts."""
+    by_position: dict[int, Step] = {}
+    for at, step in rows:
         if at is None:
-            return _older_in_order([step for _, step in found])
-        placed.setdefault(at, step)
-    return tuple(placed[at] for at in itertools.takewhile(placed.__contains__, itertools.count()))
+            return _older_in_order([step for _, step in rows])
+        by_position.setdefault(at, step)
+    positions = itertools.takewhile(by_position.__contains__, itertools.count())
+    return tuple(by_position[at] for at in positions)
 
 
 def _older_in_order(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """Of lines without places, which held messages alone: one for each turn and role."""
-    kept: list[Step] = []
-    known: set[tuple[int, Role]] = set()
+    """Return the steps of lines without positions: one message for each turn and role."""
+    messages: list[Step] = []
+    keys: set[tuple[int, Role]] = set()
     for step in steps:
-        if (step.turn, step.role) in known:
+        if (step.turn, step.role) in keys:
             continue
-        if kept and step.turn not in (kept[-1].turn, kept[-1].turn + 1):
+        if messages and step.turn not in (messages[-1].turn, messages[-1].turn + 1):
             break
-        kept.append(step)
-        known.add((step.turn, step.role))
-    return tuple(kept)
+        messages.append(step)
+        keys.add((step.turn, step.role))
+    return tuple(messages)

@@ -1,7 +1,8 @@
-"""Merges a run's many small parts into one when nothing is left to add: a night leaves hundreds, and each later night lists them.
+"""Merging of a finished run's small parts into one.
 
-The merged part is written before the others go. A kill in between leaves rows twice, which every reader of these tables allows
-for; the next merge drops them.
+A night writes hundreds of parts, which each later night would list. The merged part is written
+before the others are removed. A kill between the two leaves duplicate rows, which all readers of
+these tables tolerate, and which the next merge drops.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,29 +19,30 @@ _HEAD = ["episode_id", "attempt", "stop_reason"]
 
 
 def merge_episodes(lake: Lake, **keys: str) -> None:
-    """Make one part of a run's episodes: every attempt, once. The caller holds the run.
+    """Merge a run's parts of episodes into one, with each attempt once. The caller locks the run.
 
     Args:
-        keys: of the run's partition.
+        lake: lake with the parts.
+        keys: keys of the run's partition.
 
     Raises:
-        SchemaMismatch: a part that cannot be read; nothing was changed.
-        DiskFull: no room for the merged part; nothing was changed.
+        SchemaMismatch: a part cannot be read. Nothing was changed.
+        DiskFull: there is no room for the merged part. Nothing was changed.
     """
     parts = lake.parts("episodes", **keys)
     if len(parts) < 2:
         return
     heads = lake.read_arrow("episodes", parts, _HEAD)
-    kept = np.array(_one_of_each_attempt(heads), np.int64)
-    name = rows_id(heads.take(kept).select(_HEAD[:2]).to_pylist())
+    chosen = np.array(_one_of_each_attempt(heads), np.int64)
+    name = rows_id(heads.take(chosen).select(_HEAD[:2]).to_pylist())
     written = lake.write_pieces(
-        "episodes", _taken(lake.read_pieces("episodes", parts), kept), name, **keys
+        "episodes", _rows_at(lake.read_pieces("episodes", parts), chosen), name, **keys
     )
     _remove_others(parts, written)
 
 
-def _taken(pieces: Iterable[pa.Table], places: np.ndarray) -> Iterator[pa.Table]:
-    """Yield the rows at these places, which ascend, of rows that come in pieces."""
+def _rows_at(pieces: Iterable[pa.Table], places: np.ndarray) -> Iterator[pa.Table]:
+    """Yield the rows at these ascending positions from consecutive pieces of a table."""
     start = 0
     for piece in pieces:
         first, after = np.searchsorted(places, (start, start + piece.num_rows))
@@ -49,7 +51,10 @@ def _taken(pieces: Iterable[pa.Table], places: np.ndarray) -> Iterator[pa.Table]
 
 
 def _one_of_each_attempt(head: pa.Table) -> list[int]:
-    """Rows to keep, in their order: the first row of each attempt, but a row that ended well before a row that infra ended."""
+    """Return the positions of the rows to keep: one of each attempt, in order.
+
+    A row without an infra fault is preferred, and then the first row.
+    """
     best: dict[tuple[str, int], tuple[bool, int]] = {}
     for at, row in enumerate(head.to_pylist()):
         rank = (row["stop_reason"] == StopReason.INFRA.value, at)
@@ -61,10 +66,18 @@ def _one_of_each_attempt(head: pa.Table) -> list[int]:
 def replace_by_one(
     lake: Lake, table: str, merged: pa.Table, name: str, parts: Sequence[Path], **keys: str
 ) -> None:
-    """Write one part, then remove the parts whose rows it holds. Parts that came meanwhile stay.
+    """Write one part, then remove the parts that it replaces. Newer parts stay.
+
+    Args:
+        lake: lake with the parts.
+        table: table of the parts.
+        merged: rows of the new part.
+        name: name of the new part.
+        parts: parts whose rows `merged` contains.
+        keys: keys of the partition.
 
     Raises:
-        DiskFull: no room for it; nothing was changed.
+        DiskFull: there is no room for the new part. Nothing was changed.
     """
     _remove_others(parts, lake.write_arrow(table, merged, name, **keys))
 

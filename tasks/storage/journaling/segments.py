@@ -1,7 +1,8 @@
-"""Append-only files of a folder: each process has its own, one `write()` a row, so that a kill tears the last row at most.
+"""Segments: append-only files of JSON lines. Each process writes its own in a folder.
 
-A name stands for one content that only grows, for ever: readers keep how far they have read. A writer locks what it writes.
-Each line begins with the checksum of its row. Lines of releases before 2026-12 have none.
+A row is written with one `write()`, so a kill tears at most the last row. A segment's content only
+grows and its name is never used again, so readers store how far they have read. A writer locks its
+segment. Each line begins with the checksum of its row; lines of releases before 2026-12 have none.
 """
 
 import errno
@@ -28,10 +29,12 @@ _BODY_AT = len(_SUM) + len('01234567",')
 
 
 class SegmentWriter:
-    """One segment. Safe to use from several threads; opened at the first write.
+    """Writer of one segment. Several threads may use it. The file is created at the first write.
 
     Args:
-        what: what a row holds, for the message of a full disk.
+        folder: folder of the segment.
+        what: description of a row, for the error of a full disk.
+        fsync: flush each row to the disk.
     """
 
     def __init__(self, folder: Path, what: str, *, fsync: bool = False) -> None:
@@ -42,14 +45,15 @@ class SegmentWriter:
         self._lock = threading.Lock()
 
     def write(self, *rows: Mapping[str, object], hold: object = None) -> None:
-        """Keep rows, in one write.
+        """Append rows in one write.
 
         Args:
-            hold: for `ShippedSegments`, which write later than they are told.
+            rows: rows to append.
+            hold: not used; see `ShippedSegments.write`.
 
         Raises:
-            DiskFull: no room. Rows that were written before stay readable.
-            OSError: no right to write.
+            DiskFull: the disk is full. Earlier rows stay readable.
+            OSError: the process may not write.
         """
         lines = b"".join(map(line_of, rows))
         with self._lock, naming_full_disk(self._what, self._folder, len(lines)):
@@ -57,7 +61,7 @@ class SegmentWriter:
                 self._descriptor = self._open()
             written = os.write(self._descriptor, lines)
             if written != len(lines):
-                # a torn line would spoil the next one, which may find room again
+                # A torn line would damage the next one, which may be written once there is room.
                 os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._folder))
             if self._fsync:
@@ -68,26 +72,26 @@ class SegmentWriter:
         self._path = self._folder / f"{self._name}-{self._n_opened:06d}.jsonl"
         self._n_opened += 1
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
-        with suppress(OSError):  # a file system without locks: then its age alone tells
+        with suppress(OSError):  # On a file system without locks, readers use the segment's age.
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return descriptor
 
     def flush(self) -> None:
-        """Nothing to do: each row is kept as it is written."""
+        """Do nothing: each row is visible as soon as it is written."""
 
     def close(self) -> None:
-        """Close the segment; a later write opens another one."""
+        """Close the segment. A later write opens another one."""
         with self._lock:
             if self._descriptor is not None:
                 os.close(self._descriptor)
                 self._descriptor = None
 
     def wrote(self, path: Path) -> bool:
-        """Whether that is the open segment."""
+        """Return True if `path` is the segment of this writer."""
         return path == self._path
 
     def discard(self) -> None:
-        """Close the open segment and remove it: its rows are kept elsewhere."""
+        """Close and remove the segment. Its rows must be stored elsewhere."""
         with self._lock:
             if self._descriptor is not None and self._path is not None:
                 os.close(self._descriptor)
@@ -96,10 +100,12 @@ class SegmentWriter:
 
 
 def is_being_written(path: Path) -> bool:
-    """Whether the writer of a segment lives and may go on. Of a store nobody can tell: False.
+    """Return True if a living process has the segment open for writing.
+
+    It cannot be known for object stores and file systems without locks: False.
 
     Raises:
-        FileNotFoundError: it is not there.
+        FileNotFoundError: the segment does not exist.
     """
     if isinstance(path, ObjectPath):
         return False
@@ -108,13 +114,13 @@ def is_being_written(path: Path) -> bool:
             fcntl.flock(segment, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
-        except OSError:  # no locks there
+        except OSError:  # a file system without locks
             return False
     return False
 
 
 def dump_row(row: object) -> dict[str, object]:
-    """Return the fields of a model without those at their default, or all fields of a dataclass."""
+    """Return the fields of a model that differ from their default, or all fields of a dataclass."""
     defaults = _defaults(type(row))
     return {
         name: value
@@ -133,7 +139,7 @@ def _defaults(kind: type) -> dict[str, object]:
 
 
 def line_of(row: Mapping[str, object]) -> bytes:
-    """Return a row as a segment holds it: one line of JSON, whose first field is the checksum of the others."""
+    """Return a row's line in a segment: JSON whose first field is the checksum of the others."""
     try:
         body = orjson.dumps(row, default=dump_row)
     except TypeError:  # a lone surrogate, which UTF-8 cannot hold
@@ -142,10 +148,10 @@ def line_of(row: Mapping[str, object]) -> bytes:
 
 
 def _row_of(line: bytes) -> dict[str, Any] | None:
-    """Return the row of a line; None where the line is torn or damaged."""
+    """Return the row of a line; None if the line is torn or damaged."""
     if line.startswith(_SUM):
-        found, line = line[len(_SUM) : len(_SUM) + 8], b"{" + line[_BODY_AT:].rstrip(b"\n")
-        if found != b"%08x" % zlib.crc32(line):
+        checksum, line = line[len(_SUM) : len(_SUM) + 8], b"{" + line[_BODY_AT:].rstrip(b"\n")
+        if checksum != b"%08x" % zlib.crc32(line):
             return None
     try:
         row = orjson.loads(line)
@@ -155,28 +161,28 @@ def _row_of(line: bytes) -> dict[str, Any] | None:
 
 
 class SegmentReader:
-    """Reads segments of one folder again and again, each row once."""
+    """Reader of the segments of one folder that yields each row once over repeated reads."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._n_read: dict[Path, int] = {}
-        """Segment -> bytes of it that were read."""
+        """Number of bytes that were read of each segment."""
 
     def segments(self) -> list[Path]:
-        """Return the segments that are there, in the order of their names."""
+        """Return the present segments, sorted by name."""
         return sorted(self._folder.glob("*.jsonl"))
 
     def new_rows(self, segments: Iterable[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
-        """Yield every whole row that was not read before, one at a time, with its segment.
+        """Yield each complete row that was not read before, with its segment.
 
-        Rows torn by a kill or a full disk are left out, and so are damaged ones. A segment that was removed has none.
+        Torn and damaged rows are left out. Removed segments are skipped.
         """
         for segment, line in self._new_lines(segments):
             if (row := _row_of(line)) is not None:
                 yield segment, row
 
     def _new_lines(self, segments: Iterable[Path]) -> Iterator[tuple[Path, bytes]]:
-        if isinstance(self._folder, ObjectPath):  # an object comes whole, and never changes
+        if isinstance(self._folder, ObjectPath):  # An object is complete and never changes.
             new = [
                 path
                 for path in segments
@@ -194,21 +200,20 @@ class SegmentReader:
                         file.seek(start)
                         for line in file:
                             yield segment, line
-                            if not line.endswith(
-                                b"\n"
-                            ):  # torn or being written: it is read again, and what follows with it
+                            # A torn or unfinished line is read again, with all lines after it.
+                            if not line.endswith(b"\n"):
                                 break
                             self._n_read[segment] += len(line)
 
 
 def read_segments(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield every whole row of a folder's segments, one at a time."""
+    """Yield each complete row of a folder's segments."""
     reader = SegmentReader(folder)
     return (row for _, row in reader.new_rows(reader.segments()))
 
 
 def remove_segments(folder: Path) -> None:
-    """Remove a folder's segments, once Parquet holds their content."""
+    """Remove a folder's segments, once Parquet contains their rows."""
     if isinstance(folder, ObjectPath):
         folder.remove_below()
     elif folder.is_dir():

@@ -1,7 +1,7 @@
-"""Segments in an object store: rows are gathered for two seconds, then shipped as one closed segment.
+"""Segments in an object store: rows of two seconds are collected and uploaded as one segment.
 
-A store cannot append. So a process holds the rows of its open segment in memory, and a kill costs these. A row that came for a
-shard which its worker has lost meanwhile is not shipped.
+An object store cannot append. So the rows of the open segment are in memory, and a kill loses them.
+A row is not uploaded if its worker has lost the lease of the row's shard.
 """
 
 import os
@@ -18,35 +18,39 @@ from warehouse.object_path import ObjectPath
 
 SHIP_EVERY_S = 2.0
 SHIP_BYTES = 4 * 2**20
-"""An open segment of this size is shipped at once."""
+"""Size in bytes at which the open segment is uploaded immediately."""
 
 
 class ShippedSegments:
-    """As a `SegmentWriter`, into a store. Safe to use from several threads; a thread of its own ships."""
+    """Writer of segments in an object store, with the methods of `SegmentWriter`.
+
+    Several threads may use it. A thread of its own uploads the segments.
+    """
 
     def __init__(self, folder: ObjectPath) -> None:
         self._folder = folder
         self._name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-        """Two machines may have the same name, and the same process ids."""
+        """Prefix of the segments' names. The random part distinguishes machines with one name."""
         self._n_shipped = 0
         self._rows: list[tuple[bytes, HeldShard | None]] = []
         self._n_bytes = 0
         self._lock = threading.Lock()
         self._shipping = threading.Lock()
-        """Held while a segment is under way, so that they arrive in their order."""
+        """Lock during the upload of a segment, so that segments arrive in order."""
         self._wake = threading.Event()
         self._ends = False
         self._thread: threading.Thread | None = None
         self._fault: ParleyError | None = None
 
     def write(self, *rows: Mapping[str, object], hold: HeldShard | None = None) -> None:
-        """Keep rows.
+        """Add rows to the open segment.
 
         Args:
-            hold: the shard that they are written for.
+            rows: rows to add.
+            hold: lease of the shard that the rows belong to.
 
         Raises:
-            ServerUnavailable: rows before it could not be shipped, and still cannot.
+            ServerUnavailable: earlier rows could not be uploaded.
         """
         lines = b"".join(map(line_of, rows))
         with self._lock:
@@ -64,10 +68,11 @@ class ShippedSegments:
                 self._wake.set()
 
     def flush(self) -> None:
-        """Ship what is gathered.
+        """Upload the open segment.
 
         Raises:
-            ServerUnavailable: the store does not take it. The rows stay here, and are sent again.
+            ServerUnavailable: the object store does not accept it. The rows stay in memory, and the
+                next upload includes them.
         """
         with self._shipping:
             with self._lock:
@@ -90,10 +95,10 @@ class ShippedSegments:
                 self._fault = None
 
     def close(self) -> None:
-        """Ship the rest; a later write goes on.
+        """Upload the remaining rows, and end the thread. A later write starts it again.
 
         Raises:
-            ServerUnavailable: as `flush`.
+            ServerUnavailable: the object store does not accept the rows.
         """
         with self._lock:
             thread, self._thread, self._ends = self._thread, None, True
@@ -103,11 +108,11 @@ class ShippedSegments:
         self.flush()
 
     def wrote(self, path: Path) -> bool:
-        """Whether this process shipped that segment."""
+        """Return True if this writer uploaded the segment."""
         return path.name.startswith(f"{self._name}-")
 
     def discard(self) -> None:
-        """Remove what was shipped, and what was to be: the rows are kept elsewhere."""
+        """Remove all rows, uploaded or not. They must be stored elsewhere."""
         with self._shipping:
             with self._lock:
                 self._rows, self._n_bytes, self._fault = [], 0, None
@@ -127,7 +132,7 @@ class ShippedSegments:
 def open_segment(
     folder: Path, what: str, *, fsync: bool = False
 ) -> SegmentWriter | ShippedSegments:
-    """Return what writes rows below a folder, or a place in a store. See `SegmentWriter`."""
+    """Return a writer of segments for a folder or an object store, see `SegmentWriter`."""
     if isinstance(folder, ObjectPath):
         return ShippedSegments(folder)
     return SegmentWriter(folder, what, fsync=fsync)

@@ -50,7 +50,7 @@ def test_two_nights_at_once_are_both_whole_and_a_third_of_the_same_run_is_refuse
             said = [night.communicate(timeout=180) for night in (first, second)]
         assert [first.returncode, second.returncode] == [0, 0], said
         assert third.code == 2
-        assert "is being worked on by another process" in third.err
+        assert "another process works on run" in third.err
         assert (sum(one.prompts.values()), sum(other.prompts.values())) == (N_TURNS, N_TURNS), (
             "each answer was asked for once"
         )

@@ -171,7 +171,7 @@ def test_only_the_folder_that_changed_and_those_above_it_are_looked_at(
 
     def noted(
         walk: keeping.Keeping, place: int, path: str, depth: int, parent: int
-    ) -> keeping.Walked:
+    ) -> keeping.WalkedFolder:
         before = walk._files
         found = really(walk, place, path, depth, parent)
         listed.append(f"{path or '.'} {walk._files - before}")

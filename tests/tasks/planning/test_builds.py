@@ -118,12 +118,12 @@ def test_a_build_replaces_its_own_files_and_never_those_that_a_person_changed(
     assert write_built(own, MADE) == ("a.jsonl", "review.csv", "build.json")
     require_place(own)
     write_built(own, MADE)
-    with pytest.raises(UsageError, match="replace them by --force"):
+    with pytest.raises(UsageError, match="replace the files with --force"):
         require_place(other)
     write_built(plan(tmp_path, "2", replace=True), MADE)
     (out / "review.csv").write_text("id,said\n1,no!\n")
     for asked in (other, plan(tmp_path, "2", replace=True)):
-        with pytest.raises(UsageError, match=r"'review\.csv', which this build did not make"):
+        with pytest.raises(UsageError, match=r"'review\.csv', which this build did not create"):
             write_built(asked, MADE)
     assert (out / "review.csv").read_text() == "id,said\n1,no!\n"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

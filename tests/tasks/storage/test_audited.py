@@ -3,7 +3,7 @@
 from schemas.audit import AuditOutcome, ForgeryAudit
 from schemas.lake.rows import from_arrow, to_arrow
 from schemas.verdict import FailureReason, Outcome, TestVerdict
-from tasks.storage.audited import forged_detail, with_convictions
+from tasks.storage.audited import forged_detail, with_forged_failed
 
 RUN = {"run_id": "run", "benchmark": "b", "model": "m", "problem_id": "p", "sample": 0}
 
@@ -43,7 +43,7 @@ def test_a_conviction_fails_its_pass_alone() -> None:
         audit("e2", 2, AuditOutcome.FORGED, verdict_id="of another program"),
     ]
     table = to_arrow("test_verdicts", verdicts)
-    overlaid = with_convictions(table, audits)
+    overlaid = with_forged_failed(table, audits)
     assert overlaid.schema.equals(table.schema, check_metadata=True)
     found = from_arrow(overlaid, TestVerdict)
     assert found[1:] == verdicts[1:]

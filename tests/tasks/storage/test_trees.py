@@ -50,9 +50,9 @@ def objects(store: TreeStore) -> set[Path]:
 
 def keep_settled(store: TreeStore, folder: Path, known: dict[Stamp, str]) -> StoredFolder:
     """Keep a folder until all of its files bear stamps that later changes cannot."""
-    store.keep(folder, known=known)
+    store.keep(folder, known_digests=known)
     time.sleep(0.06)
-    return store.keep(folder, known=known)
+    return store.keep(folder, known_digests=known)
 
 
 def test_a_restored_folder_is_as_it_was(store: TreeStore, folder: Path, tmp_path: Path):
@@ -97,7 +97,9 @@ def test_a_change_of_equal_length_is_seen_though_the_program_sets_the_time_back(
     if hides:
         os.utime(code, ns=(at.st_atime_ns, at.st_mtime_ns))
         assert code.stat().st_mtime_ns == at.st_mtime_ns
-    assert store.keep(folder, known=known).digest == store.keep(folder).digest != first.digest
+    assert (
+        store.keep(folder, known_digests=known).digest == store.keep(folder).digest != first.digest
+    )
 
 
 @pytest.mark.parametrize("place", ["disk", "memory"])
@@ -114,7 +116,7 @@ def test_a_change_through_a_mapping_is_seen(store: TreeStore, tmp_path: Path, pl
             mapping[1:2] = b"2"
         time.sleep(0.06)
         assert (
-            store.keep(Path(folder), known=known).digest
+            store.keep(Path(folder), known_digests=known).digest
             == store.keep(Path(folder)).digest
             != first.digest
         )
@@ -130,14 +132,14 @@ def test_a_file_with_a_known_stamp_is_not_read(
         "tasks.storage.files.keeping._read_all",
         lambda *_: pytest.fail("read a file that has not changed"),
     )
-    assert store.keep(folder, known=known) == first
+    assert store.keep(folder, known_digests=known) == first
 
 
 def test_a_file_changed_a_moment_ago_is_read_again(store: TreeStore, folder: Path):
     """Two changes within one tick of the file system's clock leave the same stamp."""
     known: dict[Stamp, str] = {}
     (folder / "run").write_text("now\n")
-    store.keep(folder, known=known)
+    store.keep(folder, known_digests=known)
     assert (folder / "run").stat().st_ctime_ns not in {stamp.ctime_ns for stamp in known}
 
 
@@ -148,7 +150,7 @@ def test_what_was_restored_long_enough_ago_is_known(store: TreeStore, folder: Pa
     place = tmp_path / "again"
     place.mkdir()
     known = store.restore(digest, place)
-    assert store.keep(place, known=known).digest == digest
+    assert store.keep(place, known_digests=known).digest == digest
 
 
 def test_pipes_and_sockets_are_dropped_and_said(store: TreeStore, folder: Path):
@@ -242,7 +244,7 @@ def test_spoiled_and_missing_objects_are_named(store: TreeStore, folder: Path, t
         store.restore("0" * 64, tmp_path)
     other = store.add(b"other")
     os.replace(store._place(other), store._place(digest))
-    with pytest.raises(CorruptRows, match="not what its name says"):
+    with pytest.raises(CorruptRows, match="does not have the digest in its name"):
         store.restore(digest, tmp_path)
 
 

@@ -289,7 +289,7 @@ def test_a_fault_reaches_all_that_wait_for_the_text(tmp_path: Path) -> None:
 
 def test_vectors_of_another_length_are_another_models(tmp_path: Path) -> None:
     find(Lake(tmp_path), Counting(dim=4), ["a"])
-    with pytest.raises(ModelUnavailable, match="has 5 numbers, those kept of it have 4"):
+    with pytest.raises(ModelUnavailable, match="has 5 numbers, its stored vectors have 4"):
         find(Lake(tmp_path), Counting(dim=5), ["b"])
 
 

@@ -161,7 +161,7 @@ def test_the_command_makes_a_folder_that_can_be_replayed(
     assert len(static_dialogs(PROBLEMS, out)) == 4 + 2 + 1 + 2
     again = parley(home, "build", WHAT, "--run", run.run_id[:8], "--out", out)
     assert (again.code, again.out) == (2, "")
-    assert "holds 6 files already" in again.err
+    assert "already contains 6 files" in again.err
     assert "--force" in again.err
 
 
@@ -225,7 +225,7 @@ def test_an_earlier_build_is_replaced_only_when_told_to(
     told(home, out, run.run_id)
     (out / LOG).write_text("spoilt")
     (out / "bigcodebench_older_CF.jsonl").write_text("older")
-    with pytest.raises(UsageError, match=rf"{out} holds 7 files already .*--force"):
+    with pytest.raises(UsageError, match=rf"{out} already contains 7 files .*--force"):
         told(home, out, run.run_id)
     assert (out / LOG).read_text() == "spoilt"
     told(home, out, run.run_id, replace=True)
@@ -239,7 +239,7 @@ def test_force_removes_no_file_of_others(home: Path, keep: Keep, tmp_path: Path)
     out.mkdir()
     (out / "thesis.tex").write_text("years of work")
     with pytest.raises(
-        UsageError, match=r"holds 'thesis\.tex', which this build did not make: not even --force"
+        UsageError, match=r"contains 'thesis\.tex', which this build did not create, so --force"
     ):
         told(home, out, run.run_id, replace=True)
     assert names(out) == ["thesis.tex"]

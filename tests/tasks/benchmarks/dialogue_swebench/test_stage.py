@@ -118,7 +118,7 @@ def test_what_a_run_needs_must_be_named(tmp_path: Path):
     staged = stage(SAMPLE, "sample")
     with pytest.raises(ConfigError, match="--resource repos=DIR"):
         furnish(staged, None, {}, Home(tmp_path))
-    with pytest.raises(SourceUnreadable, match="holds no repository"):
+    with pytest.raises(SourceUnreadable, match="contains no repository"):
         furnish(staged, None, {"repos": tmp_path}, Home(tmp_path))
 
 

@@ -50,7 +50,7 @@ def test_a_start_up_file_is_a_plain_name(name: str):
 
 @pytest.mark.parametrize(
     ("version", "said"),
-    [("3.4", "3.5 and newer"), ("2.7", "3.5 and newer"), ("3", "as 3.11"), ("x", "as 3.11")],
+    [("3.4", "3.5 or newer"), ("2.7", "3.5 or newer"), ("3", "as 3.11"), ("x", "as 3.11")],
 )
 def test_an_older_python_cannot_grade(version: str, said: str):
     with pytest.raises(ValidationError, match=said):

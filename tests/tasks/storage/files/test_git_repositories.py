@@ -29,7 +29,7 @@ def head(folder: Path) -> str:
 def test_each_form_gives_the_same_commit(tmp_path: Path):
     with Repositories([listed(tmp_path / "listed")]) as found:
         (name,) = found.names
-        made = found._found[0].path
+        made = found._repositories[0].path
         commit = head(made)
         run_git(
             tmp_path,
@@ -53,7 +53,7 @@ def test_each_form_gives_the_same_commit(tmp_path: Path):
     for form in ("bare", "out", "bundled", "listed"):
         with Repositories([tmp_path / form]) as found:
             assert found.names == ("owner__name",)
-            repository = found.holding("owner/name", commit)
+            repository = found.with_commit("owner/name", commit)
             assert repository is not None, form
             assert sorted(
                 entry.path for entry in repository.entries(commit)[1] if entry.kind == "blob"
@@ -114,15 +114,15 @@ def test_a_git_that_cannot_be_run_is_no_missing_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     with Repositories([listed(tmp_path / "repos")]) as found:
-        assert found.holding("owner/name", "0" * 40) is None
+        assert found.with_commit("owner/name", "0" * 40) is None
 
         def gone(*_: object, **__: object) -> None:
             raise FileNotFoundError(2, "No such file or directory")
 
         monkeypatch.setattr(git_repositories.subprocess, "run", gone)
         with pytest.raises(SourceUnreadable, match="git cannot be run"):
-            found.holding("owner/name", "1" * 40)
+            found.with_commit("owner/name", "1" * 40)
         killed = subprocess.CompletedProcess((), -9, b"", b"")
         monkeypatch.setattr(git_repositories.subprocess, "run", lambda *_, **__: killed)
         with pytest.raises(SourceUnreadable, match="ended by signal 9"):
-            found.holding("owner/name", "2" * 40)
+            found.with_commit("owner/name", "2" * 40)
