@@ -38,51 +38,51 @@ class TalkAnswers:
     def __init__(self, folder: Path, *, fsync: bool = False) -> None:
         self._folder, self._fsync = folder, fsync
         self._marks = open_segment(folder, "the mark of a talk's memory", fsync=fsync)
-        self._talks: dict[str, Calls[str]] = {}
+        self._conversations: dict[str, Calls[str]] = {}
         self._built: dict[str, int] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
-    def get(self, talk: str, key: str) -> str | None:
+    def get(self, conversation: str, key: str) -> str | None:
         """Return the answer under a key; None if this process has read none."""
-        return self._answers(talk).get(key)
+        return self._answers(conversation).get(key)
 
-    def put(self, talk: str, key: str, answer: str) -> None:
+    def put(self, conversation: str, key: str, answer: str) -> None:
         """Store an answer immediately.
 
         Raises:
             OSError: the answer could not be written.
         """
-        if self.get(talk, key) is None:
-            self._answers(talk).put({key: answer})
+        if self.get(conversation, key) is None:
+            self._answers(conversation).put({key: answer})
 
-    def mark_built(self, talk: str, n_turns: int) -> None:
+    def mark_built(self, conversation: str, n_turns: int) -> None:
         """Record that all answers for the first `n_turns` turns of a conversation are stored."""
-        self._answers(talk).close()
-        if self._built.get(talk, 0) < n_turns:
-            self._marks.write({BUILT: talk, "n_turns": n_turns})
-            self._built[talk] = n_turns
+        self._answers(conversation).close()
+        if self._built.get(conversation, 0) < n_turns:
+            self._marks.write({BUILT: conversation, "n_turns": n_turns})
+            self._built[conversation] = n_turns
 
     @asynccontextmanager
-    async def building(self, talk: str) -> AsyncIterator[None]:
+    async def building(self, conversation: str) -> AsyncIterator[None]:
         """Lock a conversation, so that no other process requests its answers.
 
         Once the lock is acquired, the answers of other processes are read.
         """
-        async with self._locks.setdefault(talk, asyncio.Lock()):
-            descriptor = await self._locked(talk)
+        async with self._locks.setdefault(conversation, asyncio.Lock()):
+            descriptor = await self._locked(conversation)
             try:
-                self._answers(talk).refresh()
+                self._answers(conversation).refresh()
                 yield
             finally:
                 if descriptor is not None:
                     os.close(descriptor)
 
-    async def _locked(self, talk: str) -> int | None:
+    async def _locked(self, conversation: str) -> int | None:
         if isinstance(self._folder, ObjectPath):
             return None
         self._folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(
-            self._folder / f"{content_id(talk)}.lock", os.O_RDWR | os.O_CREAT, 0o644
+            self._folder / f"{content_id(conversation)}.lock", os.O_RDWR | os.O_CREAT, 0o644
         )
         try:
             while True:
@@ -98,18 +98,18 @@ class TalkAnswers:
             os.close(descriptor)
             raise
 
-    def _answers(self, talk: str) -> Calls[str]:
-        if talk not in self._talks:
-            while len(self._talks) >= _MOST_TALKS:
-                self._talks.pop(next(iter(self._talks))).close()
-            self._talks[talk] = Calls(self._folder / content_id(talk), ANSWERS, fsync=self._fsync)
-            self._talks[talk].refresh()
-        return self._talks[talk]
+    def _answers(self, conversation: str) -> Calls[str]:
+        if conversation not in self._conversations:
+            while len(self._conversations) >= _MOST_TALKS:
+                self._conversations.pop(next(iter(self._conversations))).close()
+            self._conversations[conversation] = Calls(self._folder / content_id(conversation), ANSWERS, fsync=self._fsync)
+            self._conversations[conversation].refresh()
+        return self._conversations[conversation]
 
     def close(self) -> None:
         """Close all segments."""
         self._marks.close()
-        for answers in self._talks.values():
+        for answers in self._conversations.values():
             answers.close()
 
 
