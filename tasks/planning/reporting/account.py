@@ -131,8 +131,8 @@ def begun_episodes(plan: RunPlan, start: StartState) -> frozenset[str]:
 def with_episodes(
     work: RunWork,
     plan: RunPlan,
-    start: StartState,
-    stored: Mapping[str, Sequence[Step]],
+    found: StartState,
+    kept: Mapping[str, Sequence[Step]],
     model_calls: int,
     judgements: Sequence[JudgeVerdict] = (),
 ) -> RunWork:
@@ -141,15 +141,15 @@ def with_episodes(
     Args:
         work: account of the run.
         plan: plan of the run.
-        start: state of the run at the start of the invocation.
-        stored: maps each resumed episode to its stored steps of earlier attempts.
+        found: state of the run at the start of the invocation.
+        kept: maps each resumed episode to its stored steps of earlier attempts.
         model_calls: number of requests that workers reported. For a dead worker, the answers in its
             journal are counted.
         judgements: a row for each judgement that was made in this invocation.
     """
-    new = paid_steps(plan.episodes.rows(start.pending), stored)
+    new = paid_steps(plan.episodes.rows(found.pending), kept)
     tokens_in, tokens_out, unknown = _tokens(new)
-    return with_begun(work, start.pending, stored).model_copy(
+    return with_begun(work, found.pending, kept).model_copy(
         update={
             "model_calls": max(model_calls, sum(step["n_calls"] for step in new)),
             "input_tokens": tokens_in,
@@ -190,11 +190,8 @@ def with_judgements(
     )
 
 
-def paid_steps(rows: pa.Table, stored: Mapping[str, Sequence[Step]]) -> list[dict[str, Any]]:
-    """Return the paid steps of episodes after their stored ones.
-
-    Texts are left out, because they may be gigabytes.
-    """
+def paid_steps(rows: pa.Table, kept: Mapping[str, Sequence[Step]]) -> list[dict[str, Any]]:
+    """What was paid for beyond the kept steps, without its texts: they may be gigabytes."""
     steps = rows["steps"].combine_chunks()
     every = steps.flatten()
     facts = pa.table(
@@ -205,7 +202,7 @@ def paid_steps(rows: pa.Table, stored: Mapping[str, Sequence[Step]]) -> list[dic
     for episode_id, n_steps in zip(
         rows["episode_id"].to_pylist(), steps.value_lengths().to_pylist(), strict=True
     ):
-        new += facts[end + len(stored.get(episode_id, ())) : end + n_steps]
+        new += facts[end + len(kept.get(episode_id, ())) : end + n_steps]
         end += n_steps
     return [step for step in new if step["n_calls"] > 0]
 

@@ -16,17 +16,11 @@ if TYPE_CHECKING:
 def publish_to_warehouse(
     home: Home, run_ids: Sequence[str] | None = None, *, rebuild: bool = False
 ) -> "PublishReport":
-    """Update the warehouse from the lake.
-
-    Args:
-        home: home with lake and warehouse.
-        run_ids: runs to update; None for all.
-        rebuild: build the warehouse anew instead of updating it.
+    """Bring the warehouse up to date with the lake: some runs, or all.
 
     Raises:
-        DiskFull: there is no room for the new file beside the old one.
-        ParleyError: another publication holds the lock, or the lake cannot be read. The old
-            warehouse stays.
+        DiskFull: no room for the new file beside the old one.
+        ParleyError: another publish holds the lock, or the lake cannot be read; the old warehouse stays.
     """
     from warehouse.publication.publish import publish
 
