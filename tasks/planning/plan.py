@@ -1,6 +1,6 @@
-"""Turns a request into a plan: the RunSpec, the wanted episodes, and the finished ones. Reads, starts nothing."""
+"""Plan of a run: its RunSpec, its wanted and finished episodes. Planning only reads files."""
 
-# pyarrow.compute makes its functions when it is imported, so that no type checker knows them.
+# pyarrow.compute creates its functions at import, so type checkers do not know them.
 # pyright: reportAttributeAccessIssue=false
 
 from collections.abc import Collection, Mapping, Sequence
@@ -48,12 +48,13 @@ from tasks.storage.pending import EpisodeFiles
 from tasks.storage.wanted import WantedEpisode, WantedEpisodes, wanted_episodes
 
 NO_SANDBOX = "unneeded"
-"""Stands in place of the sandbox's name where a run has no programs."""
-IN_IMAGES = "docker"  # the sandbox of a run whose problems name images, whatever was asked for
+"""Name of the sandbox in the spec of a run without programs."""
+IN_IMAGES = "docker"
+"""Sandbox of a run whose problems name Docker images, whatever the request names."""
 
 
 class RunPlan:
-    """One evaluation, ready to be worked on. A plain class on purpose: Prefect does not walk into it."""
+    """Plan of one evaluation. A plain class, because Prefect searches dataclasses for futures."""
 
     def __init__(
         self,
@@ -68,23 +69,13 @@ class RunPlan:
         judges: Mapping[str, PlannedJudge] = MappingProxyType({}),
         embedder: ModelEndpoint | None = None,
     ) -> None:
-        self.request, self.home, self.benchmark, self.staged, self.spec = (
-            request,
-            home,
-            benchmark,
-            staged,
-            spec,
-        )
-        self.subject, self.simulator, self.judges, self.embedder = (
-            subject,
-            simulator,
-            judges,
-            embedder,
-        )
-        self.dataset = dataset
-        self.evidence: Evidence | None = None  # of a run that is to be decided early
-        self.no_baseline: NoBaseline | None = None  # why it has no evidence yet
-        self.awaits: str | None = None  # run of the same night that it is to be compared with
+        self.request, self.home, self.benchmark = request, home, benchmark
+        self.staged, self.dataset, self.spec = staged, dataset, spec
+        self.subject, self.simulator = subject, simulator
+        self.judges, self.embedder = judges, embedder
+        self.evidence: Evidence | None = None  # of a run that may be decided early
+        self.no_baseline: NoBaseline | None = None  # why such a run has no evidence yet
+        self.awaits: str | None = None  # run of the same night that is its baseline
         self.lake = Lake(home.lake, fsync=request.fsync)
         self.run_id = spec.run_id
         self.keys = {"benchmark": spec.benchmark, "model": spec.label, "run_id": self.run_id}
@@ -92,56 +83,56 @@ class RunPlan:
 
     @cached_property
     def options(self) -> Mapping[str, str]:
-        """Every option of the setting with its value."""
+        """Map each option of the setting to its value."""
         return self.benchmark.options_of(self.spec)
 
     @cached_property
     def dues(self) -> tuple[Due, ...]:
-        """What an episode of each dialog must have in the end, in the order of `dataset`. Dialogs that owe alike share one."""
-        known: dict[Due, Due] = {}
+        """Requirements of a finished episode of each dialog. Equal ones are one object."""
+        distinct: dict[Due, Due] = {}
         dues = (
             self.benchmark.due(self.spec.setting, self.options, dialog) for dialog in self.dataset
         )
-        return tuple(known.setdefault(due, due) for due in dues)
+        return tuple(distinct.setdefault(due, due) for due in dues)
 
     def due(self, episode: WantedEpisode) -> Due:
-        """What the episode must have in the end."""
+        """Return the requirements of an episode when it is finished."""
         return self.dues[episode.at]
 
     def dues_of(self, row_digests: pa.ChunkedArray) -> list[Due]:
-        """What an episode of each of these dialogs must have in the end."""
+        """Return the requirements of a finished episode for each of these dialogs."""
         return [
             self.dues[at]
             for at in pc.index_in(row_digests, value_set=self.dataset.digests).to_pylist()
         ]
 
     def n_rounds(self, episodes: WantedEpisodes) -> int:
-        """Rounds that these episodes have in all, at most."""
+        """Return the maximum number of rounds of these episodes together."""
         return sum(self.dues[at].rounds for at in episodes.rows["at"].to_pylist())
 
     @cached_property
     def has_exact_rounds(self) -> bool:
-        """Whether the dialogs alone decide how many rounds a finished episode has."""
+        """True if the dialogs alone determine the number of rounds of a finished episode."""
         return all(due.is_exact for due in self.dues)
 
     def dialog(self, episode: WantedEpisode) -> Dialog:
-        """The dialog that the episode plays."""
+        """Return the dialog of an episode."""
         return self.dataset[episode.at]
 
     def context_length(self, dialog: Dialog) -> int:
-        """Characters that were said before the dialog's own turns."""
+        """Return the number of characters of the turns that precede the dialog's own."""
         if dialog.context_id is None:
             return 0
         return self.context_lengths[dialog.context_id][dialog.context_turns]
 
     @cached_property
     def context_lengths(self) -> Mapping[str, tuple[int, ...]]:
-        """Context -> characters of its first 0, 1, 2, ... turns."""
+        """Map each context to the numbers of characters of its first 0, 1, 2, ... turns."""
         return context_lengths(self.lake, self.staged.dialogs, self.staged.contexts)
 
     @cached_property
     def problems(self) -> KeyedRows[Problem]:
-        """Problems with a dialog in this setting, by id."""
+        """Problems that have a dialog in this setting, by id."""
         return KeyedRows(self.staged.problems, *played_problems(self.staged.problems, self.dataset))
 
     @cached_property
@@ -153,32 +144,32 @@ class RunPlan:
 
     @cached_property
     def wanted(self) -> WantedEpisodes:
-        """Episodes asked for now: of all problems that the options choose, of the first `limit` of these, or of a share."""
+        """Episodes that the request wants: those of the problems that it chooses."""
         chooses, problems = self.benchmark.data.chooses, self.everything.problem_ids
-        asked = None if chooses is None else chooses(self.options, self.dataset)
+        selection = None if chooses is None else chooses(self.options, self.dataset)
         return self.everything.of_problems(
             chosen_problems(
-                self.request.benchmark, self.benchmark.name, problems, asked, self.skipped
+                self.request.benchmark, self.benchmark.name, problems, selection, self.skipped
             )
         )
 
     @cached_property
     def everything(self) -> WantedEpisodes:
-        """Episodes of the whole dataset, asked for now or not."""
+        """Episodes of the complete dataset, wanted or not."""
         return wanted_episodes(self.spec, self.dataset.facts)
 
     @cached_property
     def skipped(self) -> MissingPackages | None:
-        """Problems that the request leaves out for want of packages; None where it leaves none out."""
+        """Problems that the request leaves out because packages are missing; None for none."""
         if not self.request.benchmark.skip_missing_packages or not self.runs_programs:
             return None
         return skipped_problems(self.benchmark, self.spec, self.problems.values())
 
     def look_again(self) -> None:
-        """Find anew what other runs may have changed since the run was planned: its members, and what decides it early.
+        """Update members and evidence, which other runs may have changed since the plan was made.
 
         Raises:
-            UsageError: rule and baseline of its decision do not fit it any more.
+            UsageError: rule and baseline of the early decision no longer fit the run.
         """
         for name in ("wanted", "members"):
             self.__dict__.pop(name, None)
@@ -186,7 +177,7 @@ class RunPlan:
         self.find_evidence()
 
     def find_evidence(self) -> None:
-        """Find what decides the run early, or note that it has no baseline yet."""
+        """Set the evidence of a run that may be decided early, or `no_baseline`."""
         self.evidence = self.no_baseline = None
         try:
             self.evidence = evidence_for(self)
@@ -194,16 +185,16 @@ class RunPlan:
             self.no_baseline = error
 
     def narrow(self, problems: Collection[str]) -> None:
-        """Want no episodes from now on but those of these problems: a decision needs no others."""
+        """Reduce the wanted episodes to those of these problems."""
         self.wanted = self.wanted.of_problems(problems)
         self.__dict__.pop("members", None)
 
     def pending(self) -> WantedEpisodes:
-        """Wanted episodes that no run has finished yet."""
+        """Return the wanted episodes that no run has finished yet."""
         return self.wanted.without(self.episodes.heads(finished=True)["episode_id"])
 
     def unfinished_ids(self) -> set[str]:
-        """Unfinished episodes of the whole dataset, asked for now or not. A journal may hold answers of them."""
+        """Return the ids of all unfinished episodes of the dataset, wanted or not."""
         return set(
             self.everything.without(
                 self.episodes.heads(finished=True)["episode_id"]
@@ -212,7 +203,7 @@ class RunPlan:
 
     @cached_property
     def members(self) -> WantedEpisodes:
-        """All episodes of the run: wanted now, or added by earlier, larger invocations."""
+        """All episodes of the run: wanted ones, and those of earlier, larger invocations."""
         earlier = listing_again(
             lambda: self.lake.read_arrow(
                 "run_episodes", self.lake.parts("run_episodes", **self.keys), ["episode_id"]
@@ -222,59 +213,59 @@ class RunPlan:
         return self.everything.among(pa.chunked_array(ids, pa.string()))
 
     def require_baseline(self) -> None:
-        """Raise NoBaseline where a decision has nothing to compare with, and no run of the same night will become it."""
+        """Raise NoBaseline if the baseline is missing, and no run of the same night will be it."""
         if self.no_baseline is not None and self.awaits is None:
             raise self.no_baseline
 
     @property
     def task_share(self) -> float | None:
-        """Share of the dataset's problems that the run has, 0 to 1; None where it has all."""
-        n, of = (len(found.problem_ids) for found in (self.members, self.everything))
+        """Share of the dataset's problems that the run has, 0 to 1; None if it has all."""
+        n, of = (len(episodes.problem_ids) for episodes in (self.members, self.everything))
         return None if n == of else n / of
 
     @property
     def runs_programs(self) -> bool:
-        """Whether it needs a sandbox."""
+        """True if the run needs a sandbox."""
         return self.spec.sandbox != NO_SANDBOX
 
     @property
     def models(self) -> tuple[tuple[ModelIdentity, ModelEndpoint, ModelRequest], ...]:
-        """Every model that takes part: who, where, and what was asked for."""
-        asked = (
+        """Models of all roles: (identity, endpoint, request)."""
+        roles = (
             (self.spec.subject, self.subject, self.request.model),
             (self.spec.simulator, self.simulator, self.request.simulator),
             *((judge.judge.judge, judge.endpoint, judge.request) for judge in self.judges.values()),
         )
-        return tuple((who, where, what) for who, where, what in asked if who and where and what)
+        return tuple((who, where, what) for who, where, what in roles if who and where and what)
 
     @property
     def audits(self) -> bool:
-        """Whether passes of its programs are audited."""
+        """True if passes of the run's programs are audited."""
         return self.runs_programs and self.spec.audit != "none"
 
     @cached_property
     def environment(self) -> str:
-        """The sandbox's fingerprint; empty where there is nothing to run."""
+        """Fingerprint of the sandbox; empty without programs."""
         if self.images:
             return DockerSandbox().fingerprint_of_images()
         return self._sandbox.fingerprint() if self.runs_programs else ""
 
     @cached_property
     def images(self) -> tuple[str, ...]:
-        """Docker images that its problems' programs run in; none where they run in the sandbox's own place."""
+        """Docker images of the problems' programs; empty if they name none."""
         return images_of(self.staged) if self.runs_programs else ()
 
     def _files(self, table: str) -> str:
-        found = listing_again(
+        files = listing_again(
             lambda: [
                 (part.name, part.stat().st_size) for part in self.lake.parts(table, **self.keys)
             ]
         )
-        return f"{len(found)} files of {sum(size for _, size in found)} bytes ({content_id(found)})"
+        return f"{len(files)} files of {sum(size for _, size in files)} bytes ({content_id(files)})"
 
     @cached_property
     def isolated(self) -> bool:
-        """Whether programs run isolated: False only where `--sandbox none` was asked for."""
+        """False if programs run without isolation (`--sandbox none`)."""
         return not self.runs_programs or self._sandbox.isolated
 
     @cached_property
@@ -282,7 +273,7 @@ class RunPlan:
         return self.benchmark.programs.load_sandbox(self.spec.sandbox, self.spec.dataset_version)
 
     def state(self) -> dict[str, str]:
-        """Everything a run is made from besides its spec, and its files, so that a lost or damaged file is noticed."""
+        """Return the ingredients besides the spec by name, including facts about the run's files."""
         files = ("episodes", "run_episodes", "test_verdicts", "scores")
         files += ("judge_verdicts",) * bool(self.judges) + ("forgery_audit",) * self.audits
         return {
@@ -297,16 +288,16 @@ class RunPlan:
         } | ({"max_forged_share": str(self.request.max_forged_share)} if self.audits else {})
 
     def state_digest(self) -> str:
-        """Digest of `state`."""
+        """Return the digest of `state()`."""
         return content_id(self.state())
 
     def record(self) -> RunRecord | None:
-        """The run as its latest invocation left it."""
+        """Return the record of the run's latest invocation; None if there is none."""
         rows = self.lake.read("runs", RunRecord, **self.keys)
         return rows[0] if rows else None
 
     def is_finished(self) -> bool:
-        """Whether there is nothing to do but to show the results."""
+        """Return True if the run has no pending work."""
         record = self.record()
         return (
             record is not None
@@ -378,9 +369,9 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     )
     if resumed is not None:
         refuse_other_run(resumed, spec)
-    spoken, embeds = (chosen.endpoint if chosen else None for chosen in (simulator, embedder))
+    user, vectors = (choice.endpoint if choice else None for choice in (simulator, embedder))
     plan = RunPlan(
-        request, home, benchmark, staged, dataset, spec, subject.endpoint, spoken, judges, embeds
+        request, home, benchmark, staged, dataset, spec, subject.endpoint, user, judges, vectors
     )
     require_batchable(request, lambda: plan.dues)
     plan.find_evidence()
@@ -388,10 +379,14 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
 
 
 def plan_night(requests: Sequence[EvaluationRequest], home: Home) -> list[RunPlan]:
-    """Plan the runs of a night. A run that is decided against another one of them awaits it, and is planned again then.
+    """Plan the runs of a night.
+
+    A run whose early decision compares with another run of the night waits for it, and is planned
+    again then.
 
     Raises:
-        UsageError: a request cannot be planned, or its baseline is neither a finished run nor one of the night.
+        UsageError: a request cannot be planned, or its baseline is neither a finished run nor a run
+            of the night.
     """
     plans = [plan_run(request, home) for request in requests]
     await_baselines(plans)

@@ -1,6 +1,6 @@
-"""The dialogs of a dataset that a setting plays, and the facts of each that planning reads."""
+"""Dialogs of a dataset that a setting plays, and the facts about them that planning reads."""
 
-# pyarrow.compute makes its functions when it is imported, so that no type checker knows them.
+# pyarrow.compute creates its functions at import, so type checkers do not know them.
 # pyright: reportAttributeAccessIssue=false
 
 from collections.abc import Iterator, Sequence
@@ -30,16 +30,17 @@ _AT_ONCE = 4096
 
 
 class PlayedDialogs(Sequence[Dialog]):
-    """The dialogs that a setting plays, in their order, each made of its staged row whenever it is read.
+    """Dialogs that a setting plays, in staged order.
 
     Attributes:
-        facts: a row of each: its place among the staged dialogs, its digests, names and number of turns.
-        digest: over the rows of all of them, and what their programs run in, in any order.
+        facts: a row for each dialog: position among the staged dialogs, digests, names, number of
+            turns.
+        digest: digest of all dialogs' rows and program environments, independent of their order.
     """
 
     def __init__(self, benchmark: Benchmark, setting: str, staged: Sequence[Dialog]) -> None:
         self._staged = staged
-        facts, furnished, rows = [_FACTS.empty_table()], list[str](), list[tuple[object, ...]]()
+        facts, digests, rows = [_FACTS.empty_table()], list[str](), list[tuple[object, ...]]()
 
         def put() -> None:
             columns = zip(*rows, strict=True) if rows else [()] * len(_FACTS)
@@ -51,7 +52,7 @@ class PlayedDialogs(Sequence[Dialog]):
 
         for row, dialog in enumerate(staged):
             if benchmark.data.plays(setting=setting, dialog=dialog):
-                furnished.append(dialog.digest_with_packages)
+                digests.append(dialog.digest_with_packages)
                 rows.append(
                     (
                         row,
@@ -66,7 +67,7 @@ class PlayedDialogs(Sequence[Dialog]):
                     put()
         put()
         self.facts: pa.Table = pa.concat_tables(facts).combine_chunks()
-        self.digest = content_id(sorted(furnished))
+        self.digest = content_id(sorted(digests))
 
     def __len__(self) -> int:
         return self.facts.num_rows
@@ -90,19 +91,19 @@ class PlayedDialogs(Sequence[Dialog]):
         return self._staged[self.row(range(len(self))[at])]
 
     def row(self, at: int) -> int:
-        """Return the place among all staged dialogs of the one at this place."""
+        """Return the position among all staged dialogs of the dialog at position `at`."""
         return self.facts["row"][at].as_py()
 
     @property
     def digests(self) -> pa.Array:
-        """Their row digests, in order."""
+        """Row digests of the dialogs, in order."""
         return self.facts["row_digest"].combine_chunks()
 
 
 def played_problems(
     problems: PackedRows[Problem], dialogs: PlayedDialogs
 ) -> tuple[pa.Array, pa.Array]:
-    """Return ids and places of the staged problems that have one of these dialogs."""
+    """Return the ids and positions of the staged problems that have one of these dialogs."""
     ids = problems.table(["problem_id"])["problem_id"].combine_chunks()
     places = pc.indices_nonzero(
         pc.is_in(ids, value_set=dialogs.facts["problem_id"].combine_chunks())

@@ -1,6 +1,6 @@
-"""Tells which episodes are finished, and what is kept of the others."""
+"""Finished episodes of the lake, and the stored parts of unfinished ones."""
 
-# pyarrow.compute makes its functions when it is imported, so that no type checker knows them.
+# pyarrow.compute creates its functions at import, so type checkers do not know them.
 # pyright: reportAttributeAccessIssue=false
 
 from bisect import bisect_right
@@ -26,7 +26,7 @@ _NO_HEADS = pa.schema([TABLES["episodes"].schema.field(name) for name in _HEAD])
 
 @dataclass(eq=False)
 class _Heads:
-    """How the episodes of each file ended, by path, inode and time of the file."""
+    """Outcomes of the episodes in each file, by the file's path, inode and time."""
 
     of_file: dict[tuple[Path, int, int], pa.Table] = field(
         default_factory=dict[tuple[Path, int, int], pa.Table]
@@ -34,13 +34,14 @@ class _Heads:
 
 
 _heads: WeakValueDictionary[tuple[str, str, str], _Heads] = WeakValueDictionary()
-"""By lake, benchmark and model: the runs of a night, which go side by side, read each file once for all of them."""
+"""Outcomes by lake, benchmark and model. Concurrent runs of a night share them."""
 
 
 class EpisodeFiles:
-    """The episodes of a model on a benchmark, as the lake's files hold them now.
+    """Episodes of a model on a benchmark in the lake's present files.
 
-    It remembers how the episodes of each file ended, so asking again reads new files only. Inode and time tell a replaced file.
+    Outcomes are cached for each file, so a repeated call reads only new files. A replaced file has
+    another inode or time.
     """
 
     def __init__(self, lake: Lake, benchmark: str, model: str) -> None:
@@ -48,7 +49,7 @@ class EpisodeFiles:
         self._heads = _heads.setdefault((str(lake.root), benchmark, model), _Heads())
 
     def heads(self, *, finished: bool = False) -> pa.Table:
-        """Return id, run, stop reason, attempt and time of all episodes, or of the finished ones alone."""
+        """Return id, run, stop reason, attempt and time of all (or only the finished) episodes."""
         rows = pa.concat_tables([_NO_HEADS, *listing_again(self._look).values()])
         return (
             rows.filter(pc.not_equal(rows["stop_reason"], StopReason.INFRA.value))
@@ -57,13 +58,13 @@ class EpisodeFiles:
         )
 
     def finished(self, among: Ids) -> dict[str, str]:
-        """Finished episodes among the given ones -> the run that paid for each."""
+        """Map each finished episode of `among` to the run that paid for it."""
         final = self.heads(finished=True)
         final = final.filter(pc.is_in(final["episode_id"], value_set=_text_array(among)))
         return dict(zip(final["episode_id"].to_pylist(), final["run_id"].to_pylist(), strict=True))
 
     def existing(self, wanted: Iterable[str]) -> set[str]:
-        """Ids among the given ones that exist, finished or not."""
+        """Return the ids in `wanted` whose episode exists, finished or not."""
         return set(wanted).intersection(self.heads()["episode_id"].to_pylist())
 
     def rows(self, wanted: Ids) -> pa.Table:
@@ -97,10 +98,10 @@ class EpisodeFiles:
 
 
 def episode_rows(lake: Lake, benchmark: str, model: str, wanted: Ids) -> pa.Table:
-    """The wanted episodes that exist, as they lie in the lake, a row each.
+    """Return the wanted episodes that exist as rows of the lake, one for each episode.
 
-    A final attempt counts before others, then the highest attempt, then the one that finished first. So a worker that comes back
-    late changes nothing. The warehouse's `chosen_attempts` chooses alike.
+    A final attempt is preferred, then the highest attempt, then the attempt that finished first. So
+    a worker that returns late changes nothing. The warehouse's `chosen_attempts` has the same rule.
     """
     return EpisodeFiles(lake, benchmark, model).rows(wanted)
 
@@ -114,7 +115,7 @@ def _text_array(texts: Ids) -> pa.Array:
 
 
 def _chosen_places(heads: Sequence[pa.Table], ids: pa.Array) -> list[tuple[int, int]]:
-    """(part, row) of each wanted episode, in their order."""
+    """Return (part, row) of each wanted episode, sorted by position."""
     if not heads:
         return []
     starts = list(accumulate((head.num_rows for head in heads), initial=0))
@@ -136,7 +137,7 @@ def _chosen_places(heads: Sequence[pa.Table], ids: pa.Array) -> list[tuple[int, 
 
 
 def read_episodes(lake: Lake, benchmark: str, model: str, wanted: Ids) -> dict[str, Episode]:
-    """The wanted episodes that exist, by id."""
+    """Return the wanted episodes that exist, by id."""
     return {
         e.episode_id: e for e in from_arrow(episode_rows(lake, benchmark, model, wanted), Episode)
     }
@@ -145,11 +146,18 @@ def read_episodes(lake: Lake, benchmark: str, model: str, wanted: Ids) -> dict[s
 def unfinished(
     pending: Iterable[str], journal: Mapping[str, Unfinished], stored: Mapping[str, Episode]
 ) -> dict[str, Unfinished]:
-    """Return what is kept of pending episodes, by id: the longer of journal and stored (infra) attempt, and the highest attempt.
+    """Return the stored parts of pending episodes by id.
 
-    Answers of an ended attempt are left out: they may be the reason why it ended as infra.
+    The steps come from the journal or from the stored attempt that ended as infra, whichever is
+    later or longer. Answers of an ended attempt are left out, because they may have caused its
+    fault.
+
+    Args:
+        pending: ids of the pending episodes.
+        journal: parts of episodes in the journal, by id.
+        stored: attempts of episodes in the lake, by id.
     """
-    known: dict[str, Unfinished] = {}
+    parts: dict[str, Unfinished] = {}
     for episode_id in pending:
         candidates = [journal[episode_id]] if episode_id in journal else []
         if episode_id in stored:
@@ -159,7 +167,7 @@ def unfinished(
             longest = max(candidates, key=lambda c: (c.attempt, len(c.steps)))
             ended = stored[episode_id].attempt if episode_id in stored else 0
             answers = tuple(answer for c in candidates for answer in c.answers if answer[0] > ended)
-            known[episode_id] = Unfinished(
+            parts[episode_id] = Unfinished(
                 max(c.attempt for c in candidates), longest.steps, answers
             )
-    return known
+    return parts

@@ -1,4 +1,4 @@
-"""Staged dialogs and problems as a worker reads them: by their place in a part of the lake, a row group at a time."""
+"""Access of workers to staged dialogs and problems: by position in a part, by row groups."""
 
 from bisect import bisect_right
 from collections import OrderedDict
@@ -20,15 +20,19 @@ from tasks.storage.parquet_store import Lake
 
 M = TypeVar("M", bound=BaseModel)
 _PARTS_OPEN = 8
-_BYTES_AT_HAND = 8 * 2**20
-"""Of each part, rows that stay in memory after they were read; at least one row group."""
+_CACHED_BYTES = 8 * 2**20
+"""Size of the row groups of one part that stay in memory after reading. At least one stays."""
 
 
 class StagedPart(Generic[M]):
-    """A part of a staged table. Safe to use from several threads.
+    """Part of a staged table. Several threads may use it.
 
     Args:
-        key: column that tells which row is meant. A part that was written anew may have its rows in another order.
+        lake: lake that contains the part.
+        table: table of the part.
+        model: model of the rows.
+        key: column that identifies a row. A part that was rewritten may have another order of rows.
+        part: file of the part.
     """
 
     def __init__(self, lake: Lake, table: str, model: type[M], key: str, part: Path) -> None:
@@ -37,40 +41,44 @@ class StagedPart(Generic[M]):
             self._file = lake.open_part(table, part)
         except FileNotFoundError:
             raise CorruptRows(
-                f"{part} is gone, and dialogues that are under way are of its rows. Type the same command again: it is made anew"
+                f"{part} is missing, and dialogues in progress need its rows. Type the same "
+                "command again to recreate it"
             ) from None
-        found = self._file.metadata
+        metadata = self._file.metadata
         self._starts = list(
             accumulate(
-                (found.row_group(n).num_rows for n in range(found.num_row_groups)), initial=0
+                (metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)), initial=0
             )
         )
-        self._at_hand: OrderedDict[int, pa.Table] = OrderedDict()
+        self._cached: OrderedDict[int, pa.Table] = OrderedDict()
 
     def find(self, rows: Sequence[tuple[int, str]]) -> list[M]:
-        """Return the rows of these places and keys, in their order.
+        """Return rows by (position, key), in order.
 
         Raises:
-            CorruptRows: the part lacks a row of such a key.
+            CorruptRows: the part has no row with one of the keys.
         """
         with self._lock:
-            found = self._read({place for place, _ in rows})
+            models = self._read({place for place, _ in rows})
             if any(
-                place not in found or getattr(found[place], self._key) != key for place, key in rows
+                place not in models or getattr(models[place], self._key) != key
+                for place, key in rows
             ):
-                rows = self._moved([key for _, key in rows])
-                found = self._read({place for place, _ in rows})
-        return [found[place] for place, _ in rows]
+                rows = self._by_key([key for _, key in rows])
+                models = self._read({place for place, _ in rows})
+        return [models[place] for place, _ in rows]
 
-    def _moved(self, keys: Sequence[str]) -> list[tuple[int, str]]:
+    def _by_key(self, keys: Sequence[str]) -> list[tuple[int, str]]:
+        """Return the present positions of keys, for a part whose rows have moved."""
         places = {
             key: place
             for place, key in enumerate(self._file.read([self._key])[self._key].to_pylist())
         }
-        lost = [key for key in keys if key not in places]
-        if lost:
+        missing = [key for key in keys if key not in places]
+        if missing:
             raise CorruptRows(
-                f"{self._part} has no row with {self._key} {lost[0]!r}. Stage its data again: parley stage"
+                f"{self._part} has no row with {self._key} {missing[0]!r}. Stage its data again: "
+                "parley stage"
             )
         return [(places[key], key) for key in keys]
 
@@ -79,31 +87,31 @@ class StagedPart(Generic[M]):
         for place in sorted(places):
             if place < self._starts[-1]:
                 of_group.setdefault(bisect_right(self._starts, place) - 1, []).append(place)
-        found: dict[int, M] = {}
+        models: dict[int, M] = {}
         for number, inside in of_group.items():
             rows = self._group(number).take(
                 pa.array([place - self._starts[number] for place in inside], pa.int64())
             )
-            found |= zip(inside, from_arrow(rows, self._model), strict=True)
-        return found
+            models |= zip(inside, from_arrow(rows, self._model), strict=True)
+        return models
 
     def _group(self, number: int) -> pa.Table:
-        if number not in self._at_hand:
-            self._at_hand[number] = self._file.read_row_group(number)
+        if number not in self._cached:
+            self._cached[number] = self._file.read_row_group(number)
             while (
-                len(self._at_hand) > 1
-                and sum(rows.nbytes for rows in self._at_hand.values()) > _BYTES_AT_HAND
+                len(self._cached) > 1
+                and sum(rows.nbytes for rows in self._cached.values()) > _CACHED_BYTES
             ):
-                self._at_hand.popitem(last=False)
-        self._at_hand.move_to_end(number)
-        return self._at_hand[number]
+                self._cached.popitem(last=False)
+        self._cached.move_to_end(number)
+        return self._cached[number]
 
 
 @lru_cache(_PARTS_OPEN)
 def staged_dialogs(
     root: Path, benchmark: str, dataset_version: str, name: str
 ) -> StagedPart[Dialog]:
-    """Return the part of staged dialogs of that name, opened once a process."""
+    """Return the part of staged dialogs with a name. A process opens it once."""
     lake = Lake(root)
     folder = lake.folder("dialogs", benchmark=benchmark, dataset_version=dataset_version)
     return StagedPart(lake, "dialogs", Dialog, "row_digest", folder / f"part-{name}.parquet")
@@ -113,7 +121,7 @@ def staged_dialogs(
 def staged_problems(
     root: Path, benchmark: str, dataset_version: str, name: str
 ) -> StagedPart[Problem]:
-    """Return the part of staged problems of that name, opened once a process."""
+    """Return the part of staged problems with a name. A process opens it once."""
     lake = Lake(root)
     folder = lake.folder("problems", benchmark=benchmark, dataset_version=dataset_version)
     return StagedPart(lake, "problems", Problem, "problem_id", folder / f"part-{name}.parquet")

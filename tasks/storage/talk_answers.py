@@ -102,7 +102,9 @@ class TalkAnswers:
         if conversation not in self._conversations:
             while len(self._conversations) >= _MOST_TALKS:
                 self._conversations.pop(next(iter(self._conversations))).close()
-            self._conversations[conversation] = Calls(self._folder / content_id(conversation), ANSWERS, fsync=self._fsync)
+            self._conversations[conversation] = Calls(
+                self._folder / content_id(conversation), ANSWERS, fsync=self._fsync
+            )
             self._conversations[conversation].refresh()
         return self._conversations[conversation]
 

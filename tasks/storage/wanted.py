@@ -1,6 +1,6 @@
-"""The episodes that a run wants, as a table: what it must play, by ids."""
+"""Table of the episodes that a run must have, by id."""
 
-# pyarrow.compute makes its functions when it is imported, so that no type checker knows them.
+# pyarrow.compute creates its functions at import, so type checkers do not know them.
 # pyright: reportAttributeAccessIssue=false
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,14 +17,14 @@ _AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class WantedEpisode:
-    """One sample of one dialog, by its id."""
+    """Episode that a run must have: one sample of one dialog."""
 
     episode_id: str
     row_digest: str
     problem_id: str
     dialog_id: str
     at: int
-    """Place of its dialog among those that the setting plays."""
+    """Position of the dialog among those that the setting plays."""
     sample: int
     seed: int
 
@@ -33,37 +33,37 @@ _NAMES = [field.name for field in fields(WantedEpisode)]
 
 
 class WantedEpisodes(Sequence[WantedEpisode]):
-    """Wanted episodes, a row each with the columns of `WantedEpisode`."""
+    """Wanted episodes as a table whose columns are the fields of `WantedEpisode`."""
 
     def __init__(self, rows: pa.Table) -> None:
         self.rows = rows.combine_chunks()
 
     @property
     def ids(self) -> pa.ChunkedArray:
-        """Their ids, in order."""
+        """Ids of the episodes, in order."""
         return self.rows["episode_id"]
 
     @property
     def problem_ids(self) -> list[str]:
-        """Their problems, each once, in order."""
+        """Distinct problems of the episodes, in order."""
         return self.rows["problem_id"].unique().to_pylist()
 
     def among(self, ids: pa.ChunkedArray) -> "WantedEpisodes":
-        """Return those of these ids."""
+        """Return the episodes whose id is in `ids`."""
         return self._where(pc.is_in(self.ids, value_set=ids.combine_chunks()))
 
     def without(self, ids: pa.ChunkedArray) -> "WantedEpisodes":
-        """Return those of other ids."""
+        """Return the episodes whose id is not in `ids`."""
         return self._where(pc.invert(pc.is_in(self.ids, value_set=ids.combine_chunks())))
 
     def of_problems(self, names: Iterable[str]) -> "WantedEpisodes":
-        """Return those of these problems."""
+        """Return the episodes of these problems."""
         return self._where(
             pc.is_in(self.rows["problem_id"], value_set=pa.array(set(names), pa.string()))
         )
 
     def take(self, places: Sequence[int]) -> "WantedEpisodes":
-        """Return those at these places, in their order."""
+        """Return the episodes at these positions, in this order."""
         return WantedEpisodes(self.rows.take(pa.array(places, pa.int64())))
 
     def _where(self, mask: pa.ChunkedArray) -> "WantedEpisodes":
@@ -97,10 +97,12 @@ def _episodes(rows: pa.Table) -> Iterator[WantedEpisode]:
 
 
 def wanted_episodes(spec: RunSpec, dialogs: pa.Table) -> WantedEpisodes:
-    """Return all episodes of a run, sample by sample within each dialog.
+    """Return all episodes of a run: for each dialog, all samples.
 
     Args:
-        dialogs: a row of each, in order: `digest`, `row_digest`, `problem_id` and `dialog_id`.
+        spec: spec of the run.
+        dialogs: a row for each dialog, in order, with the columns `digest`, `row_digest`,
+            `problem_id` and `dialog_id`.
     """
     n, digests = dialogs.num_rows, dialogs["digest"].to_pylist()
     ids = pa.chunked_array(
@@ -120,9 +122,7 @@ def wanted_episodes(spec: RunSpec, dialogs: pa.Table) -> WantedEpisodes:
         pa.int32(),
         size=n * spec.samples,
     )
-    by_sample = pc.add(
-        pc.multiply(samples.cast(pa.int64()), n), at
-    )  # the ids lie sample after sample
+    by_sample = pc.add(pc.multiply(samples.cast(pa.int64()), n), at)  # `ids` is sorted by sample
     columns = {
         "episode_id": ids.take(by_sample),
         **{name: dialogs[name].take(at) for name in ("row_digest", "problem_id", "dialog_id")},

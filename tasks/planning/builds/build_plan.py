@@ -89,10 +89,7 @@ def _undated(identity: Identity) -> Identity:
 
 
 class BuildPlan:
-    """Plan of one build.
-
-    It is no pydantic model or dataclass, because Prefect would search those for futures.
-    """
+    """Plan of one build. A plain class, because Prefect searches dataclasses for futures."""
 
     def __init__(
         self,
