@@ -26,7 +26,7 @@ from tasks.checkpoints.source import CheckpointSource
 from tasks.datasets.located import dataset_named
 from tasks.language.providers.registry import provider_of
 from tasks.metrics.registry import METRICS
-from tasks.planning.dataset import located
+from tasks.planning.dataset import absolute_resources
 from tasks.planning.participants.choice import find_setting
 from tasks.planning.request import (
     BenchmarkRequest,
@@ -217,7 +217,7 @@ class NightlyConfig(Frozen):
 
 def _benchmark(entry: BenchmarkEntry, folder: Path) -> BenchmarkRequest:
     fields = entry.model_dump(exclude={"models", "audit", "decide"})
-    resources = located(entry.name, entry.resources, folder)
+    resources = absolute_resources(entry.name, entry.resources, folder)
     places = {"data": _located_data(entry, folder), "resources": resources}
     templates = {"templates": str(folder / entry.templates)} if entry.templates else {}
     return BenchmarkRequest.model_validate(fields | places | templates)
@@ -299,13 +299,13 @@ def _with_located_files(data: dict[str, Any], folder: Path) -> dict[str, Any]:
     entries = data.get("benchmarks")
     if not isinstance(entries, list):
         return data
-    located = [
+    absolute_resources = [
         {**entry, "name": str(folder / entry["name"])}
         if isinstance(entry, dict) and ".py" in str(entry.get("name"))
         else entry
         for entry in entries
     ]
-    return {**data, "benchmarks": located}
+    return {**data, "benchmarks": absolute_resources}
 
 
 def require_known_names(config: NightlyConfig, path: Path) -> None:

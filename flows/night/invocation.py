@@ -228,13 +228,13 @@ def _unlogged_logging() -> Iterator[None]:
 
 
 def _already_finished(home: Home, plans: Sequence[RunPlan]) -> NightOutcome:
-    from tasks.planning.reporting.publishing import publish_to_warehouse, unpublished
+    from tasks.planning.reporting.publishing import publish_to_warehouse, unpublished_runs
 
     for plan in plans:
         require_same_models(plan)
     changed = [keep_models(plan) | keep_comparison_rule(plan) for plan in plans]
     records = [record for plan in plans if (record := plan.record()) is not None]
-    if any(changed) or unpublished(home, records):
+    if any(changed) or unpublished_runs(home, records):
         publish_to_warehouse(home, [record.run_id for record in records])
     night_id = max(record.night_id for record in records)
     return NightOutcome(

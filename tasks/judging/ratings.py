@@ -11,7 +11,7 @@ from tasks.judging.rating_file import QUARANTINE, RatedEpisode, RatingFile, read
 from tasks.judging.rating_scales import Scales
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake, listing_again
-from tasks.storage.reviewed import reviewed
+from tasks.storage.reviewed import reviewed_items
 
 _PART = "all"
 
@@ -92,7 +92,7 @@ def _reviewed(home: Home) -> dict[str, RatedEpisode]:
     """Things of built datasets, which are no episodes: rated as a whole."""
     return {
         name: RatedEpisode(thing.benchmark, frozenset(), thing.scales)
-        for name, thing in reviewed(home).items()
+        for name, thing in reviewed_items(home).items()
     }
 
 

@@ -8,7 +8,7 @@ from tasks.planning.missing_packages import MissingPackages
 from tasks.planning.request import BenchmarkRequest
 
 
-def chosen_problems(
+def choose_problems(
     request: BenchmarkRequest,
     benchmark: str,
     problem_ids: Sequence[str],

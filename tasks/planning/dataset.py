@@ -51,7 +51,9 @@ def read_raw(benchmark: Benchmark, source: Path, version: str) -> Staged:
     return cache[key]
 
 
-def located(benchmark: str, resources: Mapping[str, str], folder: Path) -> dict[str, str]:
+def absolute_resources(
+    benchmark: str, resources: Mapping[str, str], folder: Path
+) -> dict[str, str]:
     """Return the resources with paths made absolute. Resources that are names stay unchanged.
 
     Args:

@@ -66,7 +66,7 @@ def _lookup(
     return is_installed
 
 
-def skipped_problems(
+def find_skipped_problems(
     benchmark: Benchmark, spec: RunSpec, problems: Iterable[Problem]
 ) -> MissingPackages | None:
     """Find the problems that `--skip-missing-packages` leaves out. None if no package is missing.

@@ -25,22 +25,22 @@ from schemas.run import ModelEndpoint, ModelIdentity, RunSpec
 from tasks.benchmarks.contract import Benchmark, Due, Staged
 from tasks.datasets.located import locate
 from tasks.metrics.registry import METRICS
-from tasks.planning.chosen_tasks import chosen_problems
+from tasks.planning.chosen_tasks import choose_problems
 from tasks.planning.dataset import images_of, require_dialogs, resolved_data
 from tasks.planning.decisions.baseline import NoBaseline, await_baselines
 from tasks.planning.decisions.evidence import Evidence
 from tasks.planning.decisions.held_plan import evidence_for
 from tasks.planning.known_runs import resumed_spec
-from tasks.planning.missing_packages import MissingPackages, skipped_problems
+from tasks.planning.missing_packages import MissingPackages, find_skipped_problems
 from tasks.planning.participants.choice import choose, find_setting
 from tasks.planning.participants.embedders import choose_embedder, is_in_play
 from tasks.planning.participants.judges import PlannedJudge, choose_judges
 from tasks.planning.participants.simulators import choose_simulator, own_sampling
 from tasks.planning.played_dialogs import PlayedDialogs, played_problems
 from tasks.planning.request import EvaluationRequest, ModelRequest
-from tasks.planning.run_options import chosen_agent, require_batchable, run_options
+from tasks.planning.run_options import choose_agent, require_batchable, run_options
 from tasks.planning.why_rerun import refuse_other_run
-from tasks.planning.wording import prompt_digests, worded
+from tasks.planning.wording import apply_templates, prompt_digests
 from tasks.storage.contexts import context_lengths
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake, listing_again
@@ -148,7 +148,7 @@ class RunPlan:
         chooses, problems = self.benchmark.data.chooses, self.everything.problem_ids
         selection = None if chooses is None else chooses(self.options, self.dataset)
         return self.everything.of_problems(
-            chosen_problems(
+            choose_problems(
                 self.request.benchmark, self.benchmark.name, problems, selection, self.skipped
             )
         )
@@ -163,7 +163,7 @@ class RunPlan:
         """Problems that the request leaves out because packages are missing; None for none."""
         if not self.request.benchmark.skip_missing_packages or not self.runs_programs:
             return None
-        return skipped_problems(self.benchmark, self.spec, self.problems.values())
+        return find_skipped_problems(self.benchmark, self.spec, self.problems.values())
 
     def look_again(self) -> None:
         """Update members and evidence, which other runs may have changed since the plan was made.
@@ -314,7 +314,7 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
         UsageError: a part of the request is unknown, unreadable or not staged.
     """
     benchmark, setting = find_setting(request.benchmark.name)
-    benchmark, templates = worded(benchmark, setting, request.benchmark.templates)
+    benchmark, templates = apply_templates(benchmark, setting, request.benchmark.templates)
     data, version = locate(
         benchmark, request.benchmark.data, request.benchmark.dataset_version, home
     )
@@ -361,7 +361,7 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
         embedder_in_play=embedder.identity
         if embedder and is_in_play(request, benchmark.setting(setting))
         else None,
-        agent=chosen_agent(request.model),
+        agent=choose_agent(request.model),
         audit=request.audit if runs_programs else "sample",
         templates=templates,
         refused=request.refused,

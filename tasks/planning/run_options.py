@@ -59,7 +59,7 @@ def run_options(
     return options if is_older else with_new
 
 
-def chosen_agent(model: ModelRequest) -> AgentIdentity | None:
+def choose_agent(model: ModelRequest) -> AgentIdentity | None:
     """Return the agent that acts as the subject; None for the bare model.
 
     Raises:

@@ -290,7 +290,7 @@ def _with_version(record: RunRecord) -> dict[str, str]:
     return {**dict(record.state), "parley_version": record.parley_version}
 
 
-def why_again(
+def rerun_reasons(
     before: RunRecord, spec: RunSpec, outside: Outside, n_pending: int
 ) -> tuple[Difference, ...]:
     """Return the reasons why a run with a record has pending work.

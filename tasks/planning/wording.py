@@ -14,7 +14,9 @@ Digests = tuple[tuple[str, str], ...]
 """Digests of the texts that differ from Parley's own: (name, digest), sorted by name."""
 
 
-def worded(benchmark: Benchmark, setting: str, folder: str | None) -> tuple[Benchmark, Digests]:
+def apply_templates(
+    benchmark: Benchmark, setting: str, folder: str | None
+) -> tuple[Benchmark, Digests]:
     """Return the benchmark with the user's texts of a setting, and the digests for the run's id.
 
     Texts of other settings in the folder are checked, but not used.

@@ -47,7 +47,7 @@ def note_reviewed(
         replace_file(folder / _FILE, json.dumps(content, indent=1).encode())
 
 
-def reviewed(home: Home) -> Mapping[str, Reviewed]:
+def reviewed_items(home: Home) -> Mapping[str, Reviewed]:
     """Return the items on all review sheets by id."""
     return {
         name: item

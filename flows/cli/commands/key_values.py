@@ -162,6 +162,6 @@ def parse_resources(arguments: Iterable[str], benchmark: str) -> dict[str, str]:
     resources = parse_options(arguments, "--resource")
     if not resources:
         return {}
-    from tasks.planning.dataset import located
+    from tasks.planning.dataset import absolute_resources
 
-    return located(benchmark, resources, Path.cwd())
+    return absolute_resources(benchmark, resources, Path.cwd())

@@ -21,15 +21,15 @@ from tasks.converse import Conversed
 from tasks.driver.auditing import VerdictKey
 from tasks.driver.stage import StageResult
 from tasks.judge import Judged
-from tasks.planning.participants.found_profiles import kept_profiles
+from tasks.planning.participants.found_profiles import recorded_profiles
 from tasks.planning.participants.models import batched_roles, keep_models, role_cost
 from tasks.planning.participants.samplings import samplings_of
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.account import (
     StartState,
     begun_episodes,
-    look,
-    nothing_done,
+    empty_account,
+    find_start_state,
     with_begun,
     with_episodes,
     with_judgements,
@@ -174,7 +174,7 @@ def cut_run(
     """
     work.conversed.n_pending = len(plan.pending())
     done = with_begun(
-        nothing_done(plan, work.found, "incomplete"),
+        empty_account(plan, work.found, "incomplete"),
         begun_episodes(plan, work.found),
         work.conversed.kept,
     ).model_copy(
@@ -252,9 +252,9 @@ def leave_run(plan: RunPlan, night_id: str, reason: str) -> RunReport:
     A record of earlier work stays unchanged.
     """
     before, message = plan.record(), f"not started: {reason}"
-    work = Work(look(plan, before))
+    work = Work(find_start_state(plan, before))
     work.conversed.n_pending = len(work.found.pending)
-    done = nothing_done(plan, work.found, "incomplete")
+    done = empty_account(plan, work.found, "incomplete")
     if before is None:
         now = utc_now()
         keep_models(plan)
@@ -282,7 +282,7 @@ def _incomplete_report(plan: RunPlan, reason: str, done: RunWork | None) -> RunR
 def account(plan: RunPlan, work: Work, status: str) -> RunWork:
     """Return an account of the run: how much was reused, and how much was paid."""
     done = with_episodes(
-        nothing_done(plan, work.found, status),
+        empty_account(plan, work.found, status),
         plan,
         work.found,
         work.conversed.kept,
@@ -308,10 +308,12 @@ def _requests(plan: RunPlan, work: Work) -> RequestCounts:
 def begin_run(plan: RunPlan, night_id: str, begun: str) -> Work:
     """Count finished work, record that the run is active, and record its models."""
     before = plan.record()
-    work = Work(look(plan, before), sends_before=read_sends(plan.home.sends(plan.run_id)))
+    work = Work(
+        find_start_state(plan, before), sends_before=read_sends(plan.home.sends(plan.run_id))
+    )
     work.conversed.n_pending = len(work.found.pending)
     keep_models(plan)
-    unknown = nothing_done(plan, work.found, "incomplete").model_copy(update={"requests": None})
+    unknown = empty_account(plan, work.found, "incomplete").model_copy(update={"requests": None})
     _write(plan, night_id, begun, unknown, NOTHING_YET, work)
     return work
 
@@ -380,7 +382,7 @@ def _write(
             )
         ),
         adapted=counts.adapted,
-        profiles=kept_profiles(
+        profiles=recorded_profiles(
             work.found.before, {**work.conversed.profiles, **work.judged.profiles}
         ),
         endpoints=endpoint_facts(plan),

@@ -27,19 +27,19 @@ class MakeSeat(Protocol):
 class TalkAnswers(Protocol):
     """Answers to what an agent asks of a talk that many dialogues share: each is asked for once."""
 
-    def get(self, talk: str, key: str) -> str | None:
+    def get(self, conversation: str, key: str) -> str | None:
         """Return the answer under a key, if it is known."""
         ...
 
-    def put(self, talk: str, key: str, answer: str) -> None:
+    def put(self, conversation: str, key: str, answer: str) -> None:
         """Keep an answer for all dialogues. Raises OSError."""
         ...
 
-    def mark_built(self, talk: str, n_turns: int) -> None:
+    def mark_built(self, conversation: str, n_turns: int) -> None:
         """Note that all answers for so many turns of a talk are kept."""
         ...
 
-    def building(self, talk: str) -> AbstractAsyncContextManager[None]:
+    def building(self, conversation: str) -> AbstractAsyncContextManager[None]:
         """Hold a talk, so that nobody else asks for its answers."""
         ...
 

@@ -8,7 +8,7 @@ from tasks.planning.decisions.evidence import Evidence
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.account import (
     StartState,
-    nothing_done,
+    empty_account,
     with_episodes,
     with_judgements,
 )
@@ -83,7 +83,7 @@ def _saved(
     if not asked_ids:
         return None, None, None
     state = StartState({}, frozenset(plan.members.ids.to_pylist()), None)
-    spent = with_episodes(nothing_done(plan, state, "finished"), plan, state, {}, 0)
+    spent = with_episodes(empty_account(plan, state, "finished"), plan, state, {}, 0)
     if plan.judges:
         spent = with_judgements(
             spent, plan, list({row.judgement_id: row for row in judged}.values()), 0, 0

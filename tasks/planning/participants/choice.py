@@ -40,7 +40,9 @@ def choose(
         serve=request.serve,
         digests=FileDigests(home.file_digests if home else None),
     )
-    choice = in_form(replace(choice, endpoint=reached(choice.endpoint, request)), request)
+    choice = with_message_form(
+        replace(choice, endpoint=with_connection(choice.endpoint, request)), request
+    )
     if not request.batch:
         return choice
     if not PROVIDERS.load(choice.identity.provider).takes_batches:
@@ -55,7 +57,7 @@ def choose(
     )
 
 
-def in_form(choice: ModelChoice, request: ModelRequest) -> ModelChoice:
+def with_message_form(choice: ModelChoice, request: ModelRequest) -> ModelChoice:
     """Return the model with the message form and the profile that the request names.
 
     Raises:
@@ -82,7 +84,7 @@ def in_form(choice: ModelChoice, request: ModelRequest) -> ModelChoice:
     )
 
 
-def reached(endpoint: ModelEndpoint, request: ModelRequest) -> ModelEndpoint:
+def with_connection(endpoint: ModelEndpoint, request: ModelRequest) -> ModelEndpoint:
     """Return the endpoint with the request's headers, system text and `ca_file`."""
     update = {
         "headers": tuple(sorted(request.headers.items())),

@@ -10,7 +10,7 @@ from tasks.benchmarks.setting import Setting
 from tasks.dialogue.agents.registry import AGENTS
 from tasks.language.embedder_spec import EmbedderChoice, parse_embedder
 from tasks.language.endpoints.request_fields import check_request_fields
-from tasks.planning.participants.choice import find_setting, reached
+from tasks.planning.participants.choice import find_setting, with_connection
 from tasks.planning.request import EvaluationRequest
 
 
@@ -53,7 +53,7 @@ def choose_embedder(
         today=today,
         request=fields,
     )
-    return replace(choice, endpoint=reached(choice.endpoint, model))
+    return replace(choice, endpoint=with_connection(choice.endpoint, model))
 
 
 def is_in_play(request: EvaluationRequest, setting: Setting) -> bool:

@@ -15,7 +15,7 @@ def join_profiles(
         profiles[role] = profiles[role].joined(profile) if role in profiles else profile
 
 
-def kept_profiles(
+def recorded_profiles(
     before: RunRecord | None, profiles: Mapping[str, EndpointProfile]
 ) -> tuple[tuple[str, str], ...]:
     """Return (role, profile as JSON), sorted by role.

@@ -18,7 +18,7 @@ from schemas.verdict import JudgeVerdict
 from tasks.planning.participants.models import role_cost
 from tasks.planning.plan import RunPlan
 from tasks.planning.version import parley_version
-from tasks.planning.why_rerun import compare, digests_by_dialog, why_again
+from tasks.planning.why_rerun import compare, digests_by_dialog, rerun_reasons
 from tasks.storage.journaling.journal import read_journal
 
 
@@ -41,7 +41,7 @@ class StartState:
     why: tuple[Difference, ...] = ()
 
 
-def look(plan: RunPlan, before: RunRecord | None) -> StartState:
+def find_start_state(plan: RunPlan, before: RunRecord | None) -> StartState:
     """Count the finished episodes of a run, and find the reasons why others are pending."""
     paid_by, pending = _finished(plan)
     counted = dict(Counter(paid_by.values()).most_common())
@@ -52,7 +52,7 @@ def look(plan: RunPlan, before: RunRecord | None) -> StartState:
             pending,
             before,
             plan.run_id,
-            why_again(before, plan.spec, outside, len(pending)),
+            rerun_reasons(before, plan.spec, outside, len(pending)),
         )
     other = _latest_similar(plan)
     if other is None:
@@ -77,7 +77,7 @@ def _latest_similar(plan: RunPlan) -> RunRecord | None:
     return max(others, key=lambda r: r.finished_at, default=None)
 
 
-def nothing_done(plan: RunPlan, start: StartState, status: str) -> RunWork:
+def empty_account(plan: RunPlan, start: StartState, status: str) -> RunWork:
     """Return the account of an invocation that has not worked on the run."""
     return RunWork(
         run_id=plan.run_id,

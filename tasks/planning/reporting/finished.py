@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from schemas.audit import ForgeryAudit, audit_counts
 from schemas.errors import ParleyError
 from tasks.planning.plan import RunPlan
-from tasks.planning.reporting.account import look, nothing_done
+from tasks.planning.reporting.account import empty_account, find_start_state
 from tasks.planning.reporting.report import RunReport
 from tasks.storage.home import Home
 
@@ -38,7 +38,7 @@ def finished_report(plan: RunPlan) -> RunReport:
         adapted=record.adapted,
         n_quarantined=len(plan.staged.quarantined),
         docs_path=record.docs_path,
-        work=nothing_done(plan, look(plan, record), record.status),
+        work=empty_account(plan, find_start_state(plan, record), record.status),
     )
 
 
@@ -47,15 +47,17 @@ def as_published(home: Home, reports: Sequence[RunReport]) -> list[RunReport]:
 
     Publication itself may withhold a run. A withheld run that a person released is published.
     """
-    from tasks.planning.reporting.publishing import left_out
+    from tasks.planning.reporting.publishing import unpublished_reasons
 
     withheld = [report.run_id for report in reports if report.status == "withheld"]
-    released = set(withheld) - left_out(home, withheld).keys()
+    released = set(withheld) - unpublished_reasons(home, withheld).keys()
     reports = [
         report.model_copy(update={"status": "finished"}) if report.run_id in released else report
         for report in reports
     ]
-    reasons = left_out(home, [report.run_id for report in reports if report.is_published])
+    reasons = unpublished_reasons(
+        home, [report.run_id for report in reports if report.is_published]
+    )
     return [
         report.model_copy(update={"status": "withheld", "reason": reasons[report.run_id]})
         if report.run_id in reasons

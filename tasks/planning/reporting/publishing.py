@@ -58,7 +58,7 @@ def judged_metrics() -> frozenset[str]:
     return frozenset(name for name in measured if METRICS.load(name).judged)
 
 
-def unpublished(home: Home, records: Iterable[RunRecord]) -> tuple[str, ...]:
+def unpublished_runs(home: Home, records: Iterable[RunRecord]) -> tuple[str, ...]:
     """Return the runs whose latest state in the lake is not in the warehouse."""
     from warehouse.connect import shown_runs
 
@@ -68,7 +68,7 @@ def unpublished(home: Home, records: Iterable[RunRecord]) -> tuple[str, ...]:
     )
 
 
-def left_out(home: Home, run_ids: Iterable[str]) -> dict[str, str]:
+def unpublished_reasons(home: Home, run_ids: Iterable[str]) -> dict[str, str]:
     """Map each of these runs that the warehouse does not show, after publication, to the reason."""
     from warehouse.connect import query
 

@@ -8,7 +8,7 @@ from schemas.errors import UsageError
 from schemas.lake.records import RunRecord
 from schemas.night.release import Release, results_digest
 from tasks.planning.known_runs import find_run
-from tasks.planning.reporting.publishing import left_out, publish_to_warehouse
+from tasks.planning.reporting.publishing import publish_to_warehouse, unpublished_reasons
 from tasks.storage.clock import utc_now
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
@@ -50,7 +50,7 @@ def release(home: Home, run_id: str, because: str) -> Released:
         new = _new_release(record, because.strip(), number)
         lake.write_part("releases", [new], f"release-{number}", **_keys(record))
     publish_to_warehouse(home, [new.run_id])
-    return Released(new, record.setting, left_out(home, [new.run_id]).get(new.run_id))
+    return Released(new, record.setting, unpublished_reasons(home, [new.run_id]).get(new.run_id))
 
 
 def _new_release(record: RunRecord, because: str, number: int) -> Release:

@@ -13,7 +13,7 @@ from tasks.storage.files.keeping import (
     MAKE_FILE,
     OPEN_FOLDER,
     WalkedFolder,
-    opened,
+    open_descriptor,
     stamp_of,
     write_all,
 )
@@ -75,7 +75,7 @@ class Filling:
     def fill(self, folder: Path, row: dict[str, Any]) -> None:
         """Write a folder's entries and everything below them."""
         self._top = folder
-        with opened(folder, OPEN_FOLDER) as place:
+        with open_descriptor(folder, OPEN_FOLDER) as place:
             filled, below = self._fill(place, row)
             self._watch_from_now(place, filled, below)
         if self._watch is not None:
@@ -100,7 +100,7 @@ class Filling:
                 filled.n_bytes += self._file(place, name, mode, what, filled)
             else:
                 os.mkdir(name, 0o700, dir_fd=place)
-                with opened(name, OPEN_FOLDER, place) as subfolder:
+                with open_descriptor(name, OPEN_FOLDER, place) as subfolder:
                     below, numbers = self._fill(subfolder, self._row(what))
                     self._give_to_owner(subfolder, mode)
                     watches.append(self._watch_from_now(subfolder, below, numbers))
@@ -109,7 +109,7 @@ class Filling:
 
     def _file(self, place: int, name: str, mode: int, digest: str, filled: WalkedFolder) -> int:
         content = self._get(digest)
-        with opened(name, MAKE_FILE, place) as file:
+        with open_descriptor(name, MAKE_FILE, place) as file:
             write_all(file, content)
             self._give_to_owner(file, mode)
             filled.digests[stamp_of(os.fstat(file))] = digest

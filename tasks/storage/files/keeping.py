@@ -127,7 +127,7 @@ class Keeping:
             False,
         )
         _open_to_its_owner(None, folder, status, 0o755)
-        with opened(folder, OPEN_FOLDER) as place:
+        with open_descriptor(folder, OPEN_FOLDER) as place:
             contents = self._folder(place, "", 1, NO_WATCH)
         if self._has_links and self._watch:
             self._watch.forget_folders(folder)
@@ -182,7 +182,7 @@ class Keeping:
             return entry.name, LINK, 0o777, os.readlink(entry.name, dir_fd=place)
         if stat.S_ISDIR(status.st_mode):
             mode = _open_to_its_owner(place, entry.name, status, 0o700)
-            with opened(entry.name, OPEN_FOLDER, place) as opened_below:
+            with open_descriptor(entry.name, OPEN_FOLDER, place) as opened_below:
                 below = self._folder(opened_below, f"{path}/", here.depth + 1, here.watch)
             walked.add(below)
             return entry.name, FOLDER, mode, self._objects.add_folder(below.entries)
@@ -219,7 +219,7 @@ class Keeping:
         stamp = stamp_of(status)
         digest = None if is_doubted else self._known_digests.get(stamp)
         if digest is None:
-            with opened(name, _OPEN_FILE, here.place) as descriptor:
+            with open_descriptor(name, _OPEN_FILE, here.place) as descriptor:
                 content = _read_all(descriptor, status.st_size)
                 stamp = stamp_of(os.fstat(descriptor))
             digest = hashlib.sha256(content).hexdigest()
@@ -240,7 +240,7 @@ class _Here(NamedTuple):
 
 
 @contextmanager
-def opened(path: str | Path, flags: int, folder: int | None = None) -> Iterator[int]:
+def open_descriptor(path: str | Path, flags: int, folder: int | None = None) -> Iterator[int]:
     """Open a file or folder, and close its descriptor at the end of the block."""
     descriptor = os.open(path, flags, 0o600, dir_fd=folder)
     try:

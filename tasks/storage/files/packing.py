@@ -12,7 +12,7 @@ _MOST_BYTES = 2**32
 """Largest plausible size of a file. A larger size means damaged bytes: no memory is allocated."""
 
 
-def packed(content: bytes) -> bytes:
+def pack(content: bytes) -> bytes:
     """Return a content as LZ4, after a prefix and its size.
 
     The result is a tenth larger than that of zlib, and unpacked ten times as fast.
@@ -26,7 +26,7 @@ def packed(content: bytes) -> bytes:
     )
 
 
-def unpacked(data: bytes) -> bytes:
+def unpack(data: bytes) -> bytes:
     """Return the content of packed bytes, including zlib's from stores of earlier releases.
 
     Raises:

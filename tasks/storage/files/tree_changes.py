@@ -50,7 +50,7 @@ def entry_at(read: ReadRow, digest: str, path: str) -> Entry | None:
     return next((_entry(row[1:]) for row in read(digest)["entries"] if row[0] == name), None)
 
 
-def replaced(
+def replace_entries(
     read: ReadRow,
     keep: Callable[[Mapping[str, Any]], str],
     entries: list[Any],
@@ -79,7 +79,7 @@ def replaced(
     for name, inner in below.items():
         row = rows.get(name)
         inside = read(row[3])["entries"] if row and row[1] == FOLDER else []
-        new = replaced(read, keep, inside, inner)
+        new = replace_entries(read, keep, inside, inner)
         if new:
             rows[name] = [name, FOLDER, 0o755, keep({"entries": new})]
         else:

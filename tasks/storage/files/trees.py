@@ -21,9 +21,9 @@ from sandbox.workspace.watching import FolderWatch
 from schemas.errors import CorruptRows
 from tasks.storage.disk import naming_full_disk
 from tasks.storage.files.filling import Filling, RecentContents
-from tasks.storage.files.keeping import MAKE_FILE, Keeping, Named, opened, write_all
-from tasks.storage.files.packing import packed, unpacked
-from tasks.storage.files.tree_changes import entry_at, replaced, tree_changes
+from tasks.storage.files.keeping import MAKE_FILE, Keeping, Named, open_descriptor, write_all
+from tasks.storage.files.packing import pack, unpack
+from tasks.storage.files.tree_changes import entry_at, replace_entries, tree_changes
 
 _CLOCK_NS = 50_000_000
 """More than one step of a file system's clock. Two changes within one step have equal stamps."""
@@ -118,7 +118,11 @@ class TreeStore:
             CorruptRows: the store does not have the folder.
         """
         return self.add_row(
-            {"entries": replaced(self._row, self.add_row, self._row(digest)["entries"], files)}
+            {
+                "entries": replace_entries(
+                    self._row, self.add_row, self._row(digest)["entries"], files
+                )
+            }
         )
 
     def joined(self, *digests: str) -> str:
@@ -147,7 +151,7 @@ class TreeStore:
         place = self._place(digest)
         if not os.path.exists(place):
             with naming_full_disk("a workspace's file", self._path, len(content)):
-                self._write(place, packed(content))
+                self._write(place, pack(content))
 
     def get(self, digest: str) -> bytes:
         """Return one object.
@@ -158,7 +162,7 @@ class TreeStore:
         place = self._place(digest)
         try:
             with open(place, "rb", buffering=0) as file:
-                content = unpacked(file.readall())
+                content = unpack(file.readall())
         except (OSError, ValueError) as error:
             raise CorruptRows(
                 f"{place}: no object of the tree store ({error}). {_AGAIN}"
@@ -178,7 +182,7 @@ class TreeStore:
         if not self._partial.is_dir():
             self._partial.mkdir(parents=True, exist_ok=True)
         try:
-            with opened(temporary, MAKE_FILE) as descriptor:
+            with open_descriptor(temporary, MAKE_FILE) as descriptor:
                 write_all(descriptor, data)
             try:
                 os.replace(temporary, place)

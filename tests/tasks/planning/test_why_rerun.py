@@ -23,8 +23,8 @@ from tasks.planning.why_rerun import (
     differences,
     layer_ids,
     refuse_other_run,
+    rerun_reasons,
     rows_of,
-    why_again,
 )
 from tasks.storage.parquet_store import Lake
 from tests.schemas.strategies import Path, changed, leaves
@@ -306,14 +306,14 @@ def test_what_makes_one_run_work_again_is_named(field: str, layer: str) -> None:
     before = record(
         state=tuple((name, value) for name, value in state.items() if name != "parley_version")
     )
-    assert why_again(before, SPEC, state, 0) == ()
+    assert rerun_reasons(before, SPEC, state, 0) == ()
     assert [
-        (d.field, d.reruns) for d in why_again(before, SPEC, state | {field: "another"}, 0)
+        (d.field, d.reruns) for d in rerun_reasons(before, SPEC, state | {field: "another"}, 0)
     ] == [(field, layer)]
 
 
 def test_a_run_that_did_not_end_or_grew_says_so() -> None:
-    found = why_again(record(status="incomplete", n_owed=3), SPEC, OUTSIDE, 2)
+    found = rerun_reasons(record(status="incomplete", n_owed=3), SPEC, OUTSIDE, 2)
     assert [(d.field, d.before, d.after) for d in found] == [
         ("status", "incomplete", "to be finished"),
         ("owed", "3", "2"),
