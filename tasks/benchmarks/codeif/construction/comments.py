@@ -1,4 +1,4 @@
-"""Review comments beside base tasks: the data that `parley build codeif-tasks` begins with."""
+"""Review comments, an input of `parley build codeif-tasks` beside base tasks."""
 
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,11 @@ CONSTRUCTION = "construction"
 """Dataset version of base tasks with review comments."""
 FILES = "review_comments*.jsonl"
 _FIELDS = ("comment", "msg", "text")
-"""Names under which a row may have its comment."""
+"""Accepted names of the field with the comment."""
 
 
 def comments_of(staged: Staged) -> tuple[str, ...]:
-    """The comments of the data, each once, in their order."""
+    """Return the distinct comments of the data in order."""
     return tuple(
         dict.fromkeys(turn.content or "" for context in staged.contexts for turn in context.turns)
     )
@@ -32,7 +32,11 @@ def comments_of(staged: Staged) -> tuple[str, ...]:
 def read_comments(
     source: Path, benchmark: str, version: str
 ) -> tuple[tuple[Context, ...], tuple[QuarantinedRow, ...], int]:
-    """The comments of a folder as one context, rows that have none, and how many of these there are."""
+    """Read a folder's comments into one context.
+
+    Returns:
+        The context, the rows without a readable comment, and the number of these rows.
+    """
     texts: list[str] = []
     bad: list[QuarantinedRow] = []
     places = sorted([*source.glob(FILES), *source.glob(f"{FILES}.gz")]) if source.is_dir() else []
@@ -57,11 +61,11 @@ def read_comments(
 
 
 def _comment(raw: dict[str, Any]) -> str:
-    found = next((raw[name] for name in _FIELDS if name in raw), None)
-    if found is None:
+    comment = next((raw[name] for name in _FIELDS if name in raw), None)
+    if comment is None:
         raise BadRow("missing_field", f"no {', '.join(_FIELDS)}")
-    if not isinstance(found, str):
+    if not isinstance(comment, str):
         raise BadRow("wrong_type", "the comment is no text")
-    if not found.strip():
+    if not comment.strip():
         raise BadRow("blank_text", "the comment is blank")
-    return found
+    return comment

@@ -1,4 +1,4 @@
-"""Reads what a project's own metadata ask for, where `projects.json` has no pins of it."""
+"""Requirements from a project's own metadata, for projects without pins in `projects.json`."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ _LIMIT_S = 900.0
 
 
 def requirements_of(project: Path) -> tuple[str, ...]:
-    """Return the requirements that Parley's own environment does not meet: the project's own, and those of its test extras.
+    """Return the requirements of a project and its test extras that Parley's environment lacks.
 
     Raises:
         CalledProcessError: the project's metadata cannot be built.
@@ -39,7 +39,7 @@ def requirements_of(project: Path) -> tuple[str, ...]:
 
 
 def _listed(path: Path) -> list[str]:
-    """Lines of a requirements file that name a package."""
+    """Return the lines of a requirements file that name a package."""
     if not path.is_file():
         return []
     lines = (
@@ -64,7 +64,7 @@ def _is_due(wanted: Requirement) -> bool:
         return False
     wanted.marker = None
     if wanted.name.lower() == "pytest":
-        return False  # the layout brings its own
+        return False  # `projects.py` installs a pinned version
     try:
         return not wanted.specifier.contains(version(wanted.name), prereleases=True)
     except PackageNotFoundError:
