@@ -20,7 +20,8 @@ _REFERENCE = re.compile(
     r"|known[\s-]+to[\s-]+be[\s-]+(?:right|correct)"
     r"|known[\s-]+(?:right|correct|good)"
     r"|(?:the|a|that|this)\s+solution"
-    r"(?!\s+(?:you|that\s+you|of\s+yours|is\s+close|to|should|must|would|needs?|has\s+to|can|could|may|might|fails|below|above))"
+    r"(?!\s+(?:you|that\s+you|of\s+yours|is\s+close|to|should|must|would|needs?|has\s+to|can|could"
+    r"|may|might|fails|below|above))"
     r")\b",
     re.IGNORECASE,
 )
