@@ -40,7 +40,7 @@ def code_match(answer: str, rules: Sequence[Any], reading: Reading = "original")
 
     Source: MemoryCode section 3 and its scorer; UniDial-EvalKit, `code_match`.
     """
-    listed = rules if rules and isinstance(rules[0], (list, tuple)) else [rules]
+    rule_list = rules if rules and isinstance(rules[0], (list, tuple)) else [rules]
     try:
         program_objects = objects(program_of(answer)) if answer else None
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -49,7 +49,7 @@ def code_match(answer: str, rules: Sequence[Any], reading: Reading = "original")
         return 0.0
     results = [
         result
-        for kind, rule in listed
+        for kind, rule in rule_list
         if (result := _is_followed(program_objects.get(kind, []), kind, rule, reading)) is not None
     ]
     return sum(results) / len(results) if results else None

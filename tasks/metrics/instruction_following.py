@@ -118,13 +118,16 @@ def instruction_forgetting_ratio(verdicts: Sequence[TurnVerdicts], n: int) -> fl
 
     Source: CodeIF-Bench eq. 3 (section 3.2).
     """
-    now = _test_sequence(verdicts, n)
+    current = _test_sequence(verdicts, n)
     passed_before = {
-        i for turn in verdicts[: n - 1] for i, passed in turn.passed.items() if passed and i in now
+        i
+        for turn in verdicts[: n - 1]
+        for i, passed in turn.passed.items()
+        if passed and i in current
     }
     if not passed_before:
         return None
-    return sum(not now[i] for i in passed_before) / len(passed_before)
+    return sum(not current[i] for i in passed_before) / len(passed_before)
 
 
 @metric("instruction_following_efficiency", version=1, title="IFE")

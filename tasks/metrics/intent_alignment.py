@@ -188,9 +188,9 @@ def semantic_satisfaction(series: Sequence[float], counting: Counting) -> float 
 def _satisfaction(series: Sequence[float], counting: Counting) -> float | None:
     last = counting.last(len(series))
     as_printed = counting.changes == "as_printed"
-    over = last if as_printed else last - 1
-    if over < 1:
+    denominator = last if as_printed else last - 1
+    if denominator < 1:
         return None
-    n_changes = min(last, len(series) - 1) if as_printed else over
+    n_changes = min(last, len(series) - 1) if as_printed else denominator
     rises = sum(series[i + 1] > series[i] for i in range(n_changes))
-    return (series[last - 1] - series[0]) / over * (rises / over)
+    return (series[last - 1] - series[0]) / denominator * (rises / denominator)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tasks.metrics.registry import metric
 
 
-def _checked(passed: Sequence[bool], turn: int) -> int:
+def _check_turn(passed: Sequence[bool], turn: int) -> int:
     if not 0 <= turn < len(passed):
         raise ValueError(
             f"turn {turn} is outside 0..{len(passed) - 1}: turns are counted from 0, the answer"
@@ -36,7 +36,7 @@ def pass_at_1(passed: Sequence[bool], turn: int) -> float:
 
     Source: ConvCodeWorld section 4.1 (Pass@1 at each turn).
     """
-    return float(passed[_checked(passed, turn)])
+    return float(passed[_check_turn(passed, turn)])
 
 
 @metric("pass_at_1_upstream", version=1, title="pass@1 upstream")
@@ -59,7 +59,7 @@ def pass_at_1_upstream(passed: Sequence[bool], turn: int) -> float:
     Source: ConvCodeWorld's published evaluation scripts; the paper's definition of Pass@1 has no
     credit for turn 0.
     """
-    return float(passed[_checked(passed, turn)] or passed[0])
+    return float(passed[_check_turn(passed, turn)] or passed[0])
 
 
 @metric("mrr", version=1, title="MRR")
@@ -77,7 +77,7 @@ def mrr(passed: Sequence[bool]) -> float:
 
     Source: ConvCodeWorld section 4.1 (Mean Reciprocal Rank).
     """
-    _checked(passed, 0)
+    _check_turn(passed, 0)
     return next((1 / rank for rank, solved in enumerate(passed, 1) if solved), 0.0)
 
 
@@ -107,9 +107,11 @@ def mrr_upstream(passed: Sequence[bool], credited_from: int | None) -> float:
             f"credited_from is {credited_from}: credit begins at turn 1 or later, and all credited"
             " turns must pass"
         )
-    own = mrr(passed)
+    reciprocal = mrr(passed)
     return (
-        1 / credited_from if credited_from is not None and own == 1 / (credited_from + 1) else own
+        1 / credited_from
+        if credited_from is not None and reciprocal == 1 / (credited_from + 1)
+        else reciprocal
     )
 
 
@@ -128,5 +130,5 @@ def recall(passed: Sequence[bool]) -> float:
 
     Source: ConvCodeWorld section 4.1 (Recall).
     """
-    _checked(passed, 0)
+    _check_turn(passed, 0)
     return float(any(passed))

@@ -39,20 +39,20 @@ def rank_accuracy(people: Ratings, judge: Ratings, alpha: float = ALPHA) -> Rank
     """
     n_pairs = n_agreed = n_compared = 0
     for first, second in combinations(sorted(people.keys() & judge.keys()), 2):
-        both = sorted(
+        items = sorted(
             people[first].keys()
             & people[second].keys()
             & judge[first].keys()
             & judge[second].keys()
         )
-        if not both:
+        if not items:
             continue
         n_compared += 1
-        differences = [people[first][item] - people[second][item] for item in both]
+        differences = [people[first][item] - people[second][item] for item in items]
         if not differ(differences, alpha):
             continue
         n_pairs += 1
-        judge_mean = fmean(judge[first][item] - judge[second][item] for item in both)
+        judge_mean = fmean(judge[first][item] - judge[second][item] for item in items)
         n_agreed += judge_mean * fmean(differences) > 0
     return RankAccuracy(n_pairs, n_agreed, n_compared)
 

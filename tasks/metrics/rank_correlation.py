@@ -69,13 +69,13 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> RankCorrelation
 def _p_value(first: Sequence[float], second: Sequence[float]) -> float:
     from scipy.stats import permutation_test, rankdata
 
-    fixed = rankdata(second)
+    second_ranks = rankdata(second)
 
     def covariance(ranks: "NDArray[Any]", axis: int) -> "NDArray[Any]":
         """Return the part of rho that depends on the order of the models."""
-        return ((ranks - ranks.mean(axis=axis, keepdims=True)) * (fixed - fixed.mean())).sum(
-            axis=axis
-        )
+        return (
+            (ranks - ranks.mean(axis=axis, keepdims=True)) * (second_ranks - second_ranks.mean())
+        ).sum(axis=axis)
 
     test_result = permutation_test(
         (rankdata(first),),

@@ -29,7 +29,7 @@ FAMILIES: tuple[str, ...] = (
     "tasks.metrics.verifiable_instructions",
 )
 
-_registered: dict[str, "Metric[..., object]"] = {}
+_metrics: dict[str, "Metric[..., object]"] = {}
 
 
 @dataclass(frozen=True)
@@ -80,15 +80,15 @@ def metric(
     """
 
     def register(function: Callable[P, R]) -> Metric[P, R]:
-        other = _registered.get(name)
+        other = _metrics.get(name)
         if other is not None and other.function.__module__ != function.__module__:
             raise ValueError(
                 f"metric {name!r} of {function.__module__} has the name of one of"
                 f" {other.function.__module__}: rename one of them"
             )
-        registered = Metric(name, version, function, title, better, judged, ends)
-        _registered[name] = cast("Metric[..., object]", registered)
-        return registered
+        new_metric = Metric(name, version, function, title, better, judged, ends)
+        _metrics[name] = cast("Metric[..., object]", new_metric)
+        return new_metric
 
     return register
 
@@ -96,7 +96,7 @@ def metric(
 def _loaders() -> "Loaders[Metric[..., object]]":
     for family in FAMILIES:
         import_module(family)
-    return {name: partial(_registered.__getitem__, name) for name in _registered}
+    return {name: partial(_metrics.__getitem__, name) for name in _metrics}
 
 
 METRICS = Registry["Metric[..., object]"](

@@ -112,12 +112,12 @@ def instruction_following_loose(
 
 
 def _relation(count: float, relation: str, wanted: float) -> bool | None:
-    compared = {
+    results = {
         "less than": count < wanted,
         "at least": count >= wanted,
         "more than": count > wanted,
     }
-    return compared.get(relation)
+    return results.get(relation)
 
 
 def _start_char(text: str, arguments: Arguments) -> bool:
@@ -224,7 +224,7 @@ def _placeholder(text: str, arguments: Arguments) -> bool:
     return len(re.findall(r"\[.*?\]", text)) >= wanted
 
 
-def _constrained(text: str, arguments: Arguments) -> bool:
+def _constrained_response(text: str, arguments: Arguments) -> bool:
     return any(option in text.strip() for option in arguments.get("response_options") or ANSWERS)
 
 
@@ -245,9 +245,9 @@ def _nth_paragraph(text: str, arguments: Arguments) -> bool:
 
 def _postscript(text: str, arguments: Arguments) -> bool:
     marker = arguments["postscript_marker"].lower()
-    spaced = {"p.p.s": r"\s*p\.\s?p\.\s?s.*$", "p.s.": r"\s*p\.\s?s\..*$"}
+    patterns = {"p.p.s": r"\s*p\.\s?p\.\s?s.*$", "p.s.": r"\s*p\.\s?s\..*$"}
     return (
-        re.search(spaced.get(marker, rf"\s*{re.escape(marker)}.*$"), text.lower(), re.MULTILINE)
+        re.search(patterns.get(marker, rf"\s*{re.escape(marker)}.*$"), text.lower(), re.MULTILINE)
         is not None
     )
 
@@ -288,11 +288,11 @@ VERIFIERS: Mapping[str, Callable[[str, Arguments], bool | None]] = {
     "language:response_language": _language,
     "format:json_format": _json_format,
     "format:bullet_list": _bullet_list,
-    "format:constrained_response": _constrained,
+    "format:constrained_response": _constrained_response,
     "format:number_highlighted_sections": _highlights,
     "format:multiple_sections": _sections,
     "format:title": _title,
-    "detectable_format:constrained_response": _constrained,
+    "detectable_format:constrained_response": _constrained_response,
     "length_constraints:number_sentences": _number_sentences,
     "length_constraints:number_words": _number_words,
     "length_constraints:number_paragraphs": _number_paragraphs,

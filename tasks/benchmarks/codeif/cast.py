@@ -62,17 +62,17 @@ def cast(request: CastRequest) -> Cast:
 def _dynamic(request: CastRequest) -> Cast:
     ids = request.dialog.instruction_ids
     texts = dict(zip(ids, planned_texts(request.dialog, request.options), strict=True))
-    reviewed = reviewed_instructions(ids)
+    instructions = reviewed_instructions(ids)
     subject = ReviewedSubject(
         chat=request.subject_seat(),
         programs=request.programs,
         programs_of=lambda _, answer: wanted_programs(
-            request.problem, request.dialog, reviewed, answer, request.options
+            request.problem, request.dialog, instructions, answer, request.options
         ),
     )
     reviewer = InstructionReviewer(
-        instructions=reviewed,
-        read=partial(reviews, request.problem, request.dialog, reviewed),
+        instructions=instructions,
+        read=partial(reviews, request.problem, request.dialog, instructions),
         ask=texts.__getitem__,
         complain=partial(_feedback, texts),
     )

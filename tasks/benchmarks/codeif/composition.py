@@ -53,7 +53,7 @@ def composition(home: Path, run_ids: Sequence[str]) -> Rows:
 
     lake = Lake(Home(home).lake)
     rows: list[tuple[object, ...]] = []
-    for version, tasks in sorted(_staged(lake).items()):
+    for version, tasks in sorted(_staged_tasks(lake).items()):
         levels = sorted({problem.level for problem, _ in tasks})
         for level in (*levels, *(("all",) if len(levels) > 1 else ())):
             rows.append(
@@ -67,7 +67,7 @@ def composition(home: Path, run_ids: Sequence[str]) -> Rows:
     return COLUMNS, rows
 
 
-def _staged(lake: "Lake") -> dict[str, list[_Task]]:
+def _staged_tasks(lake: "Lake") -> dict[str, list[_Task]]:
     """Return the tasks of each dataset version from its most recent staging."""
     latest: dict[Path, Path] = {}
     for part in sorted(
@@ -95,7 +95,7 @@ def _row(tasks: Sequence[_Task]) -> tuple[object, ...]:
         if instruction.instruction_id != BASE_INSTRUCTION
     ]
     projects = {project for _, dialog in tasks if (project := project_of(dialog)) is not None}
-    dependencies = [_dependencies(tasks, kind) for kind in DEPENDENCIES]
+    dependencies = [_n_dependencies(tasks, kind) for kind in DEPENDENCIES]
     counts = [n for n in dependencies if n is not None]
     return (
         len(tasks),
@@ -111,13 +111,15 @@ def _row(tasks: Sequence[_Task]) -> tuple[object, ...]:
     )
 
 
-def _dependencies(tasks: Sequence[_Task], kind: str) -> int | None:
+def _n_dependencies(tasks: Sequence[_Task], kind: str) -> int | None:
     """Return the number of dependencies of one kind over all repository tasks.
 
     Returns None if a row was staged before Parley stored these numbers.
     """
-    named = [dict(dialog.labels).get(kind) for _, dialog in tasks if project_of(dialog) is not None]
-    return None if None in named else sum(int(n) for n in named if n is not None)
+    values = [
+        dict(dialog.labels).get(kind) for _, dialog in tasks if project_of(dialog) is not None
+    ]
+    return None if None in values else sum(int(n) for n in values if n is not None)
 
 
 def _tokens(text: str) -> float:

@@ -93,10 +93,12 @@ def _wide(
 ) -> Rows:
     names, query_rows = _query(home, "turns", run_ids)
     records = [dict(zip(names, row, strict=True)) for row in query_rows]
-    ours = [record for record in records if (record["setting"], record["axis"]) == (setting, axis)]
+    setting_records = [
+        record for record in records if (record["setting"], record["axis"]) == (setting, axis)
+    ]
     rows: list[tuple[object, ...]] = []
     for of_run, group in groupby(
-        sorted(ours, key=lambda r: _key(r, _OF_RUN)),
+        sorted(setting_records, key=lambda r: _key(r, _OF_RUN)),
         key=lambda r: tuple(r[name] for name in _OF_RUN),
     ):
         by_place = {record["turn"]: record for record in group}

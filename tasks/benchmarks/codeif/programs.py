@@ -108,8 +108,8 @@ def reviews(
 
 
 def _review(cases: Sequence[CaseVerdict]) -> Review:
-    missed = [case for case in cases if case.outcome is not Outcome.PASSED]
-    return Review(not missed, "" if not missed else f"{missed[0].name}\n{missed[0].detail}")
+    failures = [case for case in cases if case.outcome is not Outcome.PASSED]
+    return Review(not failures, "" if not failures else f"{failures[0].name}\n{failures[0].detail}")
 
 
 def _program(problem: Problem, answer: str, options: Options) -> ExtractedCode:

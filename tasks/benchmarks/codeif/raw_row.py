@@ -28,9 +28,9 @@ def strategy_validator(names: Sequence[str]) -> Callable[[str], str]:
 
     def validate(name: str) -> str:
         if name not in names:
-            listed = ", ".join(names)
+            names_text = ", ".join(names)
             raise PydanticCustomError(
-                "unknown_requirement", "unknown requirement; known: {known}", {"known": listed}
+                "unknown_requirement", "unknown requirement; known: {known}", {"known": names_text}
             )
         return name
 

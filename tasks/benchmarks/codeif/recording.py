@@ -151,7 +151,7 @@ def recorded_data(folder: Path) -> tuple[Path, str] | None:
     Returns None if the folder is not inside a copy of upstream's repository.
     """
     if is_of_repositories(folder):
-        beside = folder.absolute().parent.parent
-        return (beside, LEVEL_1) if list(beside.glob("L_1_part_2*")) else None
+        tasks_folder = folder.absolute().parent.parent
+        return (tasks_folder, LEVEL_1) if list(tasks_folder.glob("L_1_part_2*")) else None
     repository = folder.absolute().parent.parent
     return (repository, "v0") if (repository / "v0" / "function").is_dir() else None

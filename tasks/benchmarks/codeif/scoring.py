@@ -44,35 +44,35 @@ USUAL_SHARE = 0.8
 Most instructions need their round of feedback.
 """
 
-Needed = Callable[[Sequence[Round], int], Iterable[tuple[int, str]]]
+NeededVerdicts = Callable[[Sequence[Round], int], Iterable[tuple[int, str]]]
 """Function (rounds, turn) -> the (turn, instruction) verdicts that a metric reads."""
 
 
-def _own(rounds: Sequence[Round], turn: int) -> Iterable[tuple[int, str]]:
+def _own_verdict(rounds: Sequence[Round], turn: int) -> Iterable[tuple[int, str]]:
     return ((turn, rounds[turn - 1].instruction_id),)
 
 
-def _conversation(rounds: Sequence[Round], turn: int) -> Iterable[tuple[int, str]]:
+def _conversation_verdicts(rounds: Sequence[Round], turn: int) -> Iterable[tuple[int, str]]:
     return ((turn, name) for name in rounds[turn - 1].instructions)
 
 
-def _past(rounds: Sequence[Round], turn: int) -> Iterable[tuple[int, str]]:
+def _past_verdicts(rounds: Sequence[Round], turn: int) -> Iterable[tuple[int, str]]:
     turns = (
         t for t in range(1, turn + 1) if rounds[t - 1].instruction_id != FUNCTIONALITY_EXTENSION
     )
     return ((t, name) for t in turns for name in rounds[t - 1].instructions)
 
 
-Measured = tuple[tuple[TurnMetric, Needed, bool], ...]
-METRICS: Measured = (
-    (instruction_accuracy, _own, True),
-    (conversation_accuracy_strict, _conversation, False),
-    (conversation_accuracy_fraction, _conversation, False),
-    (instruction_forgetting_ratio, _past, False),
+MetricRules = tuple[tuple[TurnMetric, NeededVerdicts, bool], ...]
+METRICS: MetricRules = (
+    (instruction_accuracy, _own_verdict, True),
+    (conversation_accuracy_strict, _conversation_verdicts, False),
+    (conversation_accuracy_fraction, _conversation_verdicts, False),
+    (instruction_forgetting_ratio, _past_verdicts, False),
 )
 """(metric, verdicts that it reads, True if it is defined for a Functionality Extension turn)."""
-_OF_SETTING: Mapping[str, Measured] = {
-    DYNAMIC: (*METRICS, (instruction_following_efficiency, _conversation, False)),
+_SETTING_METRICS: Mapping[str, MetricRules] = {
+    DYNAMIC: (*METRICS, (instruction_following_efficiency, _conversation_verdicts, False)),
     TWO_ROUND: METRICS[:1],
 }
 """Setting -> its metrics, if they differ from `METRICS`."""
@@ -90,7 +90,7 @@ def due(setting: str, options: Mapping[str, str], dialog: Dialog) -> Due:
     metrics of the first turn, since the tests decide whether there are more turns.
     """
     if setting == DYNAMIC:
-        first = frozenset((1, metric.name) for metric, _, _ in _OF_SETTING[DYNAMIC])
+        first = frozenset((1, metric.name) for metric, _, _ in _SETTING_METRICS[DYNAMIC])
         most = most_rounds(dialog.instruction_ids)
         return Due(most, first, is_exact=False, usual=max(1, round(USUAL_SHARE * most)))
     turns = dialog.generated_turns
@@ -103,11 +103,12 @@ def scored_rounds(setting: str, dialog: Dialog, episode: Episode) -> tuple[Round
     """Return the turns to score: those of the dialog, or those that a dynamic dialogue played."""
     ids = dialog.instruction_ids
     if setting == DYNAMIC:
-        named = tuple(round_.instruction_id for round_ in review_rounds(episode.messages)) or (
-            BASE_INSTRUCTION,
-        )
+        instruction_ids = tuple(
+            round_.instruction_id for round_ in review_rounds(episode.messages)
+        ) or (BASE_INSTRUCTION,)
         return tuple(
-            Round(name, tuple(dict.fromkeys(named[:turn]))) for turn, name in enumerate(named, 1)
+            Round(name, tuple(dict.fromkeys(instruction_ids[:turn])))
+            for turn, name in enumerate(instruction_ids, 1)
         )
     if setting == TWO_ROUND:
         return tuple(Round(name, (name,)) for name in ids)
@@ -121,25 +122,25 @@ def _episode_scores(request: ScoreRequest, played: Played) -> tuple[Score, ...]:
     outcomes = {
         (verdict.turn, verdict.instruction_id): verdict.outcome for verdict in played.verdicts
     }
-    lacking = {
+    failure_reasons = {
         (v.turn, v.instruction_id): v.reason
         for v in played.verdicts
         if v.outcome is Outcome.UNSCORED
     }
     by_turn = _turn_verdicts(rounds, outcomes)
 
-    def make_score(turn: int, metric: TurnMetric, needed: Needed) -> Score:
-        reason = _missing(needed(rounds, turn), outcomes, lacking, episode)
-        metric_value = metric(by_turn, turn) if reason is None else reason
+    def make_score(turn: int, metric: TurnMetric, needed_verdicts: NeededVerdicts) -> Score:
+        missing = _missing_reason(needed_verdicts(rounds, turn), outcomes, failure_reasons, episode)
+        metric_value = metric(by_turn, turn) if missing is None else missing
         result = UnscoredReason.NOTHING_TO_FORGET if metric_value is None else metric_value
         return request.row(
             played, metric, result, turn=turn, instruction_id=rounds[turn - 1].instruction_id
         )
 
     return tuple(
-        make_score(turn, metric, needed)
+        make_score(turn, metric, needed_verdicts)
         for turn, round_ in enumerate(rounds, 1)
-        for metric, needed, on_extension in _OF_SETTING.get(request.setting, METRICS)
+        for metric, needed_verdicts, on_extension in _SETTING_METRICS.get(request.setting, METRICS)
         if on_extension or round_.instruction_id != FUNCTIONALITY_EXTENSION
     )
 
@@ -149,42 +150,45 @@ def _turn_verdicts(
 ) -> tuple[TurnVerdicts, ...]:
     """Return the verdicts by turn.
 
-    A timeout is a failure. Missing verdicts are left out, and `_missing` prevents metrics from
+    A timeout is a failure. Missing verdicts are left out. `_missing_reason` keeps metrics from
     reading them.
     """
-    judged = {Outcome.PASSED: True, Outcome.FAILED: False, Outcome.TIMEOUT: False}
+    passes = {Outcome.PASSED: True, Outcome.FAILED: False, Outcome.TIMEOUT: False}
     return tuple(
         TurnVerdicts(
             instruction_id=round_.instruction_id,
             passed={
-                name: judged[outcomes[turn, name]]
+                name: passes[outcomes[turn, name]]
                 for name in round_.instructions
-                if outcomes.get((turn, name)) in judged
+                if outcomes.get((turn, name)) in passes
             },
         )
         for turn, round_ in enumerate(rounds, 1)
     )
 
 
-def _missing(
-    needed: Iterable[tuple[int, str]],
+def _missing_reason(
+    needed_verdicts: Iterable[tuple[int, str]],
     outcomes: Mapping[tuple[int, str], Outcome],
-    lacking: Mapping[tuple[int, str], FailureReason | None],
+    failure_reasons: Mapping[tuple[int, str], FailureReason | None],
     episode: Episode,
 ) -> UnscoredReason | None:
     """Return why a verdict that the metric reads is missing; None if none is missing."""
     return worst_of(
-        {_reason(outcomes.get(key), lacking.get(key), key[0], episode) for key in needed}
+        {
+            _reason(outcomes.get(key), failure_reasons.get(key), key[0], episode)
+            for key in needed_verdicts
+        }
     )
 
 
 def _reason(
-    outcome: Outcome | None, lacking: FailureReason | None, turn: int, episode: Episode
+    outcome: Outcome | None, failure: FailureReason | None, turn: int, episode: Episode
 ) -> UnscoredReason | None:
     if outcome is Outcome.INFRA:
         return UnscoredReason.INFRA
     if outcome is Outcome.UNSCORED:
-        return UnscoredReason((lacking or FailureReason.TOOLCHAIN_MISSING).value)
+        return UnscoredReason((failure or FailureReason.TOOLCHAIN_MISSING).value)
     if outcome is Outcome.ERROR or outcome is None:
         return reason_of(episode, turn)
     return None

@@ -68,13 +68,13 @@ def _with_comments(staged: Staged, source: Path, version: str) -> Staged:
 
     Each dialog names the context, so that the comments are part of ids. No dialog shows it.
     """
-    contexts, bad, n_bad = read_comments(source, BENCHMARK_NAME, version)
+    contexts, bad_rows, n_bad_rows = read_comments(source, BENCHMARK_NAME, version)
     update = {"context_id": contexts[0].context_id} if contexts else {}
     return Staged(
         dialogs=tuple(dialog.model_copy(update=update) for dialog in staged.dialogs),
         problems=staged.problems,
-        quarantined=(*staged.quarantined, *bad),
-        n_input=staged.n_input + n_bad,
+        quarantined=(*staged.quarantined, *bad_rows),
+        n_input=staged.n_input + n_bad_rows,
         contexts=contexts,
     )
 
@@ -85,10 +85,8 @@ def _stage_line(
     """Stage a row; the turns of published runs, if given, replace the row's own."""
     raw = parse_object(line.content)
     if "namespace" in raw:
-        published_turn_names = (
-            turns.get(raw["namespace"]) if isinstance(raw["namespace"], str) else None
-        )
-        raw |= {"multi-turn": list(published_turn_names)} if published_turn_names else {}
+        turn_names = turns.get(raw["namespace"]) if isinstance(raw["namespace"], str) else None
+        raw |= {"multi-turn": list(turn_names)} if turn_names else {}
         return _stage_repository(raw, file, line.number, dataset_version)
     row = parse_row(raw)
     problem = _problem(row, _digest(raw), dataset_version, file, line.number)

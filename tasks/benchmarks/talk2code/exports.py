@@ -98,19 +98,27 @@ def _rows(runs: Sequence[Run]) -> Iterator[tuple[object, ...]]:
             for condition in rows_of(_condition(run) for run in level_runs):
                 row_runs = [run for run in level_runs if fits(_condition(run), condition)]
                 dialogue_track = _GOLDEN if model == REFERENCE_ROW else "interactive"
-                code = [
+                code_cells = [
                     cell
                     for track in ("direct", "interactive")
                     for name in _CODE
                     for cell in _cells(row_runs, track, name)
                 ]
-                rest = [
+                dialogue_cells = [
                     cell
                     for name in _DIALOGUE_FIGURES
                     for cell in _cells(row_runs, dialogue_track, name)
                 ]
                 isolated = all(run["isolated"] for run in row_runs)
-                yield level, model, version, isolated, *code, *rest, *condition_cells(condition)
+                yield (
+                    level,
+                    model,
+                    version,
+                    isolated,
+                    *code_cells,
+                    *dialogue_cells,
+                    *condition_cells(condition),
+                )
 
 
 def _row_name(run: Run) -> str:
@@ -181,13 +189,13 @@ def turns(home: Path, run_ids: Sequence[str]) -> Rows:
             condition_of(record["spec_json"], record["task_share"], record["subsample_seed"])
         )
         model = REFERENCE_ROW if track == _GOLDEN else record["model"]
-        place = (model, record["dataset_version"], track, cells[-1])
-        if newest.setdefault(place, record["run_id"]) == record["run_id"] or run_ids:
-            shown = record | {"model": model, "track": track}
+        group = (model, record["dataset_version"], track, cells[-1])
+        if newest.setdefault(group, record["run_id"]) == record["run_id"] or run_ids:
+            cells_by_name = record | {"model": model, "track": track}
             rows.append(
-                (*(shown[name] for name in TURN_COLUMNS[: -len(CONDITION_COLUMNS)]), *cells)
+                (*(cells_by_name[name] for name in TURN_COLUMNS[: -len(CONDITION_COLUMNS)]), *cells)
             )
-    order = {level: place for place, level in enumerate(_LEVELS)}
+    order = {level: index for index, level in enumerate(_LEVELS)}
     return TURN_COLUMNS, sorted(
         rows,
         key=lambda row: (order[str(row[0])], row[1] == REFERENCE_ROW, str(row[1]), row[-1], row[4]),

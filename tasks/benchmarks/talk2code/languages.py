@@ -138,7 +138,7 @@ def case_runs(
             turn,
             f"case {number}",
             program,
-            (_ending(case, language),),
+            (_program_end(case, language),),
             language.kind,
             reference=reference_program,
             is_readable=is_readable,
@@ -155,11 +155,11 @@ def combined_run(
         return code, cases
     blocks = "\n".join(f"{{\n{case}\n}}" for case in cases)
     return _PUBLIC_TYPE.sub("", code) if language.kind == "java" else code, (
-        _ending(blocks, language),
+        _program_end(blocks, language),
     )
 
 
-def _ending(case: str, language: Language) -> str:
+def _program_end(case: str, language: Language) -> str:
     """Return the text after the code: a block in JavaScript, the class `Main` in Java."""
     if language.kind == "java":
         return (

@@ -76,16 +76,16 @@ def due(setting: str, options: Options, dialog: Dialog) -> Due:
 
     The model answers all rounds, the last one, or none.
     """
-    chosen = SETTINGS[setting]
+    definition = SETTINGS[setting]
     metrics = (
-        *(CODE if chosen.runs_programs else ()),
-        *(EXPERIENCES if EXPERIENCE.name in chosen.rubrics else ()),
-        *(BY_ENTITIES if ENTITIES.name in chosen.rubrics else ()),
-        *(BY_MEANING if chosen.needs_embedder else ()),
+        *(CODE if definition.runs_programs else ()),
+        *(EXPERIENCES if EXPERIENCE.name in definition.rubrics else ()),
+        *(BY_ENTITIES if ENTITIES.name in definition.rubrics else ()),
+        *(BY_MEANING if definition.needs_embedder else ()),
         *(INTERACTION if is_interactive(setting) else ()),
         *(
             (level_kept,)
-            if USER_LEVEL.name in chosen.rubrics and level_is_judged(dialog, options)
+            if USER_LEVEL.name in definition.rubrics and level_is_judged(dialog, options)
             else ()
         ),
     )
@@ -97,10 +97,10 @@ def due(setting: str, options: Options, dialog: Dialog) -> Due:
             is_exact=False,
             usual=max(1, round(USUAL_SHARE * turns_of(options))),
         )
-    turns = (last_round(dialog),) if chosen.runs_programs else ()
+    turns = (last_round(dialog),) if definition.runs_programs else ()
     replies = (turn.turn for turn in dialog.turns if turn.role is Role.ASSISTANT)
     by_turn = frozenset(
-        (turn, name) for turn in replies for name in chosen.metrics if name in BY_TURN
+        (turn, name) for turn in replies for name in definition.metrics if name in BY_TURN
     )
     return Due(len(turns), scores | by_turn, turns=turns)
 
@@ -158,7 +158,7 @@ def _code(request: ScoreRequest, played: Played) -> Values:
     n_cases = len(request.problem.instructions[0].suite.tests)
     if is_interactive(request.setting) and _has_no_replies_left(request, played):
         return {metric: metric(0, n_cases) for metric in CODE}
-    missing = worst_of({_missing(verdict, played) for verdict in played.verdicts})
+    missing = worst_of({_missing_reason(verdict, played) for verdict in played.verdicts})
     if missing or not played.verdicts:
         return dict.fromkeys(CODE, missing or UnscoredReason.INFRA)
     n_passed = sum(
@@ -172,15 +172,15 @@ def _has_no_replies_left(request: ScoreRequest, played: Played) -> bool:
 
     This is the model's failure, so the code scores 0 without a test run.
     """
-    ended = played.episode.stop_reason is StopReason.TURN_LIMIT
-    return ended and delivery(played.dialog, played.episode, request.options)[1] is None
+    has_ended = played.episode.stop_reason is StopReason.TURN_LIMIT
+    return has_ended and delivery(played.dialog, played.episode, request.options)[1] is None
 
 
 def _n_passed(verdict: TestVerdict, n_cases: int) -> int:
     return n_cases if verdict.outcome is Outcome.PASSED else verdict.n_passed or 0
 
 
-def _missing(verdict: TestVerdict, played: Played) -> UnscoredReason | None:
+def _missing_reason(verdict: TestVerdict, played: Played) -> UnscoredReason | None:
     if verdict.outcome is Outcome.UNSCORED:
         return UnscoredReason.TOOLCHAIN_MISSING
     if verdict.outcome is Outcome.INFRA:
@@ -213,7 +213,7 @@ def _rating(judgement: JudgeVerdict | None) -> Value:
 def _interaction(request: ScoreRequest, played: Played) -> Values:
     """Return the scores of the interaction: delivery, leaking drafts, and disclosure."""
     turn, code = delivery(played.dialog, played.episode, request.options)
-    ended = played.episode.stop_reason in (StopReason.FINISHED, StopReason.TURN_LIMIT)
+    has_ended = played.episode.stop_reason in (StopReason.FINISHED, StopReason.TURN_LIMIT)
     labels = [
         dict(step.labels)
         for step in played.episode.messages
@@ -224,7 +224,7 @@ def _interaction(request: ScoreRequest, played: Played) -> Values:
     )
     return {
         delivery_rate: delivery_rate(code is not None)
-        if ended or code
+        if has_ended or code
         else reason_of(played.episode, turn),
         user_leakage: user_leakage(n_leaks, n_wordings) if n_wordings else UnscoredReason.UNDEFINED,
         reference_disclosure: _disclosure(request, played)
@@ -237,11 +237,11 @@ def _disclosure(request: ScoreRequest, played: Played) -> float:
     """Return the share of the reference in the user's messages, the first message included."""
     labels = dict(played.dialog.labels)
     problem = request.problem
-    hidden = HiddenCode(
+    hidden_code = HiddenCode(
         problem.reference_code, LANGUAGES[labels[LANGUAGE]], labels[ENTRY_POINT], problem.prompt
     )
     messages = [step.content for step in played.episode.messages if step.role is Role.USER]
-    return reference_disclosure(hidden.disclosed_share(messages))
+    return reference_disclosure(hidden_code.disclosed_share(messages))
 
 
 def _level(played: Played) -> Value:

@@ -68,11 +68,11 @@ def stage(source: Path, dataset_version: str) -> Staged:
     staging.require_lines(source, len(files))
     staged = staging.staged()
     return replace(
-        staged, problems=sorted(staged.problems, key=lambda problem: _place(problem.problem_id))
+        staged, problems=sorted(staged.problems, key=lambda problem: _sort_key(problem.problem_id))
     )
 
 
-def _place(task_id: str) -> int:
+def _sort_key(task_id: str) -> int:
     return -1 if (number := number_of(task_id)) is None else number
 
 

@@ -35,7 +35,7 @@ _MEASURES = {
 """Column -> its metric."""
 
 
-def _measured() -> Columns:
+def _measure_columns() -> Columns:
     columns: Columns = {}
     for name, metric in _MEASURES.items():
         columns |= interval(name, metric) | counts(
@@ -71,7 +71,7 @@ LEVELS = WideTable(
         ),
         "n_dialogues": Column("max(n_dialogs)", "Dialogues of the group."),
     }
-    | _measured()
+    | _measure_columns()
     | kept("sandbox isolated task_share"),
     source=(
         "from results where benchmark = 'talk2code' and axis in ('all', 'level', 'archetype', "

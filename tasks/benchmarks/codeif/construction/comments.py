@@ -38,13 +38,13 @@ def read_comments(
         The context, the rows without a readable comment, and the number of these rows.
     """
     texts: list[str] = []
-    bad: list[QuarantinedRow] = []
-    places = sorted([*source.glob(FILES), *source.glob(f"{FILES}.gz")]) if source.is_dir() else []
-    for path in places:
+    bad_rows: list[QuarantinedRow] = []
+    paths = sorted([*source.glob(FILES), *source.glob(f"{FILES}.gz")]) if source.is_dir() else []
+    for path in paths:
         name = relative_name(path, source)
         for line in read_lines(path):
             if isinstance(line, Fault):
-                bad.append(
+                bad_rows.append(
                     quarantined_row(
                         benchmark, version, name, line.number, BadRow(line.reason, line.detail)
                     )
@@ -53,11 +53,11 @@ def read_comments(
             try:
                 texts.append(_comment(parse_object(line.content)))
             except BadRow as fault:
-                bad.append(
+                bad_rows.append(
                     quarantined_row(benchmark, version, name, line.number, fault, line.content)
                 )
     turns = tuple(Turn(turn=n, role=Role.USER, content=text) for n, text in enumerate(texts, 1))
-    return (Context.of(benchmark, version, turns),) if turns else (), tuple(bad), len(bad)
+    return (Context.of(benchmark, version, turns),) if turns else (), tuple(bad_rows), len(bad_rows)
 
 
 def _comment(raw: dict[str, Any]) -> str:

@@ -43,11 +43,11 @@ async def verified_pairs(task: BaseTask) -> Verification:
         )
     results = await gather(*(write_pair(task, strategy) for strategy in task.strategies))
     pairs = tuple(result for result in results if isinstance(result, Pair))
-    order, conflicting = await turn_order(task, pairs)
+    order, conflicts = await turn_order(task, pairs)
     return Verification(
         pairs,
         order,
-        (*(result for result in results if isinstance(result, Rejection)), *conflicting),
+        (*(result for result in results if isinstance(result, Rejection)), *conflicts),
     )
 
 
@@ -61,18 +61,18 @@ async def write_pair(task: BaseTask, strategy: str) -> Pair | Rejection:
     request, problem_id = task.request, task.problem.problem_id
     first, fault, answer = Message(Role.USER, task.question(strategy)), "", ""
     for n in range(MOST_REPAIRS + 1):
-        again = Message(Role.USER, fill(PROMPTS["repair_pair"], fault=fault))
-        messages = (first, Message(Role.ASSISTANT, answer or "-"), again) if n else (first,)
+        repair = Message(Role.USER, fill(PROMPTS["repair_pair"], fault=fault))
+        messages = (first, Message(Role.ASSISTANT, answer or "-"), repair) if n else (first,)
         question = request.question("model", *messages, problem_id=problem_id, turn=n + 1, sample=n)
         answer = (await request.models["model"].complete(question)).content
         draft = _read(task, strategy, answer)
         if isinstance(draft, Draft):
-            test_fault = await _fault(task, strategy, draft)
-            if test_fault is None:
+            pair_fault = await _test_fault(task, strategy, draft)
+            if pair_fault is None:
                 ignorant = task.ignorant_code(strategy)
                 is_vacuous = await task.fault(ignorant, {strategy: draft}, with_base=False) is None
                 return Pair(strategy, draft, is_vacuous, n + 1)
-            fault = test_fault
+            fault = pair_fault
         else:
             fault = draft
     reason, _, detail = fault.partition(": ")
@@ -80,8 +80,8 @@ async def write_pair(task: BaseTask, strategy: str) -> Pair | Rejection:
 
 
 def _read(task: BaseTask, strategy: str, answer: str) -> Draft | str:
-    fenced = _FENCE.search(answer)
-    text = fenced[1] if fenced else answer
+    block = _FENCE.search(answer)
+    text = block[1] if block else answer
     try:
         draft = validated(Draft, parse_object(text.encode("utf-8", "surrogatepass")), OWN_REASONS)
     except BadRow as bad:
@@ -90,7 +90,7 @@ def _read(task: BaseTask, strategy: str, answer: str) -> Draft | str:
     return draft if fault is None else f"{UNREADABLE}: {fault}"
 
 
-async def _fault(task: BaseTask, strategy: str, draft: Draft) -> str | None:
+async def _test_fault(task: BaseTask, strategy: str, draft: Draft) -> str | None:
     if (
         strategy != FUNCTIONALITY_EXTENSION
         and (report := await task.fault(draft.solution, {})) is not None
@@ -114,36 +114,36 @@ async def turn_order(
         SandboxUnavailable: a program could not be run.
         ModelUnavailable: the model gave no answer.
     """
-    joined: list[Pair] = []
-    conflicting: list[Rejection] = []
+    ordered: list[Pair] = []
+    conflicts: list[Rejection] = []
     code = task.problem.reference_code
     for pair in pairs:
         if pair.strategy == FUNCTIONALITY_EXTENSION:
             continue
-        combined, report = await _combined(task, (*joined, pair), code)
+        combined, report = await _combine(task, (*ordered, pair), code)
         if combined is None:
-            conflicting.append(Rejection(pair.strategy, "conflict", report, 1))
+            conflicts.append(Rejection(pair.strategy, "conflict", report, 1))
             continue
-        joined.append(pair)
+        ordered.append(pair)
         code = combined
     last = [pair.strategy for pair in pairs if pair.strategy == FUNCTIONALITY_EXTENSION]
-    return (*(pair.strategy for pair in joined), *last), tuple(conflicting)
+    return (*(pair.strategy for pair in ordered), *last), tuple(conflicts)
 
 
-async def _combined(task: BaseTask, pairs: Sequence[Pair], code: str) -> tuple[str | None, str]:
+async def _combine(task: BaseTask, pairs: Sequence[Pair], code: str) -> tuple[str | None, str]:
     """Return code that passes all tests, or None with the tests' report on the last attempt."""
-    together = {pair.strategy: pair.draft for pair in pairs}
+    drafts = {pair.strategy: pair.draft for pair in pairs}
     for candidate in (code, pairs[-1].draft.solution):
-        if await task.fault(candidate, together) is None:
+        if await task.fault(candidate, drafts) is None:
             return candidate, ""
-    listed = "\n".join(f"- {pair.draft.requirement}" for pair in pairs)
+    requirements = "\n".join(f"- {pair.draft.requirement}" for pair in pairs)
     prompt = fill(
-        PROMPTS["combine"], task=task.problem.prompt, requirements=listed, code=code.strip()
+        PROMPTS["combine"], task=task.problem.prompt, requirements=requirements, code=code.strip()
     )
     request, problem_id = task.request, task.problem.problem_id
     question = request.question(
         "model", Message(Role.USER, prompt), problem_id=problem_id, turn=len(pairs)
     )
     combined_code = first_python_block((await request.models["model"].complete(question)).content)
-    report = await task.fault(combined_code, together)
+    report = await task.fault(combined_code, drafts)
     return (combined_code, "") if report is None else (None, report)

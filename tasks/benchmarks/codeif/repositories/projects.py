@@ -67,7 +67,7 @@ def with_listing(listing: Path | None) -> Mapping[str, Project]:
     if listing is None:
         return projects()
     try:
-        own = _PROJECTS.validate_json(listing.read_bytes())
+        own_projects = _PROJECTS.validate_json(listing.read_bytes())
     except (OSError, ValueError) as error:
         detail = (
             error.errors()[0]
@@ -79,10 +79,10 @@ def with_listing(listing: Path | None) -> Mapping[str, Project]:
             f"{listing} is not a list of projects ({where}: {detail['msg']}). Each entry is"
             ' "DOMAIN/PROJECT": {"repository": "OWNER/NAME", "commit": "..."}'
         ) from error
-    for name in own:
+    for name in own_projects:
         if not re.fullmatch(r"[\w.-]+/[\w.-]+", name) or ".." in name.split("/"):
             raise SourceUnreadable(f"{listing}: {name!r} is not of the form DOMAIN/PROJECT")
-    return {**projects(), **own}
+    return {**projects(), **own_projects}
 
 
 def lay_out(
@@ -114,14 +114,14 @@ def lay_out(
         UnknownName: a checkout or a name belongs to no known project.
     """
     projects_by_path = with_listing(listing)
-    wanted = _selected(projects_by_path, only)
+    selected = _selected(projects_by_path, only)
     for name in checkouts:
         if name not in projects_by_path and name not in {
             project.repository for project in projects_by_path.values()
         }:
             raise UnknownName("project or repository", name, projects_by_path)
     lines: list[str] = []
-    for name, project in wanted.items():
+    for name, project in selected.items():
         checkout = checkouts.get(name) or checkouts.get(project.repository)
         if checkout is None and project.release is None and not fetch:
             if only:
@@ -158,12 +158,12 @@ def _lay_out_project(target: Path, project: Project, checkout: Path | None) -> s
             if checkout is None and project.release is None:
                 checkout = project_dir.with_name("fetched")
                 fetch_commit(f"{_HOST}{project.repository}", project.commit, checkout, os.environ)
-            from_where = (
+            source_note = (
                 _from_git(project_dir, project, checkout)
                 if checkout
                 else _from_release(project_dir, project)
             )
-            pinned = _add_packages(project_dir, project)
+            packages_note = _add_packages(project_dir, project)
         except (
             subprocess.SubprocessError,
             OSError,
@@ -174,7 +174,7 @@ def _lay_out_project(target: Path, project: Project, checkout: Path | None) -> s
         ) as error:
             return f"FAILED: {_last_line(error)}"
         project_dir.rename(target)
-    return f"{from_where}{pinned}"
+    return f"{source_note}{packages_note}"
 
 
 def _from_git(project_dir: Path, project: Project, checkout: Path) -> str:
@@ -204,11 +204,11 @@ def _from_release(project_dir: Path, project: Project) -> str:
     (archive,) = folder.iterdir()
     inside = project_dir.with_name("unpacked")
     if archive.suffix == ".zip":
-        with zipfile.ZipFile(archive) as packed:
-            packed.extractall(inside)
+        with zipfile.ZipFile(archive) as archive_file:
+            archive_file.extractall(inside)
     else:
-        with tarfile.open(archive) as packed:
-            packed.extractall(inside, filter="data")
+        with tarfile.open(archive) as archive_file:
+            archive_file.extractall(inside, filter="data")
     (root,) = inside.iterdir()
     root.rename(project_dir)
     return f"source distribution {release}"
@@ -227,7 +227,7 @@ def _add_packages(project_dir: Path, project: Project) -> str:
         if project.packages
         else requirements_of(project_dir)
     )
-    lacking = [PYTEST, *pins]
+    packages = [PYTEST, *pins]
     bounds = project_dir.with_name("constraints.txt")
     bounds.write_text("".join(f"{pin}\n" for pin in (PYTEST, *project.packages)), encoding="utf-8")
     target = project_dir / PACKAGES_FOLDER
@@ -239,16 +239,16 @@ def _add_packages(project_dir: Path, project: Project) -> str:
         str(target),
         "--constraint",
         str(bounds),
-        *lacking,
+        *packages,
     )
     shutil.rmtree(target / "bin", ignore_errors=True)
-    return f", with {', '.join(lacking)}"
+    return f", with {', '.join(packages)}"
 
 
 def _is_here(pin: str) -> bool:
-    distribution, _, wanted = pin.partition("==")
+    distribution, _, wanted_version = pin.partition("==")
     try:
-        return version(distribution) == wanted
+        return version(distribution) == wanted_version
     except PackageNotFoundError:
         return False
 

@@ -43,15 +43,15 @@ def read_task(description: str, ground_truth: str, calls: tuple[str, ...]) -> Co
     module = ast.parse(ground_truth.strip())
     names = [node.name for node in module.body if isinstance(node, ast.FunctionDef)]
     expressions = [ast.parse(call.strip(), mode="eval").body for call in calls]
-    called = {
+    called_names = {
         node.id
         for expression in expressions
         for node in ast.walk(expression)
         if isinstance(node, ast.Name)
     }
-    entry_point = next((name for name in reversed(names) if name in called), None)
+    entry_point = next((name for name in reversed(names) if name in called_names), None)
     if entry_point is None:
-        raise _unusable(module, names, called)
+        raise _unusable(module, names, called_names)
     signature = f"{entry_point}({ast.unparse(_function(module, entry_point).args)})"
     is_named = re.search(rf"(?<!\w){re.escape(entry_point)}(?!\w)", description)
     problem = (
@@ -62,18 +62,18 @@ def read_task(description: str, ground_truth: str, calls: tuple[str, ...]) -> Co
     )
 
 
-def _unusable(module: ast.Module, names: list[str], called: set[str]) -> NoTask:
+def _unusable(module: ast.Module, names: list[str], called_names: set[str]) -> NoTask:
     """Return the reason why the calls use no function that can be tested.
 
     ColBench compares the results of one function, and a coroutine has no result to compare.
     """
     for node in module.body:
-        if isinstance(node, ast.AsyncFunctionDef) and node.name in called:
+        if isinstance(node, ast.AsyncFunctionDef) and node.name in called_names:
             return NoTask(
                 "async_function",
                 f"test cases call the coroutine {node.name}: its result is not a value to compare",
             )
-        if isinstance(node, ast.ClassDef) and node.name in called:
+        if isinstance(node, ast.ClassDef) and node.name in called_names:
             return NoTask(
                 "class_under_test",
                 f"test cases call the class {node.name} and no function of ground_truth",
@@ -92,10 +92,12 @@ def _function(module: ast.Module, name: str) -> ast.FunctionDef:
 
 def _case(module: ast.Module, call: ast.expr) -> str:
     """Return a test case; the ground truth is local and changes no name of the candidate."""
-    nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+    no_arguments = ast.arguments(
+        posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]
+    )
     body = [*module.body, ast.Return(value=call)]
     function = ast.FunctionDef(
-        name="_expected", args=nothing, body=body, decorator_list=[], returns=None
+        name="_expected", args=no_arguments, body=body, decorator_list=[], returns=None
     )
     definition = ast.unparse(
         ast.fix_missing_locations(ast.Module(body=[function], type_ignores=[]))

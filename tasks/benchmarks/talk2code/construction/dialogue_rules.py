@@ -241,12 +241,13 @@ def _length(rounds: Rounds, brief: Brief) -> Violation | None:
 
 
 def _missing_question(rounds: Rounds) -> Violation | None:
-    silent = [text for text in rounds.replies[:-1] if "?" not in text]
+    silent_replies = [text for text in rounds.replies[:-1] if "?" not in text]
     return (
         Violation(
-            "no_question", f"A reply before the last one asks nothing: {_excerpt(silent[0])}."
+            "no_question",
+            f"A reply before the last one asks nothing: {_excerpt(silent_replies[0])}.",
         )
-        if silent
+        if silent_replies
         else None
     )
 
@@ -257,14 +258,14 @@ def disclosure_counts(rounds: Rounds, brief: Brief) -> tuple[int, ...]:
     For a vague task, words of the reference count, too. A word counts from its first mention by
     user or assistant, because answering the assistant's question discloses it.
     """
-    wanted, stems, counts = (
+    task_stems, stems, counts = (
         _stems(brief.disclosed_text) | _stems(brief.language),
         set[str](),
         list[int](),
     )
     for user, reply in zip(rounds.users, rounds.replies, strict=True):
         stems |= _stems(user)
-        counts.append(len(wanted & stems))
+        counts.append(len(task_stems & stems))
         stems |= _stems(reply)
     return tuple(counts)
 
@@ -279,14 +280,15 @@ def _disclosure(rounds: Rounds, brief: Brief) -> Iterator[Violation]:
                 "with a vaguer wish."
             ),
         )
-    idle = [
+    idle_messages = [
         user
         for user, before, after in zip(rounds.users[1:], counts, counts[1:], strict=False)
         if after <= before
     ]
-    if idle:
+    if idle_messages:
         yield Violation(
-            "no_growth", f"A message of the user settles nothing of the task: {_excerpt(idle[0])}."
+            "no_growth",
+            f"A message of the user settles nothing of the task: {_excerpt(idle_messages[0])}.",
         )
     statement_stems = _stems(_NON_PROSE.sub("", brief.problem))
     dialogue_stems = _stems("\n".join((*rounds.users, *rounds.replies[:-1])))
@@ -302,33 +304,37 @@ def _disclosure(rounds: Rounds, brief: Brief) -> Iterator[Violation]:
 
 def _missing_names(rounds: Rounds, brief: Brief) -> Violation | None:
     user_text = "\n".join(rounds.users)
-    missing = [
+    missing_names = [
         name
         for name in brief.names
         if not re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", user_text)
     ]
     tags = "|".join(map(re.escape, LANGUAGES[brief.language].tags))
-    missing += [brief.language] * (re.search(rf"\b(?:{tags})\b", user_text, re.IGNORECASE) is None)
+    missing_names += [brief.language] * (
+        re.search(rf"\b(?:{tags})\b", user_text, re.IGNORECASE) is None
+    )
     return (
-        Violation("unnamed", f"The user never names {' and '.join(missing)}.") if missing else None
+        Violation("unnamed", f"The user never names {' and '.join(missing_names)}.")
+        if missing_names
+        else None
     )
 
 
 def _vocabulary(rounds: Rounds, brief: Brief) -> Iterator[Violation]:
-    rule, own = (
+    rule, own_names = (
         brief.guideline,
         re.compile("|".join(re.escape(name) for name in brief.names) or "$^"),
     )
     bound = rounds.users[:-1] if rule.avoids_until_last else rounds.users
-    avoided = terms_in(own.sub(" ", "\n".join(bound)), rule.avoids)
-    avoided += terms_in(own.sub(" ", "\n".join(rounds.users)), rule.never_says)
-    if avoided:
+    avoided_terms = terms_in(own_names.sub(" ", "\n".join(bound)), rule.avoids)
+    avoided_terms += terms_in(own_names.sub(" ", "\n".join(rounds.users)), rule.never_says)
+    if avoided_terms:
         yield Violation(
             "wrong_vocabulary",
-            f"Such a user, of level {brief.level.value}, does not say: {', '.join(avoided)}.",
+            f"Such a user, of level {brief.level.value}, does not say: {', '.join(avoided_terms)}.",
         )
-    used = terms_in("\n".join(rounds.users), rule.uses)
-    if len(used) < rule.least_used:
+    used_terms = terms_in("\n".join(rounds.users), rule.uses)
+    if len(used_terms) < rule.least_used:
         examples = ", ".join(rule.uses[:12])
         yield Violation(
             "wrong_vocabulary",

@@ -31,11 +31,11 @@ class _Match:
     """Run of equal tokens in the reference's body and in one part of the messages."""
 
     length: int
-    at: int
+    body_index: int
     """Index in the body."""
     part: int
     """Index of the part."""
-    place: int
+    token_index: int
     """Index in the part."""
 
 
@@ -52,7 +52,7 @@ class _Part:
         A run in inline code is code. A run in prose is code if it has enough syntax, or if it is a
         complete line with syntax.
         """
-        run = self.tokens[match.place : match.place + match.length]
+        run = self.tokens[match.token_index : match.token_index + match.length]
         if self.is_code:
             return True
         n_syntax = sum(piece.is_syntax for piece in run)
@@ -61,9 +61,10 @@ class _Part:
         return self._is_whole_line(match) and (n_syntax > 0 or run[-1].text == ":")
 
     def _is_whole_line(self, match: _Match) -> bool:
-        end = match.place + match.length
+        end = match.token_index + match.length
         begins = (
-            match.place == 0 or self.tokens[match.place - 1].line < self.tokens[match.place].line
+            match.token_index == 0
+            or self.tokens[match.token_index - 1].line < self.tokens[match.token_index].line
         )
         return begins and (
             end == len(self.tokens) or self.tokens[end].line > self.tokens[end - 1].line
@@ -109,8 +110,8 @@ class HiddenCode:
         parts = [part for text in messages for part in self._parts(text)]
         covered, used = set(before), set[tuple[int, int]]()
         while match := self._longest(parts, covered, used):
-            covered.update(range(match.at, match.at + match.length))
-            used.update((match.part, match.place + n) for n in range(match.length))
+            covered.update(range(match.body_index, match.body_index + match.length))
+            used.update((match.part, match.token_index + n) for n in range(match.length))
         return covered
 
     def fault(self, reply: str, earlier: Sequence[str] = ()) -> str | None:
@@ -174,7 +175,7 @@ class HiddenCode:
         )
         return max(
             matches,
-            key=lambda match: (match.length, -match.at, -match.part, -match.place),
+            key=lambda match: (match.length, -match.body_index, -match.part, -match.token_index),
             default=None,
         )
 
@@ -183,24 +184,26 @@ class HiddenCode:
     ) -> Iterator[_Match]:
         for number, part in enumerate(parts):
             texts = [piece.text for piece in part.tokens]
-            for place in range(len(texts) - _SHORTEST + 1):
-                for at in self._starts.get(tuple(texts[place : place + _SHORTEST]), ()):
+            for token_index in range(len(texts) - _SHORTEST + 1):
+                for body_index in self._starts.get(
+                    tuple(texts[token_index : token_index + _SHORTEST]), ()
+                ):
                     length = 0
                     while (
-                        at + length < len(self.body)
-                        and place + length < len(texts)
-                        and self.body[at + length] == texts[place + length]
-                        and at + length not in covered
-                        and (number, place + length) not in used
+                        body_index + length < len(self.body)
+                        and token_index + length < len(texts)
+                        and self.body[body_index + length] == texts[token_index + length]
+                        and body_index + length not in covered
+                        and (number, token_index + length) not in used
                     ):
                         length += 1
                     if length >= _SHORTEST:
-                        yield _Match(length, at, number, place)
+                        yield _Match(length, body_index, number, token_index)
 
     @cached_property
     def _starts(self) -> dict[tuple[str, ...], list[int]]:
         """Run of the minimum length -> its indices in the body."""
         starts = defaultdict[tuple[str, ...], list[int]](list)
-        for at in range(len(self.body) - _SHORTEST + 1):
-            starts[self.body[at : at + _SHORTEST]].append(at)
+        for body_index in range(len(self.body) - _SHORTEST + 1):
+            starts[self.body[body_index : body_index + _SHORTEST]].append(body_index)
         return dict(starts)

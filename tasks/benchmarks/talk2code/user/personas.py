@@ -51,14 +51,18 @@ def personas_of(source: Path) -> Mapping[str, Persona]:
     Raises:
         SourceUnreadable: a file is not a valid persona.
     """
-    beside = source if source.is_dir() else source.parent
-    folder = beside / FOLDER
-    built = {
+    data_folder = source if source.is_dir() else source.parent
+    folder = data_folder / FOLDER
+    built_personas = {
         name: _persona(name, file)
-        for file in sorted(beside.glob(f"*{BUILT}"))
+        for file in sorted(data_folder.glob(f"*{BUILT}"))
         if (name := file.name.removesuffix(BUILT))
     }
-    return {**bundled_personas(), **built, **(_read(folder.iterdir()) if folder.is_dir() else {})}
+    return {
+        **bundled_personas(),
+        **built_personas,
+        **(_read(folder.iterdir()) if folder.is_dir() else {}),
+    }
 
 
 def persona_file(persona: Persona) -> tuple[str, str]:
@@ -70,10 +74,12 @@ def persona_file(persona: Persona) -> tuple[str, str]:
 
 
 def _read(files: Iterable[Traversable]) -> dict[str, Persona]:
-    ours = sorted(
+    persona_files = sorted(
         (file for file in files if file.name.endswith(SUFFIX)), key=lambda file: file.name
     )
-    return {(name := file.name.removesuffix(SUFFIX)): _persona(name, file) for file in ours}
+    return {
+        (name := file.name.removesuffix(SUFFIX)): _persona(name, file) for file in persona_files
+    }
 
 
 def _persona(name: str, file: Traversable) -> Persona:
