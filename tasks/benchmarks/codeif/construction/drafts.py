@@ -14,7 +14,7 @@ class Draft(RawRequirement):
 
 @dataclass(frozen=True)
 class Pair:
-    """Instruction and test that the draft's own solution passes."""
+    """Verified pair: the draft's solution passes the draft's test."""
 
     strategy: str
     draft: Draft

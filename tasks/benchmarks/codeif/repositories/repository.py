@@ -160,7 +160,7 @@ def context_from(dialog: Dialog) -> int | None:
 def place_of(
     problem: Problem, dialog: Dialog, names: Sequence[str]
 ) -> tuple[Place, Mapping[str, tuple[str, ...]]]:
-    """Return the place where tests of instructions run, and each instruction's node ids."""
+    """Return the project tree in which instructions' tests run, and each instruction's node ids."""
     labels = dict(dialog.labels)
     base = problem.instruction(BASE_INSTRUCTION).suite.tests
     added = {
