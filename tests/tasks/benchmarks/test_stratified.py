@@ -59,7 +59,7 @@ def test_a_seed_draws_the_same_and_another_draws_others():
     ],
 )
 def test_another_value_is_refused(value: str):
-    with pytest.raises(ConfigError, match=r"takes one of all, stratified:N\[:SEED\]"):
+    with pytest.raises(ConfigError, match=r"must be one of all, stratified:N\[:SEED\]"):
         option_values((SAMPLE,), {"sample": value}, "x")
     assert option_values((SAMPLE,), {"sample": "stratified:5:3"}, "x") == {
         "sample": "stratified:5:3"
