@@ -21,7 +21,7 @@ SAMPLE = Option(
 """Option of a run. It is part of the run's id but not of episode ids, so samples share episodes."""
 
 
-def drawn(sample: str, strata: Mapping[str, str]) -> frozenset[str]:
+def draw_sample(sample: str, strata: Mapping[str, str]) -> frozenset[str]:
     """Return a sample of the problems in proportion to their strata, by largest remainders.
 
     If there are no more problems than the sample size, return all.

@@ -103,7 +103,7 @@ def test_files_that_cannot_be_taken_are_named(tmp_path: Path) -> None:
         resolve_name(str(tmp_path / "codeif.py"))
     (tmp_path / "other.py").write_text((EXAMPLES / "poems.py").read_text())
     with pytest.raises(
-        ConfigError, match="must define one benchmark, named 'other', but defines 'poems'"
+        ConfigError, match="must define one benchmark named 'other', but defines 'poems'"
     ):
         BENCHMARKS.load(resolve_name(str(tmp_path / "other.py")))
     with pytest.raises(

@@ -63,7 +63,11 @@ def test_a_text_that_equals_parley_s_own_is_no_other(tmp_path: Path) -> None:
             "{qestion}",
             ["ask.md", "{qestion} is not one of its placeholders", "({question}). Rename it"],
         ),
-        ("ask", "{Question}", ["ask.md", "{Question} is not one of its placeholders", "({question})"]),
+        (
+            "ask",
+            "{Question}",
+            ["ask.md", "{Question} is not one of its placeholders", "({question})"],
+        ),
         ("ask", "Go on.", ["ask.md", "{question} is missing", "Add it"]),
         ("ask", " \n", ["ask.md", "the file is empty", "remove the file"]),
         ("ask__long", "{question}", ["ask.long.md", "no variant 'long'", "Variants: none"]),
@@ -75,7 +79,11 @@ def test_a_text_that_equals_parley_s_own_is_no_other(tmp_path: Path) -> None:
         ),
         ("rate", "score", ["rate.md", "{answer} is missing"]),
         ("rate", "How good is {answer}?", ["rate.md", "Add {form}", "JSON object with score"]),
-        ("rate__system", "You judge {it}.", ["rate.system.md", "{it} is not one of its placeholders"]),
+        (
+            "rate__system",
+            "You judge {it}.",
+            ["rate.system.md", "{it} is not one of its placeholders"],
+        ),
     ],
 )
 def test_an_error_names_the_file_the_placeholder_and_the_remedy(

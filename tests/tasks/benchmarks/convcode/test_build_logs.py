@@ -227,7 +227,9 @@ def _other_specs() -> Iterator[Any]:
         {"subject": other}, "of a single model.*recorded:lab/subject.*recorded:other", id="model"
     )
     yield pytest.param(
-        {"simulator": other}, "of a single simulator.*recorded:speaker.*recorded:other", id="simulator"
+        {"simulator": other},
+        "of a single simulator.*recorded:speaker.*recorded:other",
+        id="simulator",
     )
     yield pytest.param(
         {"dataset_version": "mbpp"}, "of a single dataset version.*sample.*mbpp", id="dataset"

@@ -218,9 +218,7 @@ def test_upstreams_logs_have_ten_turns(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_logs_worth_replaying_says_what_it_looked_for(tmp_path: Path) -> None:
-    with pytest.raises(
-        SourceUnreadable, match=r"has no log \(bigcodebench_\{model\}_CF"
-    ):
+    with pytest.raises(SourceUnreadable, match=r"has no log \(bigcodebench_\{model\}_CF"):
         static_dialogs(PROBLEMS, tmp_path)
     write_logs(tmp_path, UNREPLAYED)
     with pytest.raises(
