@@ -96,7 +96,7 @@ class OneFile:
             staging.add_lines(
                 file,
                 read_lines(path),
-                lambda line, file=file: self._made(line, file, dataset_version),
+                lambda line, file=file: self._make_rows(line, file, dataset_version),
             )
         staging.require_lines(source, len(files))
         return staging.staged()
@@ -153,7 +153,7 @@ class OneFile:
         item.require(self.agentic, self.has_tests, self.metric is not None)
         return item
 
-    def _made(self, line: Line, file: str, version: str) -> tuple[Problem, list[Dialog]]:
+    def _make_rows(self, line: Line, file: str, version: str) -> tuple[Problem, list[Dialog]]:
         row = parse_object(line.content)
         item = self._item(row, f"{file}:{line.number}")
         messages = item.by_setting(tuple(self.settings))

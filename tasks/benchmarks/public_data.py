@@ -148,9 +148,11 @@ class PublicDataset(Frozen):
     def known_digest(self) -> str | None:
         """Return the stated digest, else that of the files' digests. None if one is unknown."""
         digests = {place: facts.sha256 for place, facts in self.files.items()}
-        known = {place: digest for place, digest in digests.items() if digest is not None}
+        known_digests = {place: digest for place, digest in digests.items() if digest is not None}
         return self.digest or (
-            content_digest(known) if known and len(known) == len(digests) else None
+            content_digest(known_digests)
+            if known_digests and len(known_digests) == len(digests)
+            else None
         )
 
     def command(self, folder: Path) -> str:
@@ -167,10 +169,10 @@ class PublicDataset(Frozen):
     @property
     def places(self) -> tuple[str, ...]:
         """Return the known paths of its files, with patterns for unknown paths."""
-        wanted = (item for source in self.sources for item in source.files.items())
+        items = (item for source in self.sources for item in source.files.items())
         named = (
             place if "*" not in path else f"{place}/{PurePosixPath(path).name}"
-            for path, place in wanted
+            for path, place in items
         )
         return tuple(self.files) or tuple(named)
 
@@ -218,9 +220,9 @@ def read_datasets(declared: Traversable | None, benchmark: str) -> tuple[PublicD
 
 
 def _sum(numbers: Iterable[int | None]) -> int | None:
-    known = list(numbers)
+    values = list(numbers)
     return (
-        sum(number for number in known if number is not None)
-        if known and None not in known
+        sum(number for number in values if number is not None)
+        if values and None not in values
         else None
     )

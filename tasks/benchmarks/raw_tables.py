@@ -132,14 +132,14 @@ def _hub_lines(table: Any, columns: Collection[str]) -> Iterator[Line]:
         yield Line(number, _as_json(row))
 
 
-def _split(name: str, wanted: str, splits: tuple[str, ...]) -> str:
-    if wanted in splits:
-        return wanted
-    if not wanted and (
+def _split(name: str, choice: str, splits: tuple[str, ...]) -> str:
+    if choice in splits:
+        return choice
+    if not choice and (
         len(splits) == 1 or (splits and all(re.search(r"\d", split) for split in splits))
     ):
         return max(splits, key=version_key)
-    fault = f"has no split {wanted!r}" if wanted else "has several splits"
+    fault = f"has no split {choice!r}" if choice else "has several splits"
     raise SourceUnreadable(
         f"{HUB}{name} {fault}: name one of {', '.join(f'{HUB}{name}@{split}' for split in splits)}"
     )

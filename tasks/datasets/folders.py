@@ -53,7 +53,7 @@ class Receipt(Frozen):
 
     @property
     def digest(self) -> str:
-        """Digest of all files."""
+        """Return the digest of all files."""
         return content_digest({place: file.sha256 for place, file in self.files.items()})
 
 

@@ -31,16 +31,16 @@ def fetch(
         DataUnavailable: git is not installed, or the repository, commit or file does not exist.
     """
     repository = _Repository(into / _REPOSITORY, source.git, source.address, environ)
-    wanted = {commit: dict[str, str]() for commit in (source.commit,)}
+    files_by_commit = {commit: dict[str, str]() for commit in (source.commit,)}
     for path, place in (
         {source.archive: _REPOSITORY + "-archive"} if source.archive else source.files
     ).items():
         named = _NAMED_COMMIT.fullmatch(path)
         commit, path = named.groups() if named else (source.commit, path)
-        wanted.setdefault(commit, {})[path] = place
+        files_by_commit.setdefault(commit, {})[path] = place
     report(f"{', '.join(source.files)} from {source.address}")
-    repository.fetch(wanted)
-    for commit, files in wanted.items():
+    repository.fetch(files_by_commit)
+    for commit, files in files_by_commit.items():
         if not files:
             continue
         blobs = repository.blobs(commit)
@@ -104,12 +104,12 @@ class _Repository:
         rows = (line.partition("\t") for line in listed.split("\0") if line)
         return {path: about.split()[2] for about, _, path in rows if about.split()[1] == "blob"}
 
-    def fetch_blobs(self, commit: str, wanted: Iterable[str]) -> None:
+    def fetch_blobs(self, commit: str, blobs: Iterable[str]) -> None:
         """Fetch the missing files in a single request."""
         listed = self._git(
             "rev-list", "--objects", "--missing=print", "--no-object-names", commit
         ).decode("ascii", "replace")
-        missing = {line[1:] for line in listed.splitlines() if line.startswith("?")} & set(wanted)
+        missing = {line[1:] for line in listed.splitlines() if line.startswith("?")} & set(blobs)
         if missing:
             object_ids = "".join(f"{name}\n" for name in sorted(missing)).encode()
             options = (

@@ -65,7 +65,7 @@ def _listing(source: HubSource, hub: str, headers: Mapping[str, str]) -> dict[st
 def _verify(file: Path, stated: Mapping[str, Any], source: HubSource) -> None:
     """Compare a file with the hub's digest: sha256 of a large file, git blob id of a small one."""
     large = stated.get("lfs")
-    wanted = (
+    expected = (
         str(large.get("sha256") or large.get("oid") or "")
         if isinstance(large, dict)
         else str(stated.get("blobId") or "")
@@ -78,9 +78,9 @@ def _verify(file: Path, stated: Mapping[str, Any], source: HubSource) -> None:
     with file.open("rb") as stream:
         while piece := stream.read(1 << 20):
             content_of.update(piece)
-    if wanted and content_of.hexdigest() != wanted:
+    if expected and content_of.hexdigest() != expected:
         file.unlink()
         raise DataUnavailable(
             f"{source.address}: {file.name} has digest {content_of.hexdigest()}, "
-            f"but the hub states {wanted}"
+            f"but the hub states {expected}"
         )

@@ -18,20 +18,20 @@ def is_pattern(path: str) -> bool:
     return "*" in path
 
 
-def expand(files: Mapping[str, str], known: Iterable[str], where: str) -> dict[str, str]:
+def expand(files: Mapping[str, str], available: Iterable[str], where: str) -> dict[str, str]:
     """Return the source path of each destination path that the patterns select.
 
     A pattern may match no file, but a plain path must exist.
 
     Args:
         files: Destination path or folder by source path or pattern.
-        known: Paths that the source has.
+        available: Paths that the source has.
         where: Name of the source in error messages.
 
     Raises:
         DataUnavailable: A plain path does not exist, or nothing matches.
     """
-    paths, matches = sorted(known), dict[str, str]()
+    paths, matches = sorted(available), dict[str, str]()
     for pattern, place in files.items():
         if not is_pattern(pattern):
             if pattern not in paths:

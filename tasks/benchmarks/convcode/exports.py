@@ -20,12 +20,12 @@ from tasks.language.providers.registry import is_control
 from tasks.metrics.rank_correlation import spearman
 from warehouse.connect import Rows
 
-_SPOKEN = (VerbalFeedback.NONE, VerbalFeedback.NOVICE, VerbalFeedback.EXPERT)
+_VERBAL = (VerbalFeedback.NONE, VerbalFeedback.NOVICE, VerbalFeedback.EXPERT)
 _FEEDBACK = (
     NO_FEEDBACK.name,
     *(
         FeedbackSetting(execution=execution, verbal=verbal).name
-        for verbal in _SPOKEN
+        for verbal in _VERBAL
         for execution in ExecutionFeedback
     ),
 )

@@ -23,7 +23,7 @@ def task_files(source: Path, dataset_version: str) -> tuple[Path, ...]:
         SourceUnreadable: The path does not exist, has no task file in any expected place, or has
             files of several releases, which contain the same tasks.
     """
-    wanted = SOURCES[dataset_version]
+    dataset = SOURCES[dataset_version]
     if source.is_file():
         if not source.name.endswith(_SUFFIXES):
             raise SourceUnreadable(
@@ -32,24 +32,24 @@ def task_files(source: Path, dataset_version: str) -> tuple[Path, ...]:
         return (source,)
     if not source.is_dir():
         raise SourceUnreadable(
-            f"{source} does not exist. Name the folder of {wanted.title}'s files, or one of them"
+            f"{source} does not exist. Name the folder of {dataset.title}'s files, or one of them"
         )
-    for folder in wanted.folders:
-        if files := _files_in(source / folder, wanted):
+    for folder in dataset.folders:
+        if files := _files_in(source / folder, dataset):
             return _one_release(files)
-    folders = ", ".join(str(source / folder) for folder in wanted.folders)
+    folders = ", ".join(str(source / folder) for folder in dataset.folders)
     raise SourceUnreadable(
-        f"{source} has no {wanted.title} task file ({', '.join(wanted.patterns)}[.gz])"
+        f"{source} has no {dataset.title} task file ({', '.join(dataset.patterns)}[.gz])"
         f" in {folders}. Name the folder of such files, or one of them."
         f" --dataset-version ({dataset_version}) determines how they are read"
     )
 
 
-def _files_in(folder: Path, wanted: ProblemSource) -> tuple[Path, ...]:
-    plain = {path for pattern in wanted.patterns for path in folder.glob(pattern)}
+def _files_in(folder: Path, dataset: ProblemSource) -> tuple[Path, ...]:
+    plain = {path for pattern in dataset.patterns for path in folder.glob(pattern)}
     packed = {
         path
-        for pattern in wanted.patterns
+        for pattern in dataset.patterns
         for path in folder.glob(f"{pattern}.gz")
         if path.with_suffix("") not in plain
     }

@@ -29,8 +29,8 @@ class Scale:
 
     lowest: int
     highest: int
-    zero: float
-    one: float
+    worst: float
+    best: float
 
 
 def read_as_ude(raw: str, lowest: float) -> float:
@@ -75,7 +75,7 @@ class Rated(Frozen):
     def _of_ude(cls, value: Any) -> Any:
         if isinstance(value, dict) and set(value) == {UDE}:
             return {
-                "score": read_as_ude(str(value[UDE]), cls.SCALE.zero),
+                "score": read_as_ude(str(value[UDE]), cls.SCALE.worst),
                 "rationale": str(value[UDE]),
                 "reading": "ude",
             }

@@ -65,16 +65,16 @@ class Contexts:
 
     def __init__(self) -> None:
         self._history: Sequence[NormalTurn] = ()
-        self._made: Context | None = None
+        self._latest: Context | None = None
 
     def of(self, history: Sequence[NormalTurn], version: str, exact: bool, first: int) -> Context:
         """Return the context of the turns that start at position `first` of the dialogue."""
-        if self._made is None or history is not self._history:
-            self._history, self._made = (
+        if self._latest is None or history is not self._history:
+            self._history, self._latest = (
                 history,
                 Context.of(NAME, version, _context(history, exact, first)),
             )
-        return self._made
+        return self._latest
 
 
 def make_rows(
@@ -226,7 +226,7 @@ def _turn(turn: NormalTurn, number: int, dataset: Dataset | None, exact: bool, p
     first = (
         turn.reference[0] if isinstance(turn.reference, list) and turn.reference else turn.reference
     )
-    made = Turn(
+    turn_row = Turn(
         turn=number,
         role=Role(turn.role),
         content=None if turn.is_generated else turn.content,
@@ -245,12 +245,16 @@ def _turn(turn: NormalTurn, number: int, dataset: Dataset | None, exact: bool, p
         ),
     )
     if not exact:
-        return made
+        return turn_row
     raw = turn.model_dump(exclude_unset=True) | ({"content": None} if turn.is_generated else {})
     if "content" not in turn.model_fields_set:
         raw.pop("content", None)
-    same = to_normal_turn(made, place) == raw
-    return made if same else made.model_copy(update={"labels": (*made.labels, (_RAW, _json(raw)))})
+    same = to_normal_turn(turn_row, place) == raw
+    return (
+        turn_row
+        if same
+        else turn_row.model_copy(update={"labels": (*turn_row.labels, (_RAW, _json(raw)))})
+    )
 
 
 def _plain(labels: Mapping[str, Any]) -> dict[str, str]:

@@ -144,7 +144,7 @@ def _details(rubric: str, judged: JudgeVerdict | None) -> Row:
         }
     raw = _imported(judged.raw)
     try:
-        has_same_rating = read_as_ude(raw, scale_of(rubric).zero) == judged.value
+        has_same_rating = read_as_ude(raw, scale_of(rubric).worst) == judged.value
     except ValueError:
         has_same_rating = False
     if not has_same_rating:

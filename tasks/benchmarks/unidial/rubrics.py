@@ -91,8 +91,10 @@ def _rubric(name: str, prompt: str, form: type[Rated] | type[Safety]) -> Rubric:
 
 def _shown(case: Case) -> Case:
     answer = case["answer"]
-    talks = {"conversation": quote_talk(case["conversation"])} if "conversation" in case else {}
-    return {**case, **talks, "answer": quote_text(answer), **_counts(answer)}
+    conversation = (
+        {"conversation": quote_talk(case["conversation"])} if "conversation" in case else {}
+    )
+    return {**case, **conversation, "answer": quote_text(answer), **_counts(answer)}
 
 
 def _counts(answer: str) -> dict[str, str]:
@@ -153,19 +155,19 @@ def judge_runs(request: JudgeRequest, texts: Texts = MappingProxyType({})) -> Se
         specs_arguments = (
             arguments_of(spec) for spec in turn.metrics if spec.name == JUDGE and turn.is_generated
         )
-        wanted = next(
+        judge_arguments = next(
             (arguments for arguments in specs_arguments if rubric_of(arguments) == rubric), None
         )
-        answer = None if wanted is None else episode.answer(turn.turn)
-        if answer is not None and wanted is not None:
+        answer = None if judge_arguments is None else episode.answer(turn.turn)
+        if answer is not None and judge_arguments is not None:
             values = _FILLED[rubric](
-                turn, wanted, answer, visible_messages(dialog, episode, turn.turn)
+                turn, judge_arguments, answer, visible_messages(dialog, episode, turn.turn)
             )
             runs.append(
                 JudgeRun(
                     turn.turn,
                     rubric,
-                    _messages(RUBRICS[rubric], _variant(rubric, wanted), values, texts),
+                    _messages(RUBRICS[rubric], _variant(rubric, judge_arguments), values, texts),
                 )
             )
     return runs

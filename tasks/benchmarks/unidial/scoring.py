@@ -162,4 +162,4 @@ def _rating(played: Played, turn: Turn, rubric: str) -> Value:
         reason = None if judged is None else judged.unscored_reason
         return UnscoredReason.INFRA if reason is None else UnscoredReason(reason)
     scale = scale_of(rubric)
-    return llm_judge(judged.value, scale.zero, scale.one)
+    return llm_judge(judged.value, scale.worst, scale.best)

@@ -156,7 +156,7 @@ class _Rows:
         file, staged = relative_name(read.file, self._source), list[StagedDialog]()
 
         def make_row() -> tuple[Problem, list[Dialog]]:
-            staged.append(self._made(read, files, file, edition))
+            staged.append(self._convert(read, files, file, edition))
             return staged[0].problem, [staged[0].dialog]
 
         if (
@@ -165,7 +165,9 @@ class _Rows:
         ):
             self.contexts.setdefault(staged[0].context.context_id, staged[0].context)
 
-    def _made(self, read: RawDialog, files: DatasetFiles, file: str, edition: str) -> StagedDialog:
+    def _convert(
+        self, read: RawDialog, files: DatasetFiles, file: str, edition: str
+    ) -> StagedDialog:
         if isinstance(read.dialog, BadRow):
             raise read.dialog
         number = str(read.dialog.dialog_id)
