@@ -1,4 +1,4 @@
--- One row per run x turn in the paper's count (0: the first answer): feedback on earlier answers, and its cost.
+-- One row per run x turn as the paper counts (0: the first answer): what the user said of earlier answers, and its cost.
 with
 changed as (
     select runs.run_id, runs.benchmark, runs.dataset_version

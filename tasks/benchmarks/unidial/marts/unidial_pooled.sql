@@ -1,4 +1,4 @@
--- One row per run x way of pooling (statistics, level) x group (all, metric, label); n_unscored counts the scores without a value.
+-- One row per run x way of pooling (statistics, level) x group (all, metric, label); n_unscored counts its missing scores.
 with
 changed as (
     select runs.run_id, runs.benchmark, runs.model, runs.setting, runs.dataset_version, runs.sandbox, runs.isolated
