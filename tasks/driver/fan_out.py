@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from schemas.errors import ServerUnavailable
 from tasks.driver.resources import ClusterResources
 from tasks.driver.signals import heed_signals
-from tasks.storage.journaling.leases import LeaseLost
+from tasks.storage.journaling.tries import ShardTaken
 from tasks.worker.process import close_run
 
 S = TypeVar("S")
@@ -137,7 +137,7 @@ def fan_out(
             submit()
             try:
                 result = future.result()
-            except (KilledWorker, LeaseLost):
+            except (KilledWorker, ShardTaken):
                 lost.append(shard)
                 continue
             results.append(result)

@@ -25,8 +25,8 @@ from tasks.planning.participants.concurrency import concurrency_by_endpoint, end
 from tasks.planning.plan import RunPlan
 from tasks.storage.audited import read_verdicts
 from tasks.storage.contexts import context_of
-from tasks.storage.journaling.leases import open_leases
 from tasks.storage.journaling.segments import remove_segments
+from tasks.storage.journaling.tries import shard_try
 from tasks.storage.paid_calls import read_calls
 from tasks.worker.budget_meter import BudgetMeter
 from tasks.worker.call_log import CallLog
@@ -293,7 +293,7 @@ class JudgeAhead(Ahead):
     def __enter__(self) -> Self:
         self._open.enter_context(closing_run(self.client, self._context.key))
         self._open.enter_context(
-            open_leases(self.plan.home.leases(self._context.key), self._context.invocation)
+            shard_try(self.plan.home.tries(self._context.key), self._context.invocation)
         )
         return super().__enter__()
 

@@ -11,7 +11,7 @@ from schemas.endpoint_profile import EndpointProfile
 from tasks.driver.fan_out import closing_run, fan_out, living_workers
 from tasks.planning.participants.found_profiles import join_profiles
 from tasks.planning.plan import RunPlan
-from tasks.storage.journaling.leases import open_leases
+from tasks.storage.journaling.tries import shard_try
 from tasks.worker.jobs import ShardResult
 
 MAX_ATTEMPTS = 3
@@ -99,7 +99,7 @@ class Stage(ABC, Generic[ItemT, ShardT, ResultT]):
     @contextmanager
     def attempt(self, number: int, pending: Sequence[ItemT]) -> Iterator[None]:
         """Let workers take shards while the block runs."""
-        with open_leases(self.plan.home.leases(self.context.key), self.context.invocation):
+        with shard_try(self.plan.home.tries(self.context.key), self.context.invocation):
             yield
 
     def dealing(self, shards: Sequence[ShardT], n_workers: int) -> dict[str, Any]:

@@ -142,7 +142,7 @@ class Home:
 
         return self._shared / "talk_answers" / content_id([spec.agent, spec.subject, spec.sampling])
 
-    def leases(self, run_id: str) -> Path:
+    def tries(self, run_id: str) -> Path:
         """Return the folder of the leases of one run's shards."""
         return self._shared / "tries" / run_id
 

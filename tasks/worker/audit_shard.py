@@ -10,7 +10,7 @@ from sandbox.judging.patched_repository import PatchProgram
 from schemas.audit import Audited, AuditOutcome, ForgeryAudit
 from schemas.errors import SandboxUnavailable, Unscorable
 from tasks.benchmarks.contract import TestRun
-from tasks.storage.journaling.leases import lease_shard
+from tasks.storage.journaling.tries import take_shard
 from tasks.storage.parquet_store import Lake
 from tasks.worker.deciding import patch_places, placed_program, sandbox_in
 from tasks.worker.images import held_repository
@@ -25,7 +25,7 @@ def audit_shard(shard: AuditShard) -> ShardResult:
     """Audit a shard's programs and write one part: a row for each verdict that they decided.
 
     Raises:
-        LeaseLost: another worker process holds the shard.
+        ShardTaken: another worker process holds the shard.
         OSError: the part could not be written.
     """
     context = shard.context
@@ -34,8 +34,8 @@ def audit_shard(shard: AuditShard) -> ShardResult:
     worker = this_worker()
     worker.start_reporting()
     run = worker.run(context)
-    lease = lease_shard(
-        context.place.leases(context.run_id) / context.invocation, shard.name, over=True
+    hold = take_shard(
+        context.place.tries(context.run_id) / context.invocation, shard.name, over=True
     )
     with ThreadPoolExecutor(context.programs) as threads:
         audits = list(
@@ -46,7 +46,7 @@ def audit_shard(shard: AuditShard) -> ShardResult:
         for item, audited in zip(shard.items, audits, strict=True)
         for row in audit_rows(context, item, audited)
     ]
-    lease.check()
+    hold.check()
     keys = {
         "benchmark": context.spec.benchmark,
         "model": context.spec.label,

@@ -22,7 +22,7 @@ from tasks.dialogue.transcript import Transcript, seen_by
 from tasks.language.chat_model import ChatModel
 from tasks.storage.clock import utc_now
 from tasks.storage.contexts import context_of
-from tasks.storage.journaling.leases import ShardLease, lease_shard
+from tasks.storage.journaling.tries import HeldShard, take_shard
 from tasks.storage.parquet_store import Lake
 from tasks.storage.staged_rows import staged_dialogs, staged_problems
 from tasks.worker.call_log import SIMULATOR, SUBJECT, CallLog
@@ -38,19 +38,19 @@ def converse_shard(shard: ConverseShard) -> ShardResult:
     """Play a shard's episodes at once and write them as one Parquet part.
 
     Raises:
-        LeaseLost: a worker began it and died. Dask gave it to this one, which does not know the messages said since then.
+        ShardTaken: a worker began it and died. Dask gave it to this one, which does not know the messages said since then.
             Or the shard was given to another worker meanwhile.
         OSError: journal or part could not be written; finished turns stay in the journal.
         Exception: a fault of Parley's own code, with all other episodes of the shard written first.
     """
     worker = this_worker()
     worker.start_reporting()
-    folder = shard.context.place.leases(shard.context.run_id) / shard.context.invocation
-    lease = lease_shard(
+    folder = shard.context.place.tries(shard.context.run_id) / shard.context.invocation
+    hold = take_shard(
         folder, _name(shard, ((job.episode_id, job.attempt) for job in shard.episodes))
     )
-    played = worker.do(_play_all(worker.run(shard.context), shard.context, _tasks(shard), lease))
-    lease.check()
+    played = worker.do(_play_all(worker.run(shard.context), shard.context, _tasks(shard), hold))
+    hold.check()
     run = worker.run(shard.context)
     result = _write(shard, [one for one in played if isinstance(one, _Ended)])
     for outcome in played:
@@ -87,13 +87,13 @@ def _tasks(shard: ConverseShard) -> list[_Task]:
 
 
 async def _play_all(
-    run: RunState, context: RunContext, tasks: Sequence[_Task], lease: ShardLease
+    run: RunState, context: RunContext, tasks: Sequence[_Task], hold: HeldShard
 ) -> "list[_Ended | BaseException]":
     async def when_there_is_room(task: _Task) -> _Ended:
         async with run.images.ready(task.problem) as ready, run.gate:
             with run.knowing(ready.problem):
                 return await _play(
-                    run, context, replace(task, problem=ready.problem), lease, ready.fault
+                    run, context, replace(task, problem=ready.problem), hold, ready.fault
                 )
 
     return await asyncio.gather(
@@ -105,19 +105,19 @@ async def _play(
     run: RunState,
     context: RunContext,
     task: _Task,
-    lease: ShardLease,
+    hold: HeldShard,
     fault: InfraError | None = None,
 ) -> "_Ended":
     job, journal = task.job, run.journal
-    lease.check_cached()
+    hold.glance()
     run.check_not_stopped()
     if context.budget_meter:
         context.budget_meter.check()
     if job.steps:
-        journal.append(job.episode_id, job.attempt, 0, job.steps, lease)
+        journal.append(job.episode_id, job.attempt, 0, job.steps, hold)
 
     def journaled(write: Callable[[], None]) -> None:
-        lease.check_cached()
+        hold.glance()
         run.check_not_stopped()
         try:
             write()
@@ -130,7 +130,7 @@ async def _play(
     paid = PaidAnswers(
         job.answers,
         lambda answers: journaled(
-            lambda: journal.append_answers(job.episode_id, job.attempt, answers, lease)
+            lambda: journal.append_answers(job.episode_id, job.attempt, answers, hold)
         ),
     )
 
@@ -141,7 +141,7 @@ async def _play(
         is_answer = is_message and step.role is Role.ASSISTANT and not step.is_scripted
         if is_message and step.n_calls == 0 and not is_answer:
             return  # no request was paid for it: it is written with what answers it
-        journaled(lambda: journal.append(job.episode_id, job.attempt, n_kept, free, lease))
+        journaled(lambda: journal.append(job.episode_id, job.attempt, n_kept, free, hold))
         n_kept += len(free)
         free.clear()
         paid.forget()

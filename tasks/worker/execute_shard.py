@@ -8,7 +8,7 @@ from sandbox.interface import Sandbox
 from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.contract import TestRun
 from tasks.benchmarks.registry import BENCHMARKS
-from tasks.storage.journaling.leases import lease_shard
+from tasks.storage.journaling.tries import take_shard
 from tasks.storage.parquet_store import Lake
 from tasks.worker.deciding import Answer, answers_of, decide, id_of
 from tasks.worker.images import settle_image
@@ -32,7 +32,7 @@ def execute_shard(shard: ExecuteShard) -> ShardResult:
     If the sandbox fails, its verdicts are infra. The part is then named as unfinished, so that it is pending again.
 
     Raises:
-        LeaseLost: it was given to another worker process meanwhile.
+        ShardTaken: it was given to another worker process meanwhile.
         OSError: the part could not be written.
     """
     if shard.context.budget_meter and shard.context.budget_meter.is_late:
@@ -40,8 +40,8 @@ def execute_shard(shard: ExecuteShard) -> ShardResult:
     worker = this_worker()
     worker.start_reporting()
     run = worker.run(shard.context)
-    folder = shard.context.place.leases(shard.context.run_id) / shard.context.invocation
-    lease = lease_shard(folder, shard.name, over=True)
+    folder = shard.context.place.tries(shard.context.run_id) / shard.context.invocation
+    hold = take_shard(folder, shard.name, over=True)
     sandbox = sandbox_of(shard.context.spec)
     known = dict(shard.known)
     verdicts: list[TestVerdict] = []
@@ -63,7 +63,7 @@ def execute_shard(shard: ExecuteShard) -> ShardResult:
                 verdict.outcome is Outcome.INFRA for found, _, _ in decided for verdict in found
             ):
                 settle_image(shard.context, item.problem, item.episode)
-    lease.check()
+    hold.check()
     return _write(shard, verdicts, n_run)
 
 

@@ -13,7 +13,7 @@ from tasks.judging.rubric import Rubric
 from tasks.language.chat_model import ChatModel, ChatRequest
 from tasks.language.opening import open_model, profile_of
 from tasks.language.sends import ignore_send
-from tasks.storage.journaling.leases import lease_shard
+from tasks.storage.journaling.tries import take_shard
 from tasks.storage.paid_calls import Calls, Form
 from tasks.storage.sends import SendLog
 from tasks.worker.budget_meter import metered
@@ -94,14 +94,14 @@ def judge_shard(shard: JudgeShard) -> ShardResult:
     """Ask for a shard's judgements at once. Each is kept as it comes.
 
     Raises:
-        LeaseLost: a worker began it and died. Dask gave it to this one, which does not know the answers that came since then.
+        ShardTaken: a worker began it and died. Dask gave it to this one, which does not know the answers that came since then.
         DiskFull: no room for a judgement.
         OSError: no right to write.
     """
     worker = this_worker()
     worker.start_reporting()
     context = shard.context
-    lease_shard(context.place.leases(context.key) / context.invocation, shard.name)
+    take_shard(context.place.tries(context.key) / context.invocation, shard.name)
     state = worker.held(context.key, lambda count: JudgeState(context, count))
     result = worker.do(
         _judge_all(state, shard.jobs, DRIFT if shard.name.startswith(DRIFT_SHARD) else JUDGE)

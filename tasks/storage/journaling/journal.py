@@ -18,9 +18,9 @@ from typing import Any
 from schemas.dialog import Role
 from schemas.episode import Step, ToolCall
 from tasks.language.chat_model import Completion
-from tasks.storage.journaling.leases import ShardLease
 from tasks.storage.journaling.segments import read_segments
 from tasks.storage.journaling.shipping import open_segment
+from tasks.storage.journaling.tries import HeldShard
 
 
 class JournalWriter:
@@ -35,7 +35,7 @@ class JournalWriter:
         attempt: int,
         at: int,
         steps: Sequence[Step],
-        lease: ShardLease | None = None,
+        hold: HeldShard | None = None,
     ) -> None:
         """Write steps of an episode, in one write.
 
@@ -44,7 +44,7 @@ class JournalWriter:
             attempt: 1-based number of the attempt.
             at: 0-based position of the first step in the episode.
             steps: steps to write.
-            lease: lease of the shard that the steps belong to.
+            hold: lease of the shard that the steps belong to.
 
         Raises:
             DiskFull: the disk is full. Earlier rows stay readable.
@@ -52,21 +52,21 @@ class JournalWriter:
             ServerUnavailable: the object store does not accept segments.
         """
         row = {"episode_id": episode_id, "attempt": attempt, "at": at, "steps": list(steps)}
-        self._segment.write(row, lease=lease)
+        self._segment.write(row, hold=hold)
 
     def append_answers(
         self,
         episode_id: str,
         attempt: int,
         answers: Mapping[str, Completion],
-        lease: ShardLease | None = None,
+        hold: HeldShard | None = None,
     ) -> None:
         """Write answers that are not in a step yet, by the key of their request.
 
         Raises the errors of `append`.
         """
         row = {"episode_id": episode_id, "attempt": attempt, "steps": [], "answers": dict(answers)}
-        self._segment.write(row, lease=lease)
+        self._segment.write(row, hold=hold)
 
     def flush(self) -> None:
         """Make all written rows visible to the driver."""

@@ -44,12 +44,12 @@ class SegmentWriter:
         self._path: Path | None = None
         self._lock = threading.Lock()
 
-    def write(self, *rows: Mapping[str, object], lease: object = None) -> None:
+    def write(self, *rows: Mapping[str, object], hold: object = None) -> None:
         """Append rows in one write.
 
         Args:
             rows: rows to append.
-            lease: not used; see `ShippedSegments.write`.
+            hold: not used; see `ShippedSegments.write`.
 
         Raises:
             DiskFull: the disk is full. Earlier rows stay readable.

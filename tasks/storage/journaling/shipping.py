@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from schemas.errors import ParleyError
-from tasks.storage.journaling.leases import LeaseLost, ShardLease
 from tasks.storage.journaling.segments import SegmentWriter, line_of
+from tasks.storage.journaling.tries import HeldShard, ShardTaken
 from warehouse.object_path import ObjectPath
 
 SHIP_EVERY_S = 2.0
@@ -32,7 +32,7 @@ class ShippedSegments:
         self._name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         """Prefix of the segments' names. The random part distinguishes machines with one name."""
         self._n_shipped = 0
-        self._rows: list[tuple[bytes, ShardLease | None]] = []
+        self._rows: list[tuple[bytes, HeldShard | None]] = []
         self._n_bytes = 0
         self._lock = threading.Lock()
         self._shipping = threading.Lock()
@@ -42,12 +42,12 @@ class ShippedSegments:
         self._thread: threading.Thread | None = None
         self._fault: ParleyError | None = None
 
-    def write(self, *rows: Mapping[str, object], lease: ShardLease | None = None) -> None:
+    def write(self, *rows: Mapping[str, object], hold: HeldShard | None = None) -> None:
         """Add rows to the open segment.
 
         Args:
             rows: rows to add.
-            lease: lease of the shard that the rows belong to.
+            hold: lease of the shard that the rows belong to.
 
         Raises:
             ServerUnavailable: earlier rows could not be uploaded.
@@ -56,7 +56,7 @@ class ShippedSegments:
         with self._lock:
             if self._fault is not None:
                 raise self._fault
-            self._rows.append((lines, lease))
+            self._rows.append((lines, hold))
             self._n_bytes += len(lines)
             if self._thread is None:
                 self._ends = False
@@ -78,11 +78,10 @@ class ShippedSegments:
             with self._lock:
                 rows, self._rows, self._n_bytes = self._rows, [], 0
             try:
-                is_valid = {
-                    lease: _is_valid(lease)
-                    for lease in {lease for _, lease in rows if lease is not None}
+                held = {
+                    hold: _is_held(hold) for hold in {hold for _, hold in rows if hold is not None}
                 }
-                lines = [line for line, lease in rows if lease is None or is_valid[lease]]
+                lines = [line for line, hold in rows if hold is None or held[hold]]
                 if lines:
                     (self._folder / f"{self._name}-{self._n_shipped:06d}.jsonl").write_bytes(
                         b"".join(lines)
@@ -139,9 +138,9 @@ def open_segment(
     return SegmentWriter(folder, what, fsync=fsync)
 
 
-def _is_valid(lease: ShardLease) -> bool:
+def _is_held(hold: HeldShard) -> bool:
     try:
-        lease.check()
-    except LeaseLost:
+        hold.check()
+    except ShardTaken:
         return False
     return True
