@@ -273,7 +273,7 @@ class RunPlan:
         return self.benchmark.programs.load_sandbox(self.spec.sandbox, self.spec.dataset_version)
 
     def state(self) -> dict[str, str]:
-        """Return the ingredients besides the spec by name, including facts about the run's files."""
+        """Return the ingredients besides the spec by name, with facts about the run's files."""
         files = ("episodes", "run_episodes", "test_verdicts", "scores")
         files += ("judge_verdicts",) * bool(self.judges) + ("forgery_audit",) * self.audits
         return {

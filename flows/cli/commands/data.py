@@ -270,7 +270,7 @@ def export(
             dataset_folder.NAME,
             judged.JUDGEMENTS,
             judged.RATING_SHEET,
-            *error.known,
+            *error.known_names,
         )
         raise UnknownName(error.kind, error.value, exports, error.remedy) from error
     if export_name not in (RECORDING, judged.JUDGEMENTS) and not writes_folder:

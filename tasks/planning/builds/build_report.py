@@ -36,42 +36,42 @@ class BuildReport(Frozen):
 
 
 def report_of(
-    plan: BuildPlan, constructed: Constructed, files: tuple[str, ...], stored_calls: KeptCalls
+    plan: BuildPlan, made: Constructed, files: tuple[str, ...], kept: KeptCalls
 ) -> BuildReport:
-    """Return the report of a build's outcome."""
-    out, counts = Path(plan.request.out).resolve(), stored_calls.calls(plan.construction.roles)
+    """How a build ended."""
+    out, counts = Path(plan.request.out).resolve(), kept.calls(plan.construction.roles)
     return BuildReport(
         build_id=plan.build_id,
         what=plan.request.what,
         calls=tuple(
             RoleCalls(
-                role=role.role,
-                model=role.model.label,
-                estimated=plan.estimate[role.role],
-                asked=counts[role.role].asked,
-                reused=counts[role.role].reused,
+                role=one.role,
+                model=one.model.label,
+                estimated=plan.estimate[one.role],
+                asked=counts[one.role].asked,
+                reused=counts[one.role].reused,
             )
-            for role in plan.spec.roles
+            for one in plan.spec.roles
         ),
         out=str(out),
         files=files,
         review=str(out / REVIEW),
-        n_review_rows=len(constructed.review.rows),
-        programs_run=stored_calls.programs.asked,
-        programs_reused=stored_calls.programs.reused,
+        n_review_rows=len(made.review.rows),
+        programs_run=kept.programs.asked,
+        programs_reused=kept.programs.reused,
     )
 
 
 def dry_report(plan: BuildPlan) -> BuildReport:
-    """Return the report of the calls that a build would make. Nothing is started."""
-    n_stored = KeptCalls(plan.folder).n_kept
+    """What a build would ask. Starts nothing."""
+    kept = KeptCalls(plan.folder).n_kept
     calls = tuple(
         RoleCalls(
-            role=role.role,
-            model=role.model.label,
-            estimated=plan.estimate[role.role],
-            reused=n_stored.get(role.role, 0),
+            role=one.role,
+            model=one.model.label,
+            estimated=plan.estimate[one.role],
+            reused=kept.get(one.role, 0),
         )
-        for role in plan.spec.roles
+        for one in plan.spec.roles
     )
     return BuildReport(build_id=plan.build_id, what=plan.request.what, calls=calls)

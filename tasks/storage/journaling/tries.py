@@ -1,12 +1,16 @@
-"""Lets only the worker that holds a shard write its results, and only as long as the driver's try goes on.
+"""Leases of shards: only the worker that holds a shard's lease writes the shard's results.
 
-A worker that was stopped, cut off or slow may come back late: its shard was given to another worker, or its driver was killed and
-the next command has gone on. Its memory is out of date then: a program that was stopped with it "timed out", an answer that it
-waits for was asked for again. So it looks before it writes. A try is a folder that its driver makes and removes. A shard's mark
-is a file in this folder, made by the shard's holder. Once that very file is gone, the holder keeps nothing.
+A worker that was stopped, cut off or slow may return late, when its shard has another worker, or
+its driver was killed and the next command has resumed the run. Its state is then out of date: a
+program that was stopped with it "timed out", or an answer that it awaits was requested again. So a
+worker checks its lease before it writes.
 
-In a store a mark is a folder with an object of each worker that wants the shard: it writes its own, then looks for others.
-Of two at the same moment at least one sees the other, since a listing shows all that was written before: none or one holds it.
+A driver creates a folder for each attempt, and removes it at the end. A lease is a file (*mark*) in
+this folder that the shard's worker creates. If that very file is missing, the lease is lost.
+
+In an object store, the mark is a folder with an object for each worker that wants the shard. A
+worker writes its own object, then lists the others. A listing shows everything that was written
+before, so of two concurrent workers at least one sees the other: at most one gets the lease.
 """
 
 import os
@@ -23,39 +27,39 @@ from tasks.storage.disk import naming_full_disk
 from warehouse.object_path import ObjectPath
 
 _OPEN = "open"
-"""Name of the object that says that a try goes on."""
+"""Name of the object that exists while an attempt is open."""
 
 
 class ShardTaken(ParleyError):
-    """A shard belongs to somebody else, or to a try that is over."""
+    """The shard belongs to another worker, or its attempt has ended."""
 
 
 class HeldShard(Protocol):
-    """A shard that this process holds, as long as the mark it made is there."""
+    """Lease of a shard, valid as long as the mark of this process exists."""
 
     def check(self) -> None:
-        """Raises ShardTaken where this process has lost the shard, and must write nothing for it."""
+        """Raise ShardTaken if the lease is lost: the process must then not write for the shard."""
         ...
 
     def glance(self) -> None:
-        """As `check`, for an event loop: where a look takes a request, it goes by the last one."""
+        """Raise ShardTaken if the last `check` did, without a request to an object store."""
         ...
 
 
 @dataclass(frozen=True)
 class ShardHold:
-    """See `HeldShard`."""
+    """Lease whose mark is a file."""
 
     mark: Path
     identity: tuple[int, int]
 
     def check(self) -> None:
-        """Raises ShardTaken where this process has lost the shard, and must write nothing for it."""
+        """Raise ShardTaken if the lease is lost: the process must then not write for the shard."""
         try:
-            found = _identity(os.stat(self.mark))
+            identity = _identity(os.stat(self.mark))
         except FileNotFoundError:
-            found = None
-        if found != self.identity:
+            identity = None
+        if identity != self.identity:
             raise _lost(self.mark.name)
 
     glance = check
@@ -63,7 +67,7 @@ class ShardHold:
 
 @dataclass(eq=False)
 class StoreHold:
-    """See `tasks.storage.journaling.tries.HeldShard`. A caller asks `check` before it ships rows of the shard."""
+    """Lease whose mark is an object. Callers `check` it before they upload rows of the shard."""
 
     mark: ObjectPath
     is_lost: bool = False
@@ -78,18 +82,21 @@ class StoreHold:
 
 
 def _lost(shard: str) -> ShardTaken:
-    return ShardTaken(f"shard {shard} was given to another worker process, or its try is over")
+    return ShardTaken(
+        f"shard {shard} was given to another worker process, or its attempt has ended"
+    )
 
 
 @contextmanager
 def shard_try(folder: Path, name: str) -> Iterator[None]:
-    """Let workers take shards under this name while the block runs. Ends every earlier try in the folder.
+    """Let workers lease shards of an attempt during the block. Earlier attempts end.
 
     Args:
-        folder: the run's. The caller holds the run.
+        folder: folder of the run's leases. The caller locks the run.
+        name: name of the attempt.
 
     Raises:
-        DiskFull: no room for it.
+        DiskFull: the disk is full.
     """
     if isinstance(folder, ObjectPath):
         _remove_marks(folder)
@@ -100,7 +107,7 @@ def shard_try(folder: Path, name: str) -> Iterator[None]:
             _remove_marks(folder)
         return
     shutil.rmtree(folder, ignore_errors=True)
-    with naming_full_disk("the marks of the shards under way", folder):
+    with naming_full_disk("the leases of shards", folder):
         (folder / name).mkdir(parents=True)
     try:
         yield
@@ -109,57 +116,66 @@ def shard_try(folder: Path, name: str) -> Iterator[None]:
 
 
 def _remove_marks(folder: ObjectPath) -> None:
-    """The sign of an open try goes first: a mark made after it is seen to be too late, and one made before is listed then."""
-    for opened in folder.rglob(_OPEN):
-        opened.unlink(missing_ok=True)
+    """Remove the objects of all attempts, those named `open` first.
+
+    A worker that writes its mark later then finds the attempt ended; earlier marks are listed.
+    """
+    for marker in folder.rglob(_OPEN):
+        marker.unlink(missing_ok=True)
     folder.remove_below()
 
 
 def take_shard(folder: Path, name: str, *, over: bool = False) -> HeldShard:
-    """Hold a shard of a try.
+    """Lease a shard.
 
     Args:
-        folder: the try's.
-        over: take the shard even from a worker that began it. Right only where beginning anew asks no model again: Dask gives a
-            dead worker's shards to another worker as first sent, without the messages that were journaled since.
+        folder: folder of the attempt.
+        name: name of the shard.
+        over: take the lease even from a worker that began the shard. Use it only if a restart sends
+            no request to a model again: Dask gives a dead worker's shards to another worker in
+            their original state, without the messages that were journaled since.
 
     Raises:
-        ShardTaken: it was begun before, or the try is over.
-        DiskFull: no room for its mark.
+        ShardTaken: another worker began the shard, or the attempt has ended.
+        DiskFull: there is no room for the mark.
     """
     if isinstance(folder, ObjectPath):
         return _take_in_store(folder, name, over=over)
     mark = folder / name
-    made = folder / f"{name}.{secrets.token_hex(4)}" if over else mark
+    new = folder / f"{name}.{secrets.token_hex(4)}" if over else mark
     try:
-        with naming_full_disk("the mark of a begun shard", folder):
-            descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        with naming_full_disk("the lease of a shard", folder):
+            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
             try:
-                hold = ShardHold(mark, _identity(os.fstat(descriptor)))
+                lease = ShardHold(mark, _identity(os.fstat(descriptor)))
             finally:
                 os.close(descriptor)
             if over:
-                os.replace(made, mark)
+                os.replace(new, mark)
     except FileExistsError:
         raise ShardTaken(f"shard {name} was begun by another worker process") from None
     except FileNotFoundError:
-        raise ShardTaken(f"shard {name} belongs to a try that is over") from None
-    return hold
+        raise ShardTaken(f"shard {name} belongs to an attempt that has ended") from None
+    return lease
 
 
 def _take_in_store(folder: ObjectPath, name: str, *, over: bool) -> StoreHold:
-    hold = StoreHold(folder / name / secrets.token_hex(8))
-    hold.mark.write_bytes(b"")
-    others = [mark for mark in (folder / name).iterdir() if mark != hold.mark]
-    is_over = not (folder / _OPEN).exists()
-    if is_over or (others and not over):
-        hold.mark.unlink(missing_ok=True)
-        why = "belongs to a try that is over" if is_over else "was begun by another worker process"
+    lease = StoreHold(folder / name / secrets.token_hex(8))
+    lease.mark.write_bytes(b"")
+    others = [mark for mark in (folder / name).iterdir() if mark != lease.mark]
+    has_ended = not (folder / _OPEN).exists()
+    if has_ended or (others and not over):
+        lease.mark.unlink(missing_ok=True)
+        why = (
+            "belongs to an attempt that has ended"
+            if has_ended
+            else "was begun by another worker process"
+        )
         raise ShardTaken(f"shard {name} {why}")
     for mark in others:
         mark.unlink(missing_ok=True)
-    return hold
+    return lease
 
 
-def _identity(found: os.stat_result) -> tuple[int, int]:
-    return found.st_ino, found.st_mtime_ns
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_ino, status.st_mtime_ns

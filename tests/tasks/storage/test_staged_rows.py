@@ -55,5 +55,5 @@ def test_a_row_or_part_that_is_gone_is_named(tmp_path: Path) -> None:
     write(lake, DIALOGS[:3], "one")
     with pytest.raises(CorruptRows, match="no row with row_digest 'r9'"):
         staged_dialogs(lake.root, *KEYS.values(), "one").find([(9, "r9")])
-    with pytest.raises(CorruptRows, match=r"part-two\.parquet is gone"):
+    with pytest.raises(CorruptRows, match=r"part-two\.parquet is missing"):
         staged_dialogs(lake.root, *KEYS.values(), "two")

@@ -29,9 +29,9 @@ def test_a_shard_is_taken_once_in_each_try(tries: Path) -> None:
 def test_the_holder_of_a_try_that_is_over_may_not_write(tries: Path) -> None:
     with shard_try(tries, "night-0"):
         hold = take_shard(tries / "night-0", "x")
-    with pytest.raises(ShardTaken, match="its try is over"):
+    with pytest.raises(ShardTaken, match="its attempt has ended"):
         hold.check()
-    with pytest.raises(ShardTaken, match="a try that is over"):
+    with pytest.raises(ShardTaken, match="an attempt that has ended"):
         take_shard(tries / "night-0", "y")
     assert not tries.is_dir()
 
