@@ -17,9 +17,9 @@ class Turns:
 
     @contextmanager
     def alone(self, *names: str) -> Iterator[None]:
-        """Run the block while no other run holds one of these names.
+        """Run the block while no other run executes a block with one of these names.
 
-        React to signals while waiting.
+        A signal to stop ends the wait.
         """
         with ExitStack() as locks:
             for name in sorted(set(names)):

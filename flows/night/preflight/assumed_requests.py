@@ -1,4 +1,4 @@
-"""Assumed requests of a run's episodes and judgements, scaled by the usage of earlier runs."""
+"""Estimate of the requests for a run's episodes and judgements, scaled to earlier usage."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,14 +22,14 @@ from tasks.storage.wanted import WantedEpisode
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_ANSWER = 300
 TOKENS_PER_OBSERVATION = 400
-"""Assumptions of the estimate, printed with it.
+"""Numbers that the estimate assumes if nothing was measured. They are printed with it.
 
-An observation is the tool output in an agent's next request.
+An observation is the tool output that an agent's next request contains.
 """
 
 
 def whole_calls(plan: RunPlan, episode: WantedEpisode, talks: Mapping[str, int]) -> Iterator[Asked]:
-    """Yield the requests of an episode to each model, as if none of its answers were stored.
+    """Yield the requests of an episode to each model, assuming that no answer is stored.
 
     Args:
         plan: Plan of the run.
