@@ -36,8 +36,8 @@ def run_function_tests(
         failed.
 
     Raises:
-        SandboxUnavailable: the sandbox or its Python could not run a program. Nothing follows about
-            the candidate.
+        SandboxUnavailable: the sandbox or its Python could not run a program. This says nothing
+            about the candidate.
     """
     return run_tests(sandbox, StatementProgram(code=code, tests=tests), limits)
 
@@ -60,8 +60,8 @@ def run_program(
         each method (`unittest_tests`).
 
     Raises:
-        SandboxUnavailable: the sandbox or its Python could not run a program. Nothing follows about
-            the candidate.
+        SandboxUnavailable: the sandbox or its Python could not run a program. This says nothing
+            about the candidate.
         ValueError: the text of a unittest module does not parse, or has no test method.
     """
     return run_tests(sandbox, program_of(kind, code, tests), limits, LONGEST_CASE_DETAIL)

@@ -64,8 +64,8 @@ def run_together(
         The verdict of each program, or None if it has to run alone.
 
     Raises:
-        SandboxUnavailable: the sandbox or its Python could not run it. Nothing follows about the
-            candidate.
+        SandboxUnavailable: the sandbox or its Python could not run the program. This says nothing
+            about the candidate.
     """
     job = job_of(code, programs[0]) | {"together": "1"}
     ran, records = run_job(sandbox, job, tuple(fields(*tests.packed) for tests in programs), limits)
@@ -130,8 +130,8 @@ def run_variants(
         failed. None if the joint run does not decide a variant, which then has to run alone.
 
     Raises:
-        SandboxUnavailable: the sandbox or its Python could not run it. Nothing follows about the
-            candidate.
+        SandboxUnavailable: the sandbox or its Python could not run the program. This says nothing
+            about the candidate.
     """
     job = job_of(code, variants[0]) | {"together": "1"}
     ran, records = run_job(sandbox, job, tuple(fields(*tests.packed) for tests in variants), limits)

@@ -77,8 +77,8 @@ def run_units(sandbox: Sandbox, code: str, tests: PythonTests, limits: Limits) -
     A unit that was not reached has failed. Tampering fails all units.
 
     Raises:
-        SandboxUnavailable: the sandbox or its Python could not run a program. Nothing follows about
-            the candidate.
+        SandboxUnavailable: the sandbox or its Python could not run a program. This says nothing
+            about the candidate.
     """
     job = job_of(code, tests)
     return tests.finish(of_records(*run_job(sandbox, job, tests.packed, limits), tests))
@@ -138,7 +138,7 @@ def run_job(
         compiler's message counts.
 
     Raises:
-        SandboxUnavailable: the sandbox or its Python could not run it.
+        SandboxUnavailable: the sandbox or its Python could not run the program.
     """
     secret = secrets.token_hex(16)
     parts = {"folders": "\n".join(getattr(sandbox, "packages", ()) or package_folders()), **job}

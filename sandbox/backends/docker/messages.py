@@ -1,8 +1,8 @@
 """Messages between Parley and the launcher in a container. Both ends use this module.
 
-A message is a head in JSON, followed by byte strings. On the wire: the length of everything after
-it (8 bytes), the length of the head (4 bytes), the head, and the byte strings one after another.
-The head's `sizes` are their lengths.
+A message is a head in JSON, followed by byte strings. It is sent as the length of the rest (8
+bytes), the length of the head (4 bytes), the head, and the byte strings one after another. The
+head's field `sizes` lists the lengths of the byte strings.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ def receive(
     """Read one message.
 
     Args:
-        read_exactly: function that returns that many bytes, or raises if they do not come.
+        read_exactly: function that returns the requested number of bytes, or raises an exception if
+            the stream ends.
         longest: maximum number of bytes of a message.
 
     Raises:
-        ValueError: the bytes are no message, or the message is too long.
+        ValueError: the bytes are not a message, or the message is too long.
     """
     size = int.from_bytes(read_exactly(LENGTH_BYTES), "big")
     if not _HEAD_BYTES <= size <= longest:

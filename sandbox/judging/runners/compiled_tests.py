@@ -42,7 +42,7 @@ def run_java(sandbox: Sandbox, program: JavaProgram, limits: Limits) -> ProgramV
 
     Raises:
         Unscorable: the sandbox has no JDK.
-        SandboxUnavailable: the sandbox could not run it.
+        SandboxUnavailable: the sandbox could not run the program.
     """
     secret = secrets.token_hex(16)
     with sandbox.session(runtime_limits(limits), keep_files=True) as session:
@@ -135,7 +135,7 @@ def run_javascript(sandbox: Sandbox, program: JavaScriptProgram, limits: Limits)
 
     Raises:
         Unscorable: the sandbox has no node, or lacks a module that the test requires.
-        SandboxUnavailable: the sandbox could not run it.
+        SandboxUnavailable: the sandbox could not run the program.
     """
     require_modules(sandbox, required_modules(program.test))
     secret = secrets.token_hex(16)

@@ -42,7 +42,8 @@ def run_tests(
         one piece.
 
     Raises:
-        SandboxUnavailable: the sandbox could not run it. Nothing follows about the candidate.
+        SandboxUnavailable: the sandbox could not run the program. This says nothing about the
+            candidate.
         Unscorable: the sandbox has no toolchain for it.
         ValueError: the tests contain no test.
     """
