@@ -154,9 +154,7 @@ def _kept_files_last(sandbox: Sandbox) -> str:
 
 
 def _links_do_not_lead_out(sandbox: Sandbox) -> str:
-    """Check that links planted by an earlier command do not lead delivered files out of the
-    sandbox.
-    """
+    """Check that planted links do not lead files, which are delivered later, out of the sandbox."""
     target = Path(f"/tmp/parley-planted-{secrets.token_hex(8)}")
     with sandbox.session(LIMITS, keep_files=True) as session:
         planting = (
