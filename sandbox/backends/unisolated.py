@@ -120,7 +120,7 @@ class UnisolatedSession:
                 ending = supervise(command, channels, stack, _kill_group)
         except OSError as error:
             raise SandboxUnavailable(
-                f"none: {error}; the host's disk or memory may be full"
+                f"sandbox none: {error}; the host's disk or memory may be full"
             ) from error
         return completed(ending, limits, cpu_s=ending.cpu_s)
 

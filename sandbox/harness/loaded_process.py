@@ -247,7 +247,7 @@ def hear(reply: socket.socket) -> tuple[str, Any, list[int]]:
     """
     message, received, _, _ = socket.recv_fds(reply, _LONGEST_MESSAGE, 1)
     if not message:
-        raise OSError("the process with the libraries is gone")
+        raise OSError("the process with the preloaded libraries has ended")
     return (*marshal.loads(message), received)
 
 

@@ -48,9 +48,9 @@ def shared_folder(size_bytes: int) -> Iterator[tuple[str, ...]]:
         assert keeper.stderr is not None
         if keeper.stdout.readline() != b"ready\n":
             raise SandboxUnavailable(
-                "no private mount for the session's files "
+                "the session's files could not be mounted privately "
                 f"({keeper.stderr.read().decode(errors='replace').strip()}): "
-                "it needs root or unprivileged user namespaces"
+                "this needs root or unprivileged user namespaces"
             )
         yield (
             required_tool("nsenter"),

@@ -294,7 +294,7 @@ def _reap(process: "subprocess.Popen[bytes]") -> tuple[int, float]:
         _, status, usage = os.wait4(process.pid, 0)
     except ChildProcessError as error:
         raise SandboxUnavailable(
-            "another part of this process took the exit status of a sandboxed program "
+            "another part of this process collected the exit status of a sandboxed program "
             "(SIGCHLD ignored?)"
         ) from error
     process.returncode = os.waitstatus_to_exitcode(status)

@@ -30,7 +30,7 @@ def bwrap_path(option: str | None) -> str:
     path = shutil.which(option or "bwrap")
     if path is None:
         raise SandboxUnavailable(
-            f"{option or 'bwrap'}: bubblewrap is not installed. `apt-get install bubblewrap` "
+            f"{option or 'bwrap'}: bubblewrap is not installed. Run `apt-get install bubblewrap` "
             "(Fedora: `dnf install bubblewrap`); `--sandbox none` would run generated code "
             "without any isolation"
         )
@@ -49,7 +49,9 @@ def bwrap_version(path: str) -> str:
             (path, "--version"), capture_output=True, env={}, timeout=10, check=True
         ).stdout
     except (OSError, subprocess.SubprocessError) as error:
-        raise SandboxUnavailable(f"{path} --version: {error}; install bubblewrap again") from error
+        raise SandboxUnavailable(
+            f"`{path} --version` failed: {error}. Install bubblewrap again"
+        ) from error
     return output.decode(errors="replace").strip().rpartition(" ")[2]
 
 

@@ -133,7 +133,7 @@ class Container:
             message, _ = self.stream.message(deadline)
         except (ConnectionClosed, TimeoutError, OSError, ValueError) as error:
             raise SandboxUnavailable(
-                f"docker: the launcher of container {self.id[:12]} accepts no command "
+                f"docker: the launcher of container {self.id[:12]} does not accept commands "
                 f"({error}){self.stream.error_text()}"
             ) from error
         if "dirty" in message:
@@ -342,7 +342,7 @@ class _Stream:
         """
         left_s = deadline - time.monotonic()
         if left_s <= 0 or (is_over is not None and is_over()):
-            raise TimeoutError("no answer in time")
+            raise TimeoutError("the launcher did not answer in time")
         self._socket.settimeout(left_s if is_over is None else min(left_s, _POLL_S))
         try:
             data = self._socket.recv(1 << 20)

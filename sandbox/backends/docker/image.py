@@ -65,10 +65,12 @@ def pinned(name: str | None) -> str:
         ConfigError: the name has a tag, which may refer to another image later.
     """
     if not name:
-        raise SandboxUnavailable(f"docker: no image is set. {_BUILDING} && {_NAMING}")
+        raise SandboxUnavailable(
+            f"docker: no image is set. Build and set one: {_BUILDING} && {_NAMING}"
+        )
     if not _PINNED.fullmatch(name):
         raise ConfigError(
-            f"docker image {name!r}: must be pinned by digest (sha256:..., or NAME@sha256:...). "
+            f"docker image {name!r} is not pinned by digest (use sha256:..., or NAME@sha256:...). "
             f"`docker image inspect --format '{{{{.Id}}}}' {name}` prints its digest"
         )
     return name
@@ -87,7 +89,7 @@ def prepared(api: Any, name: str) -> Image:
     base = inspected(api, name)
     if base is None:
         get = f"docker pull {name}" if "@" in name else f"{_BUILDING} && {_NAMING}"
-        raise SandboxUnavailable(f"docker: its daemon has no image {name}: {get}")
+        raise SandboxUnavailable(f"docker: the daemon has no image {name}. Get it: {get}")
     layer = _layer()
     tag = f"{base['Id'].removeprefix('sha256:')[:16]}-{hashlib.sha256(layer).hexdigest()[:16]}"
     image = inspected(api, f"{_REPOSITORY}:{tag}") or _added(api, base["Id"], layer, tag)

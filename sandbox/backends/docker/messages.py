@@ -37,14 +37,14 @@ def receive(
     """
     size = int.from_bytes(read_exactly(LENGTH_BYTES), "big")
     if not _HEAD_BYTES <= size <= longest:
-        raise ValueError(f"a message of {size} bytes, where at most {longest} are expected")
+        raise ValueError(f"the message has {size} bytes, but at most {longest} are allowed")
     head_size = int.from_bytes(read_exactly(_HEAD_BYTES), "big")
     if _HEAD_BYTES + head_size > size:
-        raise ValueError("a message whose head is longer than the message")
+        raise ValueError("the head of the message is longer than the message")
     head = json.loads(read_exactly(head_size))
     if not isinstance(head, dict) or not isinstance(head.get("sizes"), list):
-        raise ValueError("a message without a head")
+        raise ValueError("the message has no head")
     sizes = head.pop("sizes")
     if min(sizes, default=0) < 0 or _HEAD_BYTES + head_size + sum(sizes) != size:
-        raise ValueError("a message whose parts do not add up")
+        raise ValueError("the parts of the message do not have its length in total")
     return head, [read_exactly(length) for length in sizes]

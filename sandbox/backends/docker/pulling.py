@@ -113,7 +113,9 @@ def pull(
             with closing(api.pull(name, stream=True, decode=True)) as events:
                 for event in events:
                     if is_over():
-                        raise SandboxUnavailable(f"docker: the pull of the image {name} was ended")
+                        raise SandboxUnavailable(
+                            f"docker: the pull of the image {name} was cancelled"
+                        )
                     why = str(event.get("error") or why)
                     if event.get("status") == "Downloading":
                         now = int((event.get("progressDetail") or {}).get("current") or 0)

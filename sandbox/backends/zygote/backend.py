@@ -214,7 +214,8 @@ class _Run:
                 )
             status = self._status.decode(errors="replace")
             raise sandbox_fault(
-                f"zygote: a run could not be isolated: {status}. `--sandbox bubblewrap` needs less",
+                f"zygote: a run could not be isolated: {status}. `--sandbox bubblewrap` needs "
+                "fewer privileges",
                 status,
             )
         ending = Ending(

@@ -84,7 +84,7 @@ class Lease:
         except ZygoteGone as error:
             self.discard()
             raise sandbox_fault(
-                f"zygote: a fresh one does not run programs: {error}", str(error)
+                f"zygote: a new zygote does not run programs: {error}", str(error)
             ) from error
 
     def _usable(self) -> Zygote:

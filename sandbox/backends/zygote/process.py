@@ -203,7 +203,9 @@ class Zygote:
         except ZygoteGone as error:
             raise SandboxUnavailable(f"zygote: {error}") from error
         if refusal:
-            raise SandboxUnavailable(f"zygote: no working directory for the session: {refusal}")
+            raise SandboxUnavailable(
+                f"zygote: the session's working directory could not be made: {refusal}"
+            )
 
     def limit_memory(self, run_bytes: int) -> None:
         """Limit the total memory of a run's processes, in addition to the zygote's own memory."""
@@ -267,7 +269,9 @@ class Zygote:
         try:
             message, received, _, _ = socket.recv_fds(self._control, _LONGEST_ANSWER, 1)
         except OSError as error:
-            raise ZygoteGone(f"no answer within {patience_s:g} s: {error}") from error
+            raise ZygoteGone(
+                f"the zygote did not answer within {patience_s:g} s: {error}"
+            ) from error
         if not message:
             raise ZygoteGone("the zygote ended")
         return marshal.loads(message), received

@@ -19,7 +19,7 @@ def assert_tests(tests: tuple[str, ...]) -> PythonTests:
         ValueError: there is no test.
     """
     if not tests:
-        raise ValueError("a program without tests has no verdict: give at least one")
+        raise ValueError("a program without tests has no verdict: pass at least one")
     units = tuple(
         Unit(f"test {n}", "statements", f"{test}\n", f"{test}\n") for n, test in enumerate(tests, 1)
     )

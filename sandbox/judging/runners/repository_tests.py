@@ -36,7 +36,7 @@ def run_repository(sandbox: Sandbox, program: RepositoryProgram, limits: Limits)
         ValueError: there is no node id, or a file name leaves the folder.
     """
     if not program.node_ids:
-        raise ValueError("a repository without node ids has no verdict: give at least one")
+        raise ValueError("a repository without node ids has no verdict: pass at least one")
     refusal = steering_file(program)
     if refusal is not None:
         detail = f"tampering: the candidate wrote {refusal}, which decides what pytest does"
