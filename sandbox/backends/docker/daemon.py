@@ -103,7 +103,10 @@ def _explanation(error: Exception) -> str:
 def _remedy(error: Exception) -> str:
     text = str(error)
     if "timed out" in text.lower():
-        return f"; it did not answer within {TIMEOUT_S:g} s: see its log, or run fewer programs at once"
+        return (
+            f"; it did not answer within {TIMEOUT_S:g} s: see its log, or run fewer programs at"
+            " once"
+        )
     if any(
         sign in text
         for sign in ("FileNotFoundError", "ConnectionRefused", "Connection refused", "No such file")
