@@ -255,8 +255,7 @@ def _run_night(
 def _with_served_hours(tonight: Night, report: RunReport) -> RunReport:
     """Add the cost of the run's servers.
 
-    The cost is known only after the servers have ended, since a run is charged for servers that
-    idle after it.
+    It is known only after the servers have ended: idle servers count for their latest run.
     """
     cost = tonight.servers.hours.usd_hourly(report.run_id)
     if report.work is None or cost is None:
