@@ -18,7 +18,10 @@ from tasks.driver.gpus import Demand, Occupied, demand_of, placed
 from tasks.planning.request import ModelRequest
 
 KEEP_IDLE_S = 5.0
-"""Idle time in seconds after which a server that another run will use may end to make room."""
+"""Idle time in seconds after which a server may be ended to free its devices for other servers.
+
+A server that no run will use may be ended at once.
+"""
 SETTLE_S = 10.0
 """Maximum seconds for which a run yields to a run that needs more devices and is being prepared.
 

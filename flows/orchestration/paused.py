@@ -1,4 +1,4 @@
-"""Prompt suspension of a deployed night.
+"""Immediate suspension of a deployed night.
 
 Prefect reacts to Suspend only between two tasks, and a task can take hours.
 """

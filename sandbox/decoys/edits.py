@@ -65,7 +65,7 @@ def spliced(text: str, start: int, end: int, source: str) -> str:
 
 
 def probed(text: str, edit: Edit) -> str:
-    """Return the text with the edit's probe in place of its check."""
+    """Return the text with the edit's probe, a check of the value's type, in place of its check."""
     return spliced(text, *edit.span, edit.probe)
 
 

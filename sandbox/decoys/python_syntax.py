@@ -193,7 +193,7 @@ def filled(node: ast.expr) -> str:
 
 
 def operands_of(node: ast.expr | None) -> list[ast.expr]:
-    """Return the operands of a comparison; none for another expression.
+    """Return the operands of a comparison; for another expression, nothing.
 
     A type probe applies only to a constant that is an operand itself, not to a part of an operand.
     """

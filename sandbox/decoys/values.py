@@ -10,7 +10,7 @@ import random
 import string
 
 _OFFSETS = (1049, 2017, 3163, 4421, 5519, 6247, 7121, 8237, 9293)
-"""Prime offsets, so that a value that depends on remainders of a small number changes."""
+"""Numbers to add to an expected number. They are prime, so that its remainders change, too."""
 _WORDS = ("harbor", "lantern", "meadow", "orchid", "pebble", "timber", "violet", "walnut")
 
 

@@ -341,7 +341,7 @@ def _environment_plugins(show_project):
 
 def _pytest_entry_points():
     # type: () -> dict[str, str]
-    """Return plugin -> module, from the packages' metadata."""
+    """Return a map from plugin to module, read from the packages' metadata."""
     try:
         from importlib.metadata import distributions
     except ImportError:  # Python 3.7 and older.

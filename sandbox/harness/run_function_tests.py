@@ -131,8 +131,9 @@ def conversation(
     An unexpected message counts as tampering with the channel.
 
     Args:
-        answers: descriptor that the program reads. key: key of the channel. tests: kind and text of
-            the first test, then of the next, and so on.
+        answers: descriptor that the program reads.
+        key: key of the channel.
+        tests: kind and text of the first test, then of the next, and so on.
         tell: function that writes a record to the report.
     """
     unseal, units = opener(key, TO_SUPERVISOR), [*zip(tests[::2], tests[1::2])]  # noqa: B905 - an image's Python may have no `strict`

@@ -27,7 +27,7 @@ _GUARD = b'\nif __name__ == "__main__":'
 
 
 def load_scripts(own: str) -> dict[str, types.ModuleType]:
-    """Load the scripts beside `own` that define `main`, by path."""
+    """Load the scripts in the folder of `own` that define `main`, and return them by path."""
     folder = os.path.dirname(own)
     scripts: dict[str, types.ModuleType] = {}
     for name in sorted(os.listdir(folder)):

@@ -56,7 +56,7 @@ class MemoryCgroup:
         )
         bound_with_swap = str(limit_bytes) if self.version == 1 else "0"
         # The limits of memory and of memory with swap are set twice: if the limit grows, the one
-        # with swap # must be set first, and if it shrinks, the other.
+        # with swap must be set first, and if it shrinks, the other.
         for last in (False, True):
             with suppress(OSError):  # The file is missing if the kernel does not account swap.
                 (self.folder / swap).write_text(bound_with_swap)

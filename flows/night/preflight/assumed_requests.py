@@ -34,7 +34,7 @@ def whole_calls(plan: RunPlan, episode: WantedEpisode, talks: Mapping[str, int])
     Args:
         plan: Plan of the run.
         episode: The episode.
-        talks: `turns_to_build` of all episodes.
+        talks: result of `turns_to_build` for all episodes.
     """
     yield from player_requests(
         plan, subject_calls(plan, episode, None, talks), simulator_calls(plan, episode, None)
@@ -135,7 +135,7 @@ def _user_tokens(plan: RunPlan, episode: WantedEpisode) -> Mapping[int, int]:
 
 
 def _rounds(plan: RunPlan, episode: WantedEpisode) -> int:
-    """Return the number of rounds of a usual dialogue, or the exact number if it is known."""
+    """Return the usual number of rounds of the dialogue, or the exact number if it is known."""
     due, measured = plan.due(episode), measured_by_plan(plan)
     if due.is_exact:
         return due.rounds
@@ -148,7 +148,7 @@ def _rounds(plan: RunPlan, episode: WantedEpisode) -> int:
 
 
 def _answered_rounds(plan: RunPlan, episode: WantedEpisode) -> Sequence[int]:
-    """Return the rounds that the model under test answers in a usual dialogue."""
+    """Return the rounds that the model under test answers if the dialogue has its usual length."""
     return plan.due(episode).answered[: _rounds(plan, episode)]
 
 
@@ -167,7 +167,7 @@ def _n_messages(begun: Unfinished | None, role: Role) -> int:
 def subject_calls(
     plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None, talks: Mapping[str, int]
 ) -> Calls:
-    """Return the calls of each unanswered round, and those that build the memory of a talk."""
+    """Return the calls for each unanswered round and for the memory of an earlier conversation."""
     if sends_nothing(plan.spec.subject, plan.request.model):
         return Calls()
     measured = measured_by_plan(plan)

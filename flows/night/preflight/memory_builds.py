@@ -20,9 +20,9 @@ _CHARACTERS_PER_TOKEN = 4
 def turns_to_build(
     plan: RunPlan, episodes: Iterable[WantedEpisode], built: Mapping[str, int]
 ) -> Mapping[str, int]:
-    """Return the number of talk turns that each episode adds to a memory, by episode id.
+    """Return, by episode id, how many turns of its talk the episode adds to the agent's memory.
 
-    A turn counts for the first of the episodes that needs it.
+    A turn is added by the first episode that needs it.
 
     Args:
         plan: Plan of the run.
@@ -43,7 +43,7 @@ def turns_to_build(
 
 
 def asks_about_talks(plan: RunPlan) -> bool:
-    """Return True if the run's agent sends requests to build its memory of a talk."""
+    """Return True if the run's agent sends requests to build a memory of earlier conversations."""
     return (
         plan.spec.agent is not None
         and AGENTS.load(plan.spec.agent.name).calls_per_context_round > 0
@@ -68,7 +68,7 @@ def talk_calls(
     Args:
         plan: Plan of the run.
         episode: The episode.
-        talks: `turns_to_build` of all episodes.
+        talks: result of `turns_to_build` for all episodes.
         each: Tokens of an answer.
     """
     n_turns = talks.get(episode.episode_id, 0)

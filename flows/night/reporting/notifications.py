@@ -120,7 +120,7 @@ def report_runs(
 
 
 def report_sources(notify: Notify | None, home: Home, lines: Sequence[str]) -> None:
-    """Send one line per source of checkpoints that could not be read. The night runs without it."""
+    """Send one line per source of checkpoints that could not be read, which the night ignores."""
     _report(notify, home, lambda known: reported_sources(lines, known))
 
 

@@ -158,7 +158,7 @@ class Board:
         self._lines: dict[int, Line] = {}
         self._latest = Line()
         self._runs: dict[int, str] = {}
-        """Run of each thread."""
+        """Map from the number of a thread to the id of the run that it executes."""
         self._spent: list[tuple[Line, float]] = []
         """Finished stages, with their seconds."""
 

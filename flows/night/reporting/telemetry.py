@@ -181,7 +181,7 @@ def exporting(
 
 @contextmanager
 def _warning_once(url: str) -> Iterator[None]:
-    """Print one warning of our own at the exporter's first failure, and drop its messages."""
+    """Print one warning at the exporter's first failure, and drop the exporter's own messages."""
     parts = urlsplit(url)
     handler = _FirstFailure(f"{parts.scheme}://{parts.netloc}")
     logger = logging.getLogger("opentelemetry")

@@ -71,7 +71,7 @@ def _client(base_url: str | None, concurrency: int, _pid: int) -> "DockerClient"
         else:
             docker_client = docker.DockerClient(base_url=base_url, **options)
         # Otherwise each request would read proxy settings from the environment, which other threads
-        # may # change.
+        # may change.
         docker_client.api.trust_env = False
         return docker_client
 

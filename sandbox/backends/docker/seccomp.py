@@ -59,7 +59,7 @@ def profile() -> str:
             for family in (_NETLINK, _PACKET, _ALG, _VSOCK)
         ),
         # Setting limits of other processes. Launcher and command have the same user, so a command
-        # could end # the launcher by a CPU limit.
+        # could end the launcher by a CPU limit.
         _denied(("prlimit64",), _other_than(0, 0)),
     ]
     return json.dumps({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": rules})
