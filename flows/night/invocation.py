@@ -97,8 +97,8 @@ def run_build(
 ) -> "BuildReport":
     """Build a dataset.
 
-    Fails at once if the disk is full, another process builds it, or an endpoint of a new build does
-    not answer.
+    The call fails at once if the disk is full, another process builds the dataset, or an endpoint
+    of a new build does not answer.
 
     Raises:
         UsageError: The build cannot be planned, another process works on it, or its folder contains

@@ -36,7 +36,7 @@ _LOG = logging.getLogger("parley.servers")
 
 
 class ModelServers:
-    """Running model servers of a night. Thread-safe.
+    """Running model servers of a night. The class is thread-safe.
 
     Args:
         home: Parley's data folder.

@@ -100,7 +100,7 @@ class Grant:
 class ServerQueue:
     """Servers that hold devices, and the runs that wait for servers.
 
-    Not thread-safe: callers hold one lock.
+    The class is not thread-safe: callers must hold a common lock.
 
     Args:
         pool: Returns the devices for `devices: auto`.

@@ -38,7 +38,7 @@ class _Server:
 
 
 class Serving:
-    """Usage of one night's servers, in the memory of the driver. Thread-safe."""
+    """Usage of one night's servers, in the memory of the driver. The class is thread-safe."""
 
     def __init__(self, night_id: str) -> None:
         self._night_id = night_id

@@ -10,7 +10,7 @@ _HEED_EVERY_S = 0.2
 
 
 class Turns:
-    """Locks by name. Thread-safe."""
+    """Locks by name. The class is thread-safe."""
 
     def __init__(self) -> None:
         self._locks: dict[str, Lock] = {}

@@ -1,4 +1,4 @@
-"""Arguments of Prefect tasks."""
+"""Arguments of Prefect tasks that Prefect does not inspect."""
 
 from typing import TypeVar, cast
 

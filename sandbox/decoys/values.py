@@ -10,7 +10,7 @@ import random
 import string
 
 _OFFSETS = (1049, 2017, 3163, 4421, 5519, 6247, 7121, 8237, 9293)
-"""Numbers to add to an expected number. They are prime, so that its remainders change, too."""
+"""Offsets for expected numbers. They are prime, so that remainders of the numbers change, too."""
 _WORDS = ("harbor", "lantern", "meadow", "orchid", "pebble", "timber", "violet", "walnut")
 
 

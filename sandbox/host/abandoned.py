@@ -50,7 +50,7 @@ def mark_arguments(mark: str) -> tuple[str, ...]:
 
 
 def end_marked(mark: str) -> None:
-    """Kill the remaining processes of one sandbox."""
+    """Kill the remaining processes of the sandbox with this mark."""
     _kill(lambda match: match.group() == mark)
 
 

@@ -137,7 +137,7 @@ def run_job(
     Returns:
         A verdict on the run, without cases, and the trustworthy records. All records are
         trustworthy if the runner reported the end or a time limit ended the run, and there was no
-        tampering. Otherwise only the compiler's message is.
+        tampering. Otherwise only the compiler's message is trustworthy.
 
     Raises:
         SandboxUnavailable: the sandbox or its Python could not run the program.

@@ -47,7 +47,7 @@ RUNNERS: Mapping[str, ProjectRunner] = {
 
 
 def command_of(runner: str, command: Sequence[str], test_files: Sequence[str]) -> tuple[str, ...]:
-    """Return the command with the tests of these files."""
+    """Return the runner's command with arguments that select these test files."""
     return (*command, *dict.fromkeys(RUNNERS[runner].name_of_file(path) for path in test_files))
 
 

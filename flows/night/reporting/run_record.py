@@ -68,7 +68,7 @@ class Work:
     decisions: tuple[Decision, ...] = ()
     """Early decisions of the run's comparison, one row per metric.
 
-    Empty if all requests were sent.
+    The tuple is empty if all requests were sent.
     """
     n_programs: int = 0
     """Number of the run's verdicts that a program decided."""

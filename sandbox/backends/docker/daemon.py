@@ -77,7 +77,11 @@ def _client(base_url: str | None, concurrency: int, _pid: int) -> "DockerClient"
 
 
 def daemon_version(base_url: str | None = None) -> str:
-    """Return the daemon's version. Raises SandboxUnavailable if no daemon answers."""
+    """Return the daemon's version.
+
+    Raises:
+        SandboxUnavailable: no daemon answers.
+    """
     with daemon_faults("reach its daemon"):
         return str(client(base_url, 1).version()["Version"])
 

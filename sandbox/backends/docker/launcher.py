@@ -121,7 +121,7 @@ class _Report:
 
 
 def _become(head: dict[str, Any], blobs: list[bytes], writing: list[int]) -> None:
-    """Set limits, files and descriptors in the child, then execute the command. Never returns."""
+    """Set limits, files and descriptors in the child, then execute the command in its place."""
     try:
         os.setsid()
         _be_first_to_die()
@@ -216,7 +216,7 @@ def _take(descriptor: int, add: Callable[[bytes], None]) -> bool:
 
 
 def _reaped(child: int) -> tuple[int, resource.struct_rusage] | None:
-    """Collect ended processes. Returns the command's own ending if it is among them."""
+    """Collect ended processes, and return how the command ended if it is among them."""
     while True:
         try:
             pid, status, usage = os.wait4(-1, os.WNOHANG)

@@ -17,7 +17,7 @@ _FAREWELL_S = 20.0
 class WarmContainers:
     """Pool of started containers of the shape that was requested last.
 
-    Safe to use from several threads.
+    Several threads may use the pool.
 
     The first request of a shape starts no container in advance, since many commands run only one
     program.
