@@ -23,7 +23,7 @@ def verify_packages() -> None:
     """Check that this process imports Parley's own packages.
 
     Raises:
-        ConfigError: another package hides one of Parley's; the error names its path.
+        ConfigError: another package hides one of Parley's packages; the error names its path.
     """
     check_packages("this process", locate_packages(), ROOT)
 

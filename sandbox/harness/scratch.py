@@ -20,7 +20,7 @@ _MOST_FILES, _MOST_BYTES = 200, 4 << 20
 def saved_entries() -> dict[str, Any] | None:
     """Return each file and folder of this user by path, files with their content.
 
-    Return None if there are too many or too large ones, or links and other special entries.
+    Return None if they are too many or too large, or if there are links or other special entries.
     """
     entries: dict[str, Any] = {}
     n_bytes = 0

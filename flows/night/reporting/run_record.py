@@ -71,7 +71,7 @@ class Work:
     The tuple is empty if all requests were sent.
     """
     n_programs: int = 0
-    """Number of the run's verdicts that a program decided."""
+    """Number of the run's verdicts for which a program was run."""
     n_unreadable: int = 0
     """Number of answers in which no program was found."""
     n_tampered: int = 0

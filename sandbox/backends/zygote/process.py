@@ -227,7 +227,7 @@ class Zygote:
         return self._group is not None and self._group.ran_out(killed_before)
 
     def close(self) -> None:
-        """End the zygote with every process in it. May be called twice."""
+        """End the zygote with every process in it. A second call does nothing."""
         self._stack.close()
 
     def disown(self) -> None:

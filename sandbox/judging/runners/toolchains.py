@@ -108,7 +108,7 @@ def _missing_modules(sandbox: Sandbox, needed: Iterable[str]) -> list[str]:
 
 
 def toolchain_fault(sandbox: Sandbox, kind: SuiteKind, modules: Collection[str] = ()) -> str | None:
-    """Return the reason why programs with such tests cannot run; None if nothing is missing.
+    """Return the reason why tests of this kind cannot run; None if nothing is missing.
 
     Args:
         sandbox: sandbox that runs the programs.
