@@ -201,9 +201,8 @@ class Stages:
         self._board.stage(self._title, execute_shard.STAGE, n_episodes)
         progress = ProgressArtifact(self._title, "execute", n_episodes)
         spec = self._plan.spec
-        with self._tonight.turns.alone(
-            f"programs of {spec.label} on {spec.benchmark}"
-        ):  # a waiting run reuses these verdicts
+        # A run that waits here reuses these verdicts.
+        with self._tonight.turns.alone(f"programs of {spec.label} on {spec.benchmark}"):
             programs = ExecuteStage(
                 self._plan, self._context, self._tonight.client(), work.episodes
             )
@@ -338,9 +337,8 @@ class Stages:
 
         show_stage()
         progress = ProgressArtifact(self._title, "judge", len(wanted))
-        with self._tonight.turns.alone(
-            *judgements_of(plan)
-        ):  # a waiting run reuses these judgements
+        # A run that waits here reuses these judgements.
+        with self._tonight.turns.alone(*judgements_of(plan)):
             judging = JudgeStage(
                 plan,
                 self._judgements,

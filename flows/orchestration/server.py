@@ -256,9 +256,8 @@ def _join(
                 record, owned = _adopt(folder, record, owner), False
             else:
                 record, owned = _launch(folder, owner, port, secret_names), True
-        except (
-            BaseException
-        ):  # Also after a signal, because a held lock would keep the server running.
+        # Also after a signal, because a held lock would keep the server running.
+        except BaseException:
             os.close(users)
             raise
     return users, PendingServer(_as_server(record, owned=owned), folder / "server.log", record)

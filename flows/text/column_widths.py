@@ -65,9 +65,8 @@ def fitted_widths(
                 key=lambda at: widths[at],
             )
             widths[widest] -= 1
-        for at, head in enumerate(
-            heads
-        ):  # Widen columns whose head would break, while there is room.
+        # Widen columns whose head would break, while there is room.
+        for at, head in enumerate(heads):
             widths[at] += min(
                 max(0, len(head) - widths[at]), room - sum(widths) - GAP * len(widths)
             )

@@ -46,9 +46,8 @@ def restore(before: dict[str, Any]) -> None:
         path: looks for path, (looks, _) in before.items()
     }:
         return
-    for path, state in reversed(
-        entries
-    ):  # Reversed, the content of a folder comes before the folder.
+    # Reversed, because the content of a folder must be removed before the folder.
+    for path, state in reversed(entries):
         looks, _ = before.get(path, (None, None))
         if looks is None or stat.S_IFMT(looks[0]) != stat.S_IFMT(state.st_mode):
             (os.rmdir if stat.S_ISDIR(state.st_mode) else os.unlink)(path)

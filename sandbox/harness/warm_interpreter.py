@@ -58,9 +58,8 @@ def preload(modules: tuple[str, ...], folders: tuple[str, ...]) -> None:
     for name in modules:
         try:
             __import__(name)
-        except (
-            ImportError
-        ):  # The module is not installed. A program that needs it fails with its own ImportError.
+        # The module is not installed. A program that needs it fails with its own ImportError.
+        except ImportError:
             continue
     os.register_at_fork = register
     os.environ.pop("JE_ARROW_MALLOC_CONF")

@@ -136,9 +136,8 @@ class Zygote:
             self._resident = self._resident_at_first = self._load(
                 tuple(preload), packages or package_folders()
             )
-        except (
-            BaseException
-        ):  # Also after a signal, because the caller does not get the object and cannot close it.
+        # Also after a signal, because the caller does not get the object and cannot close it.
+        except BaseException:
             self._stack.close()
             raise
         self._runs, self._clean = 0, True
