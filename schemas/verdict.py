@@ -158,7 +158,7 @@ class JudgeVerdict(Frozen):
     """Seconds from request to answer, summed over all requests."""
     served_model: str | None = None
     is_reused: bool = False
-    """True if another run, or another dialogue of this run, had already asked for the same
+    """True if another run, or another dialogue of this run, had already requested the same
     judgement."""
     reasoning_tokens: int | None = Field(default=None, ge=0)
     """Number of reasoning tokens, a part of `output_tokens`; None if the endpoint did not count

@@ -20,7 +20,8 @@ def publish_to_warehouse(
 
     Raises:
         DiskFull: no room for the new file beside the old one.
-        ParleyError: another publish holds the lock, or the lake cannot be read; the old warehouse stays.
+        ParleyError: another publication holds the lock, or the lake cannot be read. The old
+            warehouse stays.
     """
     from warehouse.publication.publish import publish
 

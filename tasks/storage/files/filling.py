@@ -53,7 +53,7 @@ class RecentContents:
 
 
 class Filling:
-    """Writes the folders of a workspace.
+    """Writer of a workspace's folders.
 
     Args:
         get: returns a file's content by digest.
