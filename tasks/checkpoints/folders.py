@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from schemas.errors import UsageError
-from tasks.checkpoints.found import Found, step_of
 from tasks.checkpoints.safetensors_files import INDEX, NotWhole, read_header, require_whole
 from tasks.checkpoints.source import CheckpointSource
+from tasks.checkpoints.source_checkpoint import SourceCheckpoint, step_of
 from tasks.language.recorded_model import load_recording, recording_name
 from tasks.language.weights import weight_files, weights_digest
 from tasks.storage.file_digests import FileDigests
@@ -24,7 +24,7 @@ _LOST = "it was removed while it was being read"
 
 def find_folders(
     source: CheckpointSource, root: Path, digests: FileDigests, now_s: float
-) -> list[Found]:
+) -> list[SourceCheckpoint]:
     """Return the folders with weights below a folder, at most four levels deep.
 
     Raises:
@@ -38,7 +38,7 @@ def find_folders(
     ]
 
 
-def find_recordings(source: CheckpointSource, root: Path, now_s: float) -> list[Found]:
+def find_recordings(source: CheckpointSource, root: Path, now_s: float) -> list[SourceCheckpoint]:
     """Return the recordings directly in a folder.
 
     Raises:
@@ -102,7 +102,7 @@ def _is_wanted(source: CheckpointSource, folder: Path) -> bool:
 
 def _checkpoint(
     source: CheckpointSource, folder: Path, digests: FileDigests, now_s: float
-) -> Found:
+) -> SourceCheckpoint:
     step = step_of(folder.name)
     family = source.family or (folder.parent.name if step is not None else folder.name)
     digest, lacks, changed_s = "", "", 0.0
@@ -115,7 +115,7 @@ def _checkpoint(
             digest, lacks = "", "it changed while its digest was computed"
     except OSError:
         digest, lacks = "", _LOST
-    return Found(
+    return SourceCheckpoint(
         source=source,
         spec=f"vllm:{folder.resolve()}",
         path=str(folder.resolve()),
@@ -181,7 +181,7 @@ def _step_of_trainer(folder: Path) -> int | None:
         return None
 
 
-def _recording(source: CheckpointSource, root: Path, path: Path, now_s: float) -> Found:
+def _recording(source: CheckpointSource, root: Path, path: Path, now_s: float) -> SourceCheckpoint:
     name = recording_name(path)
     family = source.family or root.name
     digest, lacks, changed_s = "", "", 0.0
@@ -193,7 +193,7 @@ def _recording(source: CheckpointSource, root: Path, path: Path, now_s: float) -
         lacks = _LOST
     except UsageError as error:
         lacks = str(error)
-    return Found(
+    return SourceCheckpoint(
         source=source,
         spec=f"recorded:{path.resolve()}",
         path=str(path.resolve()),

@@ -1,4 +1,4 @@
-"""A model's answer as a step of its turn: the same fields for whoever asked."""
+"""Conversion of a model's answer into a step, with the same fields for every seat."""
 
 from schemas.dialog import Role
 from schemas.episode import Step, StepKind, ToolCall
@@ -9,12 +9,17 @@ from tasks.language.chat_model import Completion
 def answered_step(
     transcript: Transcript, answer: Completion, kind: StepKind, n_calls: int | None = None
 ) -> Step:
-    """The step; one with calls is a tool call, whatever its kind, and names them apart from all calls before.
+    """Return an answer as a step. A step with tool calls has the kind TOOL_CALL.
+
+    Call ids become unique within the dialogue.
 
     Args:
-        n_calls: requests that it took; None for the answer's own number.
+        transcript: Transcript before the answer.
+        answer: Answer of the model.
+        kind: Kind of the step if the answer has no calls.
+        n_calls: Number of requests behind the answer. None for the answer's own number.
     """
-    named = _named_apart(transcript, answer.calls)
+    calls = _named_apart(transcript, answer.calls)
     return Step(
         turn=transcript.turn,
         role=Role.ASSISTANT,
@@ -25,8 +30,8 @@ def answered_step(
         finish_reason=answer.finish_reason,
         served_model=answer.served_model,
         n_calls=answer.n_calls if n_calls is None else n_calls,
-        kind=StepKind.TOOL_CALL if named else kind,
-        calls=named,
+        kind=StepKind.TOOL_CALL if calls else kind,
+        calls=calls,
         reasoning=answer.reasoning or None,
         reasoning_tokens=answer.reasoning_tokens,
         adapted=answer.adapted,
@@ -34,14 +39,17 @@ def answered_step(
 
 
 def _named_apart(transcript: Transcript, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
-    """The calls under ids that the dialogue does not know yet: some endpoints count anew in each answer."""
-    known = {call.call_id for step in transcript.steps for call in step.calls}
-    named: list[ToolCall] = []
+    """Return the calls with ids that are new in the dialogue.
+
+    Some endpoints restart their numbering.
+    """
+    known_ids = {call.call_id for step in transcript.steps for call in step.calls}
+    renamed: list[ToolCall] = []
     for call in calls:
         number, call_id = 1, call.call_id or "call"
-        while call_id in known:
+        while call_id in known_ids:
             number += 1
             call_id = f"{call.call_id or 'call'}_{number}"
-        known.add(call_id)
-        named.append(call.model_copy(update={"call_id": call_id}))
-    return tuple(named)
+        known_ids.add(call_id)
+        renamed.append(call.model_copy(update={"call_id": call_id}))
+    return tuple(renamed)

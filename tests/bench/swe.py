@@ -18,6 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
+from tasks.benchmarks.dialogue_swebench.furnish import furnish
+
 from sandbox import registry
 from sandbox.host.slots import slot_count
 from sandbox.judging.patched_repository import PatchProgram, run_patch
@@ -28,7 +30,6 @@ from schemas.errors import Unscorable
 from schemas.problem import Problem, RepoSnapshot
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.dialogue_swebench import BENCHMARK
-from tasks.benchmarks.dialogue_swebench.furnish import furnish
 from tasks.benchmarks.dialogue_swebench.stage import stage
 from tasks.storage.files.environments import Environments
 from tasks.storage.files.trees import TreeStore

@@ -173,7 +173,7 @@ def _messages(
         return (*opening, Message(Role.USER, render(texts[name], shown)))
     quoted = {**values, "answer": quote_text(values["answer"])}
     own = (*opening, Message(Role.USER, fill(rubric.prompt, **quoted)))
-    return rubric.asked(own) if rubric.name in map(owner_of, texts) else own
+    return rubric.with_form(own) if rubric.name in map(owner_of, texts) else own
 
 
 def _variant(rubric: str, given: Mapping[str, Any]) -> str:

@@ -54,15 +54,16 @@ class SpecSettings:
         for name in ("base_url", "key_env"):
             if getattr(self, name):
                 raise ConfigError(
-                    f"model {self.text!r}: does not accept {name} ({getattr(self, name)!r}); remove it"
+                    f"model {self.text!r}: does not accept {name} ({getattr(self, name)!r});"
+                    " remove it"
                 )
 
-    def refuse_other_revision(self, known: str) -> None:
+    def refuse_other_revision(self, revision: str) -> None:
         """Raise ConfigError if the user set a revision: this kind of model determines its own."""
-        if self.revision not in (None, known):
+        if self.revision not in (None, revision):
             raise ConfigError(
-                f"model {self.text!r}: its revision is {known}, not {self.revision!r}; leave"
-                " revision out"
+                f"model {self.text!r}: its revision is {revision}, not {self.revision!r}; remove"
+                " the revision"
             )
 
     @property

@@ -134,7 +134,7 @@ def steps_then_message(role: Role, n_steps: int) -> Speaker:
 
     class Taking(Speaker):
         async def speak(self, transcript: Transcript) -> Step | Stop:
-            taken = len(transcript.taken)
+            taken = len(transcript.turn_steps)
             if taken == n_steps or (role is Role.USER and transcript.turn > 2):
                 return await super().speak(transcript)
             self.saw.append(transcript)

@@ -1,8 +1,12 @@
-"""What agents with a memory share: a round of the talk is one unit, and the model is asked with what is recalled for a question.
+"""Common parts of agents with a memory.
 
-A memory is a generator that yields what it wants: an answer of the model (`Ask`) or vectors (`Embed`). Each answer is an artifact
-of the turn in which it was asked for, so it is journaled before the next. The state is what the generators make of these answers:
-after a kill they are run again over the kept ones, and nothing is asked twice.
+One round of the conversation is one unit. The model answers a question with the recalled units in
+its prompt.
+
+A memory is a generator that yields requests: for an answer of the model (`Ask`) or for vectors
+(`Embed`). Each answer is an artifact of the turn that requested it, so it is journaled before the
+next request. After a kill, the generators run again with the journaled answers, so no request is
+repeated.
 """
 
 import json
@@ -40,25 +44,28 @@ PROMPTS = PromptTexts(
     ),
 )
 SHORT, FEW, MANY = 10, 3, 10
-"""Messages from which a dialogue is long; memories recalled in a short and in a long one (UniDial-EvalKit section 4.2)."""
+"""Messages that make a dialogue long, and recalled memories in a short and in a long dialogue.
+
+Source: UniDial-EvalKit, section 4.2.
+"""
 PURPOSE = "asked_for"
-"""Label of an artifact: what its text is for."""
+"""Label of an artifact: purpose of its text."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Ask:
-    """The model's answer is wanted. It becomes a step of the turn."""
+    """Request for an answer of the model, which becomes a step of the turn."""
 
     purpose: str
     prompt: str
     is_shared: bool = False
-    """Whether it is about a talk that other dialogues have before them, too."""
+    """True if the request is about a conversation that other dialogues share."""
 
 
 @dataclass(frozen=True)
 class Embed:
-    """Vectors are wanted: text -> vector of length 1. Blank texts have none."""
+    """Request for vectors: text -> vector of length 1. Blank texts have none."""
 
     texts: tuple[str, ...]
 
@@ -68,80 +75,87 @@ Thinking = Generator[Ask | Embed, Any, T]
 
 @dataclass(frozen=True)
 class Unit:
-    """One round of the talk: what the user said, and the answer as it is shown to the model."""
+    """One round of the conversation: the user's message, and the answer that the model sees."""
 
     number: int
-    """From 1."""
+    """1-based number."""
     user: str
     assistant: str
 
     @property
     def text(self) -> str:
-        """Both messages, as they are embedded."""
-        said = (("User", self.user), ("Assistant", self.assistant))
-        return "\n".join(f"{who}: {words}" for who, words in said if words)
+        """Return both messages as the text to embed."""
+        messages = (("User", self.user), ("Assistant", self.assistant))
+        return "\n".join(f"{who}: {words}" for who, words in messages if words)
 
     @property
     def shown(self) -> str:
-        """Both messages as a model reads them: neither can imitate the other."""
+        """Return both messages for a model, quoted so that neither can imitate the other."""
         return shown_as(user=self.user, assistant=self.assistant)
 
-    def beyond(self, known: "Unit") -> "Unit":
-        """What it holds beyond what was known of it: some histories show a round's later messages within it."""
+    def beyond(self, earlier: "Unit") -> "Unit":
+        """Return the part that is missing in an earlier version of the unit.
+
+        Some history policies append later messages to a round.
+        """
         new = (
             now.removeprefix(before).strip("\n")
-            for now, before in ((self.user, known.user), (self.assistant, known.assistant))
+            for now, before in ((self.user, earlier.user), (self.assistant, earlier.assistant))
         )
         return Unit(self.number, *new)
 
 
 @dataclass(frozen=True)
 class Recalled:
-    """What the model is shown of the talk."""
+    """Part of the conversation that the model sees."""
 
     memories: tuple[str, ...] = ()
     recent: tuple[Unit, ...] = ()
-    """Rounds that it is shown as they were."""
+    """Rounds that the model sees verbatim."""
 
 
 class Memory(Protocol):
-    """The memory of one dialogue."""
+    """Memory of one dialogue."""
 
     def add(self, unit: Unit) -> Thinking[None]:
-        """Take in a round."""
+        """Add a round."""
         ...
 
     def recall(self, question: str, most: int) -> Thinking[Recalled]:
-        """What counts for a question: at most so many memories."""
+        """Return up to `most` memories for a question."""
         ...
 
 
 class RememberingSubject:
-    """Asks for what its memory wants, step by step, then for the message."""
+    """Subject that sends its memory's requests one by one, and then the request for the message."""
 
     role = Role.ASSISTANT
 
     def __init__(
-        self, chat: ChatSubject, vectors: "TextVectors", memory: Memory, talk: SharedTalk
+        self, chat: ChatSubject, vectors: "TextVectors", memory: Memory, shared: SharedTalk
     ) -> None:
-        self._chat, self._vectors, self._memory, self._shared = chat, vectors, memory, talk
-        self._seen: tuple[Unit, ...] = ()
-        """Rounds of the talk as they were when the memory took them in."""
-        self._n_taken = 0
-        """Units that the memory holds."""
+        self._chat, self._vectors, self._memory, self._shared = chat, vectors, memory, shared
+        self._units: tuple[Unit, ...] = ()
+        """Rounds of the conversation, as the memory received them."""
+        self._n_units = 0
+        """Number of units in the memory."""
         self._round = 0
-        """The latest round whose thinking is done."""
+        """Latest round whose memory requests are complete."""
         self._recalled = Recalled()
         self._thinking: Thinking[Recalled] | None = None
-        self._wanted: Ask | Embed | None = None
-        self._told = 0
-        """Answers of the running round that the memory was told."""
+        self._request: Ask | Embed | None = None
+        self._n_answers = 0
+        """Number of the current round's answers that the memory has received."""
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """The next answer that the memory wants, or the message. An answer that calls tools is told that there are none.
+        """Return the next answer for the memory, or the message.
 
-        Raises: as `ChatSubject.answer`; ModelUnavailable of the embedder; ValueError where an earlier round's kept answers are
-            not those that the memory wants.
+        If an answer calls tools, the model is told that there are none. The errors of
+        `ChatSubject.answer` are raised as well.
+
+        Raises:
+            ModelUnavailable: The embedder failed.
+            ValueError: The stored answers of an earlier round do not match the memory's requests.
         """
         if pending := transcript.pending_calls:
             return await observe((), pending[0], transcript.turn)
@@ -149,47 +163,51 @@ class RememberingSubject:
         while self._round < transcript.turn:
             turn = self._round + 1
             if turn < transcript.turn and turn in scripted:
-                self._round = turn  # nobody was asked in it: the next round takes it in
+                self._round = turn  # A scripted round has no requests. The next round adds it.
                 continue
-            asked = await self._go_on(_as_of(transcript, turn))
-            if asked is not None and turn < transcript.turn:
+            request = await self._advance(_as_of(transcript, turn))
+            if request is not None and turn < transcript.turn:
                 where = f"round {turn} of {transcript.dialog.dialog_id}"
                 raise ValueError(
-                    f"{where} lacks the answer for {asked.purpose!r}: was its agent changed without a new version?"
+                    f"{where} has no answer for {request.purpose!r}. Was the agent changed without"
+                    " a new version?"
                 )
-            if asked is not None:
-                opening = self._shared.opening(transcript) if asked.is_shared else transcript
+            if request is not None:
+                opening = self._shared.opening(transcript) if request.is_shared else transcript
                 step = await self._chat.answer(
-                    opening, (Message(Role.USER, asked.prompt),), StepKind.ARTIFACT
+                    opening, (Message(Role.USER, request.prompt),), StepKind.ARTIFACT
                 )
-                labels = ((PURPOSE, asked.purpose), *self._shared.labels(asked, transcript))
-                # What it says beside a tool that it was not offered is its answer: nobody would run the tool.
-                kept = {"kind": StepKind.ARTIFACT, "calls": (), "labels": labels}
-                return step.model_copy(update=kept) if isinstance(step, Step) else step
+                labels = ((PURPOSE, request.purpose), *self._shared.labels(request, transcript))
+                # No tools were offered, so calls are dropped and the text counts as the answer.
+                changes = {"kind": StepKind.ARTIFACT, "calls": (), "labels": labels}
+                return step.model_copy(update=changes) if isinstance(step, Step) else step
         return await self._chat.answer(transcript, self._shown(transcript))
 
-    async def _go_on(self, transcript: Transcript) -> Ask | None:
-        """Think on in a round, with its kept answers; what is to be asked next, or None at the round's end."""
-        answers = [step for step in transcript.taken if step.kind is StepKind.ARTIFACT]
+    async def _advance(self, transcript: Transcript) -> Ask | None:
+        """Run the memory of a round on its stored answers.
+
+        Return the next request to send, or None at the end of the round.
+        """
+        answers = [step for step in transcript.turn_steps if step.kind is StepKind.ARTIFACT]
         if self._thinking is None:
-            self._thinking, self._told = self._think(transcript), 0
-            self._wanted = None
+            self._thinking, self._n_answers = self._think(transcript), 0
+            self._request = None
         try:
-            if self._wanted is None:
-                self._wanted = next(self._thinking)
+            if self._request is None:
+                self._request = next(self._thinking)
             while True:
-                if isinstance(self._wanted, Embed):
-                    self._wanted = self._thinking.send(await self._embedded(self._wanted.texts))
+                if isinstance(self._request, Embed):
+                    self._request = self._thinking.send(await self._embed(self._request.texts))
                     continue
-                own = answers[self._told] if self._told < len(answers) else None
-                if own is not None and self._shared.fits(self._wanted, own, transcript):
-                    self._told += 1
-                    self._shared.keep(self._wanted, own.content, transcript)
-                    self._wanted = self._thinking.send(own.content)
-                elif (answer := await self._shared.find(self._wanted, transcript)) is not None:
-                    self._wanted = self._thinking.send(answer)
+                step = answers[self._n_answers] if self._n_answers < len(answers) else None
+                if step is not None and self._shared.fits(self._request, step, transcript):
+                    self._n_answers += 1
+                    self._shared.keep(self._request, step.content, transcript)
+                    self._request = self._thinking.send(step.content)
+                elif (answer := await self._shared.find(self._request, transcript)) is not None:
+                    self._request = self._thinking.send(answer)
                 else:
-                    return self._wanted
+                    return self._request
         except StopIteration as done:
             await self._shared.leave(transcript)
             self._recalled, self._thinking = done.value, None
@@ -197,39 +215,44 @@ class RememberingSubject:
             return None
 
     def _think(self, transcript: Transcript) -> Thinking[Recalled]:
-        units, question = units_of([m for m in self._talk(transcript) if m.role is not Role.SYSTEM])
-        n_shared = 0 if self._seen else self._shared.n_units(transcript, units)
+        units, question = units_of(
+            [m for m in self._visible_messages(transcript) if m.role is not Role.SYSTEM]
+        )
+        n_shared = 0 if self._units else self._shared.n_units(transcript, units)
         for place, unit in enumerate(units):
-            new = unit.beyond(self._seen[place]) if place < len(self._seen) else unit
+            new = unit.beyond(self._units[place]) if place < len(self._units) else unit
             if new.text:
-                self._n_taken += 1
-                taking = self._memory.add(replace(new, number=self._n_taken))
+                self._n_units += 1
+                taking = self._memory.add(replace(new, number=self._n_units))
                 yield from shared(taking) if place < n_shared else taking
-        self._seen = tuple(units)
+        self._units = tuple(units)
         if not units:
             return Recalled()
         n_messages = len(transcript.context) + len(transcript.dialog.turns)
         return (yield from self._memory.recall(question, FEW if n_messages < SHORT else MANY))
 
-    def _talk(self, transcript: Transcript) -> tuple[Message, ...]:
-        """What was said, as the history policy shows it, without what the seat did in between."""
+    def _visible_messages(self, transcript: Transcript) -> tuple[Message, ...]:
+        """Return the messages that the history policy shows, without the seat's other steps."""
         return messages_of(replace(transcript, steps=transcript.messages), self._chat.history)
 
-    async def _embedded(self, texts: Sequence[str]) -> "Mapping[str, Vector]":
-        """Their vectors. Of a text that is longer than the embedder takes, that of as much of its beginning as it takes."""
-        found: dict[str, Vector] = {}
+    async def _embed(self, texts: Sequence[str]) -> "Mapping[str, Vector]":
+        """Return the vectors of texts.
+
+        A text beyond the embedder's limit is halved until it fits.
+        """
+        vectors_of: dict[str, Vector] = {}
         shown = {text: text for text in texts if text.strip()}
         while shown:
             vectors = await self._vectors.find(tuple(shown.values()))
-            found |= {text: vectors[cut] for text, cut in shown.items() if cut in vectors}
+            vectors_of |= {text: vectors[cut] for text, cut in shown.items() if cut in vectors}
             halves = {
                 text: cut[: len(cut) // 2] for text, cut in shown.items() if cut not in vectors
             }
             shown = {text: half for text, half in halves.items() if half.strip()}
-        return found
+        return vectors_of
 
     def _shown(self, transcript: Transcript) -> tuple[Message, ...]:
-        messages = self._talk(transcript)
+        messages = self._visible_messages(transcript)
         system = tuple(message for message in messages if message.role is Role.SYSTEM)
         _, question = units_of([message for message in messages if message.role is not Role.SYSTEM])
         recent = (
@@ -244,23 +267,25 @@ class RememberingSubject:
                 memories="\n\n".join(self._recalled.memories),
                 question=question,
             )
-        called = (
+        calls = (
             step
-            for step in transcript.taken
+            for step in transcript.turn_steps
             if step.kind in (StepKind.TOOL_CALL, StepKind.OBSERVATION)
         )
-        refused = (Message(step.role, step.content, step.calls, step.call_id) for step in called)
-        return (*system, *recent, Message(Role.USER, question), *refused)
+        tool_messages = (
+            Message(step.role, step.content, step.calls, step.call_id) for step in calls
+        )
+        return (*system, *recent, Message(Role.USER, question), *tool_messages)
 
 
 def _as_of(transcript: Transcript, turn: int) -> Transcript:
-    """The transcript as it was when this round's answer was being thought of."""
-    own = (
+    """Return the transcript before the answer of a round."""
+    steps = (
         step
         for step in transcript.steps
         if step.turn < turn or (step.turn == turn and _is_before_answer(step))
     )
-    return replace(transcript, turn=turn, steps=tuple(own))
+    return replace(transcript, turn=turn, steps=tuple(steps))
 
 
 def _is_before_answer(step: Step) -> bool:
@@ -268,9 +293,10 @@ def _is_before_answer(step: Step) -> bool:
 
 
 def units_of(messages: Sequence[Message]) -> tuple[list[Unit], str]:
-    """The rounds of a talk, and what the user said since the last one: a round without an answer is none yet.
+    """Return the complete rounds of a conversation, and the user's text since the last one.
 
-    A round begins with a message of the user that follows one of the assistant's.
+    A round begins with a user message that follows an assistant message. It is complete if it has
+    an answer.
     """
     rounds: list[tuple[list[str], list[str]]] = []
     for message in messages:
@@ -278,68 +304,68 @@ def units_of(messages: Sequence[Message]) -> tuple[list[Unit], str]:
         if not rounds or (is_user and rounds[-1][1]):
             rounds.append(([], []))
         rounds[-1][0 if is_user else 1].append(message.content)
-    asked = rounds.pop()[0] if rounds and not rounds[-1][1] else []
+    question = rounds.pop()[0] if rounds and not rounds[-1][1] else []
     return [
-        Unit(number, "\n".join(user), "\n".join(said))
-        for number, (user, said) in enumerate(rounds, 1)
-    ], "\n".join(asked)
+        Unit(number, "\n".join(user), "\n".join(answers))
+        for number, (user, answers) in enumerate(rounds, 1)
+    ], "\n".join(question)
 
 
 def in_order(units: Sequence[tuple[int, str]]) -> tuple[str, ...]:
-    """Memories as they are shown: in the order of the talk, each with its round."""
+    """Return memories in the order of the conversation, each with its round number."""
     return tuple(f"[{number}] {text}" for number, text in sorted(units))
 
 
 def remembering(make: Callable[[], Memory], name: str) -> BeginDialogue:
-    """Begins dialogues with a memory that is empty at first and ends with the dialogue."""
+    """Return the opener of dialogues whose memory is empty at first and ends with the dialogue."""
 
     @asynccontextmanager
     async def begin(request: AgentRequest) -> AsyncIterator[MakeSeat]:
         vectors = request.embedder
         if vectors is None:
             raise ConfigError(
-                f"agent {name} compares texts by their vectors: name an embedder by --embedder SPEC"
+                f"agent {name} needs vectors of texts. Choose an embedder by --embedder SPEC"
             )
 
-        talk = SharedTalk(request.talk_answers, request.sampling)
+        shared = SharedTalk(request.talk_answers, request.sampling)
 
         def seat(history: HistoryPolicy) -> RememberingSubject:
             return RememberingSubject(
-                ChatSubject(request.model, request.sampling, history), vectors, make(), talk
+                ChatSubject(request.model, request.sampling, history), vectors, make(), shared
             )
 
         try:
             yield seat
         finally:
-            await talk.aclose()
+            await shared.aclose()
 
     return begin
 
 
 def shown_as(**texts: str) -> str:
-    """Return texts by name on one line of JSON; empty ones are left out."""
+    """Return non-empty texts by name on one line of JSON."""
     return json_line({name: text for name, text in texts.items() if text})
 
 
 def read_object(reply: str) -> dict[str, Any]:
-    """The JSON object in an answer; an empty one where none can be read."""
+    """Return the JSON object in an answer, or an empty one if none is readable."""
     try:
-        held = json.loads(reply[reply.find("{") : reply.rfind("}") + 1])
+        value = json.loads(reply[reply.find("{") : reply.rfind("}") + 1])
     except (ValueError, RecursionError):
         return {}
-    return held if isinstance(held, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def listed(value: Any) -> list[Any]:
-    """The list that an answer has there; an empty one where it has something else."""
+    """Return the value if it is a list, else an empty list."""
     return value if isinstance(value, list) else []
 
 
 def text_in(value: Any) -> str:
-    """The text that an answer has there, fit to be sent on; empty where it has something else."""
+    """Return the value as valid Unicode if it is a text, else an empty text."""
     return value.encode("utf-8", "replace").decode().strip() if isinstance(value, str) else ""
 
 
 def texts_in(value: Any) -> tuple[str, ...]:
-    """The texts of a list, each once; others are left out."""
-    return tuple(dict.fromkeys(text for one in listed(value) if (text := text_in(one))))
+    """Return the distinct texts of a list. Other values are omitted."""
+    return tuple(dict.fromkeys(text for item in listed(value) if (text := text_in(item))))
