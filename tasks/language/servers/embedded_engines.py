@@ -42,7 +42,7 @@ class Engines:
             ValueError: The request is invalid.
         """
         if request.get("tools"):
-            raise ValueError("this model does not support tools: describe them in the messages")
+            raise ValueError("tools are not supported by this model: describe them in the messages")
         engine = self._free.get()
         try:
             answer = _Answer(request.get("stop") or (), is_gone)

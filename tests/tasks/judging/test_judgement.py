@@ -164,5 +164,5 @@ def test_equal_prompts_have_one_id_and_another_form_another() -> None:
 
 
 def test_a_rubric_bundles_few_cases_of_drift() -> None:
-    with pytest.raises(ValueError, match="10 at most"):
+    with pytest.raises(ValueError, match="at most 10"):
         replace(CLEAR, drift=CLEAR.drift * MOST_DRIFT_CASES)

@@ -118,7 +118,7 @@ def test_an_instances_image_is_named_as_the_user_says(given: str, name: str) -> 
 )
 def test_another_name_is_refused_with_the_forms(given: str) -> None:
     with pytest.raises(
-        ConfigError, match=r"`swebench`, for SWE-bench's official Docker images .*\{instance_id\}"
+        ConfigError, match=r"`swebench` for SWE-bench's official Docker images .*\{instance_id\}"
     ):
         Images.named(given)
 
@@ -209,9 +209,9 @@ def test_an_instance_without_an_image_is_quarantined_and_none_with_one_is_refuse
     (row,) = found.quarantined
     assert (row.reason, MISSING in row.detail) == ("image_missing", True)
     daemon()
-    with pytest.raises(SourceUnreadable, match=f"none of the instances has an image.*{MISSING}"):
+    with pytest.raises(SourceUnreadable, match=f"no instance has an image.*{MISSING}"):
         resolve_resources(staged, None, {"images": Path("swebench")}, Home(tmp_path / "other"))
-    with pytest.raises(ConfigError, match="images bring their repositories"):
+    with pytest.raises(ConfigError, match="images contain their repositories"):
         resolve_resources(
             staged, None, {"images": Path("swebench"), "repos": SAMPLE / "repos"}, Home(tmp_path)
         )

@@ -45,7 +45,7 @@ class Answering:
     ],
 )
 def test_a_patch_that_could_not_be_taken_is_no_empty_patch(completed: Completed):
-    with pytest.raises(SandboxUnavailable, match="the patch could not be taken"):
+    with pytest.raises(SandboxUnavailable, match="the patch could not be extracted"):
         asyncio.run(take_patch(cast("SeatWorkspace", Answering(completed))))
 
 
