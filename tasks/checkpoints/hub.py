@@ -1,7 +1,7 @@
 """Revisions of a Hugging Face hub repository, read through the hub's HTTP API.
 
-A commit that changes no weights, tokenizer or template makes no new model: the first commit with
-these files stands for all.
+A commit that changes no weights, tokenizer or template makes no new model. The first commit with
+the same files represents all of them.
 """
 
 import json

@@ -23,7 +23,7 @@ from tasks.dialogue.transcript import Transcript
 from tasks.language.asking import AskResult, Messages, Unreadable, ask_until_read
 from tasks.language.chat_model import ChatModel, ChatRequest, Message
 from tasks.language.prompt import fill
-from tasks.language.quotation import quote_talk, quote_text
+from tasks.language.quotation import quote_messages, quote_text
 from tasks.language.spent import spent
 
 T = TypeVar("T")
@@ -47,6 +47,7 @@ _NAME = "User:"
 _SHOWN_AGAIN = 2000
 
 
+# Both docstrings are part of the schema that the simulator sees. Do not change them.
 class Violation(Frozen):
     """What is wrong with a candidate."""
 
@@ -308,6 +309,6 @@ def _hard_faults(reply: str) -> tuple[str, ...]:
 
 
 def _quoted(messages: tuple[Step, ...]) -> str:
-    return quote_talk(
+    return quote_messages(
         ("user" if step.role is Role.USER else "agent", step.content) for step in messages
     )

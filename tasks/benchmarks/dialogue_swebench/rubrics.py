@@ -18,7 +18,7 @@ from tasks.judging.drift import Case, DriftMessages
 from tasks.judging.rubric import JudgeRun, Rubric
 from tasks.language.chat_model import Message
 from tasks.language.prompt import fill, load_prompt
-from tasks.language.quotation import quote_talk, quote_text
+from tasks.language.quotation import quote_messages, quote_text
 
 _PACKAGE = "tasks.benchmarks.dialogue_swebench"
 SEEKING, NATURALNESS, COHERENCE, USER_TURN = NAMES
@@ -26,6 +26,7 @@ SILENCE = "(The agent ended the talk without a word to the user.)"
 """Text in the judge's prompt that represents an agent without any message to the user."""
 
 
+# Docstrings of answer models are part of the schema that judges see, and thus of rubric digests.
 class Seeks(Frozen):
     """Whether a message asks for information about the problem."""
 
@@ -65,7 +66,7 @@ def _shown(case: Case) -> Case:
     quoted = {
         name: quote_text(value) for name, value in case.items() if name in ("message", "reply")
     }
-    dialogues = {"dialogue": quote_talk(case["dialogue"])} if "dialogue" in case else {}
+    dialogues = {"dialogue": quote_messages(case["dialogue"])} if "dialogue" in case else {}
     return {**case, **quoted, **dialogues}
 
 
@@ -142,7 +143,7 @@ def user_replies(episode: Episode) -> tuple[Step, ...]:
 
 def quote_dialogue(messages: Iterable[Step]) -> str:
     """Return a dialogue as one text, quoted so that no message can imitate another."""
-    return quote_talk(_entries(messages))
+    return quote_messages(_entries(messages))
 
 
 def _entries(messages: Iterable[Step]) -> list[tuple[str, str]]:
@@ -160,7 +161,7 @@ def _quote_whole_dialogue(episode: Episode) -> str:
     """
     messages = _entries(episode.messages)
     is_silent = all(writer == "user" for writer, _ in messages)
-    return quote_talk([*messages, ("agent", SILENCE)] if is_silent else messages)
+    return quote_messages([*messages, ("agent", SILENCE)] if is_silent else messages)
 
 
 def judge_runs(request: JudgeRequest) -> Sequence[JudgeRun]:

@@ -1,6 +1,6 @@
 """Settings: the complete dialogue, and the paper's ablations.
 
-Judges rate those ending in `_judged`.
+Judges rate the dialogues of settings whose names end in `_judged`.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -21,7 +21,7 @@ from tasks.judging.drift import Case, DriftMessages
 from tasks.judging.rubric import JudgeRun, Rubric
 from tasks.language.chat_model import Message
 from tasks.language.prompt import fill, load_prompt
-from tasks.language.quotation import quote_talk, quote_text
+from tasks.language.quotation import quote_messages, quote_text
 from tasks.metrics.written_language import n_sentences, n_words
 
 JUDGE = "llm_judge"
@@ -73,7 +73,7 @@ def _rubric(name: str, prompt: str, form: type[Rated] | type[Safety]) -> Rubric:
 
 def _shown(case: Case) -> Case:
     answer = case["answer"]
-    talks = {"conversation": quote_talk(case["conversation"])} if "conversation" in case else {}
+    talks = {"conversation": quote_messages(case["conversation"])} if "conversation" in case else {}
     return {**case, **talks, "answer": quote_text(answer), **_counts(answer)}
 
 
@@ -214,7 +214,7 @@ def heard(dialog: Dialog, episode: Episode, turn: int) -> Heard:
 
 
 def _quoted(messages: Heard) -> str:
-    return quote_talk((role.value, text) for role, text in messages)
+    return quote_messages((role.value, text) for role, text in messages)
 
 
 def _counted(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:

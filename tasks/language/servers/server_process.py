@@ -136,9 +136,8 @@ class _Server:
                 number,
                 restarts,
             )
-            with contextlib.suppress(
-                ModelUnavailable, ValueError, OSError
-            ):  # it died again, or the block ended meanwhile
+            # The server may end again, or the block may have ended.
+            with contextlib.suppress(ModelUnavailable, ValueError, OSError):
                 self.start(lambda _: None, "--port", port)
 
     def end(self) -> None:
@@ -217,9 +216,7 @@ def end_with_parent(parent: int, end: Callable[[], None]) -> None:
             readable, _, _ = select.select([sys.stdin], [], [], _POLL_S)
             if readable and not os.read(sys.stdin.fileno(), 1):
                 break
-        with contextlib.suppress(
-            Exception
-        ):  # whatever it was: nobody is left to be told, and this process ends now
+        with contextlib.suppress(Exception):  # Nobody is left to read an error.
             end()
         os._exit(0)
 
