@@ -74,11 +74,11 @@ def _folders(root: Path, only: str) -> Iterator[Path]:
             yield folder
         if depth and target not in opened:
             opened.add(target)
-            for entry in _below(folder):
+            for entry in _subfolders(folder):
                 (links if entry.is_symlink() else real).append((Path(entry.path), depth - 1))
 
 
-def _below(folder: Path) -> list[os.DirEntry[str]]:
+def _subfolders(folder: Path) -> list[os.DirEntry[str]]:
     try:
         return sorted(
             (e for e in os.scandir(folder) if not e.name.startswith(".") and os.path.isdir(e)),
@@ -109,7 +109,7 @@ def _checkpoint(
     try:
         changed_s = _last_change(folder)
         step = step if step is not None else _step_of_trainer(folder)
-        lacks = _missing(source, folder) or _recent_change(source, changed_s, now_s)
+        lacks = _missing_part(source, folder) or _recent_change(source, changed_s, now_s)
         digest = "" if lacks else weights_digest(folder, digests)
         if not lacks and _last_change(folder) != changed_s:
             digest, lacks = "", "it changed while its digest was computed"
@@ -137,7 +137,7 @@ def _last_change(folder: Path) -> float:
     return max(times) / 1e9
 
 
-def _missing(source: CheckpointSource, folder: Path) -> str:
+def _missing_part(source: CheckpointSource, folder: Path) -> str:
     if source.marker is not None and not (folder / source.marker).is_file():
         return f"{source.marker} does not exist yet"
     files = weight_files(folder)

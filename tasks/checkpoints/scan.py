@@ -58,13 +58,13 @@ def _scan_source(
 ) -> list[SourceCheckpoint]:
     match source.kind:
         case "directory":
-            return find_folders(source, _located(folder, source.place), digests, now_s)
+            return find_folders(source, _resolve_path(folder, source.place), digests, now_s)
         case "recordings":
-            return find_recordings(source, _located(folder, source.place), now_s)
+            return find_recordings(source, _resolve_path(folder, source.place), now_s)
         case "repository":
             return find_revisions(source, _evaluated_commits(home, source.place))
         case "endpoint":
-            return _served(source)
+            return _served_checkpoints(source)
 
 
 def _evaluated_commits(home: Home, repository: str) -> list[str]:
@@ -77,11 +77,11 @@ def _evaluated_commits(home: Home, repository: str) -> list[str]:
     return [row.digest for row in sorted(rows, key=lambda row: row.found_at, reverse=True)]
 
 
-def _located(folder: Path, place: str) -> Path:
+def _resolve_path(folder: Path, place: str) -> Path:
     return folder / Path(place).expanduser()
 
 
-def _served(source: CheckpointSource) -> list[SourceCheckpoint]:
+def _served_checkpoints(source: CheckpointSource) -> list[SourceCheckpoint]:
     from tasks.language.opening import listed_models
 
     url = source.place.rstrip("/")

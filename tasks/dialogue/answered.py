@@ -19,7 +19,7 @@ def answered_step(
         kind: Kind of the step if the answer has no calls.
         n_calls: Number of requests behind the answer. None for the answer's own number.
     """
-    calls = _named_apart(transcript, answer.calls)
+    calls = _with_unique_ids(transcript, answer.calls)
     return Step(
         turn=transcript.turn,
         role=Role.ASSISTANT,
@@ -38,7 +38,7 @@ def answered_step(
     )
 
 
-def _named_apart(transcript: Transcript, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
+def _with_unique_ids(transcript: Transcript, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
     """Return the calls with ids that are new in the dialogue.
 
     Some endpoints restart their numbering.

@@ -126,7 +126,7 @@ def messages_of(transcript: Transcript, history: HistoryPolicy) -> tuple[Message
         for turn in transcript.dialog.turns
         if turn.role is Role.SYSTEM and turn.content
     )
-    own_steps = () if history is HistoryPolicy.ON_POLICY else _rendered(transcript.turn_steps)
+    own_steps = () if history is HistoryPolicy.ON_POLICY else _render(transcript.turn_steps)
     shows_past = history is not HistoryPolicy.LAST_CODE_AND_FEEDBACK
     earlier = (
         tuple(Message(turn.role, turn.content or "") for turn in transcript.context)
@@ -136,7 +136,7 @@ def messages_of(transcript: Transcript, history: HistoryPolicy) -> tuple[Message
     return system + earlier + RENDERERS[history](transcript, texts) + own_steps
 
 
-def _rendered(steps: Iterable[Step]) -> tuple[Message, ...]:
+def _render(steps: Iterable[Step]) -> tuple[Message, ...]:
     """Return messages, tool calls and observations. Artifacts are visible only to their reader."""
     return tuple(
         Message(s.role, s.content, s.calls, s.call_id)
@@ -149,7 +149,7 @@ Texts = Mapping[tuple[int, Role], str]
 
 
 def _on_policy(transcript: Transcript, texts: Texts) -> tuple[Message, ...]:
-    return _rendered(transcript.steps)
+    return _render(transcript.steps)
 
 
 def _reference(transcript: Transcript, texts: Texts) -> tuple[Message, ...]:

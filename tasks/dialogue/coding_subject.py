@@ -55,7 +55,7 @@ class CodingSubject:
             answer = await self._answer(current, steps)
             if isinstance(answer, Stop) and steps and answer.reason is StopReason.SUBJECT_ERROR:
                 # The model refused to correct its answer, so the answer counts as it is.
-                return _summed(steps, answer.n_calls)
+                return _with_total_cost(steps, answer.n_calls)
             if isinstance(answer, Stop):
                 return replace(answer, n_calls=answer.n_calls + spent(steps).n_calls)
             if answer.kind is not StepKind.MESSAGE and not steps:
@@ -67,8 +67,8 @@ class CodingSubject:
             n_answers += 1
             error = answer.program.compile_error if answer.program else None
             if error is None or transcript.turn == 1 or n_answers >= self.calls_per_round:
-                return _summed(steps)
-            current = _asking(
+                return _with_total_cost(steps)
+            current = _with_request(
                 transcript, self.recompile(self.code_of(answer.content), error), n_answers
             )
 
@@ -92,7 +92,7 @@ class CodingSubject:
         return answer.model_copy(update={"program": report})
 
 
-def _asking(transcript: Transcript, message: str, n_answers: int) -> Transcript:
+def _with_request(transcript: Transcript, message: str, n_answers: int) -> Transcript:
     """Return the transcript with another last user message and another seed.
 
     With the same seed, equal requests could get equal answers.
@@ -102,7 +102,7 @@ def _asking(transcript: Transcript, message: str, n_answers: int) -> Transcript:
     return replace(transcript, steps=(*before[:-1], request), seed=transcript.seed + n_answers)
 
 
-def _summed(steps: Sequence[Step], extra_calls: int = 0) -> Step:
+def _with_total_cost(steps: Sequence[Step], extra_calls: int = 0) -> Step:
     """Return the last answer with the total cost of the round's calls, from the first answer on."""
     cost = spent([step for step in steps if step.kind is not StepKind.OBSERVATION])
     last = next(step for step in reversed(steps) if step.kind is StepKind.MESSAGE)

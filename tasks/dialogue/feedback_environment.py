@@ -70,7 +70,7 @@ class FeedbackEnvironment:
             return self._step(transcript.turn, code, observation.feedback)
         remark = await self.speaker.remark(transcript, code, observation.feedback)
         feedback = observation.feedback.model_copy(update={"verbal": remark.text})
-        return _paid(self._step(transcript.turn, code, feedback), remark)
+        return _with_cost(self._step(transcript.turn, code, feedback), remark)
 
     def _step(self, turn: int, code: str, feedback: Feedback) -> Step:
         return Step(
@@ -78,7 +78,7 @@ class FeedbackEnvironment:
         )
 
 
-def _paid(step: Step, remark: Remark) -> Step:
+def _with_cost(step: Step, remark: Remark) -> Step:
     """Return the step with the cost of the simulated speaker."""
     return step.model_copy(
         update={

@@ -83,11 +83,11 @@ def read_lines(source: Path) -> tuple[Line, ...]:
                 return tuple(
                     line
                     for number, row in numbered
-                    for line in _of_sheet(number, row, header, source)
+                    for line in _sheet_lines(number, row, header, source)
                 )
             order = _order(header, source)
             rows = ((reader.line_num, row) for row in reader if row)
-            return tuple(Line(number, _ordered(row, order)) for number, row in rows)
+            return tuple(Line(number, _in_order(row, order)) for number, row in rows)
     except UnicodeDecodeError as error:
         raise SourceUnreadable(
             f"{source} is not UTF-8 ({error.reason} at byte {error.start}). Save it as CSV in UTF-8"
@@ -114,7 +114,7 @@ def _order(header: Sequence[str], source: Path) -> tuple[int, ...]:
     return tuple(header.index(column) for column in COLUMNS)
 
 
-def _of_sheet(
+def _sheet_lines(
     number: int, row: Sequence[str], header: Sequence[str], source: Path
 ) -> tuple[Line, ...]:
     """Return the ratings in one row of a review sheet, or () if nobody filled it in.
@@ -142,7 +142,7 @@ def _of_sheet(
     )
 
 
-def _ordered(row: Sequence[str], order: Sequence[int]) -> tuple[str, ...]:
+def _in_order(row: Sequence[str], order: Sequence[int]) -> tuple[str, ...]:
     return tuple(row[index].strip() for index in order) if len(row) == len(order) else tuple(row)
 
 
@@ -159,7 +159,7 @@ def read_ratings(
         lines: Rows of the file.
         episodes: Episodes in the lake that the lines mention, by id.
     """
-    numeric = _numeric(lines)
+    numeric = _numeric_dimensions(lines)
     by_key: dict[tuple[str, tuple[str, int, str, str]], list[tuple[Line, Rating]]] = {}
     bad: list[tuple[Line, BadRating]] = []
     for line in lines:
@@ -275,7 +275,7 @@ def _scale(line: Line, episode: RatedEpisode) -> RatingScale:
     return dimensions[line["dimension"]]
 
 
-def _numeric(lines: Sequence[Line]) -> dict[tuple[str, str], bool]:
+def _numeric_dimensions(lines: Sequence[Line]) -> dict[tuple[str, str], bool]:
     """Return (rubric, dimension) -> True if most of its values are numbers.
 
     In a numeric dimension, other values are errors. Otherwise all values are words.

@@ -55,13 +55,13 @@ def import_ratings(home: Home, source: Path, scales_of: ScalesOf = no_scales) ->
     file = read_ratings(
         source,
         lines,
-        listing_again(lambda: {**_episodes(lake, wanted, scales_of), **_reviewed(home)}),
+        listing_again(lambda: {**_episodes(lake, wanted, scales_of), **_reviewed_items(home)}),
     )
     with home.lock(
         "ratings",
         f"another process is importing ratings into {home.path}. Repeat the command after it ends",
     ):
-        n_changed = _keep(lake, file.ratings)
+        n_changed = _store(lake, file.ratings)
         keys = {"benchmark": QUARANTINE, "dataset_version": source.name}
         name = content_id(file.quarantined)
         if file.quarantined:
@@ -92,7 +92,7 @@ def _episodes(lake: Lake, wanted: Collection[str], scales_of: ScalesOf) -> dict[
     }
 
 
-def _reviewed(home: Home) -> dict[str, RatedEpisode]:
+def _reviewed_items(home: Home) -> dict[str, RatedEpisode]:
     """Return the items of constructed datasets.
 
     They have no turns, so people rate each as a whole.
@@ -103,7 +103,7 @@ def _reviewed(home: Home) -> dict[str, RatedEpisode]:
     }
 
 
-def _keep(lake: Lake, ratings: Collection[Rating]) -> int:
+def _store(lake: Lake, ratings: Collection[Rating]) -> int:
     """Store the ratings that differ from stored ones. Return their number."""
     of_rater: dict[str, dict[tuple[str, int, str, str], Rating]] = {}
     for rating in ratings:

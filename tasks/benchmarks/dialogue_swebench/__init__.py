@@ -15,7 +15,7 @@ from tasks.benchmarks.dialogue_swebench.programs import gold_answer, test_runs
 from tasks.benchmarks.dialogue_swebench.resources import IMAGES, RESOURCES, resolve_resources
 from tasks.benchmarks.dialogue_swebench.rubrics import RUBRICS, judge_runs
 from tasks.benchmarks.dialogue_swebench.scoring import METRICS, RANGES, due, score
-from tasks.benchmarks.dialogue_swebench.settings import SETTINGS, chosen
+from tasks.benchmarks.dialogue_swebench.settings import SETTINGS, choose_problems
 from tasks.benchmarks.dialogue_swebench.stage import BENCHMARK_NAME, stage
 from tasks.benchmarks.dialogue_swebench.verified import grade_routes
 from tasks.benchmarks.dialogue_swebench.wide_tables import MARTS
@@ -52,7 +52,7 @@ BENCHMARK = Benchmark(
         default_version="instances",
         demo=files(__name__) / "demo.yaml",
         public=files(__name__) / "data.yaml",
-        chooses=chosen,
+        chooses=choose_problems,
         grade_routes=grade_routes,
     ),
     settings=SETTINGS,

@@ -95,7 +95,7 @@ async def _query(request: ConstructionRequest, problem: Problem) -> _Query | Map
     assert problem.repo is not None
     project, title = problem.repo.repo.rpartition("/")[2], problem.instructions[0].text
     first = fill(PROMPTS["query_draft"], project=project, title=title, words=str(_MOST_WORDS))
-    draft = await _written(request, problem, first, 0)
+    draft = await _request_message(request, problem, first, 0)
     if isinstance(draft, Unreadable):
         return {"instance_id": problem.problem_id, "reason": str(draft)}
     second = fill(
@@ -105,13 +105,13 @@ async def _query(request: ConstructionRequest, problem: Problem) -> _Query | Map
         draft=draft,
         words=str(_MOST_WORDS),
     )
-    revised = await _written(request, problem, second, 1)
+    revised = await _request_message(request, problem, second, 1)
     if isinstance(revised, Unreadable):
         return {"instance_id": problem.problem_id, "reason": str(revised)}
     return _Query(problem, draft, revised)
 
 
-async def _written(
+async def _request_message(
     request: ConstructionRequest, problem: Problem, prompt: str, number: int
 ) -> str | Unreadable:
     question: ChatRequest = request.question(
@@ -126,11 +126,13 @@ async def _written(
             Message(Speaker.USER, f"That cannot be used: {reason}. Write it again."),
         )
 
-    result = await ask_until_read(request.models["model"], question, again, _message, tries=_TRIES)
+    result = await ask_until_read(
+        request.models["model"], question, again, _read_message, tries=_TRIES
+    )
     return result.value if result.value is not None else Unreadable(result.reason)
 
 
-def _message(answer: str) -> str:
+def _read_message(answer: str) -> str:
     """Return the answer as a message of one line. Raises Unreadable."""
     text = " ".join(answer.strip().strip('"').split())
     if not text:

@@ -111,7 +111,7 @@ class IssueUser:
                 candidate,
                 ((REVIEWED, UNREADABLE),) if is_unreadable else ((VIOLATIONS, ""), (REVISED, "0")),
             )
-        return await self._revised(transcript, candidate, own_steps[1].content, violations)
+        return await self._revise(transcript, candidate, own_steps[1].content, violations)
 
     def _end(self, transcript: Transcript) -> Stop | None:
         last = transcript.messages[-1]
@@ -134,19 +134,19 @@ class IssueUser:
     async def _candidate(self, transcript: Transcript) -> Step:
         result = await self._ask(transcript, self._simulator_messages(transcript), _reply_text)
         if result.value is None:
-            raise self._silent(transcript, result)
+            raise self._no_reply_error(transcript, result)
         return self._step(transcript, result, result.value, StepKind.ARTIFACT, ((PART, CANDIDATE),))
 
     async def _review(self, transcript: Transcript, candidate: str) -> Step:
         text = fill(
             self.prompts["review"],
             issue=transcript.problem.prompt,
-            dialogue=_quoted(transcript.messages),
+            dialogue=_quote(transcript.messages),
             reply=quote_text(candidate),
             words=str(MOST_WORDS),
         )
         schema = Reviewed.model_json_schema()
-        result = await self._ask(transcript, (Message(Role.USER, text),), _reviewed, schema)
+        result = await self._ask(transcript, (Message(Role.USER, text),), _read_review, schema)
         violations = result.value.violations if result.value is not None else ()
         kinds = dict.fromkeys(
             [*(violation.kind for violation in violations), *_hard_faults(candidate)]
@@ -160,10 +160,10 @@ class IssueUser:
         labels = ((PART, REVIEW), (VIOLATIONS, ",".join(kinds)), (REVIEWED, status))
         return self._step(transcript, result, content, StepKind.ARTIFACT, labels)
 
-    async def _revised(
+    async def _revise(
         self, transcript: Transcript, candidate: str, review: str, violations: tuple[str, ...]
     ) -> Step:
-        problems = [f"{fault.kind}: {fault.why}" for fault in _reviewed_or_none(review)]
+        problems = [f"{fault.kind}: {fault.why}" for fault in _violations_in(review)]
         if TOO_LONG in violations:
             problems.append(f"it has {len(candidate.split())} words; {MOST_WORDS} are allowed")
         request = fill(
@@ -178,7 +178,7 @@ class IssueUser:
         )
         result = await self._ask(transcript, messages, _reply_text)
         if result.value is None:
-            raise self._silent(transcript, result)
+            raise self._no_reply_error(transcript, result)
         labels = (
             (VIOLATIONS, ",".join(violations)),
             (REVISED, "1"),
@@ -209,7 +209,7 @@ class IssueUser:
     ) -> AskResult[T]:
         request = ChatRequest(
             messages=messages,
-            sampling=self.sampling if schema is None else _of_a_review(self.sampling),
+            sampling=self.sampling if schema is None else _review_sampling(self.sampling),
             seed=transcript.seed,
             problem_id=transcript.problem.problem_id,
             turn=transcript.turn,
@@ -232,7 +232,7 @@ class IssueUser:
         except AnswerMissing as missing:
             raise ModelUnavailable(f"simulator: {missing}", permanent=True) from missing
 
-    def _silent(self, transcript: Transcript, result: AskResult[Any]) -> ModelUnavailable:
+    def _no_reply_error(self, transcript: Transcript, result: AskResult[Any]) -> ModelUnavailable:
         assert self.model is not None
         return ModelUnavailable(
             f"simulator {self.model.identity.label}: {len(result.answers)} replies in round"
@@ -273,7 +273,7 @@ class IssueUser:
         )
 
 
-def _of_a_review(sampling: Sampling) -> Sampling:
+def _review_sampling(sampling: Sampling) -> Sampling:
     return sampling.model_copy(
         update={"max_tokens": max(MOST_REVIEW_TOKENS, sampling.max_tokens or MOST_REVIEW_TOKENS)}
     )
@@ -286,7 +286,7 @@ def _reply_text(answer: str) -> str:
     return text
 
 
-def _reviewed(answer: str) -> Reviewed:
+def _read_review(answer: str) -> Reviewed:
     begin, end = answer.find("{"), answer.rfind("}")
     try:
         return Reviewed.model_validate_json(answer[begin : end + 1] if begin >= 0 else answer)
@@ -296,9 +296,9 @@ def _reviewed(answer: str) -> Reviewed:
         ) from None
 
 
-def _reviewed_or_none(review: str) -> tuple[Violation, ...]:
+def _violations_in(review: str) -> tuple[Violation, ...]:
     try:
-        return _reviewed(review).violations
+        return _read_review(review).violations
     except Unreadable:
         return ()
 
@@ -308,7 +308,7 @@ def _hard_faults(reply: str) -> tuple[str, ...]:
     return (TOO_LONG,) if len(reply.split()) > MOST_WORDS else ()
 
 
-def _quoted(messages: tuple[Step, ...]) -> str:
+def _quote(messages: tuple[Step, ...]) -> str:
     return quote_messages(
         ("user" if step.role is Role.USER else "agent", step.content) for step in messages
     )

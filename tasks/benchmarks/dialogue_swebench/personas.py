@@ -30,7 +30,7 @@ def personas() -> Personas:
     )
 
 
-def drawn_persona(instance_id: str) -> tuple[str, str]:
+def draw_persona(instance_id: str) -> tuple[str, str]:
     """Return the name of the description, and the persona's text."""
     choices = personas()
     number = int.from_bytes(hashlib.sha256(f"{SEED}\0{instance_id}".encode()).digest()[:8], "big")

@@ -171,8 +171,8 @@ def resolve_resources(
             f"--resource {REPOS}= and {IMAGES}=: images contain their repositories. Remove one of"
             " the two"
         )
-    repos = None if images is not None else resources.get(REPOS) or _beside(folder, REPOS)
-    listing = resources.get(ENVIRONMENTS) or _beside(folder, "environments.json")
+    repos = None if images is not None else resources.get(REPOS) or _path_beside(folder, REPOS)
+    listing = resources.get(ENVIRONMENTS) or _path_beside(folder, "environments.json")
     if repos is None and images is None:
         if all(
             problem.repo and (problem.repo.tree or image_of(problem.repo.environment))
@@ -214,7 +214,7 @@ def _require_an_image(resolved: Staged, n_before: int) -> Staged:
     )
 
 
-def _beside(folder: Path | None, name: str) -> Path | None:
+def _path_beside(folder: Path | None, name: str) -> Path | None:
     return folder / name if folder is not None and (folder / name).exists() else None
 
 
@@ -245,7 +245,7 @@ class _Resolver:
         bad: list[QuarantinedRow] = []
         for problem in staged.problems:
             try:
-                problems[problem.problem_id] = self._resolved(problem)
+                problems[problem.problem_id] = self._resolve(problem)
             except BadRow as why:
                 row = quarantined_row(
                     problem.benchmark,
@@ -269,7 +269,7 @@ class _Resolver:
             quarantined=(*staged.quarantined, *bad),
         )
 
-    def _resolved(self, problem: Problem) -> Problem:
+    def _resolve(self, problem: Problem) -> Problem:
         repository = problem.repo
         assert repository is not None
         image = self.source.of(problem.problem_id) if isinstance(self.source, PinnedImages) else ""

@@ -55,7 +55,7 @@ def route_of(repo: str, version: str, test_ids: tuple[str, ...], test_cmd: str =
     """
     spec = _spec(repo, version)
     command = test_cmd or (spec["test_cmd"] if spec else "")
-    route = _of_command(command) if command else Route(runner=PYTEST)
+    route = _command_route(command) if command else Route(runner=PYTEST)
     if route is None:
         raise BadRow(
             "runner_unknown",
@@ -104,7 +104,7 @@ def _projects() -> Mapping[str, Any]:
     return data["projects"]
 
 
-def _of_command(text: str) -> Route | None:
+def _command_route(text: str) -> Route | None:
     """Return the route of a command line, or None if it starts no known runner."""
     try:
         words = shlex.split(text)

@@ -62,7 +62,7 @@ def _prompt(name: str) -> str:
     return load_prompt(_PACKAGE, name)
 
 
-def _shown(case: Case) -> Case:
+def _case_texts(case: Case) -> Case:
     quoted = {
         name: quote_text(value) for name, value in case.items() if name in ("message", "reply")
     }
@@ -71,7 +71,7 @@ def _shown(case: Case) -> Case:
 
 
 def _drift(name: str) -> DriftMessages:
-    return DriftMessages(_PACKAGE, name, _prompt(name), _shown)
+    return DriftMessages(_PACKAGE, name, _prompt(name), _case_texts)
 
 
 RUBRICS = {

@@ -85,7 +85,7 @@ def _scores(request: ScoreRequest, played: Played) -> Iterator[tuple[Metric[...,
     yield resolved, _resolved(request, played)
     yield from _counts(request, played).items()
     if SETTINGS[request.setting].rubrics:
-        yield from _judged(played).items()
+        yield from _judged_scores(played).items()
 
 
 def _cut_off(episode: Episode) -> UnscoredReason | None:
@@ -101,7 +101,7 @@ def _cut_off(episode: Episode) -> UnscoredReason | None:
 
 
 def _resolved(request: ScoreRequest, played: Played) -> Value:
-    missing = worst_of({_missing(verdict, played) for verdict in played.verdicts})
+    missing = worst_of({_missing_reason(verdict, played) for verdict in played.verdicts})
     if missing or not played.verdicts:
         return missing or UnscoredReason.INFRA
     passed = {
@@ -110,7 +110,7 @@ def _resolved(request: ScoreRequest, played: Played) -> Value:
     return resolved(passed.get(FAIL_TO_PASS, True), passed.get(PASS_TO_PASS, True))
 
 
-def _missing(verdict: TestVerdict, played: Played) -> UnscoredReason | None:
+def _missing_reason(verdict: TestVerdict, played: Played) -> UnscoredReason | None:
     if verdict.outcome is Outcome.UNSCORED:
         return _UNSCORED.get(
             verdict.reason.value if verdict.reason else "", UnscoredReason.SOURCE_MISSING
@@ -134,7 +134,7 @@ def _counts(request: ScoreRequest, played: Played) -> Values:
     }
 
 
-def _judged(played: Played) -> Values:
+def _judged_scores(played: Played) -> Values:
     by_rubric: dict[str, list[JudgeVerdict]] = {}
     for judgement in played.judgements:
         by_rubric.setdefault(judgement.rubric, []).append(judgement)
@@ -149,7 +149,7 @@ def _judged(played: Played) -> Values:
     }
 
 
-def _why_missing(judgements: Sequence[JudgeVerdict]) -> UnscoredReason | None:
+def _unscored_reason(judgements: Sequence[JudgeVerdict]) -> UnscoredReason | None:
     return worst_of(
         {
             _UNSCORED.get(judgement.unscored_reason or "", UnscoredReason.INFRA)
@@ -160,7 +160,7 @@ def _why_missing(judgements: Sequence[JudgeVerdict]) -> UnscoredReason | None:
 
 
 def _seeking(judgements: Sequence[JudgeVerdict], n_messages: int) -> Value:
-    if missing := _why_missing(judgements):
+    if missing := _unscored_reason(judgements):
         return missing
     if len(judgements) != n_messages:
         return UnscoredReason.INFRA
@@ -171,7 +171,9 @@ def _natural(judgements: Sequence[JudgeVerdict], has_turn: bool) -> Value:
     if not has_turn:
         return UnscoredReason.UNDEFINED
     values = [judgement.value for judgement in judgements if judgement.value is not None]
-    return naturalness(values[0]) if values else _why_missing(judgements) or UnscoredReason.INFRA
+    return (
+        naturalness(values[0]) if values else _unscored_reason(judgements) or UnscoredReason.INFRA
+    )
 
 
 def _coherent(judgements: Sequence[JudgeVerdict], has_turn: bool) -> Value:
@@ -183,7 +185,7 @@ def _coherent(judgements: Sequence[JudgeVerdict], has_turn: bool) -> Value:
         if judgement.value is not None
     }
     if len(values) < 2:
-        return _why_missing(judgements) or UnscoredReason.INFRA
+        return _unscored_reason(judgements) or UnscoredReason.INFRA
     return coherence(values["local"] == 1.0, values["global"] == 1.0)
 
 
@@ -191,7 +193,7 @@ def _user(judgements: Sequence[JudgeVerdict], n_replies: int) -> Values:
     metrics = (*CRITERIA.values(), user_without_fault)
     if not n_replies:
         return dict.fromkeys(metrics, UnscoredReason.UNDEFINED)
-    if missing := _why_missing(judgements):
+    if missing := _unscored_reason(judgements):
         return dict.fromkeys(metrics, missing)
     met: dict[int, dict[str, bool]] = {}
     for judgement in judgements:

@@ -68,7 +68,7 @@ def _settings() -> Mapping[str, Setting]:
 SETTINGS: Mapping[str, Setting] = MappingProxyType(_settings())
 
 
-def chosen(options: Options, dialogs: Sequence[Dialog]) -> Collection[str]:
+def choose_problems(options: Options, dialogs: Sequence[Dialog]) -> Collection[str]:
     """Return the problems of a run: all, or a sample stratified by difficulty."""
     return drawn(
         options[SAMPLE.name],

@@ -13,7 +13,7 @@ from schemas.dialog import Dialog, Role, Turn
 from schemas.errors import SourceUnreadable
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, RepoSnapshot, TestSuite
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.dialogue_swebench.personas import drawn_persona
+from tasks.benchmarks.dialogue_swebench.personas import draw_persona
 from tasks.benchmarks.dialogue_swebench.raw_row import COLUMNS, Instance, parse_row
 from tasks.benchmarks.dialogue_swebench.routes import route_of
 from tasks.benchmarks.dialogue_swebench.settings import DIFFICULTY
@@ -160,7 +160,7 @@ def _dialog(instance: Instance, problem: Problem, stored_query: str | None) -> D
             f"I have a problem with {instance.repo.rpartition('/')[2]}: {instance.title}",
             "title",
         )
-    kind, persona = drawn_persona(instance.instance_id)
+    kind, persona = draw_persona(instance.instance_id)
     return Dialog(
         benchmark=BENCHMARK_NAME,
         dataset_version=problem.dataset_version,

@@ -30,11 +30,11 @@ def grade_routes(dataset: str, source: Path | None) -> tuple[GradeRoute, ...] | 
     See `GradeRoutes`.
     """
     if source is not None:
-        return tuple(_merged(_of_rows(source)))
-    return tuple(_merged(_of_facts())) if dataset == VERIFIED else None
+        return tuple(_merge(_row_routes(source)))
+    return tuple(_merge(_fact_routes())) if dataset == VERIFIED else None
 
 
-def _of_facts() -> Iterator[GradeRoute]:
+def _fact_routes() -> Iterator[GradeRoute]:
     facts: Mapping[str, Any] = json.loads(_FACTS.read_text(encoding="utf-8"))
     for project, groups in facts["projects"].items():
         for group in groups:
@@ -62,7 +62,7 @@ def _of_facts() -> Iterator[GradeRoute]:
             )
 
 
-def _of_rows(source: Path) -> Iterator[GradeRoute]:
+def _row_routes(source: Path) -> Iterator[GradeRoute]:
     exceptions: Mapping[str, str] = json.loads(_FACTS.read_text(encoding="utf-8"))["exceptions"]
     staged = stage(source, "instances")
     for problem in staged.problems:
@@ -91,7 +91,7 @@ def _of_rows(source: Path) -> Iterator[GradeRoute]:
         )
 
 
-def _merged(routes: Iterator[GradeRoute]) -> Iterator[GradeRoute]:
+def _merge(routes: Iterator[GradeRoute]) -> Iterator[GradeRoute]:
     """Join routes with the same project, Python, runner and command."""
     groups: defaultdict[tuple[str, str, str, tuple[str, ...]], list[GradeRoute]] = defaultdict(list)
     for route in routes:

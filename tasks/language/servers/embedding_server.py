@@ -65,7 +65,7 @@ def embedding_server(
         yield base_url
 
 
-def _downloaded() -> Path:
+def _download_weights() -> Path:
     """Return the folder of BGE-M3's weights, from the cache or the network.
 
     Without weights, end the process with the remedy.
@@ -103,7 +103,7 @@ def main() -> None:
     number = min(MAX_ENGINES, os.cpu_count() or 1)
     engines = EmbeddingEngines(
         arguments.name,
-        arguments.weights or _downloaded(),
+        arguments.weights or _download_weights(),
         arguments.pooling,
         arguments.max_length,
         number,

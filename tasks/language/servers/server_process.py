@@ -111,7 +111,7 @@ class _Server:
                     env=self._environment,
                     start_new_session=True,
                 )
-        return _reported(
+        return _await_report(
             self._process, self._label, self._log, log_start, self._ready_s, on_progress
         )
 
@@ -164,7 +164,7 @@ def _environment(keys: tuple[str, ...]) -> dict[str, str]:
     }
 
 
-def _reported(
+def _await_report(
     process: subprocess.Popen[bytes],
     label: str,
     log: Path,

@@ -37,7 +37,7 @@ _OURS = frozenset(
 """Arguments that Parley sets itself, or that would change the server's address."""
 
 
-def _set_by_us(name: str) -> str | None:
+def _reserved_argument(name: str) -> str | None:
     """Return Parley's argument that vLLM would read the name as, or None.
 
     vLLM's parser reads `_` as `-`, and accepts a prefix of an argument's name.
@@ -139,7 +139,7 @@ class VllmSettings(Frozen):
             raise ConfigError(f"--serve: {wrong}. Known: {names}") from None
 
     @model_validator(mode="after")
-    def _is_whole(self) -> Self:
+    def _require_valid(self) -> Self:
         for argument in self.arguments:
             if secret := secret_in(argument):
                 raise ConfigError(
@@ -148,7 +148,7 @@ class VllmSettings(Frozen):
                     " the server inherits is HF_TOKEN"
                 )
             name = argument.partition("=")[0]
-            if ours := _set_by_us(name):
+            if ours := _reserved_argument(name):
                 raise ConfigError(
                     f"serve.arguments names {name}, which Parley sets itself ({ours}). Remove it,"
                     " or use the field for it"

@@ -17,10 +17,10 @@ from tasks.dialogue.agents.memory.remembering import (
     Thinking,
     Unit,
     in_order,
-    listed,
+    labelled_line,
+    list_in,
     read_object,
     remembering,
-    shown_as,
     text_in,
     texts_in,
 )
@@ -61,7 +61,7 @@ class Note:
     @property
     def shown(self) -> str:
         """Return round and notes for a model, quoted so that none can imitate another."""
-        return shown_as(user=self.unit.user, assistant=self.unit.assistant, about=self.about)
+        return labelled_line(user=self.unit.user, assistant=self.unit.assistant, about=self.about)
 
 
 class Notes:
@@ -118,7 +118,7 @@ class Notes:
     def _link(self, note: Note, neighbours: Mapping[int, Note], fields: Mapping[str, Any]) -> None:
         """Apply the model's answer: links of the note, and new contexts and tags of neighbours."""
         numbered = {str(number): number for number in neighbours}
-        for number in (numbered.get(str(link)) for link in listed(fields.get("links"))):
+        for number in (numbered.get(str(link)) for link in list_in(fields.get("links"))):
             if number is not None:
                 note.links.add(number)
                 neighbours[number].links.add(note.unit.number)

@@ -21,7 +21,7 @@ from tasks.dialogue.agents.memory.remembering import (
     Thinking,
     Unit,
     in_order,
-    listed,
+    list_in,
     read_object,
     remembering,
     text_in,
@@ -95,8 +95,8 @@ def facts_in(answer: Any) -> "tuple[Fact, ...]":
     from tasks.dialogue.agents.memory.fact_graph import plain
 
     facts: dict[Fact, None] = {}
-    for item in listed(answer):
-        parts = [plain(text_in(part)) for part in listed(item)]
+    for item in list_in(answer):
+        parts = [plain(text_in(part)) for part in list_in(item)]
         if len(parts) == 3 and parts[0] and parts[2]:
             facts[parts[0], parts[1], parts[2]] = None
     return tuple(facts)
@@ -106,9 +106,9 @@ def chosen_facts(answer: Any, candidates: "Sequence[Fact]") -> "tuple[Fact, ...]
     """Return the most similar candidate for each fact of an answer."""
     by_text = {str(fact): fact for fact in candidates}
     triples = [
-        str([text_in(part) for part in listed(item)])
-        for item in listed(answer)
-        if len(listed(item)) == 3
+        str([text_in(part) for part in list_in(item)])
+        for item in list_in(answer)
+        if len(list_in(item)) == 3
     ]
     return tuple(by_text[get_close_matches(item, by_text, n=1, cutoff=0.0)[0]] for item in triples)
 

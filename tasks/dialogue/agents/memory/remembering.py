@@ -19,7 +19,7 @@ from schemas.dialog import HistoryPolicy, Role
 from schemas.episode import Step, StepKind
 from schemas.errors import ConfigError
 from tasks.dialogue.agents.contract import AgentRequest, BeginDialogue, MakeSeat
-from tasks.dialogue.agents.memory.shared_talk import SharedTalk, shared
+from tasks.dialogue.agents.memory.shared_talk import SharedTalk, mark_shared
 from tasks.dialogue.chat_subject import ChatSubject, messages_of
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.tools import observe
@@ -91,7 +91,7 @@ class Unit:
     @property
     def shown(self) -> str:
         """Return both messages for a model, quoted so that neither can imitate the other."""
-        return shown_as(user=self.user, assistant=self.assistant)
+        return labelled_line(user=self.user, assistant=self.assistant)
 
     def beyond(self, earlier: "Unit") -> "Unit":
         """Return the part that is missing in an earlier version of the unit.
@@ -224,7 +224,7 @@ class RememberingSubject:
             if new.text:
                 self._n_units += 1
                 taking = self._memory.add(replace(new, number=self._n_units))
-                yield from shared(taking) if place < n_shared else taking
+                yield from mark_shared(taking) if place < n_shared else taking
         self._units = tuple(units)
         if not units:
             return Recalled()
@@ -342,7 +342,7 @@ def remembering(make: Callable[[], Memory], name: str) -> BeginDialogue:
     return begin
 
 
-def shown_as(**texts: str) -> str:
+def labelled_line(**texts: str) -> str:
     """Return non-empty texts by name on one line of JSON."""
     return json_line({name: text for name, text in texts.items() if text})
 
@@ -356,7 +356,7 @@ def read_object(reply: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def listed(value: Any) -> list[Any]:
+def list_in(value: Any) -> list[Any]:
     """Return the value if it is a list, else an empty list."""
     return value if isinstance(value, list) else []
 
@@ -368,4 +368,4 @@ def text_in(value: Any) -> str:
 
 def texts_in(value: Any) -> tuple[str, ...]:
     """Return the distinct texts of a list. Other values are omitted."""
-    return tuple(dict.fromkeys(text for item in listed(value) if (text := text_in(item))))
+    return tuple(dict.fromkeys(text for item in list_in(value) if (text := text_in(item))))

@@ -117,7 +117,7 @@ def talk_name(context_id: str, seed: int | None) -> str:
     return context_id if seed is None else f"{context_id} {seed}"
 
 
-def shared(thinking: "Thinking[None]") -> "Generator[Ask | Embed, Any, None]":
+def mark_shared(thinking: "Thinking[None]") -> "Generator[Ask | Embed, Any, None]":
     """Yield the requests of a memory for a part of the conversation, marked as shared."""
     from tasks.dialogue.agents.memory.remembering import Ask
 

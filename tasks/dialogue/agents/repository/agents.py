@@ -11,7 +11,7 @@ from schemas.dialog import HistoryPolicy
 from schemas.errors import ConfigError, SandboxUnavailable
 from tasks.dialogue.agents.contract import Agent, AgentOption, AgentRequest, MakeSeat
 from tasks.dialogue.agents.repository.loop import MOST_STEPS, USUAL_STEPS, RepositorySeat
-from tasks.dialogue.agents.repository.opening import opened_meanwhile
+from tasks.dialogue.agents.repository.opening import open_in_background
 from tasks.dialogue.workspaces import SeatWorkspace, Workspaces
 from tasks.language.prompt import PromptTexts, fill
 
@@ -77,7 +77,7 @@ def open_repository(request: AgentRequest) -> AbstractAsyncContextManager[SeatWo
             "this agent needs a repository, but the dialogue's problem has none. Choose another"
             " agent or benchmark"
         )
-    return opened_meanwhile(_with_shell(request, request.workspaces, request.tree))
+    return open_in_background(_with_shell(request, request.workspaces, request.tree))
 
 
 @asynccontextmanager

@@ -67,7 +67,7 @@ class Room:
         """Return True if a prompt is worth a request: it should fit, or it cannot be shortened."""
         return not prompt.n_shown or self.most_size is None or prompt.size <= self.most_size
 
-    def refused(self, prompt: Prompt, accepted: int) -> "Room":
+    def after_refusal(self, prompt: Prompt, accepted: int) -> "Room":
         """Return the state after a prompt was too long.
 
         Args:
@@ -79,7 +79,7 @@ class Room:
             self, most_size=bound if self.most_size is None else min(bound, self.most_size)
         )
 
-    def shortened(self, prompt: Prompt) -> "Room":
+    def with_fewer_observations(self, prompt: Prompt) -> "Room":
         """Return the state with the older half of the observations left out.
 
         A smaller cut would be followed by another one soon.
@@ -175,7 +175,7 @@ def _add_malformed(messages: list[Message], steps: Sequence[Step], n: int) -> No
     kind = dict(steps[n].labels).get(MALFORMED)
     if kind == CALL:
         messages.append(Message(Role.ASSISTANT, steps[n].content))
-        messages.append(Message(Role.USER, _NOT_A_CALL.format(why=_why_no_call(steps[n].content))))
+        messages.append(Message(Role.USER, _NOT_A_CALL.format(why=_call_fault(steps[n].content))))
     if kind != EMPTY or (n + 1 < len(steps) and _is_empty(steps[n + 1])):
         return
     number = 1
@@ -194,7 +194,7 @@ def _is_empty(step: Step) -> bool:
     return (MALFORMED, EMPTY) in step.labels
 
 
-def _why_no_call(content: str) -> str:
+def _call_fault(content: str) -> str:
     """Return what is wrong with a tool call in the text of an answer."""
     begin, end = content.find("{"), content.rfind("}")
     if begin < 0:

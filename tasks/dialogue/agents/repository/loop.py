@@ -81,9 +81,9 @@ class RepositorySeat:
             return await observe(self.tools, pending[0], transcript.turn)
         if patch := next(filter(_is_patch, transcript.turn_steps), None):
             return self._last_words(transcript, patch)
-        if _is_to_end(transcript):
+        if _should_end(transcript):
             return await self._patch(transcript, FINISHED)
-        if (step := _due_after_calls(transcript)) is not None:
+        if (step := _message_of_calls(transcript)) is not None:
             return step
         if n_answers(transcript.steps) >= self.most_steps:
             return await self._patch(transcript, STEP_LIMIT)
@@ -136,7 +136,7 @@ class RepositorySeat:
                 if answer.content or answer.calls or answer.finish_reason != "context_length":
                     break
                 is_first = len(answers) == 1
-                room = room.refused(
+                room = room.after_refusal(
                     prompt,
                     accepted_size(self.system, transcript, room.n_dropped)
                     if is_first
@@ -144,7 +144,7 @@ class RepositorySeat:
                 )
             if not prompt.n_shown:
                 return await self._patch(transcript, CONTEXT, answers)
-            room = room.shortened(prompt)
+            room = room.with_fewer_observations(prompt)
         if refusal := refusal_of(answers[-1], self.model, transcript):
             return replace(refusal, n_calls=sum(answer.n_calls for answer in answers))
         step, labels = _step(transcript, answers), room.labels(before)
@@ -195,7 +195,7 @@ def _is_patch(step: Step) -> bool:
     return any(name == PATCH for name, _ in step.labels)
 
 
-def _due_after_calls(transcript: Transcript) -> Step | None:
+def _message_of_calls(transcript: Transcript) -> Step | None:
     """Return the message that the round's last answer sends by its tool, or None."""
     if not _is_fresh(transcript) or not (calls := _calls_named(transcript, MESSAGE_USER)):
         return None
@@ -208,7 +208,7 @@ def _due_after_calls(transcript: Transcript) -> Step | None:
     )
 
 
-def _is_to_end(transcript: Transcript) -> bool:
+def _should_end(transcript: Transcript) -> bool:
     return _is_fresh(transcript) and bool(_calls_named(transcript, FINISH))
 
 

@@ -45,7 +45,7 @@ class OpeningWorkspace:
 
 
 @asynccontextmanager
-async def opened_meanwhile(
+async def open_in_background(
     manager: AbstractAsyncContextManager[SeatWorkspace],
 ) -> AsyncIterator[SeatWorkspace]:
     """Enter the context manager in the background, and exit it after the body.

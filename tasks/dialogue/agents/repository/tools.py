@@ -146,9 +146,9 @@ class EditFile:
             )
         text = await self._read(path)
         if command == "view":
-            return ToolResult(_viewed(text, arguments.get("view_range")))
+            return ToolResult(_view(text, arguments.get("view_range")))
         if command == "insert":
-            return await self._write(path, _inserted(text, arguments), "inserted")
+            return await self._write(path, _insert(text, arguments), "inserted")
         old, new = (
             text_of(arguments, "old_str", "str_replace"),
             text_of(arguments, "new_str", "str_replace"),
@@ -167,7 +167,7 @@ class EditFile:
         except UnicodeDecodeError:
             raise ToolRefusal(f"{path} is no text in UTF-8") from None
         except (ValueError, OSError) as error:
-            raise ToolRefusal(f"{path} cannot be read: {_why(error)}") from None
+            raise ToolRefusal(f"{path} cannot be read: {_reason(error)}") from None
 
     async def _write(self, path: str, text: str, verb: str) -> ToolResult:
         from sandbox.workspace.interface import TreeOverrun
@@ -180,16 +180,16 @@ class EditFile:
                 f"{path} cannot be written: the workspace would hold {overrun}"
             ) from None
         except (ValueError, OSError) as error:
-            raise ToolRefusal(f"{path} cannot be written: {_why(error)}") from None
+            raise ToolRefusal(f"{path} cannot be written: {_reason(error)}") from None
 
 
-def _why(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return (
         error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     ) or type(error).__name__
 
 
-def _viewed(text: str, line_range: Any) -> str:
+def _view(text: str, line_range: Any) -> str:
     lines = text.splitlines()
     first, last = 1, len(lines)
     if line_range is not None:
@@ -213,7 +213,7 @@ def _viewed(text: str, line_range: Any) -> str:
     )
 
 
-def _inserted(text: str, arguments: Mapping[str, Any]) -> str:
+def _insert(text: str, arguments: Mapping[str, Any]) -> str:
     new, after = text_of(arguments, "new_str", "insert"), arguments.get("insert_line")
     lines = text.splitlines(keepends=True)
     if type(after) is not int or not 0 <= after <= len(lines):

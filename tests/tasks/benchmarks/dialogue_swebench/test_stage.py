@@ -13,7 +13,7 @@ import pytest
 
 from schemas.errors import ConfigError, SourceUnreadable
 from tasks.benchmarks.dialogue_swebench import BENCHMARK
-from tasks.benchmarks.dialogue_swebench.personas import drawn_persona, personas
+from tasks.benchmarks.dialogue_swebench.personas import draw_persona, personas
 from tasks.benchmarks.dialogue_swebench.resources import read_environments, resolve_resources
 from tasks.benchmarks.dialogue_swebench.stage import stage
 from tasks.storage.files.trees import TreeStore
@@ -108,8 +108,8 @@ def test_a_line_without_a_message_leaves_the_title_and_another_type_is_named(tmp
 
 def test_personas_are_drawn_by_the_instance_alone():
     assert (len(personas().names), len(personas().descriptions)) == (38, 5)
-    drawn = {drawn_persona(f"instance-{number}") for number in range(500)}
-    assert drawn == {drawn_persona(f"instance-{number}") for number in range(500)}
+    drawn = {draw_persona(f"instance-{number}") for number in range(500)}
+    assert drawn == {draw_persona(f"instance-{number}") for number in range(500)}
     assert {kind for kind, _ in drawn} == set(personas().descriptions)
     assert len(drawn) > 150
 

@@ -59,14 +59,14 @@ class Session:
             try:
                 await asyncio.wait((request, end), return_when=asyncio.FIRST_COMPLETED)
                 if not request.done():
-                    raise SandboxUnavailable(self._ending())
+                    raise SandboxUnavailable(self._exit_message())
                 self._open = request.result()
             finally:
                 request.cancel()
                 end.cancel()
         return self._open
 
-    def _ending(self) -> str:
+    def _exit_message(self) -> str:
         lines = self._errors.read_text(errors="replace").strip()[-600:]
         return f"the agent's process ended with status {self._process.returncode}: {lines}"
 
@@ -113,7 +113,7 @@ async def open_session(adapter: Adapter, most_steps: int) -> AsyncIterator[Sessi
         with TemporaryDirectory(prefix="parley-agent-") as home:
             errors = Path(home) / "errors"
             argv = (python, str(adapter.driver), address, str(most_steps))
-            process = await _started(argv, adapter, home, errors)
+            process = await _start_process(argv, adapter, home, errors)
             try:
                 yield Session(process, errors, requests)
             finally:
@@ -127,7 +127,7 @@ async def open_session(adapter: Adapter, most_steps: int) -> AsyncIterator[Sessi
         await runner.cleanup()
 
 
-async def _started(
+async def _start_process(
     argv: tuple[str, ...], adapter: Adapter, home: str, errors: Path
 ) -> asyncio.subprocess.Process:
     folders = {"PATH": os.environ.get("PATH", os.defpath), "HOME": home, "TMPDIR": home}

@@ -157,14 +157,14 @@ class Workspace:
     def execute(self, action: dict[str, Any], cwd: str = "") -> dict[str, Any]:
         """Execute an action. Raises Submitted if its output declares the work done."""
         if "words" in action:
-            return completed(ask("message", text=action["words"])["reply"])
+            return success(ask("message", text=action["words"])["reply"])
         if MESSAGE_USER in action:
             message = {"message": action[MESSAGE_USER]}
-            return completed(ask("tool", name=MESSAGE_USER, arguments=message)["content"])
+            return success(ask("tool", name=MESSAGE_USER, arguments=message)["content"])
         # Each command has a shell of its own, as the prompt says, and one stream for its output.
         command = f"bash -c {shlex.quote(str(action['command']))} 2>&1"
         arguments = {"command": command, "timeout_s": COMMAND_S}
-        output = parsed(ask("tool", name="bash", arguments=arguments)["content"])
+        output = parse_output(ask("tool", name="bash", arguments=arguments)["content"])
         first, _, rest = output["output"].lstrip().partition("\n")
         if first.strip() == SUBMITTED and output["returncode"] == 0:
             extra = {"exit_status": "Submitted", "submission": rest}
@@ -180,12 +180,12 @@ class Workspace:
         return {}
 
 
-def completed(output: str) -> dict[str, Any]:
+def success(output: str) -> dict[str, Any]:
     """Return the result of a successful action."""
     return {"output": output, "returncode": 0, "exception_info": ""}
 
 
-def parsed(content: str) -> dict[str, Any]:
+def parse_output(content: str) -> dict[str, Any]:
     """Split the result of Parley's shell into output and status. Its last line is Parley's own."""
     output, _, end = content.rpartition("\n")
     match = END_OF_OUTPUT.fullmatch(end)
