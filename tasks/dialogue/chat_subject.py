@@ -10,7 +10,7 @@ from types import MappingProxyType
 from schemas.dialog import HistoryPolicy, Role
 from schemas.episode import TOO_LONG, Step, StepKind, StopReason
 from schemas.run import Sampling
-from tasks.dialogue.answered import answered_step
+from tasks.dialogue.answer_step import answer_step
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.tools import Tool, observe
 from tasks.dialogue.transcript import Transcript
@@ -102,7 +102,7 @@ class ChatSubject:
                 call_index=transcript.call_index,
             )
         )
-        return refusal_of(completion, self.model, transcript) or answered_step(
+        return refusal_of(completion, self.model, transcript) or answer_step(
             transcript, completion, kind
         )
 

@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tasks.dialogue.agents.contract import Agent
-from tasks.dialogue.agents.memory.remembering import (
+from tasks.dialogue.agents.memory.memory_subject import (
     PROMPTS,
     Ask,
     Embed,
     Recalled,
     Thinking,
     Unit,
+    begin_with_memory,
     in_order,
     labelled_line,
     list_in,
     read_object,
-    remembering,
     text_in,
     texts_in,
 )
@@ -135,7 +135,7 @@ AGENT = Agent(
     name=NAME,
     version="3",
     help="stores rounds as linked notes that update each other (A-Mem's method)",
-    begin=remembering(Notes, NAME),
+    begin=begin_with_memory(Notes, NAME),
     prompts={name: PROMPTS[name] for name in ("recalled", "a_mem_note", "a_mem_links")},
     calls_per_turn=3,
     calls_per_context_round=2,

@@ -13,17 +13,17 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from tasks.dialogue.agents.contract import Agent
-from tasks.dialogue.agents.memory.remembering import (
+from tasks.dialogue.agents.memory.memory_subject import (
     PROMPTS,
     Ask,
     Embed,
     Recalled,
     Thinking,
     Unit,
+    begin_with_memory,
     in_order,
     list_in,
     read_object,
-    remembering,
     text_in,
 )
 from tasks.language.prompt import fill
@@ -117,7 +117,7 @@ AGENT = Agent(
     name=NAME,
     version="3",
     help="searches a graph of facts and rounds by personalised PageRank (HippoRAG 2's method)",
-    begin=remembering(PassageGraph, NAME),
+    begin=begin_with_memory(PassageGraph, NAME),
     prompts={name: PROMPTS[name] for name in ("recalled", "hipporag_facts", "hipporag_filter")},
     calls_per_turn=3,
     calls_per_context_round=1,

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tasks.dialogue.agents.contract import Agent
-from tasks.dialogue.agents.memory.remembering import (
+from tasks.dialogue.agents.memory.memory_subject import (
     PROMPTS,
     Ask,
     Embed,
     Recalled,
     Thinking,
     Unit,
+    begin_with_memory,
     in_order,
     read_object,
-    remembering,
     text_in,
     texts_in,
 )
@@ -177,7 +177,7 @@ AGENT = Agent(
     name=NAME,
     version="3",
     help="stores recent rounds, older ones by subject, and a user profile (MemoryOS's method)",
-    begin=remembering(Stores, NAME),
+    begin=begin_with_memory(Stores, NAME),
     prompts={name: PROMPTS[name] for name in ("recalled", "memoryos_page", "memoryos_profile")},
     calls_per_turn=3,
     calls_per_context_round=2,

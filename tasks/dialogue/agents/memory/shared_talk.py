@@ -18,7 +18,7 @@ from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import Message
 
 if TYPE_CHECKING:
-    from tasks.dialogue.agents.memory.remembering import Ask, Embed, Thinking, Unit
+    from tasks.dialogue.agents.memory.memory_subject import Ask, Embed, Thinking, Unit
 
 OF_TALK = "of_talk"
 """Label of an artifact: the key by which other dialogues find its answer."""
@@ -38,7 +38,7 @@ class SharedTalk:
 
     def n_units(self, transcript: Transcript, units: "Sequence[Unit]") -> int:
         """Return the number of leading units that belong to the shared conversation only."""
-        from tasks.dialogue.agents.memory.remembering import units_of
+        from tasks.dialogue.agents.memory.memory_subject import units_of
 
         if self._answers is None or transcript.dialog.context_id is None:
             return 0
@@ -119,7 +119,7 @@ def talk_name(context_id: str, seed: int | None) -> str:
 
 def mark_shared(thinking: "Thinking[None]") -> "Generator[Ask | Embed, Any, None]":
     """Yield the requests of a memory for a part of the conversation, marked as shared."""
-    from tasks.dialogue.agents.memory.remembering import Ask
+    from tasks.dialogue.agents.memory.memory_subject import Ask
 
     reply: Any = None
     while True:

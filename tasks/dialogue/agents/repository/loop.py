@@ -30,7 +30,7 @@ from tasks.dialogue.agents.repository.labels import (
     STEP_LIMIT,
     n_answers,
 )
-from tasks.dialogue.agents.repository.taking import take_patch
+from tasks.dialogue.agents.repository.patch_extraction import extract_patch
 from tasks.dialogue.agents.repository.tools import (
     FINISH,
     MESSAGE_USER,
@@ -39,7 +39,7 @@ from tasks.dialogue.agents.repository.tools import (
     Finish,
     MessageUser,
 )
-from tasks.dialogue.answered import answered_step
+from tasks.dialogue.answer_step import answer_step
 from tasks.dialogue.chat_subject import refusal_of
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.tools import Tool, observe
@@ -99,7 +99,7 @@ class RepositorySeat:
             reason: Reason for the end, a value of the label ENDED.
             answers: Failed answers, whose requests count.
         """
-        patch, how = await take_patch(self.workspace)
+        patch, how = await extract_patch(self.workspace)
         labels = ((PATCH, how), (_ENDS, reason))
         step = (
             _step(transcript, answers)
@@ -220,4 +220,4 @@ def _argument(call: ToolCall, name: str) -> str:
 def _step(transcript: Transcript, answers: Sequence[Completion]) -> Step:
     """Return the last answer as a step, with the number of all requests."""
     n_calls = sum(answer.n_calls for answer in answers)
-    return answered_step(transcript, answers[-1], StepKind.MESSAGE, n_calls)
+    return answer_step(transcript, answers[-1], StepKind.MESSAGE, n_calls)

@@ -32,9 +32,9 @@ from tasks.dialogue.agents.repository.outside.wire import (
     tool_call,
     tools_in,
 )
-from tasks.dialogue.agents.repository.taking import take_patch
+from tasks.dialogue.agents.repository.patch_extraction import extract_patch
 from tasks.dialogue.agents.repository.tools import FINISH, MESSAGE_USER, SENT, MessageUser
-from tasks.dialogue.answered import answered_step
+from tasks.dialogue.answer_step import answer_step
 from tasks.dialogue.chat_subject import refusal_of
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.tools import observe
@@ -202,11 +202,11 @@ class OutsideSeat:
             return await self._patch(transcript, CONTEXT, answer.n_calls)
         if refusal := refusal_of(answer, self.model, transcript):
             return refusal
-        step = answered_step(transcript, answer, StepKind.ARTIFACT)
+        step = answer_step(transcript, answer, StepKind.ARTIFACT)
         return step if answer.calls else step.model_copy(update={"labels": ((_WORDS, "1"),)})
 
     async def _patch(self, transcript: Transcript, reason: str, n_calls: int = 0) -> Step:
-        patch, how = await take_patch(self.workspace)
+        patch, how = await extract_patch(self.workspace)
         labels = ((PATCH, how), (_ENDS, reason))
         return Step(
             turn=transcript.turn,

@@ -126,7 +126,7 @@ class Memory(Protocol):
         ...
 
 
-class RememberingSubject:
+class MemorySubject:
     """Subject that sends its memory's requests one by one, and then the request for the message."""
 
     role = Role.ASSISTANT
@@ -316,7 +316,7 @@ def in_order(units: Sequence[tuple[int, str]]) -> tuple[str, ...]:
     return tuple(f"[{number}] {text}" for number, text in sorted(units))
 
 
-def remembering(make: Callable[[], Memory], name: str) -> BeginDialogue:
+def begin_with_memory(make: Callable[[], Memory], name: str) -> BeginDialogue:
     """Return the opener of dialogues whose memory is empty at first and ends with the dialogue."""
 
     @asynccontextmanager
@@ -329,8 +329,8 @@ def remembering(make: Callable[[], Memory], name: str) -> BeginDialogue:
 
         shared = SharedTalk(request.talk_answers, request.sampling)
 
-        def seat(history: HistoryPolicy) -> RememberingSubject:
-            return RememberingSubject(
+        def seat(history: HistoryPolicy) -> MemorySubject:
+            return MemorySubject(
                 ChatSubject(request.model, request.sampling, history), vectors, make(), shared
             )
 

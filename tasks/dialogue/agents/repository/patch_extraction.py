@@ -48,7 +48,7 @@ _LIMITS = Limits(
 )
 
 
-async def take_patch(workspace: SeatWorkspace, place: str = "/testbed") -> tuple[str, str]:
+async def extract_patch(workspace: SeatWorkspace, place: str = "/testbed") -> tuple[str, str]:
     """Return the changes since the first commit as a unified diff, and its origin or the failure.
 
     If a changed line is not UTF-8, the diff is git's binary one, since another encoding would

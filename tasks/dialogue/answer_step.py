@@ -6,7 +6,7 @@ from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import Completion
 
 
-def answered_step(
+def answer_step(
     transcript: Transcript, answer: Completion, kind: StepKind, n_calls: int | None = None
 ) -> Step:
     """Return an answer as a step. A step with tool calls has the kind TOOL_CALL.
