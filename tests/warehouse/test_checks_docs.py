@@ -46,7 +46,7 @@ def test_an_expectation_that_crashed_is_an_error_of_the_check_and_blocks():
     checks = {c.expectation: c for c in check_table("problems", lines_as_text, full_context())}
     crashed = checks["source_line_from_one"]
     assert (crashed.crashed, crashed.success, crashed.blocking) == (True, False, True)
-    assert crashed.detail.startswith("the check itself crashed, the data were not checked: ")
+    assert crashed.detail.startswith("the check itself crashed, so the data were not checked: ")
     assert (crashed.unexpected_count, crashed.element_count) == (None, None)
     assert crashed in blocking_failures(checks.values())
     assert [c.expectation for c in checks.values() if not c.success] == ["source_line_from_one"]
