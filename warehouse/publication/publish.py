@@ -18,7 +18,7 @@ from warehouse.comparison.tables import refresh_comparisons
 from warehouse.connect import FILE_NAME, warehouse_path
 from warehouse.intervals import register_intervals
 from warehouse.lake import LakeMoved, Listing, list_lake
-from warehouse.marts import Given, Mart, collect_marts, plan_marts, refresh_marts
+from warehouse.marts import MartSource, Mart, collect_marts, plan_marts, refresh_marts
 from warehouse.publication import migrate
 from warehouse.publication.copying import copy_file
 from warehouse.publication.cut_off import drop_kept_blocks, keep_cut_off_blocks
@@ -67,7 +67,7 @@ def publish(
     *,
     lake: Path | None = None,
     run_ids: Sequence[str] | None = None,
-    marts: Sequence[Given] = (),
+    marts: Sequence[MartSource] = (),
     directions: Mapping[str, str] = MappingProxyType({}),
     judged: Collection[str] = (),
     rebuild: bool = False,
