@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import Any
 
 from schemas.errors import UsageError
-from warehouse.comparison.asked import ASKED
-from warehouse.comparison.decided import Decisions
+from warehouse.comparison.named_pairs import REQUESTED
+from warehouse.comparison.decisions import Decisions
 from warehouse.comparison.judge_moves import JudgeMoves
 from warehouse.comparison.pairs import Directions, compare_scores, comparison_rows
 from warehouse.comparison.runs import ComparedRun, read_runs
@@ -298,7 +298,7 @@ class SiteRows:
             Decisions(self._connection).between(run, other),
         )
         return comparison_rows(
-            run, other, ASKED, compare_scores(self._connection, new, old), directions, *between
+            run, other, REQUESTED, compare_scores(self._connection, new, old), directions, *between
         )
 
     def changed(self, old: str, new: str) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ _MARKED = re.compile(_MARK.replace(b"%s", rb"(\w{64})").replace(b"%020d", rb"(\d
 _MARK_BYTES = len(_MARK % (b"0" * 64, 0))
 
 
-def keep_cut_off_blocks(old: Path, new: Path) -> None:
+def append_cut_off_blocks(old: Path, new: Path) -> None:
     """Put back the blocks that the file `new`, a copy of `old` with one more checkpoint, has lost at its end.
 
     Raises:
@@ -35,7 +35,7 @@ def keep_cut_off_blocks(old: Path, new: Path) -> None:
         target.write(_MARK % (_header(new), own))
 
 
-def drop_kept_blocks(path: Path) -> None:
+def drop_appended_blocks(path: Path) -> None:
     """Cut the kept blocks off a file."""
     os.truncate(path, _own_bytes(path))
 

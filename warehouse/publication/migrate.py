@@ -105,7 +105,7 @@ def create_tables(connection: "DuckDBPyConnection") -> None:
     connection.execute("insert into _warehouse_version (version) values (?)", [current_version()])
 
 
-def found_version(connection: "DuckDBPyConnection") -> str | None:
+def stored_version(connection: "DuckDBPyConnection") -> str | None:
     """Return the version of an open file; None where it is no warehouse of Parley's."""
     import duckdb
 

@@ -21,7 +21,7 @@ from warehouse.lake import LakeMoved, Listing, list_lake
 from warehouse.marts import MartSource, Mart, collect_marts, plan_marts, refresh_marts
 from warehouse.publication import migrate
 from warehouse.publication.copying import copy_file
-from warehouse.publication.cut_off import drop_kept_blocks, keep_cut_off_blocks
+from warehouse.publication.cut_off import drop_appended_blocks, append_cut_off_blocks
 from warehouse.publication.prepared import prepared_path
 from warehouse.publication.update import Update, update_tables
 from warehouse.publication.validate import validate
@@ -194,7 +194,7 @@ def _publish_locked(
         )
         connection.close()
         if continued:
-            keep_cut_off_blocks(target, _next_path(home))
+            append_cut_off_blocks(target, _next_path(home))
         _replace(home)
     finally:
         connection.close()
@@ -246,10 +246,10 @@ def _open_next(home: Path, rebuild: bool) -> "tuple[DuckDBPyConnection, str | No
                 prepared.rename(new)
             else:
                 copy_file(old, new)
-            drop_kept_blocks(new)
+            drop_appended_blocks(new)
             try:
                 connection = duckdb.connect(str(new))
-                found = migrate.found_version(connection)
+                found = migrate.stored_version(connection)
                 if found == migrate.current_version():
                     return connection, None
                 connection.close()

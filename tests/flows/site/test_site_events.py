@@ -19,7 +19,7 @@ from tests.warehouse.comparison.checkpoints import (
     write,
 )
 from tests.warehouse.small_run import IA
-from warehouse.comparison.asked import pairs_named
+from warehouse.comparison.named_pairs import pairs_named
 from warehouse.publication.publish import publish
 
 pytestmark = pytest.mark.slow
