@@ -25,7 +25,7 @@ from tasks.storage.home import Home
 class PendingCheckpoint:
     """Complete checkpoint with its unfinished runs."""
 
-    found: Found
+    checkpoint: Found
     plans: tuple[RunPlan, ...]
     is_left_behind: bool
     """True if a run of this checkpoint failed or was withheld in the latest night that ran it.
@@ -80,16 +80,18 @@ class CheckpointPlan:
         )
         pending: list[PendingCheckpoint] = []
         with reading_once():
-            for found in self.sighting.found:
+            for checkpoint in self.sighting.found:
                 plans = (
-                    self._unfinished(found, names.get(found.digest, found.name), finished)
-                    if found.is_due
+                    self._unfinished(
+                        checkpoint, names.get(checkpoint.digest, checkpoint.name), finished
+                    )
+                    if checkpoint.is_due
                     else ()
                 )
                 if plans:
                     pending.append(
                         PendingCheckpoint(
-                            found, plans, any(plan.run_id in behind for plan in plans)
+                            checkpoint, plans, any(plan.run_id in behind for plan in plans)
                         )
                     )
         pending.sort(key=lambda item: item.is_left_behind)
@@ -100,7 +102,7 @@ class CheckpointPlan:
     ) -> Iterator[PendingCheckpoint]:
         n_by_source: Counter[int] = Counter()
         for evaluations in pending:
-            source = evaluations.found.source
+            source = evaluations.checkpoint.source
             n_by_source[id(source)] += 1
             yield replace(
                 evaluations,
@@ -109,10 +111,13 @@ class CheckpointPlan:
             )
 
     def _unfinished(
-        self, found: Found, name: str, finished: Mapping[str, frozenset[str]]
+        self, checkpoint: Found, name: str, finished: Mapping[str, frozenset[str]]
     ) -> tuple[RunPlan, ...]:
-        request_fields = found.source.request(
-            found.spec, name if found.names_weights else None, found.digest, found.family
+        request_fields = checkpoint.source.request(
+            checkpoint.spec,
+            name if checkpoint.names_weights else None,
+            checkpoint.digest,
+            checkpoint.family,
         )
         plans = (
             plan_run(request, self.home)
@@ -145,7 +150,7 @@ class CheckpointPlan:
             if checkpoint.lacks
         ]
         planned = [
-            f"checkpoint {pending.found.path} is planned with {len(pending.plans)} runs"
+            f"checkpoint {pending.checkpoint.path} is planned with {len(pending.plans)} runs"
             for pending in self.tonight
         ]
         later = len(self.pending) - len(self.tonight)
@@ -161,7 +166,7 @@ def night_requests(
     home: Home,
     settings: NightlyConfig,
     folder: Path,
-    say: Callable[[str], None],
+    print_line: Callable[[str], None],
     *,
     keep: bool = True,
     backfill: bool = False,
@@ -175,7 +180,7 @@ def night_requests(
         home: Parley's data folder.
         settings: Configuration of the night.
         folder: Base folder of relative paths in the configuration.
-        say: Receives one line per checkpoint that is planned or waits, and per unreadable source.
+        print_line: Receives one line per checkpoint that is planned or waits, and per unreadable source.
         keep: Record the selected checkpoints and send notifications. Pass False for a dry run.
         backfill: Plan all pending checkpoints, ignoring `at_most`.
 
@@ -184,10 +189,10 @@ def night_requests(
         UsageError: A benchmark cannot be planned, or no source could be read and there is no other
             work.
     """
-    require_places(settings.notify, home, say)
+    require_places(settings.notify, home, print_line)
     plan = CheckpointPlan(home, settings, folder, backfill=backfill)
     for line in plan.lines():
-        say(plain_line(line, 500))
+        print_line(plain_line(line, 500))
     requests = (*settings.requests(folder), *plan.requests())
     if not requests and plan.sighting.unread:
         raise UsageError(
@@ -197,5 +202,5 @@ def night_requests(
         )
     if keep:
         report_sources(settings.notify, home, plan.unread)
-        keep_checkpoints(home, [pending.found for pending in plan.tonight])
+        keep_checkpoints(home, [pending.checkpoint for pending in plan.tonight])
     return requests

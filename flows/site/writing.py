@@ -11,8 +11,8 @@ from flows.site.colours import model_colours
 from flows.site.matrix import CELL_HEIGHT, CELL_WIDTH, MARGIN, matrices
 from flows.site.narrowing import narrowing_charts
 from flows.site.pages import SHORT, file_name, write
-from flows.site.standings import leading_pairs, standing
 from flows.site.run_settings import newest_of_each, settings_of
+from flows.site.standings import leading_pairs, standing
 from flows.site.transcripts import turns_of
 from schemas.errors import UsageError
 from tasks.planning.reporting.publishing import metric_directions

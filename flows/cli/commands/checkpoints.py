@@ -41,7 +41,7 @@ def checkpoints(
 
     settings = read_config(config)
     plan = CheckpointPlan(find_home(settings.home), settings, config.absolute().parent)
-    estimates = {entry.found.digest: _estimates(entry) for entry in plan.pending}
+    estimates = {entry.checkpoint.digest: _estimates(entry) for entry in plan.pending}
     rows = _rows(plan, estimates)
     if json_output:
         print(json.dumps(rows))
@@ -83,7 +83,7 @@ def _cell(row: dict[str, Any], column: str) -> Any:
 def _rows(
     plan: "CheckpointPlan", estimates: "Mapping[str, Sequence[Estimate]]"
 ) -> list[dict[str, Any]]:
-    pending = {entry.found.digest: entry for entry in plan.pending}
+    pending = {entry.checkpoint.digest: entry for entry in plan.pending}
     return [
         _row(checkpoint, pending.get(checkpoint.digest), estimates.get(checkpoint.digest, ()))
         if checkpoint.is_due
