@@ -62,7 +62,7 @@ class ObjectPath(_PathLike):
         info: what a listing says about the object, so that no other request is needed.
     """
 
-    __slots__ = ("_info", "_fs", "_key")
+    __slots__ = ("_fs", "_info", "_key")
 
     def __init__(
         self, fs: "AbstractFileSystem", key: str, info: Mapping[str, Any] | None = None

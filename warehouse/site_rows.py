@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import Any
 
 from schemas.errors import UsageError
-from warehouse.comparison.named_pairs import REQUESTED
 from warehouse.comparison.decisions import Decisions
 from warehouse.comparison.judge_moves import JudgeMoves
+from warehouse.comparison.named_pairs import REQUESTED
 from warehouse.comparison.pairs import Directions, compare_scores, comparison_rows
 from warehouse.comparison.runs import ComparedRun, read_runs
 from warehouse.connect import connect, identifier, warehouse_path

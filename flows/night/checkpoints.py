@@ -180,7 +180,7 @@ def night_requests(
         home: Parley's data folder.
         settings: Configuration of the night.
         folder: Base folder of relative paths in the configuration.
-        print_line: Receives one line per checkpoint that is planned or waits, and per unreadable source.
+        print_line: Receives one line per planned or waiting checkpoint and per unreadable source.
         keep: Record the selected checkpoints and send notifications. Pass False for a dry run.
         backfill: Plan all pending checkpoints, ignoring `at_most`.
 

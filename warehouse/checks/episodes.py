@@ -29,10 +29,10 @@ from warehouse.checks.rule import (
 from warehouse.checks.steps import (
     answer_before_question,
     call_without_observation,
+    messages,
     negative_count,
     observation_without_call,
     role_repeated,
-    messages,
     step_out_of_place,
     turns_broken,
     without_texts,

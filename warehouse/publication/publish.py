@@ -18,10 +18,10 @@ from warehouse.comparison.tables import refresh_comparisons
 from warehouse.connect import FILE_NAME, warehouse_path
 from warehouse.intervals import register_intervals
 from warehouse.lake import LakeMoved, Listing, list_lake
-from warehouse.marts import MartSource, Mart, collect_marts, plan_marts, refresh_marts
+from warehouse.marts import Mart, MartSource, collect_marts, plan_marts, refresh_marts
 from warehouse.publication import migrate
 from warehouse.publication.copying import copy_file
-from warehouse.publication.cut_off import drop_appended_blocks, append_cut_off_blocks
+from warehouse.publication.cut_off import append_cut_off_blocks, drop_appended_blocks
 from warehouse.publication.prepared import prepared_path
 from warehouse.publication.update import Update, update_tables
 from warehouse.publication.validate import validate

@@ -23,7 +23,7 @@ def require_places(
     Args:
         notify: Notification settings, if any.
         home: Parley's data folder.
-        print_line: Receives a line if no Prefect server answers, so that the block cannot be checked.
+        print_line: Receives a line if no Prefect server answers: the block cannot be checked.
         environ: Environment variables.
 
     Raises:
