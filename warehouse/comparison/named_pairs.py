@@ -9,7 +9,7 @@ from warehouse.comparison.decisions import Decisions
 from warehouse.comparison.events import with_pair_events
 from warehouse.comparison.judge_moves import JudgeMoves
 from warehouse.comparison.pairs import Directions, Row, compare_scores, comparison_rows
-from warehouse.comparison.runs import ComparedRun, most_alike, read_runs, runs_named
+from warehouse.comparison.runs import ComparedRun, nearest_run, read_runs, runs_named
 from warehouse.connect import connect, warehouse_path
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _pairs(
     for run in sorted(
         latest.values(), key=lambda run: (run.setting, run.dataset_version, run.condition)
     ):
-        other = most_alike(
+        other = nearest_run(
             run,
             (
                 candidate

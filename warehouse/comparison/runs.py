@@ -155,7 +155,7 @@ def in_order(runs: Sequence[ComparedRun]) -> tuple[tuple[ComparedRun, ...], ...]
     )
 
 
-def most_alike(run: ComparedRun, others: Iterable[ComparedRun]) -> ComparedRun | None:
+def nearest_run(run: ComparedRun, others: Iterable[ComparedRun]) -> ComparedRun | None:
     """Return the run that differs in the fewest fields, the latest one of several, or None."""
     ordered = sorted(others, key=lambda other: (other.finished_at, other.run_id), reverse=True)
     return min(ordered, key=lambda other: len(run.differs(other)), default=None)

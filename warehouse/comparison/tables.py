@@ -19,7 +19,7 @@ from warehouse.comparison.pairs import (
     comparison_rows,
     pair_of,
 )
-from warehouse.comparison.runs import ComparedRun, in_order, most_alike, read_runs, runs_named
+from warehouse.comparison.runs import ComparedRun, in_order, nearest_run, read_runs, runs_named
 from warehouse.connect import identifier
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _wanted(
     for checkpoints in series:
         for before, now in itertools.pairwise(checkpoints):
             for run in now:
-                other = most_alike(run, before)
+                other = nearest_run(run, before)
                 if other is not None:
                     yield run, other, PREDECESSOR
     for run in runs:
@@ -88,7 +88,7 @@ def _wanted(
                 for candidate in runs_named(runs, run.baseline)
                 if candidate.condition == run.condition
             ]
-            other = None if run in comparable else most_alike(run, comparable)
+            other = None if run in comparable else nearest_run(run, comparable)
             if other is not None:
                 yield run, other, BASELINE
 
