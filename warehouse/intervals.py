@@ -157,12 +157,12 @@ def register_intervals(connection: "DuckDBPyConnection") -> None:
         return answers[key]
 
     def low(values: Sequence[float] | None, clusters: Sequence[str] | None) -> float | None:
-        found = answer(values, clusters)
-        return None if found is None else found[0]
+        ends = answer(values, clusters)
+        return None if ends is None else ends[0]
 
     def high(values: Sequence[float] | None, clusters: Sequence[str] | None) -> float | None:
-        found = answer(values, clusters)
-        return None if found is None else found[1]
+        ends = answer(values, clusters)
+        return None if ends is None else ends[1]
 
     for name, function in (("interval_low", low), ("interval_high", high)):
         connection.create_function(

@@ -41,8 +41,8 @@ _FAULTS = frozenset(reason.value for reason in UnscoredReason if reason.is_fault
 
 
 def _not_one_of_value_word_reason(row: Row, context: CheckContext) -> str | None:
-    given = [name for name in ("value", "label", "unscored_reason") if row[name] is not None]
-    return None if len(given) == 1 else f"has {' and '.join(given) or 'no value, label or reason'}"
+    fields = [name for name in ("value", "label", "unscored_reason") if row[name] is not None]
+    return None if len(fields) == 1 else f"has {' and '.join(fields) or 'no value or reason'}"
 
 
 def _outside_range(row: Row, context: CheckContext) -> str | None:

@@ -57,12 +57,12 @@ def validate(connection: "DuckDBPyConnection", marts: Iterable[Mart], new: Colle
 def _row_counts(connection: "DuckDBPyConnection") -> Iterable[str]:
     for table in LOADED:
         target = targets(table)[0]
-        loaded = _one(
+        loaded = _scalar(
             connection,
             "select coalesce(sum(n_rows), 0)::bigint from _loaded_parts where table_name = ?",
             [table],
         )
-        held = _one(connection, f"select count(*) from {identifier(target)}")
+        held = _scalar(connection, f"select count(*) from {identifier(target)}")
         if (
             held > loaded
             or (held == 0) != (loaded == 0)
@@ -87,7 +87,7 @@ def _missing_in_marts(connection: "DuckDBPyConnection", marts: Iterable[Mart]) -
             f" (select run_id from {identifier(mart.name)} where run_id in (select run_id "
             "from new_runs))"
         )
-        if not _one(connection, "select count(*) from runs_without"):
+        if not _scalar(connection, "select count(*) from runs_without"):
             continue
         source = {"costs": "turns", "forgery": "test_verdicts"}.get(mart.name, "scores")
         role_condition = "role = 'assistant'" if mart.name == "costs" else "true"
@@ -104,5 +104,7 @@ def _missing_in_marts(connection: "DuckDBPyConnection", marts: Iterable[Mart]) -
             )
 
 
-def _one(connection: "DuckDBPyConnection", sql: str, parameters: list[object] | None = None) -> int:
+def _scalar(
+    connection: "DuckDBPyConnection", sql: str, parameters: list[object] | None = None
+) -> int:
     return int(connection.execute(sql, parameters or []).fetchall()[0][0])
