@@ -1,4 +1,4 @@
-"""How far the judges of a run moved between two nights, on the bundled cases of both nights."""
+"""Movement of a run's judges between two nights, on the bundled cases of both nights."""
 
 import math
 from dataclasses import dataclass
