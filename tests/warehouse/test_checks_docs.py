@@ -109,7 +109,7 @@ def test_docs_say_which_rule_failed_where_and_why(tmp_path: Path):
     checks = check_table("episodes", corrupted("episodes", spoil), context)
     assert {c.docs_path for c in checks} == {f"docs/{RUN}/episodes.html"}
     text = Page(tmp_path / "docs" / RUN / "episodes.html").text
-    assert "user_before_assistant: an answer to nothing is no answer" in text
+    assert "user_before_assistant: an answer needs a question" in text
     assert "turn 1 has an answer before its question" in text
     assert "Failed" in text
 

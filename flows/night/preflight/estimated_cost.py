@@ -30,7 +30,8 @@ def estimated_costs(
     Args:
         plan: Plan of the run.
         role_requests: Requests of each role.
-        n_dialogues: Number of dialogues of the requests. 0 if no server is started for them.
+        n_dialogues: Number of dialogues that the requests belong to. 0 if no server is started for
+            them.
     """
     costs: list[tuple[RoleRequests, RoleCost]] = []
     served = set[tuple[str, ModelIdentity]]()
@@ -68,7 +69,7 @@ def _hours(plan: RunPlan, requests: RoleRequests, n_dialogues: int) -> float | N
 
 
 def unknown_hours(costs: Iterable[tuple[RoleRequests, RoleCost]]) -> tuple[str, ...]:
-    """Return the models that cost by the hour and whose server time no earlier run shows."""
+    """Return the models with a price per hour whose server time no earlier run measured."""
     unknown = (
         requests.identity.label
         for requests, cost in costs

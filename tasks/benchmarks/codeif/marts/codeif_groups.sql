@@ -1,4 +1,4 @@
--- One row per score x group: level x turn, slot, pair of turns or strategy; level 'all' only in runs of several levels.
+-- One row per score x group: level x turn, slot, pair of turns or strategy. Level 'all' exists only in runs of several levels.
 with
 placed as (
     select
@@ -21,14 +21,14 @@ select placed.run_id, placed."level", places.axis, places.position, placed.score
 from placed
 cross join lateral (
     values
-        -- A run of two rounds gives all instructions in its second round.
+        -- In a two-round run every instruction except the base is in round 2.
         ('turn', if(placed.setting = 'codeif.two_round', least(placed.turn, 2), placed.turn)::varchar),
-        -- Tasks of L1 have no context strategies (slots 8 and 9): their Functionality Extension is slot 8.
+        -- Slot 8 is Functionality Extension in L1, which has no context strategies (slots 8 and 9 of L2 and L3).
         ('strategy_slot', case
             when placed."level" in ('L2', 'L3', 'all') or placed.slot <= 7 then placed.slot::varchar
             when placed.instruction_id = 'Functionality Extension' then '8'
         end),
-        -- Turns 1 and 2 are pair 1: an instruction, and the feedback that it may need.
+        -- Turns 1 and 2 are pair 1: an instruction's round and its round of feedback.
         ('round_pair', if(placed.setting = 'codeif.dynamic', (placed.turn + 1) // 2, null)::varchar),
         ('strategy', placed.instruction_id)
 ) as places(axis, position)
