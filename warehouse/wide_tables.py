@@ -69,7 +69,7 @@ class WideTable:
         }
 
 
-def kept(names: str) -> Columns:
+def result_columns(names: str) -> Columns:
     """Return columns of `results` under their own names."""
     return {name: Column(f'"{name}"') for name in names.split()}
 
