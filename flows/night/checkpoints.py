@@ -12,9 +12,9 @@ from flows.night.reporting.notifications import report_sources
 from schemas.errors import UsageError
 from schemas.outside.display import plain_line
 from tasks.checkpoints.evaluated import finished_runs, is_known, left_behind
-from tasks.checkpoints.found import Found
-from tasks.checkpoints.looking import Sighting, look
-from tasks.checkpoints.record import keep_checkpoints, known_checkpoints
+from tasks.checkpoints.record import known_checkpoints, record_checkpoints
+from tasks.checkpoints.scan import Scan, scan_sources
+from tasks.checkpoints.source_checkpoint import SourceCheckpoint
 from tasks.planning.dataset import reading_once
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import EvaluationRequest
@@ -25,7 +25,7 @@ from tasks.storage.home import Home
 class PendingCheckpoint:
     """Complete checkpoint with its unfinished runs."""
 
-    checkpoint: Found
+    checkpoint: SourceCheckpoint
     plans: tuple[RunPlan, ...]
     is_left_behind: bool
     """True if a run of this checkpoint failed or was withheld in the latest night that ran it.
@@ -58,8 +58,8 @@ class CheckpointPlan:
         self, home: Home, settings: NightlyConfig, folder: Path, *, backfill: bool = False
     ) -> None:
         self.home, self._settings, self._folder, self._backfill = home, settings, folder, backfill
-        self.sighting: Sighting = (
-            look(home, settings.sources, folder) if settings.sources else Sighting()
+        self.scan: Scan = (
+            scan_sources(home, settings.sources, folder) if settings.sources else Scan()
         )
 
     @cached_property
@@ -75,12 +75,12 @@ class CheckpointPlan:
         }
         finished, behind = (
             (finished_runs(self.home), left_behind(self.home))
-            if self.sighting.found
+            if self.scan.checkpoints
             else ({}, frozenset[str]())
         )
         pending: list[PendingCheckpoint] = []
         with reading_once():
-            for checkpoint in self.sighting.found:
+            for checkpoint in self.scan.checkpoints:
                 plans = (
                     self._unfinished(
                         checkpoint, names.get(checkpoint.digest, checkpoint.name), finished
@@ -111,7 +111,7 @@ class CheckpointPlan:
             )
 
     def _unfinished(
-        self, checkpoint: Found, name: str, finished: Mapping[str, frozenset[str]]
+        self, checkpoint: SourceCheckpoint, name: str, finished: Mapping[str, frozenset[str]]
     ) -> tuple[RunPlan, ...]:
         request_fields = checkpoint.source.request(
             checkpoint.spec,
@@ -139,14 +139,14 @@ class CheckpointPlan:
         """Return one message per source that could not be read."""
         return tuple(
             f"source {source.source.place} could not be read: {source.reason}"
-            for source in self.sighting.unread
+            for source in self.scan.unread
         )
 
     def lines(self) -> tuple[str, ...]:
         """Return the lines about the sources for the night's log."""
         waiting = [
             f"checkpoint {checkpoint.path} waits: {checkpoint.lacks}"
-            for checkpoint in self.sighting.found
+            for checkpoint in self.scan.checkpoints
             if checkpoint.lacks
         ]
         planned = [
@@ -195,13 +195,13 @@ def night_requests(
     for line in plan.lines():
         print_line(plain_line(line, 500))
     requests = (*settings.requests(folder), *plan.requests())
-    if not requests and plan.sighting.unread:
+    if not requests and plan.scan.unread:
         raise UsageError(
             "; ".join(
-                f"source {source.source.place}: {source.reason}" for source in plan.sighting.unread
+                f"source {source.source.place}: {source.reason}" for source in plan.scan.unread
             )
         )
     if keep:
         report_sources(settings.notify, home, plan.unread)
-        keep_checkpoints(home, [pending.checkpoint for pending in plan.tonight])
+        record_checkpoints(home, [pending.checkpoint for pending in plan.tonight])
     return requests
