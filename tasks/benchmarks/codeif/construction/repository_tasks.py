@@ -63,7 +63,10 @@ _TEST_NAME = re.compile(r"(?m)^(\s*(?:async\s+)?def\s+)(test\w*)(?=\s*\()")
 
 @dataclass(frozen=True)
 class RepositoryTask:
-    """Base task about a function or method of a project."""
+    """Base task about a function or method of a project.
+
+    `tasks.benchmarks.codeif.construction.base_task.BaseTask` describes its methods.
+    """
 
     request: ConstructionRequest
     problem: Problem
