@@ -1,7 +1,7 @@
 """Queue of runs that need model servers: who starts servers next, and which idle servers end.
 
-A run requests all servers of a stage at once and holds none while it waits, so no two runs wait for
-each other. Dialogues come before judgements, so that a judge's server is loaded once for many
+A run requests the servers of a stage together and holds none while it waits, so no two runs wait
+for each other. Dialogues come before judgements, so that a judge's server is loaded once for many
 checkpoints. Among dialogues, the servers that need most devices come first, and the others fill the
 gaps.
 """
@@ -20,7 +20,7 @@ from tasks.planning.request import ModelRequest
 KEEP_IDLE_S = 5.0
 """Idle time in seconds after which a server may be ended to free its devices for other servers.
 
-A server that no run will use may be ended at once.
+A server that no run will use may be ended without delay.
 """
 SETTLE_S = 10.0
 """Maximum seconds for which a run yields to a run that needs more devices and is being prepared.
@@ -34,7 +34,7 @@ class Server:
     """Server of one model, with its replicas, from the decision to start it until it has ended."""
 
     identity: ModelIdentity
-    asked: ModelRequest
+    request: ModelRequest
     devices: tuple[str, ...]
     resources: ExitStack = field(default_factory=ExitStack)
     """Exit stack that ends the server."""
@@ -58,12 +58,12 @@ class Server:
     @cached_property
     def demand(self) -> Demand:
         """Return the devices that the server needs."""
-        return demand_of(self.asked)
+        return demand_of(self.request)
 
 
 @dataclass(eq=False)
 class Claim:
-    """Request of one run for several servers at once."""
+    """Request of one run for several servers, which are granted together."""
 
     user: str
     wanted: Mapping[ModelIdentity, ModelRequest]
@@ -112,7 +112,10 @@ class ServerQueue:
         self.needed: dict[str, set[ModelIdentity]] = {}
         """Models that each run uses or will use and that Parley serves, by run id."""
         self.upcoming: dict[str, Mapping[ModelIdentity, Demand]] = {}
-        """Demands of the dialogue servers of runs that have requested no server yet, by run id."""
+        """By run id: devices that each model server of the run's dialogues will need.
+
+        The mapping contains only runs that have not requested a server yet.
+        """
         self.waiting: list[Claim] = []
 
     def is_needed(self, server: Server) -> bool:
@@ -169,7 +172,7 @@ class ServerQueue:
         )
 
     def _replace(self, dead: Server, user: str) -> Server:
-        new = Server(dead.identity, dead.asked, dead.devices, users={*dead.users, user})
+        new = Server(dead.identity, dead.request, dead.devices, users={*dead.users, user})
         self.servers[dead.identity] = new
         return new
 
