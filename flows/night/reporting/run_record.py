@@ -378,7 +378,7 @@ def _write(
         n_unreadable=work.n_unreadable,
         batched=tuple(sorted({*batched_roles(plan), *(before.batched if before else ())})),
         adapted=counts.adapted,
-        profiles=kept_profiles(before, {**work.conversed.profiles, **work.judged.profiles}),
+        profiles=recorded_profiles(before, {**work.conversed.profiles, **work.judged.profiles}),
         endpoints=endpoint_facts(plan),
         samplings=samplings_of(plan),
         model_calls=done.model_calls,
