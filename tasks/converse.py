@@ -119,7 +119,14 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
         at_once = limit or waiting * -(-self.context.concurrency // len(shards[0].episodes))
         found = {"at_once": at_once, "in_turn": limit is None, "on_all_begun": self._on_all_begun}
         return found | (
-            {"is_enough": deciding.is_enough, "is_ahead": deciding.is_behind} if deciding else {}
+            {
+                "on_begun": lambda shard: deciding.begin(job.problem_id for job in shard.episodes),
+                "is_enough": deciding.is_enough,
+                "is_ahead": deciding.is_behind,
+                "is_probably_enough": deciding.is_probably_enough,
+            }
+            if deciding
+            else {}
         )
 
     def take(self, result: ShardResult) -> None:

@@ -66,9 +66,11 @@ def fan_out(
     *,
     at_once: int | None = None,
     in_turn: bool = False,
+    on_begun: Callable[[S], None] = lambda _: None,
     on_all_begun: Callable[[], None] = lambda: None,
     is_enough: Callable[[], bool] = lambda: False,
     is_ahead: Callable[[], bool] = lambda: False,
+    is_probably_enough: Callable[[], bool] = lambda: False,
 ) -> tuple[list[R], list[S]]:
     """Run `function` on each shard, on the client's workers, in the order of submission.
 
@@ -76,9 +78,13 @@ def fan_out(
         at_once: most shards under way together, at each worker where they go `in_turn`; None leaves it to the workers' threads,
             which other runs' shards then wait for.
         in_turn: the shards were dealt by `dealt_shards`: give each to its worker, or to another one if its worker has died.
-        on_all_begun: called once, when no shard waits here any more.
-        is_enough: tells that no shard needs to be begun any more. Shards under way end, and count.
-        is_ahead: tells that no shard may be begun for now, since what came is still looked at.
+        on_begun: Called with each shard that is given to a worker.
+        on_all_begun: Called once, when no shard waits here any more, or when those that were begun
+            are probably enough.
+        is_enough: Return True if no further shard is needed. Shards under way finish, and count.
+        is_ahead: Return True to begin no shard for now, since earlier results must be read first.
+        is_probably_enough: Return True to begin no shard for now, since those under way are
+            expected to suffice. If they do not, the remaining shards follow.
 
     Returns:
         Results in the order they came, and the shards whose worker died. Their journaled turns are kept, the others are pending.
@@ -101,9 +107,10 @@ def fan_out(
     def submit() -> None:
         if is_enough():
             hands.empty()
-        if is_ahead():
+        if is_ahead() or (futures and is_probably_enough()):
             return
         for number, shard, place in hands.next():
+            on_begun(shard)
             future = resources.submit(function, shard, priority=-number, **place)
             futures[future] = number, shard
             future.add_done_callback(arrived.put)
@@ -116,7 +123,7 @@ def fan_out(
         while futures or not hands.are_empty:
             heed_signals()
             submit()
-            if hands.are_empty and not is_told:
+            if not is_told and (hands.are_empty or is_probably_enough()):
                 is_told = True
                 on_all_begun()
             try:
