@@ -1,6 +1,8 @@
-"""Checks tables in a process of its own: it imports Great Expectations while the one that asks starts other things.
+"""Checks of tables in a process of its own.
 
-Requests and answers are pickles on the process's stdin and stdout. It ends with its stdin, so with whoever started it.
+The process imports Great Expectations while its starter does other work. Requests and answers are
+pickles on the process's stdin and stdout. The process ends when its stdin closes, so it ends with
+its starter.
 """
 
 import gc
@@ -21,14 +23,15 @@ from warehouse.checks import CheckContext, check_table
 _ROOT = Path(__file__).resolve().parents[2]
 _END_S = 5.0
 _NICENESS = 10
-"""Dialogues that are played meanwhile go first: their endpoints would idle."""
+"""The process yields to dialogues in progress: a busy driver would leave their endpoints idle."""
 
 
 class CheckService:
-    """The process as its starter sees it. For one thread at a time.
+    """Check process, as its starter uses it. Not safe for several threads at a time.
 
     Args:
-        secret_names: variables that it must not see, besides those that look like keys.
+        secret_names: variables that the process must not see, besides those whose names look like
+            keys.
     """
 
     def __init__(self, secret_names: tuple[str, ...] = ()) -> None:
@@ -41,13 +44,16 @@ class CheckService:
         )
 
     def check_table(self, table: str, data: pa.Table, context: CheckContext) -> list[QualityCheck]:
-        """As `warehouse.checks.check_table`, which does the work here if the process has died."""
-        asked, answers = self._process.stdin, self._process.stdout
-        assert asked is not None
+        """Return what `warehouse.checks.check_table` returns.
+
+        If the process has died, the checks run in this process.
+        """
+        requests, answers = self._process.stdin, self._process.stdout
+        assert requests is not None
         assert answers is not None
         try:
-            pickle.dump((table, data, context), asked, protocol=pickle.HIGHEST_PROTOCOL)
-            asked.flush()
+            pickle.dump((table, data, context), requests, protocol=pickle.HIGHEST_PROTOCOL)
+            requests.flush()
             answer = pickle.load(answers)
         except (OSError, EOFError, pickle.UnpicklingError):
             return check_table(table, data, context)
@@ -62,7 +68,7 @@ class CheckService:
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer each request with its checks, or with the exception that they ended in, until there are no more."""
+    """Answer each request with its checks, or with the exception raised, until stdin closes."""
     while True:
         try:
             table, data, context = pickle.load(requests)
@@ -70,7 +76,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
             return
         try:
             answer: list[QualityCheck] | Exception = check_table(table, data, context)
-        except Exception as error:  # noqa: BLE001 - raised where the request came from
+        except Exception as error:  # noqa: BLE001 - the starter raises it
             answer = error
         pickle.dump(answer, answers, protocol=pickle.HIGHEST_PROTOCOL)
         answers.flush()
@@ -81,17 +87,17 @@ def _main() -> None:
 
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
-    )  # a terminal sends Ctrl-C to all; the starter decides
+    )  # A terminal sends Ctrl-C to all processes; the starter decides.
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print is no answer
-    gc.disable()  # collections take a fifth of the import, and free nothing
+    os.dup2(2, 1)  # Prints of libraries must not reach the answers.
+    gc.disable()  # Collections take a fifth of the import, and free nothing.
     warm()
     gc.freeze()
     gc.enable()
     os.nice(_NICENESS)
     try:
         serve(sys.stdin.buffer, answers)
-    except BrokenPipeError:  # whoever asked was ended, and nobody is to be told
+    except BrokenPipeError:  # The starter has ended, so nobody reads the answer.
         os._exit(0)
 
 
