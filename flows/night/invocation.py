@@ -34,6 +34,7 @@ from tasks.planning.reporting.report import RunReport
 from tasks.planning.request import BuildRequest, EvaluationRequest, key_names
 from tasks.storage.disk import disk_full, has_no_room, is_full, named_before, require_room
 from tasks.storage.home import Home
+from tasks.worker.collector import not_collecting
 
 if TYPE_CHECKING:
     from flows.night.reporting.destinations import Notify
@@ -127,8 +128,10 @@ def run_build(
             from flows.night.runtime import night
 
             with night(home, 1, board, key_names([request])):
-                print(f"Prefect UI while this runs: {pending.wait_ready().ui_url}", file=sys.stderr)
-                return build_dataset(request, home=str(home.path), budget=budget)
+                server = pending.wait_ready()
+                print(f"Prefect UI while this runs: {server.ui_url}", file=sys.stderr)
+                with server.flow_settings():
+                    return build_dataset(request, home=str(home.path), budget=budget)
 
 
 def _quiet_prefect() -> None:
@@ -280,14 +283,15 @@ def _run_flow(
             tonight.n_lanes = n_lanes(plans)
             tonight.start_checks()
             tonight.skip_preflight(checked)
-            from flows.nightly import (
-                nightly,
-            )  # This import takes seconds, while the server and the checks are starting.
+            with not_collecting():
+                # This import takes seconds, while the server and the checks are starting.
+                from flows.nightly import nightly
 
             tonight.client()
             server = pending.wait_ready()
             print(f"Prefect UI while this runs: {server.ui_url}", file=sys.stderr)
-            with suppress(RunsFailed):  # The reports contain the failures.
+            # The reports contain the failures.
+            with server.flow_settings(), suppress(RunsFailed):
                 nightly(
                     requests=requests,
                     home=str(home.path),

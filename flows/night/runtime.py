@@ -237,13 +237,22 @@ class Night:
                 secret_names=(*self.secret_names, *store_secrets(self.home)),
             )
             self._client = self._resources.enter_context(cluster)
-            warm(
-                self._client,
-                ("tasks.worker.converse_shard", "tasks.worker.execute_shard", "openai", "aiohttp"),
-            )
+            warm(self._client, self._worker_modules())
             self._client.subscribe_topic(PROGRESS_TOPIC, lambda event: self.board.report(event[1]))
             self._resources.enter_context(collector.looking_less_often())
         return self._client
+
+    def _worker_modules(self) -> tuple[str, ...]:
+        """Return the modules that every worker of the night needs.
+
+        A client of endpoints takes half of all imports, and a control or a recording has none.
+        """
+        models = [model for plan in self._plans for model in plan.request.models]
+        clients = ("openai", "aiohttp")
+        return (
+            *("tasks.worker.converse_shard", "tasks.worker.execute_shard"),
+            *(clients if not models or any(model.converses for model in models) else ()),
+        )
 
     @property
     def n_workers(self) -> int:

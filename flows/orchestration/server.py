@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from flows.orchestration.settings import (
     flush_prefect_queues,
     is_healthy,
     server_environment,
+    without_heartbeats,
 )
 from schemas.errors import ServerUnavailable, UsageError
 
@@ -57,6 +58,10 @@ class PrefectServer:
     ui_url: str
     pid: int | None
     owned: bool
+
+    def flow_settings(self) -> AbstractContextManager[None]:
+        """Return a context in which a command's flows run: without heartbeats to our own server."""
+        return nullcontext() if self.pid is None else without_heartbeats()
 
 
 def _as_server(record: Record, *, owned: bool) -> PrefectServer:

@@ -190,6 +190,19 @@ def client_settings(folder: Path, api_url: str) -> dict[str, str | None]:
 
 
 @contextmanager
+def without_heartbeats() -> Iterator[None]:
+    """Run flows within the block without Prefect's heartbeats.
+
+    A heartbeat thread sleeps in steps of a second, and the end of each flow waits for it: 0.5 s of
+    every flow. Only a deployed night needs heartbeats, for the automation in `automations.yaml`.
+    """
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+
+    with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
+        yield
+
+
+@contextmanager
 def changed_environment(changes: dict[str, str | None]) -> Iterator[None]:
     """Change environment variables within the block, and reload an imported Prefect's settings."""
     before = {name: os.environ.get(name) for name in changes}

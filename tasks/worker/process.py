@@ -47,6 +47,8 @@ class Held(Protocol):
 H = TypeVar("H", bound=Held)
 PROGRESS_TOPIC = "parley-progress"
 _REPORT_EVERY_S = 0.5
+_WARM_S = 5.0
+"""Seconds from the end of a stage until its idle sandboxes end: the next stage of the run starts earlier, and uses them."""
 
 
 class RunState:
@@ -207,6 +209,8 @@ class Worker:
         self._lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._held: dict[str, Held] = {}
+        self._ending = threading.Timer(_WARM_S, self._end_warm_sandboxes)
+        """Timer of the end of warm sandboxes, started at the end of each stage."""
         self._reports = ReportCache()
         self._counts: Counter[tuple[str, str, str]] = Counter()
 
@@ -274,15 +278,23 @@ class Worker:
         return [Progress(run_id, stage, **named) for (run_id, stage), named in amounts.items()]
 
     def close_run(self, run_id: str) -> None:
-        """Close what is held open under this name; after the last, end the warm sandboxes that no program uses now."""
+        """Close what is held open under this name, and soon end the warm sandboxes, unless another stage uses them by then."""
+        with self._lock:
+            state = self._held.pop(run_id, None)
+        if state is not None:
+            self.do(state.close())
+        with self._lock:
+            self._ending.cancel()
+            self._ending = threading.Timer(_WARM_S, self._end_warm_sandboxes)
+            self._ending.daemon = True
+            self._ending.start()
+
+    def _end_warm_sandboxes(self) -> None:
         from sandbox.backends.zygote.pool import close_idle
 
         with self._lock:
-            state = self._held.pop(run_id, None)
-            is_last = not self._held
-        if state is not None:
-            self.do(state.close())
-        if is_last:  # other runs under way use them in a moment
+            is_used = bool(self._held)
+        if not is_used:
             close_idle()
 
 

@@ -229,6 +229,8 @@ from pathlib import Path
 from tests.warehouse.checked_tables import full_context, valid_tables
 for table, data in valid_tables().items():
     assert not checks.blocking_failures(checks.check_table(table, data, full_context(docs_dir=Path(sys.argv[1]))))
+unused = {"scipy.stats._stats_py", "altair.vegalite"} & set(sys.modules)
+assert not unused, unused
 print("done")
 """
 

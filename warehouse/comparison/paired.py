@@ -160,8 +160,10 @@ def adjusted(p_values: Mapping[Name, float | None]) -> dict[Name, float | None]:
 
     Source: Benjamini and Hochberg 1995, "Controlling the false discovery rate", JRSS B 57.
     """
+    present = {name: p for name, p in p_values.items() if p is not None}
+    if not present:  # In a first run. Importing scipy.stats would take 0.6 s.
+        return dict(p_values)
     from scipy.stats import false_discovery_control
 
-    present = {name: p for name, p in p_values.items() if p is not None}
-    values = false_discovery_control(list(present.values())) if present else []
+    values = false_discovery_control(list(present.values()))
     return {**p_values, **{name: float(q) for name, q in zip(present, values, strict=True)}}

@@ -55,6 +55,11 @@ def task_runs() -> list[tuple[str, str]]:
 @pytest.mark.long
 def test_flows_of_this_process_use_the_server_until_the_block_ends(home: Path) -> None:
     from prefect import flow, task
+    from prefect.settings import get_current_settings
+
+    @flow
+    def heartbeat_s() -> int | None:
+        return get_current_settings().flows.heartbeat_frequency
 
     @task(task_run_name="add {n}")
     def add(n: int) -> int:
@@ -76,6 +81,9 @@ def test_flows_of_this_process_use_the_server_until_the_block_ends(home: Path) -
 
     with prefect_server(home) as later:
         assert later.pid != server.pid
+        with later.flow_settings():
+            assert heartbeat_s() is None
+        assert heartbeat_s() is not None
         assert task_runs() == [("add 1", "Completed"), ("add 2", "Completed")]
         assert adding() == 5
     assert not (home / "prefect" / "server.json").exists()
