@@ -1,6 +1,6 @@
 """Prefect task: the quality suites between the stages."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,8 +12,9 @@ from pydantic import BaseModel
 from schemas.audit import ForgeryAudit
 from schemas.episode import Episode, StopReason
 from schemas.errors import ParleyError
-from schemas.lake.records import QualityCheck, RunEpisode
-from schemas.lake.rows import ModelRows, to_arrow
+from schemas.lake.packed_rows import PackedRows
+from schemas.lake.records import QualityCheck
+from schemas.lake.rows import to_arrow
 from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.contract import Due
 from tasks.cache_policy import OPTIONS
@@ -27,9 +28,10 @@ from warehouse.checks import (
     index_path,
     problem_digests,
 )
+from warehouse.lake import LakeRows
 from warehouse.publication import seal
 
-CheckTable = Callable[[str, pa.Table, CheckContext], list[QualityCheck]]
+CheckTable = Callable[[str, pa.Table | LakeRows, CheckContext], list[QualityCheck]]
 """(table, rows, context) -> a check for each rule."""
 
 
@@ -67,7 +69,7 @@ class QualityGate:
         turns = {name: len(lengths) - 1 for name, lengths in self._plan.context_lengths.items()}
         self._check(
             "dialogs",
-            self._plan.staged.dialogs.table(),
+            self._staged("dialogs"),
             problem_digests=problem_digests(problems),
             context_turns=turns,
         )
@@ -77,13 +79,13 @@ class QualityGate:
         staged = self._plan.staged
         self._check(
             "problems",
-            staged.problems.table(),
+            self._staged("problems"),
             n_input=staged.n_input,
             n_quarantined=len(staged.quarantined),
         )
 
-    def episodes(self, episodes: pa.Table) -> None:
-        """Check the run's episodes, given as rows of the table."""
+    def episodes(self) -> None:
+        """Check the run's episodes."""
         plan = self._plan
         digests = plan.dataset.digests.to_pylist()
         rounds = (
@@ -92,13 +94,15 @@ class QualityGate:
             else None
         )
         self._seal("episodes", "run_episodes")
-        contained = plan.lake.read("run_episodes", RunEpisode, **plan.keys)
+        parts, names = plan.lake.parts("run_episodes", **plan.keys), ("problem_id", "sample")
+        contained = plan.lake.read_arrow("run_episodes", parts, ["episode_id", *names])
+        ids, *facts = (contained[name].to_pylist() for name in ("episode_id", *names))
         self._check(
             "episodes",
-            episodes,
+            plan.episodes.chosen(plan.members.ids),
             wanted_episodes=frozenset(plan.members.ids.to_pylist()),
             episode_facts=self._facts,
-            contained_episodes={c.episode_id: (c.problem_id, c.sample) for c in contained},
+            contained_episodes=dict(zip(ids, zip(*facts, strict=True), strict=True)),
             check_served_model=plan.request.model.check_served_model or None,
             dialog_rounds=rounds,
         )
@@ -106,7 +110,7 @@ class QualityGate:
     def test_verdicts(
         self,
         verdicts: pa.Table,
-        episodes: ModelRows[Episode],
+        episodes: PackedRows[Episode],
         expected: frozenset[tuple[str, int, str]],
     ) -> None:
         """Check the verdicts on these episodes; `expected` holds (episode id, turn, instruction id) of each one due."""
@@ -134,7 +138,7 @@ class QualityGate:
     def judgements(
         self,
         judged: Sequence[JudgeVerdict],
-        episodes: ModelRows[Episode],
+        episodes: PackedRows[Episode],
         expected: frozenset[tuple[str, int, str, str]],
     ) -> None:
         """Check the judgements; `expected` holds (episode id, turn, rubric, dimension) of each one due."""
@@ -157,13 +161,13 @@ class QualityGate:
             expected_judgements=expected,
         )
 
-    def scores(self, episodes: ModelRows[Episode]) -> None:
+    def scores(self, episodes: PackedRows[Episode]) -> None:
         """Check the scores as they lie in the lake, from where they are published."""
         plan, benchmark, due = self._plan, self._plan.benchmark, self._due(episodes)
         self._seal("scores")
         self._check(
             "scores",
-            plan.lake.read_arrow("scores", plan.lake.parts("scores", **plan.keys)),
+            _whole_files("scores", plan.lake.parts("scores", **plan.keys)),
             episode_rounds={name: one.last_turn for name, one in due.items()},
             episode_facts=self._facts,
             metric_ranges={
@@ -182,7 +186,7 @@ class QualityGate:
             rows = rows.append_column(name, pa.repeat(getattr(spec, name), rows.num_rows))
         return RowFacts(rows, "episode_id")
 
-    def _rounds(self, episodes: ModelRows[Episode]) -> dict[str, int]:
+    def _rounds(self, episodes: PackedRows[Episode]) -> dict[str, int]:
         """Return each episode's last round that a row may name.
 
         A fault may end an episode before the answer of a round: rows on the missing answer name that round, unscored.
@@ -195,9 +199,17 @@ class QualityGate:
             for e in episodes
         }
 
-    def _due(self, episodes: ModelRows[Episode]) -> dict[str, Due]:
-        names = episodes.data["episode_id"].to_pylist()
-        return dict(zip(names, self._plan.dues_of(episodes.data["row_digest"]), strict=True))
+    def _due(self, episodes: PackedRows[Episode]) -> dict[str, Due]:
+        rows = episodes.table(["episode_id", "row_digest"])
+        names = rows["episode_id"].to_pylist()
+        return dict(zip(names, self._plan.dues_of(rows["row_digest"]), strict=True))
+
+    def _staged(self, table: str) -> LakeRows:
+        spec, staged = self._plan.spec, self._plan.staged
+        folder = self._plan.lake.folder(
+            table, benchmark=spec.benchmark, dataset_version=spec.dataset_version
+        )
+        return _whole_files(table, [folder / f"part-{staged.digest}.parquet"])
 
     def _folder(self, table: str) -> Path:
         return self._plan.lake.folder(table, **self._plan.keys)
@@ -206,7 +218,9 @@ class QualityGate:
         """Keep a digest of a table's files, before its rows are judged."""
         self._sealed.update({table: seal.table_seal(self._folder(table)) for table in tables})
 
-    def _check(self, table: str, rows: Sequence[BaseModel] | pa.Table, **facts: object) -> None:
+    def _check(
+        self, table: str, rows: Sequence[BaseModel] | pa.Table | LakeRows, **facts: object
+    ) -> None:
         plan = self._plan
         context = CheckContext(
             run_id=plan.run_id,
@@ -217,7 +231,11 @@ class QualityGate:
             fault_limit=plan.request.max_fault_share,
             **facts,  # type: ignore[arg-type]  (fields of CheckContext by name; the suites' tests hold their types)
         )
-        data = rows if isinstance(rows, pa.Table) else to_arrow(table, rows)
+        if isinstance(rows, LakeRows):
+            # The process of the checks has no key for an object store.
+            data = rows.read() if plan.home.is_store else rows
+        else:
+            data = rows if isinstance(rows, pa.Table) else to_arrow(table, rows)
         found = _check_quality(lambda: self._check_table(table, data, context), table, self._title)
         self._found += found
         if blocking_failures(found):
@@ -254,6 +272,10 @@ class QualityGate:
             detail=f"files in {self._folder(table)} changed while the run was under way, after they were checked",
             checked_at=utc_now(),
         )
+
+
+def _whole_files(table: str, parts: Iterable[Path]) -> LakeRows:
+    return LakeRows(table, tuple((part, None) for part in parts))
 
 
 def _last_round(episode: Episode, most: int) -> int:

@@ -11,7 +11,6 @@ from prefect import task
 from schemas.content_id import rows_id
 from schemas.episode import Episode
 from schemas.lake.packed_rows import PackedRows
-from schemas.lake.rows import ModelRows
 from schemas.score import Score
 from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.benchmarks.contract import Played, ScoreRequest
@@ -33,8 +32,8 @@ _REQUESTS = 200
 @task(name="score", task_run_name="score {title}", **OPTIONS)
 def score(
     plan: RunPlan,
-    episodes: ModelRows[Episode],
-    verdicts: ModelRows[TestVerdict],
+    episodes: PackedRows[Episode],
+    verdicts: PackedRows[TestVerdict],
     title: str,
     judged: Sequence[JudgeVerdict] = (),
     vectors: "Mapping[str, Vector]" = MappingProxyType({}),
@@ -56,16 +55,18 @@ def score(
 
 def score_requests(
     plan: RunPlan,
-    episodes: ModelRows[Episode],
-    verdicts: ModelRows[TestVerdict],
+    episodes: PackedRows[Episode],
+    verdicts: PackedRows[TestVerdict],
     judged: Sequence[JudgeVerdict] = (),
     vectors: "Mapping[str, Vector]" = MappingProxyType({}),
 ) -> Iterator[ScoreRequest]:
     """One request for each problem and sample that has episodes, in the order of the dataset."""
     judgements, options = by_episode(judged), plan.options
-    episode_at = {name: at for at, name in enumerate(episodes.data["episode_id"].to_pylist())}
+    episode_at = {
+        name: at for at, name in enumerate(episodes.table(["episode_id"])["episode_id"].to_pylist())
+    }
     verdicts_at: dict[str, list[int]] = defaultdict(list)
-    for at, name in enumerate(verdicts.data["episode_id"].to_pylist()):
+    for at, name in enumerate(verdicts.table(["episode_id"])["episode_id"].to_pylist()):
         verdicts_at[name].append(at)
     groups: dict[tuple[str, int], list[WantedEpisode]] = defaultdict(list)
     for member in plan.members:

@@ -5,14 +5,14 @@ The cluster and the servers start when they are first needed.
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from secrets import token_hex
 from threading import RLock, Thread
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from flows.night.model_servers import ModelServers, is_served
 from flows.night.preflight.checks import preflight
@@ -47,7 +47,9 @@ if TYPE_CHECKING:
     from tasks.language.embedding import EmbedderAccess
     from warehouse.checks import CheckContext
     from warehouse.checks.service import CheckService
+    from warehouse.lake import LakeRows
 
+T = TypeVar("T")
 THREADS_PER_WORKER = 64
 """Maximum number of shards in flight per worker process and queue (`tasks.driver.lanes`).
 
@@ -203,7 +205,7 @@ class Night:
         self._passed.update(run_ids)
 
     def start_checks(self) -> None:
-        """Start a process for the quality checks, unless this process has loaded them already."""
+        """Start the process of checks and publication, unless this one has loaded the checks."""
         if self._checks is None and "great_expectations" not in sys.modules:
             from warehouse.checks.service import CheckService
 
@@ -211,13 +213,23 @@ class Night:
             self._resources.callback(self._checks.close)
 
     def check_table(
-        self, table: str, data: "pa.Table", context: "CheckContext"
+        self, table: str, data: "pa.Table | LakeRows", context: "CheckContext"
     ) -> "list[QualityCheck]":
         """Run the quality checks of a table."""
         from warehouse.checks import check_table
 
         with self.turns.alone("checks"):
-            return (self._checks.check_table if self._checks else check_table)(table, data, context)
+            return self.in_warehouse_process(check_table, table, data, context)
+
+    def in_warehouse_process(
+        self, function: Callable[..., T], *args: object, **options: object
+    ) -> T:
+        """Return what a function returns in the process of the quality checks, if there is one."""
+        return (
+            self._checks.call(function, *args, **options)
+            if self._checks
+            else function(*args, **options)
+        )
 
     def client(self) -> Any:
         """Return the Dask client. The first call starts the cluster."""

@@ -14,7 +14,7 @@ from flows.orchestration.artifacts import ProgressArtifact
 from flows.orchestration.task_arguments import unlooked
 from schemas.episode import Episode
 from schemas.errors import BudgetSpent
-from schemas.lake.rows import ModelRows, to_arrow
+from schemas.lake.packed_rows import PackedRows
 from schemas.run import ModelEndpoint, ModelIdentity
 from schemas.score import Score
 from schemas.verdict import FailureReason, JudgeVerdict, TestVerdict
@@ -94,13 +94,9 @@ class Stages:
     def _budget_meter(self) -> BudgetMeter | None:
         return self._tonight.budget_meter(self._plan)
 
-    def episode_rows(self) -> pa.Table:
-        """All episodes of the run, as they lie in the lake."""
-        return self._plan.episodes.rows(self._plan.members.ids)
-
-    def take_episodes(self, rows: pa.Table) -> None:
-        """Go on with these episodes. Their rows have been checked."""
-        self.work.episodes = ModelRows(rows, Episode)
+    def read_episodes(self) -> None:
+        """Read the run's episodes, which have been checked."""
+        self.work.episodes = self._plan.episodes.packed(self._plan.members.ids)
 
     def _played(
         self, n_pending: int, show_stage: Callable[[], None], tell_all_begun: Callable[[], None]
@@ -164,10 +160,7 @@ class Stages:
             verdicts: Sequence[TestVerdict],
             judged: Sequence[JudgeVerdict],
         ) -> Iterable[Score]:
-            rows = (
-                ModelRows(to_arrow("episodes", episodes), Episode),
-                ModelRows(to_arrow("test_verdicts", verdicts), TestVerdict),
-            )
+            rows = PackedRows("episodes", episodes), PackedRows("test_verdicts", verdicts)
             requests = score_requests(plan, *rows, judged)
             return [row for request in requests for row in plan.benchmark.scores.score(request)]
 
@@ -324,7 +317,7 @@ class Stages:
         plan, work = self._plan, self.work
         if not plan.judges:
             return ()
-        decided = by_episode(ModelRows(verdicts, TestVerdict))
+        decided = by_episode(_packed(verdicts))
         wanted = self._judgements.wanted(work.episodes, decided, all_rubrics=True)
 
         def show_stage() -> None:
@@ -367,9 +360,7 @@ class Stages:
         if plan.spec.embedder is None or plan.benchmark.scores.texts_to_embed is None:
             return {}
         self._board.stage(self._title, "embed")
-        requests = score_requests(
-            plan, self.work.episodes, ModelRows(verdicts, TestVerdict), judged
-        )
+        requests = score_requests(plan, self.work.episodes, _packed(verdicts), judged)
         found = embed(
             plan,
             unlooked(tuple(requests)),
@@ -385,7 +376,7 @@ class Stages:
     ) -> None:
         """Compute every metric."""
         self._board.stage(self._title, "score")
-        decided = unlooked(ModelRows(verdicts, TestVerdict))
+        decided = unlooked(_packed(verdicts))
         self.work.scores = score(
             self._plan,
             unlooked(self.work.episodes),
@@ -394,3 +385,7 @@ class Stages:
             unlooked(judged),
             unlooked(vectors),
         )
+
+
+def _packed(verdicts: pa.Table) -> PackedRows[TestVerdict]:
+    return PackedRows.of_tables("test_verdicts", [verdicts])

@@ -1,6 +1,8 @@
-"""Checks tables in a process of its own: it imports Great Expectations while the one that asks starts other things.
+"""Process that checks tables and publishes the warehouse for the driver.
 
-Requests and answers are pickles on the process's stdin and stdout. It ends with its stdin, so with whoever started it.
+The process imports Great Expectations while the driver starts other things. The memory that checks
+and DuckDB take is the process's, not the driver's. Requests and answers are pickles on the
+process's stdin and stdout. The process ends when its stdin closes, so with the driver.
 """
 
 import os
@@ -8,15 +10,13 @@ import pickle
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
-import pyarrow as pa
-
-from schemas.lake.records import QualityCheck
 from schemas.outside.secret_names import without_secrets
-from warehouse.checks import CheckContext, check_table
 
+R = TypeVar("R")
 _ROOT = Path(__file__).resolve().parents[2]
 _END_S = 5.0
 _NICENESS = 10
@@ -39,17 +39,20 @@ class CheckService:
             env={**without_secrets(os.environ, drop=secret_names), "PYTHONPATH": path},
         )
 
-    def check_table(self, table: str, data: pa.Table, context: CheckContext) -> list[QualityCheck]:
-        """As `warehouse.checks.check_table`, which does the work here if the process has died."""
-        asked, answers = self._process.stdin, self._process.stdout
-        assert asked is not None
+    def call(self, function: Callable[..., R], *args: object, **options: object) -> R:
+        """Return what a function of this package returns for these arguments in the process.
+
+        If the process has died, the function runs in this one.
+        """
+        requests, answers = self._process.stdin, self._process.stdout
+        assert requests is not None
         assert answers is not None
         try:
-            pickle.dump((table, data, context), asked, protocol=pickle.HIGHEST_PROTOCOL)
-            asked.flush()
+            pickle.dump((function, args, options), requests, protocol=pickle.HIGHEST_PROTOCOL)
+            requests.flush()
             answer = pickle.load(answers)
         except (OSError, EOFError, pickle.UnpicklingError):
-            return check_table(table, data, context)
+            return function(*args, **options)
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -61,14 +64,14 @@ class CheckService:
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer each request with its checks, or with the exception that they ended in, until there are no more."""
+    """Answer each request with the function's result or exception, until the requests end."""
     while True:
         try:
-            table, data, context = pickle.load(requests)
+            function, args, options = pickle.load(requests)
         except EOFError:
             return
         try:
-            answer: list[QualityCheck] | Exception = check_table(table, data, context)
+            answer: object = function(*args, **options)
         except Exception as error:  # noqa: BLE001 - raised where the request came from
             answer = error
         pickle.dump(answer, answers, protocol=pickle.HIGHEST_PROTOCOL)

@@ -8,8 +8,8 @@ from flows.night.preflight.served_models import endpoint_facts
 from schemas.content_id import canonical_json, content_id
 from schemas.episode import Episode
 from schemas.errors import ParleyError
+from schemas.lake.packed_rows import PackedRows
 from schemas.lake.records import RunRecord, RunStatus
-from schemas.lake.rows import ModelRows, to_arrow
 from schemas.night.cost import sum_usd
 from schemas.night.decision import Decision
 from schemas.night.requests import RequestCounts
@@ -56,9 +56,7 @@ class Work:
 
     found: FoundRun
     conversed: Conversed = field(default_factory=Conversed)
-    episodes: ModelRows[Episode] = field(
-        default_factory=lambda: ModelRows(to_arrow("episodes", ()), Episode)
-    )
+    episodes: PackedRows[Episode] = field(default_factory=lambda: PackedRows("episodes"))
     executed: StageResult = field(default_factory=StageResult)
     to_audit: Mapping[VerdictKey, str] = field(default_factory=dict[VerdictKey, str])
     """Verdict id of each pass that the audit covers."""
