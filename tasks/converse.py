@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, overload
+from typing import Any
 
 import pyarrow as pa
 from prefect import task
@@ -19,7 +19,7 @@ from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.cache_policy import OPTIONS
 from tasks.driver.decide_ahead import DecideAhead
 from tasks.driver.execution import RunAhead
-from tasks.driver.fan_out import dealt_shards, shard_size
+from tasks.driver.fan_out import LazyShards, dealt_shards, shard_size
 from tasks.driver.stage import OnResult, Stage, StageResult, run_stage
 from tasks.language.embedding import EmbedderAccess
 from tasks.planning.participants.concurrency import concurrency_by_endpoint, endpoint_of, place_of
@@ -146,7 +146,7 @@ def expect_images(plan: RunPlan, pending: Sequence[WantedEpisode]) -> None:
     )
 
 
-class ConverseShards(Sequence[ConverseShard]):
+class ConverseShards(LazyShards[ConverseShard]):
     """Shards of the pending episodes, each made when it is read: until then it is a list of places.
 
     Begun episodes go first, then the others, the longest dialogues first, so that none of them is left alone at the end. In small
@@ -184,19 +184,7 @@ class ConverseShards(Sequence[ConverseShard]):
             )
             places.sort(key=lambda at: place.get(problems[at], 0))
         size = _shard_size(plan, context, pending, n_workers, is_least=bool(order))
-        self._groups = dealt_shards(places, size, n_workers)
-
-    def __len__(self) -> int:
-        return len(self._groups)
-
-    @overload
-    def __getitem__(self, at: int) -> ConverseShard: ...
-    @overload
-    def __getitem__(self, at: slice) -> tuple[ConverseShard, ...]: ...
-    def __getitem__(self, at: int | slice) -> ConverseShard | tuple[ConverseShard, ...]:
-        if isinstance(at, slice):
-            return tuple(self._shard(group) for group in self._groups[at])
-        return self._shard(self._groups[at])
+        super().__init__(self._shard, dealt_shards(places, size, n_workers))
 
     def _shard(self, group: Sequence[int]) -> ConverseShard:
         return ConverseShard(self._context, tuple(map(self._job, self._pending.take(group))))

@@ -73,7 +73,11 @@ class PackedRows(Sequence[M]):
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return all rows as one Arrow table, of some columns or of all."""
         schema = TABLES[self._table].schema
-        pieces = (piece if columns is None else piece.select(columns) for piece in self.tables())
+        pieces = (
+            # The copy frees the other columns: all share the memory of one unpacked batch.
+            piece if columns is None else piece.select(columns).take(pa.array(range(len(piece))))
+            for piece in self.tables()
+        )
         first = schema.empty_table()
         return pa.concat_tables([first if columns is None else first.select(columns), *pieces])
 

@@ -172,7 +172,8 @@ class DecideAhead:
 
     def _verdicts(self, context: RunContext, episodes: Sequence[Episode]) -> list[TestVerdict]:
         shards = [shard_of(self._plan, context, group) for group in even_shards(episodes, _SHARD)]
-        todo = with_known_verdicts(context, known_verdicts(self._plan), shards)
+        known = known_verdicts(self._plan)
+        todo = (with_known_verdicts(context, known, shard) for shard in shards)
         futures = [self._resources.submit(execute_shard, shard, priority=1) for shard in todo]
         results = [future.result() for future in futures]
         self.n_run += sum(result.n_run for result in results)

@@ -83,7 +83,7 @@ class RunAhead(Ahead):
 
     def begin(self, work: tuple[str, ...]) -> Any:
         shard = shard_of(self.plan, self._context, map(self._episode, work))
-        return self.submit(execute_shard, *with_known_verdicts(self._context, self._known, [shard]))
+        return self.submit(execute_shard, with_known_verdicts(self._context, self._known, shard))
 
     def add(self, result: ShardResult) -> None:
         super().add(result)
@@ -102,13 +102,11 @@ class RunAhead(Ahead):
         return known_verdicts(self.plan)
 
 
-def execute_shards(
-    plan: RunPlan, context: RunContext, episodes: Sequence[Episode]
-) -> list[ExecuteShard]:
-    """Shards of all existing episodes."""
-    by_id = {episode.episode_id: episode for episode in episodes}
-    groups = ([by_id[name] for name in group if name in by_id] for group in episode_groups(plan))
-    return [shard_of(plan, context, group) for group in groups if group]
+def existing_groups(plan: RunPlan, episode_ids: Sequence[str]) -> list[list[int]]:
+    """Return the groups of `episode_groups` as positions in `episode_ids`. Empty groups are left out."""
+    at = {episode_id: place for place, episode_id in enumerate(episode_ids)}
+    groups = ([at[name] for name in group if name in at] for group in episode_groups(plan))
+    return [group for group in groups if group]
 
 
 def shard_of(plan: RunPlan, context: RunContext, episodes: Iterable[Episode]) -> ExecuteShard:
@@ -129,19 +127,15 @@ def item_of(plan: RunPlan, episode: Episode) -> ExecuteItem:
 
 
 def with_known_verdicts(
-    context: RunContext, known: Mapping[str, TestVerdict], shards: Sequence[ExecuteShard]
-) -> list[ExecuteShard]:
-    """Return the shards, each with the known verdicts of its programs."""
+    context: RunContext, known: Mapping[str, TestVerdict], shard: ExecuteShard
+) -> ExecuteShard:
+    """Return the shard with the known verdicts of its programs."""
     if not known:
-        return list(shards)
-    wanted = (
-        {key for item in shard.items for _, _, key in due_verdicts(context, item) if key in known}
-        for shard in shards
+        return shard
+    keys = {key for item in shard.items for _, _, key in due_verdicts(context, item)}
+    return replace(
+        shard, known={key: known[key] for key in keys if key is not None and key in known}
     )
-    return [
-        replace(shard, known={key: known[key] for key in keys if key is not None})
-        for shard, keys in zip(shards, wanted, strict=True)
-    ]
 
 
 def known_verdicts(plan: RunPlan) -> Mapping[str, TestVerdict]:

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from schemas.errors import ServerUnavailable
 from tasks.driver.resources import ClusterResources
@@ -15,6 +15,7 @@ from tasks.worker.process import close_run
 
 S = TypeVar("S")
 R = TypeVar("R")
+T = TypeVar("T")
 REPLACED_S = 30.0
 """Time for a new worker in a dead one's place; its start takes some 3 s on an idle machine."""
 SHARDS_IN_FLIGHT = 8
@@ -25,6 +26,29 @@ _WORTHWHILE = 16
 _USUAL_ANSWERS = 6
 """Of an item for which shards have their usual size."""
 _HEED_EVERY_S = 0.2
+
+
+class LazyShards(Sequence[S]):
+    """Shards, each made of its item when it is read. Only shards in flight are in memory.
+
+    Args:
+        make: Returns the shard of an item.
+    """
+
+    def __init__(self, make: Callable[[T], S], items: Sequence[T]) -> None:
+        self._make, self._items = make, items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, at: int) -> S: ...
+    @overload
+    def __getitem__(self, at: slice) -> "LazyShards[S]": ...
+    def __getitem__(self, at: int | slice) -> "S | LazyShards[S]":
+        if isinstance(at, slice):
+            return LazyShards(self._make, self._items[at])
+        return self._make(self._items[at])
 
 
 def living_workers(client: Any, limit_s: float = REPLACED_S) -> tuple[str, ...]:

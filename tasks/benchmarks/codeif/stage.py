@@ -67,7 +67,7 @@ def _with_comments(staged: Staged, source: Path, version: str) -> Staged:
     contexts, bad, n_bad = read_comments(source, BENCHMARK_NAME, version)
     named = {"context_id": contexts[0].context_id} if contexts else {}
     return Staged(
-        dialogs=tuple(dialog.model_copy(update=named) for dialog in staged.dialogs),
+        dialogs=(dialog.model_copy(update=named) for dialog in staged.dialogs),
         problems=staged.problems,
         quarantined=(*staged.quarantined, *bad),
         n_input=staged.n_input + n_bad,
