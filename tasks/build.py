@@ -1,4 +1,4 @@
-"""Prefect task: a construction's calls and programs, in the driver, on an event loop of its own."""
+"""Prefect task: calls and programs of a construction, on an event loop in the driver."""
 
 import traceback
 from collections.abc import Callable, Mapping
@@ -33,20 +33,21 @@ def construct(
     find_embedder: Callable[[], EmbedderAccess],
     budget_meter: BudgetMeter | None = None,
 ) -> Constructed:
-    """Run the construction. Each answer and verdict is kept as it comes; kept ones are not asked for again.
+    """Run the construction. Each answer and verdict is stored as it arrives, and reused.
 
-    It is not tried again by itself: its models have waited for their endpoints already.
+    Prefect does not retry the task, because its models have waited for their endpoints already.
 
     Args:
-        find_served: starts the servers that the models need, and tells where they are. It is called where a first answer is not
-            kept, so that nothing is started for a build that is known.
-        find_embedder: as `find_served`, for the embedder.
-        budget_meter: what models and embedder are paid from; None where there is no cap.
+        find_served: Starts the models' servers and returns their endpoints. Called at the first
+            answer
+            that is not stored, so that a complete build starts nothing.
+        find_embedder: The same for the embedder.
+        budget_meter: Caps of the invocation, or None.
 
     Raises:
-        InfraError: an endpoint or the sandbox failed.
-        BudgetSpent: a cap is met.
-        ParleyError: the construction itself did.
+        InfraError: An endpoint or the sandbox failed.
+        BudgetSpent: A cap is reached.
+        ParleyError: The construction failed.
     """
     loop = OwnLoop()
     models = {
@@ -128,11 +129,11 @@ async def _constructed(
         return await plan.construction.construct(request)
     except (
         Exception
-    ) as error:  # any: a plug-in's construction may raise whatever it likes; it is named below
+    ) as error:  # A plug-in's construction may raise any exception. It is named below.
         await kept.drain()
         own = _own(error)
         if own is not None:
-            raise own from None  # it is the error itself, or one of its group: no cause of its own
+            raise own from None  # The error is the cause itself, or one of its group.
         raise _failure(error, plan.request.what) from error
     finally:
         for model in models.values():
@@ -142,19 +143,19 @@ async def _constructed(
 
 
 def _failure(error: BaseException, what: str) -> ParleyError:
-    """Another's error, in one line with its place in the construction."""
+    """Return a foreign error as one line with its place in the construction."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     place = traceback.extract_tb(error.__traceback__)[-1]
-    said = plain_line(f"{type(error).__name__}: {error}")
+    message = plain_line(f"{type(error).__name__}: {error}")
     return ParleyError(
-        f"{what}: its construction failed ({said}, in {place.name} of {Path(place.filename).name}:{place.lineno})."
-        " All answers are kept"
+        f"{what}: its construction failed ({message}, in {place.name} of "
+        f"{Path(place.filename).name}:{place.lineno}). All answers are stored"
     )
 
 
 def _own(error: BaseException) -> ParleyError | OSError | None:
-    """Parley's own error, wherever in a group it stands."""
+    """Return Parley's own error from a group of any depth."""
     if isinstance(error, (ParleyError, OSError)):
         return error
     within = error.exceptions if isinstance(error, BaseExceptionGroup) else ()

@@ -1,4 +1,4 @@
-"""Prefect task: the quality suites between the stages."""
+"""Prefect task: quality checks between the stages."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,12 +32,12 @@ from warehouse.lake import LakeRows
 from warehouse.publication import seal
 
 CheckTable = Callable[[str, pa.Table | LakeRows, CheckContext], list[QualityCheck]]
-"""(table, rows, context) -> a check for each rule."""
+"""Function (table, rows, context) -> one check per rule."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """All checks of a run: blocking failures, and where their docs begin."""
+    """All checks of a run: blocking failures, and the first page of their docs."""
 
     failures: tuple[QualityCheck, ...]
     docs_path: str | None
@@ -46,16 +46,16 @@ class Checked:
 
 
 class StoppedByCheck(ParleyError):
-    """A blocking expectation failed on a table. Nothing more is made from the table."""
+    """A blocking expectation failed on a table. Later stages do not use the table."""
 
 
 class QualityGate:
-    """Checks a run's tables one after the other and keeps what they found. A blocking failure raises StoppedByCheck.
+    """Quality checks of a run's tables. A blocking failure raises StoppedByCheck.
 
     Args:
-        plan: the run.
-        title: name of its task runs.
-        check_table: as `warehouse.checks.check_table`, in this process or in another.
+        plan: Plan of the run.
+        title: Title of the task runs.
+        check_table: `warehouse.checks.check_table`, in this process or in another.
     """
 
     def __init__(self, plan: RunPlan, title: str, check_table: CheckTable) -> None:
@@ -113,7 +113,11 @@ class QualityGate:
         episodes: PackedRows[Episode],
         expected: frozenset[tuple[str, int, str]],
     ) -> None:
-        """Check the verdicts on these episodes; `expected` holds (episode id, turn, instruction id) of each one due."""
+        """Check the verdicts of these episodes.
+
+        Args:
+            expected: (episode id, turn, instruction id) of each required verdict.
+        """
         self._seal("test_verdicts")
         if not self._plan.runs_programs:
             return
@@ -129,7 +133,11 @@ class QualityGate:
     def forgery_audit(
         self, audits: Sequence[ForgeryAudit], expected: Mapping[tuple[str, int, str], str]
     ) -> None:
-        """Check the audit's rows; `expected` holds the verdict id of each audited pass by episode, turn and instruction."""
+        """Check the audit's rows.
+
+        Args:
+            expected: Verdict id of each audited pass, by episode, turn and instruction.
+        """
         if not self._plan.audits:
             return
         self._seal("forgery_audit")
@@ -141,7 +149,11 @@ class QualityGate:
         episodes: PackedRows[Episode],
         expected: frozenset[tuple[str, int, str, str]],
     ) -> None:
-        """Check the judgements; `expected` holds (episode id, turn, rubric, dimension) of each one due."""
+        """Check the judgements.
+
+        Args:
+            expected: (episode id, turn, rubric, dimension) of each required judgement.
+        """
         plan = self._plan
         if not plan.judges:
             return
@@ -162,7 +174,7 @@ class QualityGate:
         )
 
     def scores(self, episodes: PackedRows[Episode]) -> None:
-        """Check the scores as they lie in the lake, from where they are published."""
+        """Check the scores in the lake, which are the published ones."""
         plan, benchmark, due = self._plan, self._plan.benchmark, self._due(episodes)
         self._seal("scores")
         self._check(
@@ -180,16 +192,18 @@ class QualityGate:
 
     @cached_property
     def _facts(self) -> RowFacts:
-        """What each episode was made of, as the rows must say it."""
+        """Facts that each episode's id was made of. Its row must have the same values."""
         spec, rows = self._plan.spec, self._plan.members.rows.drop_columns("at")
         for name in ("setting", "dataset_version"):
             rows = rows.append_column(name, pa.repeat(getattr(spec, name), rows.num_rows))
         return RowFacts(rows, "episode_id")
 
     def _rounds(self, episodes: PackedRows[Episode]) -> dict[str, int]:
-        """Return each episode's last round that a row may name.
+        """Return the last round of each episode that a row may name.
 
-        A fault may end an episode before the answer of a round: rows on the missing answer name that round, unscored.
+        A fault may end an episode before the answer of a round. Rows about the missing answer name
+        that
+        round and are unscored.
         """
         due = self._due(episodes)
         return {
@@ -215,7 +229,7 @@ class QualityGate:
         return self._plan.lake.folder(table, **self._plan.keys)
 
     def _seal(self, *tables: str) -> None:
-        """Keep a digest of a table's files, before its rows are judged."""
+        """Store a digest of a table's files before its rows are checked."""
         self._sealed.update({table: seal.table_seal(self._folder(table)) for table in tables})
 
     def _check(
@@ -242,7 +256,7 @@ class QualityGate:
             raise StoppedByCheck(table)
 
     def finish(self) -> Checked:
-        """Keep the checks in the lake. Files that changed since they were checked are a failed check themselves."""
+        """Store the checks in the lake. A file that changed after its check is a failed check."""
         plan = self._plan
         changed = [
             table
@@ -269,7 +283,7 @@ class QualityGate:
             success=False,
             crashed=False,
             blocking=True,
-            detail=f"files in {self._folder(table)} changed while the run was under way, after they were checked",
+            detail=f"files in {self._folder(table)} changed after they were checked",
             checked_at=utc_now(),
         )
 

@@ -26,12 +26,12 @@ from tasks.worker.execute_shard import execute_shard, test_runs
 from tasks.worker.jobs import INFRA_SUFFIX, ExecuteShard, RunContext
 
 _GROUPS_AT_ONCE = 64
-"""Groups whose episodes are models at the same time."""
+"""Number of groups whose episodes are in memory together."""
 
 
 @task(name="execute", task_run_name="execute {title}", **OPTIONS)
 def execute(stage: "ExecuteStage", title: str, on_result: OnResult = lambda _: None) -> StageResult:
-    """Decide every test run of the run's episodes. No program with a verdict in the same environment is run again."""
+    """Decide every test run of the run's episodes. Verdicts of the same environment are reused."""
     return run_stage(stage, on_result)
 
 
@@ -112,13 +112,13 @@ class Expected:
     """Facts about a run's answers, known before their programs run."""
 
     verdicts: frozenset[tuple[str, int, str]] = frozenset()
-    """(episode, turn, instruction) of every verdict that the run must have."""
+    """(episode, turn, instruction) of every required verdict."""
     n_unreadable: int = 0
-    """Answers in which no program was found."""
+    """Number of answers in which no program was found."""
 
 
 def expected_verdicts(context: RunContext, plan: RunPlan, episodes: Sequence[Episode]) -> Expected:
-    """Return which verdicts the run must have, and how many of its answers hold no program."""
+    """Return the required verdicts, and the number of answers without a program."""
     verdicts, unreadable = set[tuple[str, int, str]](), set[tuple[str, int]]()
     for episode in episodes:
         for test in test_runs(context, item_of(plan, episode)):

@@ -1,4 +1,4 @@
-"""Stage `judge`: have a run's dialogues judged, on Dask workers."""
+"""Stage `judge`: judge a run's dialogues, on Dask workers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,34 +20,38 @@ from tasks.worker.judge_shard import judge_shard
 
 @dataclass
 class Judged(StageResult):
-    """The stage's results. Where a cap has cut it, all answers lie beside the tables."""
+    """Result of the stage. After a cap, all answers are in the log and not in the table."""
 
     rows: tuple[JudgeVerdict, ...] = ()
     due: frozenset[tuple[str, int, str, str]] = frozenset()
-    """(episode id, turn, rubric, dimension) of every judgement that the run must have."""
+    """(episode id, turn, rubric, dimension) of every required judgement."""
     n_asked: int = 0
-    """Judgements that came in this invocation."""
+    """Number of judgements that arrived in this invocation."""
     n_reused: int = 0
-    """Judgements on the run's dialogues that were known already."""
+    """Number of judgements on the run's dialogues that were known before."""
     asked: tuple[JudgeVerdict, ...] = field(default=(), repr=False)
-    """One row of each judgement that came in this invocation: what it cost."""
+    """One row per judgement that arrived in this invocation, with its cost."""
 
 
 @task(name="judge", task_run_name="judge {title}", **OPTIONS)
 def judge(stage: "JudgeStage", title: str, on_result: OnResult = lambda _: None) -> Judged:
-    """Ask for every wanted judgement that is not known, each at most three times where infra ends it. Writes `judge_verdicts`.
+    """Request every unknown judgement, at most three times after infra faults.
 
-    Equal prompts to one judge are asked once, whichever episodes and runs want them.
+    The stage writes `judge_verdicts`. Equal prompts to one judge are sent once, whichever episodes
+    and
+    runs need them.
     """
     return run_stage(stage, on_result)
 
 
 class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
-    """Judgements of a run; pending are those that no run on the benchmark was told.
+    """Judgements of a run. Pending are those that no run on the benchmark has stored.
 
     Args:
-        reach: makes the judges ready, and gives the Dask client that they are asked through. Called where something is pending.
-        budget_meter: the caps of the invocation.
+        reach: Prepares the judges, and returns their context with a Dask client. Called if
+            something is
+            pending.
+        budget_meter: Caps of the invocation.
     """
 
     asks_models = True
@@ -84,7 +88,7 @@ class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
         return {
             "at_once": SHARDS_IN_FLIGHT + 8,
             "in_turn": True,
-        }  # some more than are under way: none waits for the driver
+        }  # Some more shards than are in flight, so that no worker waits for the driver.
 
     def keep(self) -> None:
         plan, result, known, before = (

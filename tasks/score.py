@@ -1,4 +1,4 @@
-"""Prefect task: scores of a run from its episodes and verdicts. Pure, in the driver."""
+"""Prefect task: scores of a run from its episodes and verdicts, computed in the driver."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tasks.language.embedding import Vector
 
 _REQUESTS = 200
-"""Requests whose episodes and verdicts are in memory together."""
+"""Number of requests whose episodes and verdicts are in memory together."""
 
 
 @task(name="score", task_run_name="score {title}", **OPTIONS)
@@ -38,7 +38,10 @@ def score(
     judged: Sequence[JudgeVerdict] = (),
     vectors: "Mapping[str, Vector]" = MappingProxyType({}),
 ) -> PackedRows[Score]:
-    """Score every metric of every turn, or give the reason for a missing value. Replaces the run's scores in the lake."""
+    """Score every metric of every turn, or store the reason for a missing value.
+
+    The scores replace the run's earlier ones in the lake.
+    """
     scores = PackedRows[Score]("scores")
 
     def made() -> Iterator[Score]:
@@ -60,7 +63,7 @@ def score_requests(
     judged: Sequence[JudgeVerdict] = (),
     vectors: "Mapping[str, Vector]" = MappingProxyType({}),
 ) -> Iterator[ScoreRequest]:
-    """One request for each problem and sample that has episodes, in the order of the dataset."""
+    """Yield one request per problem and sample with episodes, in the order of the dataset."""
     judgements, options = by_episode(judged), plan.options
     episode_at = {
         name: at for at, name in enumerate(episodes.table(["episode_id"])["episode_id"].to_pylist())
@@ -102,10 +105,10 @@ def score_requests(
 
 
 def plain_verdict_rows(plan: RunPlan) -> pa.Table:
-    """The run's verdicts as they lie in the lake: what the tests themselves said."""
+    """Return the run's verdicts from the lake, without the audit's convictions."""
     return plan.lake.read_arrow("test_verdicts", plan.lake.parts("test_verdicts", **plan.keys))
 
 
 def verdict_rows(plan: RunPlan) -> pa.Table:
-    """The run's verdicts; a pass that the audit convicted is failed."""
+    """Return the run's verdicts. Passes that the audit convicted are failed."""
     return verdict_table(plan.lake, **plan.keys)

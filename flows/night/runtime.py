@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 THREADS_PER_WORKER = 64
-"""Maximum number of shards in flight per worker process and queue (`tasks.driver.lanes`).
+"""Maximum number of shards in flight per worker process and queue (`tasks.driver.run_queue`).
 
 It is enough for two runs. The threads wait on one event loop, so they are cheap.
 """
@@ -92,7 +92,7 @@ class Night:
         self.spent: tuple[CapSpent, ...] = ()
         """Amount spent of each cap, set when all runs are over."""
         self._plans: list[RunPlan] = []
-        self.n_lanes = 1
+        self.n_queues = 1
         """Number of queues of parallel runs. Set it before the cluster starts."""
         self._telemetry: Telemetry | None = None
         self._calls_folder = ""
@@ -244,7 +244,7 @@ class Night:
             scratch = self._resources.enter_context(scratch_folder(self.home.path / "dask"))
             cluster = dask_cluster(
                 n_workers=self.workers,
-                threads_per_worker=THREADS_PER_WORKER * min(self.n_lanes, 8),
+                threads_per_worker=THREADS_PER_WORKER * min(self.n_queues, 8),
                 scratch=scratch,
                 secret_names=(*self.secret_names, *store_secrets(self.home)),
             )

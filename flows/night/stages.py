@@ -25,7 +25,7 @@ from tasks.driver.decide_ahead import DecideAhead
 from tasks.driver.embed_ahead import EmbedAhead
 from tasks.driver.judge_drift import ask_drift
 from tasks.driver.judging import JudgeAhead, Judgements, by_episode, judge_context, judgements_of
-from tasks.driver.lanes import is_judged_alone, playing
+from tasks.driver.run_queue import is_judged_alone, playing
 from tasks.embed import embed
 from tasks.execute import ExecuteStage, execute, expected_verdicts
 from tasks.judge import JudgeStage, judge
@@ -64,15 +64,15 @@ class Stages:
             with playing(
                 lambda: self._board.stage(self._title, "wait for the endpoint"),
                 self._tonight.heed_caps,
-            ) as tell_all_begun:
+            ) as on_all_begun:
                 self.work.is_begun = True
-                self._play_pending(pending, tell_all_begun)
+                self._play_pending(pending, on_all_begun)
         else:
             self._tonight.servers.keep(plan, later=[one.judge for one in plan.spec.judges])
             self._board.stage(self._title, converse_shard.STAGE)
             settle(plan)
 
-    def _play_pending(self, pending: WantedEpisodes, tell_all_begun: Callable[[], None]) -> None:
+    def _play_pending(self, pending: WantedEpisodes, on_all_begun: Callable[[], None]) -> None:
         plan = self._plan
 
         def show_stage() -> None:
@@ -82,7 +82,7 @@ class Stages:
             self._board.price(player_prices(plan))
 
         show_stage()
-        self.work.conversed = self._played(len(pending), show_stage, tell_all_begun)
+        self.work.conversed = self._played(len(pending), show_stage, on_all_begun)
         self._stop_if(self.work.conversed.is_cut)
 
     def _stop_if(self, is_cut: bool) -> None:
@@ -99,7 +99,7 @@ class Stages:
         self.work.episodes = self._plan.episodes.packed(self._plan.members.ids)
 
     def _played(
-        self, n_pending: int, show_stage: Callable[[], None], tell_all_begun: Callable[[], None]
+        self, n_pending: int, show_stage: Callable[[], None], on_all_begun: Callable[[], None]
     ) -> Conversed:
         tonight, plan = self._tonight, self._plan
         tonight.prepare_publication()
@@ -133,7 +133,7 @@ class Stages:
                         ahead.take(result)
 
             done = converse(
-                ConverseStage(plan, context, tonight.client(), deciding, tell_all_begun),
+                ConverseStage(plan, context, tonight.client(), deciding, on_all_begun),
                 self._title,
                 played,
             )

@@ -1,4 +1,4 @@
-"""Finds the passes that a run's audit is about, and assembles its rows."""
+"""Selection of the passed programs that a run audits, and assembly of the audit's rows."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -24,10 +24,10 @@ VerdictKey = tuple[str, int, str]
 def drawn_programs(
     plan: RunPlan, context: RunContext, episodes: Sequence[Episode], verdicts: pa.Table
 ) -> list[AuditItem]:
-    """Return the passed programs that the run's audit is about, in the order in which the seed draws them.
+    """Return the passed programs to audit, in the order in which the seed draws them.
 
     Args:
-        verdicts: the run's plain test verdicts.
+        verdicts: The run's plain test verdicts.
     """
     passed = _passed(verdicts)
     found: dict[str, tuple[AuditItem, list[Pass]]] = {}
@@ -40,13 +40,13 @@ def drawn_programs(
 
 
 def drawn(programs: Iterable[str], mode: AuditMode, seed: int) -> list[str]:
-    """Return the programs to audit. A run that grows keeps the order of the programs that it had."""
+    """Return the programs to audit. A growing run keeps the order of its earlier programs."""
     order = sorted(programs, key=lambda program: content_id([seed, program]))
     return {"none": [], "sample": order[:AUDIT_SAMPLE], "all": order}[mode]
 
 
 def _passed(verdicts: pa.Table) -> Mapping[str, Mapping[tuple[int, str], str]]:
-    """Return episode -> (turn, instruction) -> verdict id of each verdict that passed."""
+    """Return episode -> (turn, instruction) -> verdict id of each passed verdict."""
     found: dict[str, dict[tuple[int, str], str]] = {}
     columns = (verdicts[name].to_pylist() for name in _COLUMNS)
     for episode_id, turn, instruction, outcome, verdict_id in zip(*columns, strict=True):
@@ -84,7 +84,7 @@ def known_audits(plan: RunPlan) -> dict[str, ForgeryAudit]:
 
 
 def pending(items: Iterable[AuditItem], known: Mapping[str, ForgeryAudit]) -> list[AuditItem]:
-    """Return the programs that lack an audit of one of their passes."""
+    """Return the programs with a pass that has no audit."""
     return [item for item in items if any(one.verdict_id not in known for one in item.passes)]
 
 
@@ -94,7 +94,10 @@ def assembled(
     known: Mapping[str, ForgeryAudit],
     why_missing: str,
 ) -> tuple[ForgeryAudit, ...]:
-    """Return a row for each pass. A program without an audit has the reason; runs and seconds stand once for each program."""
+    """Return a row for each pass.
+
+    A program without an audit gets `why_missing`. Runs and seconds are counted once per program.
+    """
     rows: list[ForgeryAudit] = []
     for item in items:
         lost = Audited(outcome=AuditOutcome.NO_DECOY, detail=why_missing)

@@ -1,4 +1,4 @@
-"""Spreads many shards over Dask workers; yields results as they come."""
+"""Distribution of many shards over Dask workers, with results as they arrive."""
 
 import time
 from collections import deque
@@ -17,14 +17,20 @@ S = TypeVar("S")
 R = TypeVar("R")
 T = TypeVar("T")
 REPLACED_S = 30.0
-"""Time for a new worker in a dead one's place; its start takes some 3 s on an idle machine."""
+"""Seconds to wait for a replacement of a dead worker. A start takes some 3 s on an idle machine."""
 SHARDS_IN_FLIGHT = 8
-"""Shards whose items are under way in one worker process. Few enough, since each costs some 15 ms there and as much in the
-driver, which reads its part again; many enough, so that the others are at work while one comes to its end."""
+"""Number of shards in flight per worker process.
+
+A shard costs some 15 ms in the worker and as much in the driver, which reads its part again. More
+shards would waste that time. Fewer would leave the worker idle at the end of a shard.
+"""
 _WORTHWHILE = 16
-"""Items that make a shard worth its cost. A worker with fewer slots than twice as many has two shards under way."""
+"""Smallest useful number of items per shard.
+
+A worker with fewer than twice as many slots has two shards in flight.
+"""
 _USUAL_ANSWERS = 6
-"""Of an item for which shards have their usual size."""
+"""Number of answers per item at which shards have their usual size."""
 _HEED_EVERY_S = 0.2
 
 
@@ -52,19 +58,21 @@ class LazyShards(Sequence[S]):
 
 
 def living_workers(client: Any, limit_s: float = REPLACED_S) -> tuple[str, ...]:
-    """Addresses of the client's workers, one or more. Where all have died at once it waits for the first new one.
+    """Return the addresses of the client's workers, at least one.
 
-    Asks the scheduler: the client's own refresh empties `scheduler_info` every two seconds.
+    If all workers died, wait for the first new one. The scheduler is asked directly, because the
+    client's own refresh empties `scheduler_info` every two seconds.
 
     Raises:
-        ServerUnavailable: there was none for `limit_s`.
+        ServerUnavailable: No worker appeared within `limit_s`.
     """
     deadline = time.monotonic() + limit_s
     while not (found := client.nthreads()):
         if time.monotonic() > deadline:
             raise ServerUnavailable(
-                f"the Dask cluster has had no worker for {limit_s:g} s. Start one (`dask worker`) or unset PARLEY_DASK_ADDRESS; "
-                "where it is this machine's own cluster, look for a lack of memory. The same command typed again goes on"
+                f"the Dask cluster has had no worker for {limit_s:g} s. Start one (`dask worker`) "
+                "or unset PARLEY_DASK_ADDRESS. If the cluster is this machine's own, check its free "
+                "memory. Type the same command again to resume"
             )
         heed_signals()
         time.sleep(0.1)
@@ -73,10 +81,13 @@ def living_workers(client: Any, limit_s: float = REPLACED_S) -> tuple[str, ...]:
 
 @contextmanager
 def closing_run(client: Any, run_id: str) -> Iterator[None]:
-    """Let the workers let go of a run at the block's end. Not where a signal ends it: they may be dead, or end soon."""
+    """Close a run in the workers at the block's end.
+
+    After a signal nothing is closed: the workers may be dead or about to end.
+    """
     try:
         yield
-    except Exception:  # whatever ended the block: what the workers hold open is let go of
+    except Exception:  # Whatever ended the block, the workers release the run.
         client.run(close_run, run_id)
         raise
     client.run(close_run, run_id)
@@ -97,19 +108,25 @@ def fan_out(
     """Run `function` on each shard, on the client's workers, in the order of submission.
 
     Args:
-        at_once: most shards under way together, at each worker where they go `in_turn`; None leaves it to the workers' threads,
-            which other runs' shards then wait for.
-        in_turn: the shards were dealt by `dealt_shards`: give each to its worker, or to another one if its worker has died.
-        on_all_begun: called once, when no shard waits here any more.
-        is_enough: tells that no shard needs to be begun any more. Shards under way end, and count.
-        is_ahead: tells that no shard may be begun for now, since what came is still looked at.
+        at_once: Maximum number of shards in flight, per worker if `in_turn`. With None the workers'
+            threads are the limit, and shards of other runs wait for them.
+        in_turn: The shards were dealt by `dealt_shards`. Each goes to its worker, or to another one
+            if
+            its worker died.
+        on_all_begun: Called once, when no shard waits in the driver any more.
+        is_enough: Returns True if no further shard needs to be begun. Shards in flight end and
+            count.
+        is_ahead: Returns True if no shard may be begun for now, because results are still
+            evaluated.
 
     Returns:
-        Results in the order they came, and the shards whose worker died. Their journaled turns are kept, the others are pending.
+        Results in order of arrival, and the shards whose worker died. The journaled turns of such
+        shards are stored. Their other turns are pending.
 
     Raises:
-        ServerUnavailable: the cluster itself is gone.
-        Exception: a shard's own. The other shards are cancelled first; their finished work stays.
+        ServerUnavailable: The cluster is gone.
+        Exception: A shard raised it. The other shards are cancelled first. Finished work stays
+            stored.
     """
     from distributed.scheduler import KilledWorker
 
@@ -149,7 +166,7 @@ def fan_out(
                 continue
             number, shard = futures.pop(
                 future
-            )  # Dask's scheduler, in this process, holds a shard as long as its future
+            )  # Dask's scheduler in this process holds a shard as long as its future.
             hands.returned(number)
             submit()
             try:
@@ -162,7 +179,8 @@ def fan_out(
     except (OSError, TimeoutError) as error:
         if client.status != "running":
             raise ServerUnavailable(
-                f"the Dask cluster stopped answering ({error}). Type the same command again: it goes on"
+                f"the Dask cluster stopped answering ({error}). "
+                "Type the same command again to resume"
             ) from error
         raise
     finally:
@@ -171,7 +189,7 @@ def fan_out(
 
 
 class _Hands:
-    """Numbers of shards that are not begun yet, by the worker they are for: as many for each as it may have under way."""
+    """Numbers of waiting shards by worker, with the number of free slots of each worker."""
 
     def __init__(self, shards: Sequence[Any], workers: Sequence[str], at_once: int | None) -> None:
         self._shards, self._workers = shards, workers
@@ -193,7 +211,7 @@ class _Hands:
         self._free[number % self._n_hands] += 1
 
     def next(self) -> Iterator[tuple[int, Any, dict[str, Any]]]:
-        """What may be begun: number, shard and place. One of each worker in turn."""
+        """Yield number, shard and place of each shard that may begin, one per worker in turn."""
         while ready := [
             hand for hand in range(self._n_hands) if self._waiting[hand] and self._free[hand]
         ]:
@@ -211,15 +229,18 @@ class _Hands:
 def shard_size(
     slots: int, n_items: int, n_answers: int, n_workers: int, *, is_least: bool = False
 ) -> int:
-    """Items of a shard: a part of a worker's slots, so that none waits for the end of a large one.
+    """Return the number of items per shard: a fraction of a worker's slots.
 
-    Of items that owe few answers a shard has more, as long as each worker has many shards: a shard costs some 15 ms whatever
-    it holds.
+    No slot then waits for the end of a large shard. A shard costs some 15 ms whatever its size.
+    Items
+    with few answers therefore form larger shards, as long as each worker has many shards.
 
     Args:
-        slots: items under way in one worker process.
-        n_answers: that all items owe together.
-        is_least: take the least size that is worth its cost, however short the items: a decision waits for each shard.
+        slots: Number of items in flight in one worker process.
+        n_answers: Number of answers of all items.
+        is_least: Return the smallest useful size, however short the items. A decision waits for
+            each
+            shard.
     """
     least = max(1, -(-slots // SHARDS_IN_FLIGHT), min(_WORTHWHILE, slots // 2))
     if is_least:
@@ -229,15 +250,16 @@ def shard_size(
 
 
 def dealt_shards(items: Sequence[S], size: int, n_workers: int) -> list[tuple[S, ...]]:
-    """Deal items to workers like cards, so that each gets as many; then cut shards of `size`, one of each worker in turn.
+    """Deal items to workers like cards, then cut shards of `size`, one per worker in turn.
 
-    One shard more would keep a worker busy for a dialogue's length after all others have ended.
+    Every worker gets as many items. One shard more would keep a worker busy for the length of a
+    dialogue after all others have ended.
     """
     hands = [even_shards(items[worker::n_workers], size) for worker in range(n_workers)]
     return [hand[number] for number in range(len(hands[0])) for hand in hands if number < len(hand)]
 
 
 def even_shards(items: Iterable[S], size: int) -> list[tuple[S, ...]]:
-    """Items in their order, `size` to a shard."""
+    """Return items in their order, `size` per shard."""
     every = tuple(items)
     return [every[i : i + size] for i in range(0, len(every), size)]

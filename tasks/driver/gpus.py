@@ -1,7 +1,9 @@
-"""Packing of model servers onto the GPUs of a machine: which servers may be up together, and on which devices.
+"""Placement of model servers on the GPUs of a machine.
 
-A server with `devices: auto` takes any devices that have room. One with named devices takes these. One that states nothing keeps
-the whole machine for itself and for the servers of the same run.
+A server with `devices: auto` takes any devices with enough memory. A server with named devices
+takes
+these. A server without either setting reserves the whole machine for itself and for the other
+servers of the same run.
 """
 
 import os
@@ -19,7 +21,7 @@ from tasks.language.servers.vllm_settings import AUTO, VllmSettings
 from tasks.planning.request import ModelRequest
 
 VARIABLE = "PARLEY_DEVICES"
-"""Names the devices that `devices: auto` may use, separated by commas."""
+"""Environment variable with the devices that `devices: auto` may use, separated by commas."""
 _ROUNDING = 1e-9
 _Name = TypeVar("_Name")
 _LIST_S = 30.0
@@ -30,7 +32,7 @@ class Demand:
     """Devices that one model's servers need."""
 
     width: int
-    """Number of devices, all replicas together; 0 for a server that holds none."""
+    """Number of devices of all replicas. 0 for a server that needs none."""
     share: float = 1.0
     """Share of each device's memory."""
     named: tuple[str, ...] = ()
@@ -38,18 +40,18 @@ class Demand:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the server keeps the whole machine."""
+        """Return True if the server reserves the whole machine."""
         return bool(self.width) and not self.named and not self.is_auto
 
 
 @dataclass(frozen=True)
 class Occupied:
-    """Devices that a server holds now."""
+    """Devices that a running server occupies."""
 
     demand: Demand
     devices: tuple[str, ...]
     is_starting: bool = False
-    """vLLM measures a device's free memory while it starts, so no other server starts on the device meanwhile."""
+    """vLLM measures free memory at its start, so no other server may start there meanwhile."""
 
 
 def demand_of(asked: ModelRequest) -> Demand:
@@ -65,9 +67,10 @@ def demand_of(asked: ModelRequest) -> Demand:
 
 @cache
 def machine_devices() -> tuple[str, ...]:
-    """Return the devices for `devices: auto`: of PARLEY_DEVICES, else of CUDA_VISIBLE_DEVICES, else all that nvidia-smi lists.
+    """Return the devices for `devices: auto`.
 
-    A machine without any counts as one device without a name, so that servers on processors can share it by `memory_share`.
+    They are listed in PARLEY_DEVICES, else in CUDA_VISIBLE_DEVICES, else by nvidia-smi. A machine
+    without any has one device without a name, which CPU servers can share by `memory_share`.
     """
     for variable in (VARIABLE, "CUDA_VISIBLE_DEVICES"):
         if listed := os.environ.get(variable):
@@ -93,13 +96,13 @@ def placed(
     beside: Sequence[Occupied],
     mates: Sequence[Occupied] = (),
 ) -> Mapping[_Name, tuple[str, ...]] | None:
-    """Return devices for servers that are to start together; None where they do not all find room.
+    """Return devices for servers that start together, or None if there is no room for all.
 
     Args:
-        pool: devices that `auto` may use.
-        wanted: name of each server -> its demand.
-        beside: servers that stay up.
-        mates: servers that stay up and belong to the same run. Named devices may be shared with them.
+        pool: Devices that `auto` may use.
+        wanted: Demand of each server, by name.
+        beside: Servers that stay up.
+        mates: Servers of the same run that stay up. Named devices may be shared with them.
     """
     others = [one for one in beside if one.demand.width]
     asking = [demand for demand in wanted.values() if demand.width]
@@ -122,7 +125,7 @@ def placed(
             return None
         for device in (
             pool[: demand.width] if demand.is_whole else devices
-        ):  # vLLM's own choice: the first ones
+        ):  # vLLM itself takes the first ones.
             load[device] += demand.share
         found[name] = devices
     return found
@@ -139,7 +142,7 @@ def _load(servers: Sequence[Occupied]) -> defaultdict[str, float]:
 def _fullest(
     pool: Sequence[str], load: Mapping[str, float], demand: Demand
 ) -> tuple[str, ...] | None:
-    """Return the fullest devices that still have room, so that whole ones stay free for others."""
+    """Return the fullest devices that still have room, so that empty ones stay free for others."""
     with_room = [device for device in pool if load.get(device, 0.0) + demand.share <= 1 + _ROUNDING]
     with_room.sort(key=lambda device: -load.get(device, 0.0))
     return tuple(with_room[: demand.width]) if len(with_room) >= demand.width else None

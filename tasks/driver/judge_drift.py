@@ -1,4 +1,4 @@
-"""Asks a judge anew, each night, what it was asked before: so its drift is a number (`judge_drift`)."""
+"""Repetition of fixed judgements every night, to measure the judges' drift (`judge_drift`)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -18,10 +18,10 @@ from tasks.worker.judge_shard import DRIFT_SHARD, JUDGEMENTS, judge_shard, judge
 
 
 def ask_drift(plan: RunPlan, context: JudgeContext, client: Any, night_id: str) -> int:
-    """Ask the bundled judgements of the run's rubrics, past everything that is known, once a night for each judge.
+    """Request the bundled judgements of the run's rubrics anew, once a night for each judge.
 
     Returns:
-        Requests sent. A case that a fault of the service kept from an answer has no row this night.
+        Number of requests. A case that a fault of the service left without an answer has no row.
     """
     kept = {
         part.stem.removeprefix("part-")

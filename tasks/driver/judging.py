@@ -1,4 +1,4 @@
-"""Finds the judgements that a run needs, leaves out those that are known, and deals the others to the workers."""
+"""Judgements that a run needs: which are known, which are pending, and the shards of these."""
 
 import secrets
 from collections import defaultdict
@@ -38,7 +38,7 @@ V = TypeVar("V", TestVerdict, JudgeVerdict)
 
 @dataclass(frozen=True)
 class Wanted:
-    """One judgement on one episode."""
+    """Judgement on one episode."""
 
     job: JudgeJob
     episode: Episode
@@ -52,12 +52,14 @@ def judge_context(
     budget_meter: BudgetMeter | None = None,
     calls: CallLog | None = None,
 ) -> JudgeContext:
-    """What the run's judgements share; each endpoint's concurrency is split over the worker processes.
+    """Return the facts that all the run's judgements share.
+
+    The concurrency of each endpoint is divided by the number of worker processes.
 
     Args:
-        served: where each model is that is served on this machine for this run.
-        budget_meter: the caps of the invocation.
-        calls: log of model calls, for metrics.
+        served: Endpoints of the models that this machine serves for the run.
+        budget_meter: Caps of the invocation.
+        calls: Log of model calls, for metrics.
     """
     limits = concurrency_by_endpoint(plan)
     seats = {}
@@ -92,34 +94,34 @@ def judge_context(
 
 
 class Judgements:
-    """The judgements of one run, in the driver's process: found and told, without a judge at hand."""
+    """Judgements of one run, as the driver knows them. It sends no request."""
 
     def __init__(self, plan: RunPlan) -> None:
         self._plan = plan
         self.folder = plan.home.judgements(plan.run_id)
-        """Where those are that are in no table yet."""
+        """Folder of the judgements that are in no table yet."""
         self._rubrics = plan.benchmark.rubrics(plan.spec.setting)
 
     @cached_property
     def earlier(self) -> Mapping[str, Judgement]:
-        """What any run on this benchmark was told. Judgements that could not be read are asked for again."""
+        """Judgements of all runs on this benchmark. Unreadable ones are requested again."""
         return {name: judgement for name, (judgement, _) in self._kept.items()}
 
     @cached_property
     def paid_elsewhere(self) -> frozenset[str]:
-        """Earlier judgements that this run did not pay for."""
+        """Ids of the earlier judgements that this run did not pay for."""
         return frozenset(name for name, (_, is_own) in self._kept.items() if not is_own)
 
     @cached_property
     def _kept(self) -> Mapping[str, tuple[Judgement, bool]]:
-        """Judgement id -> what was told, and whether this run paid for it."""
+        """Judgement by id, with True if this run paid for it."""
         plan, judges = self._plan, {judge.judge.judge.label for judge in self._plan.judges.values()}
         own = plan.lake.folder("judge_verdicts", **plan.keys)
         kept: dict[str, tuple[Judgement, bool]] = {}
         for part in plan.lake.parts("judge_verdicts", benchmark=plan.spec.benchmark):
             with suppress(
                 FileNotFoundError, SchemaMismatch
-            ):  # replaced by another run's driver meanwhile, or damaged: ask again
+            ):  # Another run's driver replaced the part meanwhile, or it is damaged: ask again.
                 rows = plan.lake.read_arrow(
                     "judge_verdicts", [part], [*KEPT_FIELDS, "judge", "is_reused"]
                 ).to_pylist()
@@ -137,11 +139,11 @@ class Judgements:
         return kept
 
     def known(self) -> Mapping[str, Judgement]:
-        """All judgements that need not be asked for: earlier runs', and this one's so far."""
+        """Return all known judgements: those of earlier runs, and this run's so far."""
         return {**self.earlier, **self.log()}
 
     def log(self) -> Mapping[str, Judgement]:
-        """Judgements of this run that are in no table yet."""
+        """Return this run's judgements that are in no table yet."""
         return read_calls(self.folder, JUDGEMENTS)
 
     def remove_log(self) -> None:
@@ -155,11 +157,11 @@ class Judgements:
         *,
         all_rubrics: bool,
     ) -> list[Wanted]:
-        """The judgements of some episodes, known or not.
+        """Return the judgements that episodes need, known or not.
 
         Args:
-            verdicts: by episode; empty where the tests have not run yet.
-            all_rubrics: False leaves out rubrics that read verdicts.
+            verdicts: Test verdicts by episode. Empty if the tests have not run yet.
+            all_rubrics: If False, rubrics that read verdicts are left out.
         """
         rubrics = [rubric for rubric in self._rubrics if all_rubrics or not rubric.reads_verdicts]
         return [
@@ -189,7 +191,8 @@ class Judgements:
         for run in judging.judge_runs(request):
             if run.rubric != rubric.name:
                 raise ParleyError(
-                    f"{plan.spec.benchmark}: asked for judgements of {rubric.name!r}, got one of {run.rubric!r}"
+                    f"{plan.spec.benchmark}: asked for judgements of {rubric.name!r}, "
+                    f"got one of {run.rubric!r}"
                 )
             messages = rubric.asked(run.messages)
             name = id_of(messages, judge.judge, judge.sampling)
@@ -197,7 +200,7 @@ class Judgements:
             yield Wanted(JudgeJob(name, rubric.name, messages, *place), episode)
 
     def pending(self, wanted: Iterable[Wanted], known: Collection[str]) -> list[JudgeJob]:
-        """Each judgement that must be asked for, once, whichever episodes want it."""
+        """Return each judgement that must be requested, once, whichever episodes need it."""
         jobs = {
             one.job.judgement_id: one.job
             for one in reversed(list(wanted))
@@ -206,7 +209,7 @@ class Judgements:
         return list(reversed(jobs.values()))
 
     def due(self, wanted: Iterable[Wanted]) -> frozenset[tuple[str, int, str, str]]:
-        """(episode id, turn, rubric, dimension) of each row that there must be."""
+        """Return (episode id, turn, rubric, dimension) of each required row."""
         dimensions = {rubric.name: rubric.dimensions for rubric in self._rubrics}
         return frozenset(
             (one.episode.episode_id, one.job.turn, one.job.rubric, dimension)
@@ -217,7 +220,7 @@ class Judgements:
     def rows(
         self, wanted: Iterable[Wanted], known: Mapping[str, Judgement]
     ) -> Iterator[JudgeVerdict]:
-        """The table's rows. A judgement that was not given is infra."""
+        """Yield the table's rows. A missing judgement is an infra fault."""
         spec = self._plan.spec
         rubrics = {rubric.name: rubric for rubric in self._rubrics}
         first: set[str] = set()
@@ -244,9 +247,10 @@ class Judgements:
 
 
 def pending_judgements(plan: RunPlan) -> list[JudgeJob]:
-    """Return the pending judgements on the kept dialogues of a run, each once. Pending dialogues have none yet.
+    """Return the pending judgements on a run's finished dialogues, each once.
 
-    A rubric that reads verdicts is taken at the verdicts that are kept: where tests are still to run, another judgement follows.
+    Pending dialogues have none yet. A rubric that reads verdicts uses the stored ones. If tests are
+    still to run, another judgement follows.
     """
     if not plan.judges:
         return []
@@ -259,7 +263,10 @@ def pending_judgements(plan: RunPlan) -> list[JudgeJob]:
 
 
 def judgements_of(plan: RunPlan) -> frozenset[str]:
-    """Names of what the run is told, by judge and benchmark: a run with one of them may want the very same judgements."""
+    """Return a name for the judgements by each judge on this benchmark.
+
+    Two runs with a common name may need the same judgements.
+    """
     return frozenset(
         f"judgements of {plan.spec.benchmark} by {one.judge.judge.label}"
         for one in plan.judges.values()
@@ -269,7 +276,7 @@ def judgements_of(plan: RunPlan) -> frozenset[str]:
 def judge_shards(
     context: JudgeContext, jobs: Sequence[JudgeJob], n_workers: int
 ) -> list[JudgeShard]:
-    """Return small shards, as many judgements for each worker, under names that no earlier shards had."""
+    """Return small shards with equal numbers of judgements per worker, each under a new name."""
     attempt = secrets.token_hex(4)
     widest = max((seat.concurrency for seat in context.seats.values()), default=1)
     dealt = dealt_shards(jobs, shard_size(widest, len(jobs), len(jobs), n_workers), n_workers)
@@ -280,7 +287,7 @@ def judge_shards(
 
 
 class JudgeAhead(Ahead):
-    """Has dialogues judged as they end, by rubrics that read no verdicts."""
+    """Judging of finished dialogues by rubrics that read no verdicts, while others are played."""
 
     def __init__(
         self, plan: RunPlan, judgements: Judgements, context: JudgeContext, client: Any
@@ -319,10 +326,10 @@ class JudgeAhead(Ahead):
     def rows(
         self, episodes: Sequence[Episode], verdicts: Iterable[TestVerdict]
     ) -> list[JudgeVerdict]:
-        """Have episodes judged by all rubrics, and wait for it. A judgement that did not come is infra.
+        """Judge episodes by all rubrics and wait. A missing judgement is an infra fault.
 
         Args:
-            verdicts: all of these episodes.
+            verdicts: All test verdicts of these episodes.
         """
         wanted = self._judgements.wanted(episodes, by_episode(verdicts), all_rubrics=True)
         jobs = self._judgements.pending(wanted, self._judgements.known())
@@ -333,7 +340,7 @@ class JudgeAhead(Ahead):
 
 
 def by_episode(verdicts: Iterable[V]) -> Mapping[str, Sequence[V]]:
-    """Verdicts or judgements of each episode."""
+    """Group verdicts or judgements by episode."""
     found: dict[str, list[V]] = defaultdict(list)
     for verdict in verdicts:
         found[verdict.episode_id].append(verdict)

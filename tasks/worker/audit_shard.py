@@ -1,4 +1,4 @@
-"""A shard of passed programs, which a worker process audits: their tests run again with altered expectations."""
+"""Audit of a shard of passed programs: their tests run again with altered expectations."""
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -22,11 +22,11 @@ STAGE = "audit"
 
 
 def audit_shard(shard: AuditShard) -> ShardResult:
-    """Audit a shard's programs and write one part: a row for each verdict that they decided.
+    """Audit a shard's programs and write one part with a row per verdict.
 
     Raises:
-        ShardTaken: another worker process holds the shard.
-        OSError: the part could not be written.
+        ShardTaken: Another worker process holds the shard.
+        OSError: The part could not be written.
     """
     context = shard.context
     if context.budget_meter and context.budget_meter.is_late:
@@ -66,7 +66,7 @@ def _audit_counted(run: RunState, sandbox: Sandbox, item: AuditItem) -> Audited:
 
 
 def _audit(context: RunContext, sandbox: Sandbox, test: TestRun, seed: str) -> Audited:
-    """Audit one program. A fault of the sandbox convicts nobody, and withholds no run."""
+    """Audit one program. A fault of the sandbox convicts nothing and withholds no run."""
     place, limits = sandbox_in(sandbox, test.image), test.limits or context.spec.limits
     if place is None or test.code is None:
         return Audited(
@@ -90,7 +90,7 @@ def _audit(context: RunContext, sandbox: Sandbox, test: TestRun, seed: str) -> A
 
 
 def audit_rows(context: RunContext, item: AuditItem, audited: Audited) -> list[ForgeryAudit]:
-    """Return a row for each verdict id of a program. The first row has the audit's runs and seconds."""
+    """Return a row per verdict id of a program. The first has the audit's runs and seconds."""
     once = {one.verdict_id: one for one in item.passes}
     return [
         _row(context, one, audited, is_first=number == 0)
@@ -122,7 +122,7 @@ def _row(context: RunContext, one: Pass, audited: Audited, *, is_first: bool) ->
 
 
 def _outcome_of(one: Pass, audited: Audited) -> AuditOutcome:
-    """Outcome of one verdict: of all cases, or of those that decided it."""
+    """Return the outcome of one verdict, from the cases that decided it."""
     named = (*audited.forged_cases, *audited.suspected_cases)
     if not one.cases or not named:
         return audited.outcome

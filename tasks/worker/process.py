@@ -1,6 +1,7 @@
-"""State of one worker process: its event loop, what each run holds open in it, and progress.
+"""State of one worker process: event loop, open resources of each run, and progress.
 
-All shards that a process has under way share one loop and, for each endpoint, one limit of requests, whichever run they are of.
+All shards in a process share one loop and, for each endpoint, one limit of requests, whatever their
+run.
 """
 
 import asyncio
@@ -37,10 +38,10 @@ T = TypeVar("T")
 
 
 class Held(Protocol):
-    """What a process holds open until it is closed."""
+    """Resource that a process holds open."""
 
     async def close(self) -> None:
-        """Let go of it, on the process's loop."""
+        """Close the resource, on the process's loop."""
         ...
 
 
@@ -50,14 +51,14 @@ _REPORT_EVERY_S = 0.5
 
 
 class RunState:
-    """What one run holds open in this process. All but `program_slots` and `count` is for the process's loop alone."""
+    """Open resources of one run. Only `program_slots` and `count` may be used outside the loop."""
 
     def __init__(
         self, context: RunContext, reports: ReportCache, count: Callable[..., None]
     ) -> None:
         self.context = context
         self.gate = asyncio.Semaphore(context.concurrency)
-        """Bounds the episodes under way. Begun episodes go before new ones."""
+        """Limit of the episodes in progress. Begun episodes go before new ones."""
         self.program_slots = threading.Semaphore(context.programs)
         self._reports, self._count = reports, count
         self._models: dict[tuple[ModelIdentity, ModelEndpoint], ChatModel] = {}
@@ -67,19 +68,19 @@ class RunState:
 
     @cached_property
     def journal(self) -> JournalWriter:
-        """Where this process writes what the run's models say."""
+        """Return this process's writer of the run's journal."""
         return JournalWriter(
             self.context.place.journal(self.context.run_id), fsync=self.context.fsync
         )
 
     @cached_property
     def sends(self) -> SendLog:
-        """Where this process counts the run's requests."""
+        """Return this process's counter of the run's requests."""
         return SendLog(self.context.place.sends(self.context.run_id))
 
     @cached_property
     def programs(self) -> ProgramBook:
-        """Runs the programs that the run's dialogues want, for all of its shards in this process."""
+        """Return the book of programs that the run's dialogues need in this process."""
         context = self.context
         return ProgramBook(
             ProgramFacts.of_run(context),
@@ -92,7 +93,7 @@ class RunState:
 
     @cached_property
     def vectors(self) -> Vectors | None:
-        """The vectors that the run's seats ask for."""
+        """Return the vectors that the run's seats request."""
         access = self.context.embedder
         if access is None:
             return None
@@ -105,14 +106,14 @@ class RunState:
 
     @cached_property
     def talk_answers(self) -> TalkAnswers:
-        """The answers that memories of talks are built of, for the run's agent and model."""
+        """Return the answers that memories are built of, for this agent and model."""
         return TalkAnswers(
             self.context.place.talk_answers(self.context.spec), fsync=self.context.fsync
         )
 
     @cached_property
     def workspaces(self) -> RunWorkspaces:
-        """Opens workspaces for the run's dialogues, for all of its shards in this process."""
+        """Return the workspaces of the run's dialogues in this process."""
         place = self.context.place
         environments = Environments(place.environments)
         return RunWorkspaces(
@@ -121,13 +122,13 @@ class RunState:
 
     @cached_property
     def images(self) -> RunImages:
-        """Images of the run's episodes, for all of its shards in this process."""
+        """Return the Docker images of the run's episodes in this process."""
         return RunImages(self.context, self._count)
 
     def model(
         self, identity: ModelIdentity, endpoint: ModelEndpoint, concurrency: int, seat: str
     ) -> ChatModel:
-        """The open model of a seat, made at first use. It asks at most `concurrency` requests of its endpoint at once."""
+        """Return the open model of a seat. It has at most `concurrency` requests in flight."""
         from tasks.language.opening import open_model
 
         if (identity, endpoint) not in self._models:
@@ -149,7 +150,7 @@ class RunState:
         return logged(self._models[identity, endpoint], self.context.calls, seat)
 
     def profiles(self) -> tuple[tuple[str, EndpointProfile], ...]:
-        """Return (role, what is known of its endpoint) of the models that were asked."""
+        """Return pairs of role and known endpoint properties of the models in use."""
         from tasks.language.opening import profile_of
 
         spec = self.context.spec
@@ -165,7 +166,7 @@ class RunState:
 
     @contextmanager
     def knowing(self, problem: Problem) -> Iterator[None]:
-        """Make a problem's reference known to the controls while one of its episodes is under way."""
+        """Give the controls a problem's reference while one of its episodes is in progress."""
         under_way = self._problems.setdefault(problem.problem_id, [])
         under_way.append(problem)
         try:
@@ -176,20 +177,20 @@ class RunState:
                 del self._problems[problem.problem_id]
 
     def stop(self, fault: Exception) -> None:
-        """Stop the run in this process: no message can be kept (a full disk), so no dialogue of it may ask for more."""
+        """Stop the run in this process, because no message can be stored (full disk)."""
         self._stopped = self._stopped or fault
 
     def check_not_stopped(self) -> None:
-        """Raise what stopped the run in this process."""
+        """Raise the fault that stopped the run in this process."""
         if self._stopped is not None:
             raise self._stopped
 
     def count(self, stage: str, **amounts: int) -> None:
-        """Add to what the next progress report says of the run."""
+        """Add to the run's next progress report."""
         self._count(stage, **amounts)
 
     async def close(self) -> None:
-        """Close every open model, journal and program thread."""
+        """Close all models, the journal and the program threads."""
         for model in self._models.values():
             await model.aclose()
         if vars(self).get("vectors") is not None:
@@ -201,7 +202,7 @@ class RunState:
 
 
 class Worker:
-    """One for each process; made at the first shard."""
+    """State of a process, made at its first shard."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -223,14 +224,14 @@ class Worker:
         return future.result()
 
     def run(self, context: RunContext) -> RunState:
-        """A run's state, made at its first shard."""
+        """Return a run's state, made at its first shard."""
         return self.held(context.run_id, lambda count: RunState(context, self._reports, count))
 
     def held(self, key: str, make: Callable[[Callable[..., None]], H]) -> H:
-        """What the process holds open under this name, made at first use.
+        """Return the open resource with this key, made at first use.
 
         Args:
-            make: is given the function that counts progress: (stage, amounts by name).
+            make: Gets the function that counts progress: (stage, amounts by name).
         """
         with self._lock:
             if key not in self._held:
@@ -243,7 +244,7 @@ class Worker:
                 self._counts[run_id, stage, name] += amount
 
     def start_reporting(self) -> None:
-        """From now on send progress to the scheduler every half second, if this process is a Dask worker."""
+        """Send progress to the scheduler every half second, if this process is a Dask worker."""
         from distributed import get_worker
 
         with suppress(ValueError):
@@ -265,7 +266,7 @@ class Worker:
                 )
 
     def take_progress(self) -> list[Progress]:
-        """The counts since the last call."""
+        """Return the counts since the last call."""
         with self._lock:
             counts, self._counts = self._counts, Counter()
         amounts: dict[tuple[str, str], dict[str, int]] = {}
@@ -274,7 +275,7 @@ class Worker:
         return [Progress(run_id, stage, **named) for (run_id, stage), named in amounts.items()]
 
     def close_run(self, run_id: str) -> None:
-        """Close what is held open under this name; after the last, end the warm sandboxes that no program uses now."""
+        """Close the resource with this key. After the last one, end idle sandboxes."""
         from sandbox.backends.zygote.pool import close_idle
 
         with self._lock:
@@ -282,12 +283,12 @@ class Worker:
             is_last = not self._held
         if state is not None:
             self.do(state.close())
-        if is_last:  # other runs under way use them in a moment
+        if is_last:  # Other runs in progress need them in a moment.
             close_idle()
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """Return an event loop of uvloop if it is installed: it leaves more CPU to the dialogues."""
+    """Return an event loop, of uvloop if it is installed: it leaves more CPU to the dialogues."""
     try:
         import uvloop
     except ImportError:
@@ -300,7 +301,7 @@ _worker_lock = threading.Lock()
 
 
 def this_worker() -> Worker:
-    """The state of this process."""
+    """Return the state of this process."""
     global _worker
     with _worker_lock:
         if _worker is None:
@@ -309,5 +310,5 @@ def this_worker() -> Worker:
 
 
 def close_run(run_id: str) -> None:
-    """End of a run in this process (called on every worker by the driver)."""
+    """Close a run in this process. The driver calls this on every worker."""
     this_worker().close_run(run_id)
