@@ -11,8 +11,8 @@ from schemas.outside.display import plain_line
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.benchmarks.construction import Constructed, ConstructionRequest
 from tasks.cache_policy import OPTIONS
-from tasks.driver.kept_calls import KeptCalls, KeptModel, open_build_book
 from tasks.driver.own_loop import OwnLoop
+from tasks.driver.stored_calls import ReusingModel, StoredCalls, open_build_book
 from tasks.language.chat_model import ChatModel
 from tasks.language.embedding import EmbedderAccess, open_embedder
 from tasks.language.opening import open_model
@@ -27,7 +27,7 @@ from tasks.worker.program_book import BookReader, ProgramBook
 @task(name="construct", task_run_name="construct {title}", **{**OPTIONS, "retries": 0})
 def construct(
     plan: BuildPlan,
-    kept: KeptCalls,
+    calls: StoredCalls,
     title: str,
     find_served: Callable[[], Mapping[ModelIdentity, ModelEndpoint]],
     find_embedder: Callable[[], EmbedderAccess],
@@ -51,15 +51,15 @@ def construct(
     """
     loop = OwnLoop()
     models = {
-        role.role: KeptModel(
+        role.role: ReusingModel(
             role.model,
             role.role,
-            kept,
+            calls,
             _opener(plan, place, lambda: loop.in_main_thread(find_served), budget_meter),
         )
         for place, role in enumerate(plan.spec.roles)
     }
-    book = open_build_book(plan, kept) if plan.construction.runs_programs else None
+    book = open_build_book(plan, calls) if plan.construction.runs_programs else None
     vectors = None
     if plan.spec.embedder is not None:
         access = open_embedder(plan.spec.embedder, lambda: loop.in_main_thread(find_embedder))
@@ -77,11 +77,11 @@ def construct(
         resources={name: Path(place) for name, place in plan.request.resources.items()},
     )
     try:
-        return loop.run(_constructed(plan, request, kept, models, vectors))
+        return loop.run(_constructed(plan, request, calls, models, vectors))
     finally:
         if book is not None:
             book.close()
-        kept.close()
+        calls.close()
 
 
 def _require_book(plan: BuildPlan, book: ProgramBook | None) -> ProgramBook:
@@ -98,7 +98,7 @@ def _opener(
     find_served: Callable[[], Mapping[ModelIdentity, ModelEndpoint]],
     budget_meter: BudgetMeter | None,
 ) -> Callable[[], ChatModel]:
-    who, endpoint, asked = plan.models[place]
+    who, endpoint, model_request = plan.models[place]
     problems = {problem.problem_id: problem for problem in plan.staged.problems}
 
     def opened() -> ChatModel:
@@ -109,9 +109,9 @@ def _opener(
             gold=lambda problem_id, turn: plan.benchmark.play.gold_answer(
                 problem=problems[problem_id], turn=turn
             ),
-            check_served_model=asked.check_served_model,
-            timeout_s=asked.timeout_s,
-            patience_s=asked.patience_s,
+            check_served_model=model_request.check_served_model,
+            timeout_s=model_request.timeout_s,
+            patience_s=model_request.patience_s,
         )
         return metered(model, budget_meter)
 
@@ -121,8 +121,8 @@ def _opener(
 async def _constructed(
     plan: BuildPlan,
     request: ConstructionRequest,
-    kept: KeptCalls,
-    models: Mapping[str, KeptModel],
+    calls: StoredCalls,
+    models: Mapping[str, ReusingModel],
     vectors: Vectors | None,
 ) -> Constructed:
     try:
@@ -130,7 +130,7 @@ async def _constructed(
     except (
         Exception
     ) as error:  # A plug-in's construction may raise any exception. It is named below.
-        await kept.drain()
+        await calls.drain()
         own = _own(error)
         if own is not None:
             raise own from None  # The error is the cause itself, or one of its group.
@@ -159,4 +159,4 @@ def _own(error: BaseException) -> ParleyError | OSError | None:
     if isinstance(error, (ParleyError, OSError)):
         return error
     within = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
-    return next((found for one in within if (found := _own(one)) is not None), None)
+    return next((own for inner in within if (own := _own(inner)) is not None), None)

@@ -60,7 +60,7 @@ class QualityGate:
 
     def __init__(self, plan: RunPlan, title: str, check_table: CheckTable) -> None:
         self._plan, self._title, self._check_table = plan, title, check_table
-        self._found: list[QualityCheck] = []
+        self._checks: list[QualityCheck] = []
         self._sealed: dict[str, str] = {}
 
     def dialogs(self) -> None:
@@ -180,13 +180,13 @@ class QualityGate:
         self._check(
             "scores",
             _whole_files("scores", plan.lake.parts("scores", **plan.keys)),
-            episode_rounds={name: one.last_turn for name, one in due.items()},
+            episode_rounds={name: episode_due.last_turn for name, episode_due in due.items()},
             episode_facts=self._facts,
             metric_ranges={
                 name: benchmark.scores.ranges.get(name, (0.0, 1.0))
                 for name in benchmark.metrics_of(plan.spec.setting)
             },
-            due_scores={name: one.scores for name, one in due.items()},
+            due_scores={name: episode_due.scores for name, episode_due in due.items()},
             implications=tuple(Implication(*implied) for implied in benchmark.scores.implications),
         )
 
@@ -207,9 +207,9 @@ class QualityGate:
         """
         due = self._due(episodes)
         return {
-            e.episode_id: one.last_turn
-            if (one := due[e.episode_id]).is_exact
-            else _last_round(e, one.last_turn)
+            e.episode_id: episode_due.last_turn
+            if (episode_due := due[e.episode_id]).is_exact
+            else _last_round(e, episode_due.last_turn)
             for e in episodes
         }
 
@@ -250,9 +250,9 @@ class QualityGate:
             data = rows.read() if plan.home.is_store else rows
         else:
             data = rows if isinstance(rows, pa.Table) else to_arrow(table, rows)
-        found = _check_quality(lambda: self._check_table(table, data, context), table, self._title)
-        self._found += found
-        if blocking_failures(found):
+        checks = _check_quality(lambda: self._check_table(table, data, context), table, self._title)
+        self._checks += checks
+        if blocking_failures(checks):
             raise StoppedByCheck(table)
 
     def finish(self) -> Checked:
@@ -263,10 +263,10 @@ class QualityGate:
             for table, sealed in self._sealed.items()
             if seal.table_seal(self._folder(table)) != sealed
         ]
-        self._found += [self._changed(table) for table in changed]
-        plan.lake.write_part("quality_checks", self._found, "checks", **plan.keys)
+        self._checks += [self._changed(table) for table in changed]
+        plan.lake.write_part("quality_checks", self._checks, "checks", **plan.keys)
         return Checked(
-            tuple(blocking_failures(self._found)),
+            tuple(blocking_failures(self._checks)),
             index_path(plan.home.docs, plan.run_id),
             seal.run_seal({table: self._folder(table) for table in seal.SEALED}),
         )

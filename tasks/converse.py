@@ -41,7 +41,9 @@ class Conversed(StageResult):
     """Result of the stage. `n_run` counts programs within the dialogues and beside them."""
 
     n_pending: int = 0
-    kept: Mapping[str, tuple[Step, ...]] = field(default_factory=dict[str, tuple[Step, ...]])
+    resumed_steps: Mapping[str, tuple[Step, ...]] = field(
+        default_factory=dict[str, tuple[Step, ...]]
+    )
     """Steps from earlier attempts of each resumed episode. They were not requested again."""
 
 
@@ -112,8 +114,10 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
         order = self._deciding.order if self._deciding else ()
         shards = ConverseShards(self.plan, self.context, pending, n_workers, order)
         if self._is_first:
-            self.result.kept = {
-                episode_id: one.steps for episode_id, one in shards.begun.items() if one.steps
+            self.result.resumed_steps = {
+                episode_id: unfinished_episode.steps
+                for episode_id, unfinished_episode in shards.begun.items()
+                if unfinished_episode.steps
             }
         return shards
 
@@ -122,8 +126,12 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
         # As many shards wait at the workers as are played, so that no worker waits for the driver.
         waiting = 1 if deciding else 2
         at_once = limit or waiting * -(-self.context.concurrency // len(shards[0].episodes))
-        found = {"at_once": at_once, "in_turn": limit is None, "on_all_begun": self._on_all_begun}
-        return found | (
+        arguments = {
+            "at_once": at_once,
+            "in_turn": limit is None,
+            "on_all_begun": self._on_all_begun,
+        }
+        return arguments | (
             {"is_enough": deciding.is_enough, "is_ahead": deciding.is_behind} if deciding else {}
         )
 
@@ -216,14 +224,14 @@ def _ranks_in_talks(plan: RunPlan, pending: WantedEpisodes) -> Mapping[str, int]
 
     Agents can then read all contexts in parallel.
     """
-    found: dict[str, int] = {}
+    ranks: dict[str, int] = {}
     n_after: Counter[str | None] = Counter()
     for episode in pending if plan.spec.agent is not None else ():
         context_id = plan.dialog(episode).context_id
         if context_id is not None:
-            found[episode.episode_id] = n_after[context_id]
+            ranks[episode.episode_id] = n_after[context_id]
             n_after[context_id] += 1
-    return found
+    return ranks
 
 
 def _shard_size(

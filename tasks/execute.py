@@ -62,12 +62,12 @@ class ExecuteStage(Stage[str, ExecuteShard, StageResult]):
         return [name for name in self._groups if name not in finished]
 
     def shards(self, pending: Sequence[str], n_workers: int) -> Sequence[ExecuteShard]:
-        known = known_verdicts(self.plan)
+        verdicts = known_verdicts(self.plan)
 
         def shard(name: str) -> ExecuteShard:
             episodes = self._episodes.take(self._groups[name])
             return with_known_verdicts(
-                self.context, known, shard_of(self.plan, self.context, episodes)
+                self.context, verdicts, shard_of(self.plan, self.context, episodes)
             )
 
         return LazyShards(shard, pending)

@@ -10,7 +10,7 @@ from schemas.content_id import content_id
 from schemas.verdict import JudgeVerdict
 from tasks.cache_policy import OPTIONS
 from tasks.driver.fan_out import SHARDS_IN_FLIGHT
-from tasks.driver.judging import Judgements, Wanted, judge_shards
+from tasks.driver.judging import Judgements, WantedJudgement, judge_shards
 from tasks.driver.stage import OnResult, Stage, StageResult, run_stage
 from tasks.planning.plan import RunPlan
 from tasks.worker.budget_meter import BudgetMeter
@@ -25,11 +25,11 @@ class Judged(StageResult):
     rows: tuple[JudgeVerdict, ...] = ()
     due: frozenset[tuple[str, int, str, str]] = frozenset()
     """(episode id, turn, rubric, dimension) of every required judgement."""
-    n_asked: int = 0
+    n_new: int = 0
     """Number of judgements that arrived in this invocation."""
     n_reused: int = 0
     """Number of judgements on the run's dialogues that were known before."""
-    asked: tuple[JudgeVerdict, ...] = field(default=(), repr=False)
+    new_rows: tuple[JudgeVerdict, ...] = field(default=(), repr=False)
     """One row per judgement that arrived in this invocation, with its cost."""
 
 
@@ -61,7 +61,7 @@ class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
         self,
         plan: RunPlan,
         judgements: Judgements,
-        wanted: Sequence[Wanted],
+        wanted: Sequence[WantedJudgement],
         reach: Callable[[], tuple[JudgeContext, Any]],
         budget_meter: BudgetMeter | None = None,
     ) -> None:
@@ -74,7 +74,7 @@ class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
         )
 
     def pending(self) -> list[JudgeJob]:
-        pending = self._judgements.pending(self._wanted, self._judgements.known())
+        pending = self._judgements.pending(self._wanted, self._judgements.known_judgements())
         self.result.is_cut = bool(pending and self._budget_meter and self._budget_meter.is_over)
         return [] if self.result.is_cut else pending
 
@@ -91,21 +91,21 @@ class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
         }  # Some more shards than are in flight, so that no worker waits for the driver.
 
     def keep(self) -> None:
-        plan, result, known, before = (
+        plan, result, judgements, before = (
             self.plan,
             self.result,
-            self._judgements.known(),
+            self._judgements.known_judgements(),
             self._judgements.earlier.keys(),
         )
         if result.is_cut:
-            result.n_asked = len(known.keys() - before)
+            result.n_new = len(judgements.keys() - before)
             return
-        result.rows = tuple(self._judgements.rows(self._wanted, known))
+        result.rows = tuple(self._judgements.rows(self._wanted, judgements))
         by_id = {row.judgement_id: row for row in result.rows}
-        result.asked = tuple(
-            row for name, row in by_id.items() if name not in before and name in known
+        result.new_rows = tuple(
+            row for name, row in by_id.items() if name not in before and name in judgements
         )
-        result.n_asked, result.n_reused = len(result.asked), len(by_id.keys() & before)
+        result.n_new, result.n_reused = len(result.new_rows), len(by_id.keys() & before)
         name = content_id(
             [
                 len(result.rows),

@@ -44,13 +44,13 @@ def score(
     """
     scores = PackedRows[Score]("scores")
 
-    def made() -> Iterator[Score]:
+    def rows() -> Iterator[Score]:
         for request in score_requests(plan, episodes, verdicts, judged, vectors):
             for row in plan.benchmark.scores.score(request):
                 scores.append(row)
                 yield row
 
-    name = rows_id(made())
+    name = rows_id(rows())
     plan.lake.write_pieces("scores", scores.tables(), name, **plan.keys)
     plan.lake.keep_only("scores", (name,), **plan.keys)
     return scores

@@ -60,9 +60,9 @@ class DecideAhead:
     ) -> None:
         self._plan, self._evidence, self._client = plan, evidence, client
         self._scores_of, self._judgements_of, self._on_batch = scores_of, judgements_of, on_batch
-        self._missing = Counter(wanted.problem_id for wanted in plan.wanted)
+        self._missing = Counter(episode.problem_id for episode in plan.wanted)
         self._finished: set[str] = set()
-        self._problem_of = {wanted.episode_id: wanted.problem_id for wanted in plan.wanted}
+        self._problem_of = {episode.episode_id: episode.problem_id for episode in plan.wanted}
         self._ids: dict[str, list[str]] = {}
         for episode_id, problem in self._problem_of.items():
             self._ids.setdefault(problem, []).append(episode_id)
@@ -176,8 +176,8 @@ class DecideAhead:
 
     def _verdicts(self, context: RunContext, episodes: Sequence[Episode]) -> list[TestVerdict]:
         shards = [shard_of(self._plan, context, group) for group in even_shards(episodes, _SHARD)]
-        known = known_verdicts(self._plan)
-        todo = (with_known_verdicts(context, known, shard) for shard in shards)
+        verdicts = known_verdicts(self._plan)
+        todo = (with_known_verdicts(context, verdicts, shard) for shard in shards)
         futures = [self._resources.submit(execute_shard, shard, priority=1) for shard in todo]
         results = [future.result() for future in futures]
         self.n_run += sum(result.n_run for result in results)

@@ -50,7 +50,7 @@ class EmbedAhead(Ahead):
         super().__init__(plan, None)
         self._open, self._runner = opened_vectors(plan, find_access, budget_meter), asyncio.Runner()
         self._members = {member.episode_id: member for member in plan.members}
-        self._taken = set[str]()
+        self._embedded = set[str]()
         self._finding: asyncio.Task[object] | None = None
 
     def __exit__(
@@ -66,14 +66,16 @@ class EmbedAhead(Ahead):
 
     def begin(self, work: str) -> None:
         """Embed the texts of a part, and wait for the vectors."""
-        wanted = self.plan.benchmark.scores.texts_to_embed
+        texts_of = self.plan.benchmark.scores.texts_to_embed
         played = [
-            one for one in self.episodes(work) if one.is_final and one.episode_id in self._members
+            episode
+            for episode in self.episodes(work)
+            if episode.is_final and episode.episode_id in self._members
         ]
         texts = {
-            text for one in played if wanted for text in wanted(self._request(one))
-        } - self._taken
-        self._taken |= texts
+            text for episode in played if texts_of for text in texts_of(self._request(episode))
+        } - self._embedded
+        self._embedded |= texts
         self._runner.run(self._find(sorted(texts)))
 
     def _go_on(self) -> None:

@@ -64,9 +64,9 @@ class RunAhead(Ahead):
         self, plan: RunPlan, context: RunContext, client: Any, played_now: Iterable[str]
     ) -> None:
         super().__init__(plan, client)
-        self._context, known = context, set(played_now)
+        self._context, played_ids = context, set(played_now)
         groups = episode_groups(plan) if plan.runs_programs else []
-        self._missing = {group: len(group) for group in groups if known.issuperset(group)}
+        self._missing = {group: len(group) for group in groups if played_ids.issuperset(group)}
         self._group_of = {episode_id: group for group in self._missing for episode_id in group}
         self._part_of: dict[str, str] = {}
         self._read: dict[str, Episode] = {}
@@ -88,18 +88,20 @@ class RunAhead(Ahead):
 
     def new_work(self, result: ShardResult) -> list[tuple[str, ...]]:
         """Return the groups of episodes that are complete now."""
-        found: list[tuple[str, ...]] = []
+        complete: list[tuple[str, ...]] = []
         for episode_id in filter(self._group_of.__contains__, result.finished):
             group = self._group_of[episode_id]
             self._part_of[episode_id] = result.part
             self._missing[group] -= 1
             if not self._missing[group]:
-                found.append(group)
-        return found
+                complete.append(group)
+        return complete
 
     def begin(self, work: tuple[str, ...]) -> Any:
         shard = shard_of(self.plan, self._context, map(self._episode, work))
-        return self.submit(execute_shard, with_known_verdicts(self._context, self._known, shard))
+        return self.submit(
+            execute_shard, with_known_verdicts(self._context, self._known_verdicts, shard)
+        )
 
     def add(self, result: ShardResult) -> None:
         super().add(result)
@@ -114,7 +116,7 @@ class RunAhead(Ahead):
         return self._read.pop(episode_id)
 
     @cached_property
-    def _known(self) -> Mapping[str, TestVerdict]:
+    def _known_verdicts(self) -> Mapping[str, TestVerdict]:
         return known_verdicts(self.plan)
 
 
@@ -143,20 +145,20 @@ def item_of(plan: RunPlan, episode: Episode) -> ExecuteItem:
 
 
 def with_known_verdicts(
-    context: RunContext, known: Mapping[str, TestVerdict], shard: ExecuteShard
+    context: RunContext, verdicts: Mapping[str, TestVerdict], shard: ExecuteShard
 ) -> ExecuteShard:
     """Return the shard with the known verdicts of its programs."""
-    if not known:
+    if not verdicts:
         return shard
     keys = {key for item in shard.items for _, _, key in due_verdicts(context, item)}
     return replace(
-        shard, known={key: known[key] for key in keys if key is not None and key in known}
+        shard, known={key: verdicts[key] for key in keys if key is not None and key in verdicts}
     )
 
 
 def known_verdicts(plan: RunPlan) -> Mapping[str, TestVerdict]:
     """Return all runs' lasting verdicts of this model on this benchmark, by id."""
-    known: dict[str, TestVerdict] = {}
+    by_id: dict[str, TestVerdict] = {}
     for part in plan.lake.parts(
         "test_verdicts", benchmark=plan.spec.benchmark, model=plan.spec.label
     ):
@@ -166,5 +168,5 @@ def known_verdicts(plan: RunPlan) -> Mapping[str, TestVerdict]:
             rows = plan.lake.read_arrow("test_verdicts", [part])
             is_lasting = [outcome in LASTING for outcome in rows["outcome"].to_pylist()]
             verdicts = from_arrow(rows.filter(pa.array(is_lasting, pa.bool_())), TestVerdict)
-            known |= {verdict.verdict_id: verdict for verdict in verdicts if verdict.verdict_id}
-    return known
+            by_id |= {verdict.verdict_id: verdict for verdict in verdicts if verdict.verdict_id}
+    return by_id

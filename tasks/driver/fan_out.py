@@ -67,7 +67,7 @@ def living_workers(client: Any, limit_s: float = REPLACED_S) -> tuple[str, ...]:
         ServerUnavailable: No worker appeared within `limit_s`.
     """
     deadline = time.monotonic() + limit_s
-    while not (found := client.nthreads()):
+    while not (addresses := client.nthreads()):
         if time.monotonic() > deadline:
             raise ServerUnavailable(
                 f"the Dask cluster has had no worker for {limit_s:g} s. Start one (`dask worker`) "
@@ -76,7 +76,7 @@ def living_workers(client: Any, limit_s: float = REPLACED_S) -> tuple[str, ...]:
             )
         heed_signals()
         time.sleep(0.1)
-    return tuple(sorted(found))
+    return tuple(sorted(addresses))
 
 
 @contextmanager

@@ -54,12 +54,12 @@ class Occupied:
     """vLLM measures free memory at its start, so no other server may start there meanwhile."""
 
 
-def demand_of(asked: ModelRequest) -> Demand:
+def demand_of(request: ModelRequest) -> Demand:
     """Return the devices that the servers of a model need."""
-    provider = provider_of(asked.spec)
+    provider = provider_of(request.spec)
     if provider is None or not provider.takes_serve_settings:
         return Demand(0)
-    settings = asked.serve or VllmSettings()
+    settings = request.serve or VllmSettings()
     named = () if settings.devices == AUTO else settings.devices
     width = settings.replicas * settings.tensor_parallel
     return Demand(width, settings.memory_share or 1.0, named, settings.devices == AUTO)
@@ -78,21 +78,21 @@ def machine_devices() -> tuple[str, ...]:
     program = shutil.which("nvidia-smi")
     if program is not None:
         with suppress(OSError, subprocess.TimeoutExpired):
-            asked = subprocess.run(
+            process = subprocess.run(
                 [program, "--query-gpu=index", "--format=csv,noheader"],
                 capture_output=True,
                 text=True,
                 timeout=_LIST_S,
                 check=False,
             )
-            if asked.returncode == 0 and (listed := asked.stdout.split()):
+            if process.returncode == 0 and (listed := process.stdout.split()):
                 return tuple(listed)
     return ("",)
 
 
 def placed(
     pool: Sequence[str],
-    wanted: Mapping[_Name, Demand],
+    demands: Mapping[_Name, Demand],
     beside: Sequence[Occupied],
     mates: Sequence[Occupied] = (),
 ) -> Mapping[_Name, tuple[str, ...]] | None:
@@ -104,22 +104,22 @@ def placed(
         beside: Servers that stay up.
         mates: Servers of the same run that stay up. Named devices may be shared with them.
     """
-    others = [one for one in beside if one.demand.width]
-    asking = [demand for demand in wanted.values() if demand.width]
+    others = [server for server in beside if server.demand.width]
+    asking = [demand for demand in demands.values() if demand.width]
     if (
         asking
         and others
-        and any(demand.is_whole for demand in (*asking, *(one.demand for one in others)))
+        and any(demand.is_whole for demand in (*asking, *(server.demand for server in others)))
     ):
         return None
     load = _load(others)
-    for demand in wanted.values():
+    for demand in demands.values():
         if any(load[device] + demand.share > 1 + _ROUNDING for device in demand.named):
             return None
     for device, share in _load(mates).items():
         load[device] += share
-    found: dict[_Name, tuple[str, ...]] = {}
-    for name, demand in sorted(wanted.items(), key=lambda item: (item[1].is_auto, -item[1].width)):
+    devices_of: dict[_Name, tuple[str, ...]] = {}
+    for name, demand in sorted(demands.items(), key=lambda item: (item[1].is_auto, -item[1].width)):
         devices = _fullest(pool, load, demand) if demand.is_auto else demand.named
         if devices is None:
             return None
@@ -127,15 +127,15 @@ def placed(
             pool[: demand.width] if demand.is_whole else devices
         ):  # vLLM itself takes the first ones.
             load[device] += demand.share
-        found[name] = devices
-    return found
+        devices_of[name] = devices
+    return devices_of
 
 
 def _load(servers: Sequence[Occupied]) -> defaultdict[str, float]:
     load: defaultdict[str, float] = defaultdict(float)
-    for one in servers:
-        for device in one.devices:
-            load[device] += 1.0 if one.is_starting else one.demand.share
+    for server in servers:
+        for device in server.devices:
+            load[device] += 1.0 if server.is_starting else server.demand.share
     return load
 
 

@@ -16,9 +16,9 @@ class IdleCores:
     def since_last(self) -> float:
         """Return the mean idle share since the last call, 0 to 1."""
         at, idle_s = time.monotonic(), _idle_s()
-        found = (idle_s - self._idle_s) / max(at - self._at, 1e-6)
+        n_idle = (idle_s - self._idle_s) / max(at - self._at, 1e-6)
         self._at, self._idle_s = at, idle_s
-        return max(0.0, found / len(_ours()))
+        return max(0.0, n_idle / len(_ours()))
 
 
 def _idle_s() -> float:

@@ -37,7 +37,7 @@ V = TypeVar("V", TestVerdict, JudgeVerdict)
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedJudgement:
     """Judgement on one episode."""
 
     job: JudgeJob
@@ -64,14 +64,14 @@ def judge_context(
     limits = concurrency_by_endpoint(plan)
     seats = {}
     for rubric, judge in plan.judges.items():
-        who, asked = judge.judge.judge, judge.request
+        who, request = judge.judge.judge, judge.request
         seats[rubric] = JudgeSeat(
             judge=judge.judge,
             endpoint=place_of(who, judge.endpoint, served),
             concurrency=max(1, limits[endpoint_of(who, judge.endpoint)] // workers),
-            check_served_model=asked.check_served_model,
-            timeout_s=asked.timeout_s,
-            patience_s=asked.patience_s,
+            check_served_model=request.check_served_model,
+            timeout_s=request.timeout_s,
+            patience_s=request.patience_s,
         )
     home, spec = plan.home, plan.spec
     reworded = frozenset(
@@ -105,19 +105,19 @@ class Judgements:
     @cached_property
     def earlier(self) -> Mapping[str, Judgement]:
         """Judgements of all runs on this benchmark. Unreadable ones are requested again."""
-        return {name: judgement for name, (judgement, _) in self._kept.items()}
+        return {name: judgement for name, (judgement, _) in self._stored.items()}
 
     @cached_property
     def paid_elsewhere(self) -> frozenset[str]:
         """Ids of the earlier judgements that this run did not pay for."""
-        return frozenset(name for name, (_, is_own) in self._kept.items() if not is_own)
+        return frozenset(name for name, (_, is_own) in self._stored.items() if not is_own)
 
     @cached_property
-    def _kept(self) -> Mapping[str, tuple[Judgement, bool]]:
+    def _stored(self) -> Mapping[str, tuple[Judgement, bool]]:
         """Judgement by id, with True if this run paid for it."""
         plan, judges = self._plan, {judge.judge.judge.label for judge in self._plan.judges.values()}
         own = plan.lake.folder("judge_verdicts", **plan.keys)
-        kept: dict[str, tuple[Judgement, bool]] = {}
+        judgements: dict[str, tuple[Judgement, bool]] = {}
         for part in plan.lake.parts("judge_verdicts", benchmark=plan.spec.benchmark):
             with suppress(
                 FileNotFoundError, SchemaMismatch
@@ -127,18 +127,18 @@ class Judgements:
                 ).to_pylist()
                 for row in rows:
                     if row["answer_json"] is not None and row["judge"] in judges:
-                        name, said = (
+                        name, fields = (
                             row["judgement_id"],
                             {field: row[field] for field in KEPT_FIELDS}
                             | {"unscored_reason": None},
                         )
-                        is_own = (part.parent == own and not row["is_reused"]) or kept.get(
+                        is_own = (part.parent == own and not row["is_reused"]) or judgements.get(
                             name, (None, False)
                         )[1]
-                        kept[name] = (Judgement.model_validate(said), is_own)
-        return kept
+                        judgements[name] = (Judgement.model_validate(fields), is_own)
+        return judgements
 
-    def known(self) -> Mapping[str, Judgement]:
+    def known_judgements(self) -> Mapping[str, Judgement]:
         """Return all known judgements: those of earlier runs, and this run's so far."""
         return {**self.earlier, **self.log()}
 
@@ -156,7 +156,7 @@ class Judgements:
         verdicts: Mapping[str, Sequence[TestVerdict]],
         *,
         all_rubrics: bool,
-    ) -> list[Wanted]:
+    ) -> list[WantedJudgement]:
         """Return the judgements that episodes need, known or not.
 
         Args:
@@ -165,15 +165,15 @@ class Judgements:
         """
         rubrics = [rubric for rubric in self._rubrics if all_rubrics or not rubric.reads_verdicts]
         return [
-            one
+            judgement
             for episode in episodes
             for rubric in rubrics
-            for one in self._of(episode, rubric, verdicts)
+            for judgement in self._of(episode, rubric, verdicts)
         ]
 
     def _of(
         self, episode: Episode, rubric: Rubric, verdicts: Mapping[str, Sequence[TestVerdict]]
-    ) -> Iterator[Wanted]:
+    ) -> Iterator[WantedJudgement]:
         plan, judging = self._plan, self._plan.benchmark.judging
         if judging is None or episode.stop_reason is StopReason.INFRA:
             return
@@ -197,51 +197,53 @@ class Judgements:
             messages = rubric.asked(run.messages)
             name = id_of(messages, judge.judge, judge.sampling)
             place = (episode.problem_id, run.turn, episode.sample, episode.dialog_id)
-            yield Wanted(JudgeJob(name, rubric.name, messages, *place), episode)
+            yield WantedJudgement(JudgeJob(name, rubric.name, messages, *place), episode)
 
-    def pending(self, wanted: Iterable[Wanted], known: Collection[str]) -> list[JudgeJob]:
+    def pending(
+        self, wanted: Iterable[WantedJudgement], known_ids: Collection[str]
+    ) -> list[JudgeJob]:
         """Return each judgement that must be requested, once, whichever episodes need it."""
         jobs = {
-            one.job.judgement_id: one.job
-            for one in reversed(list(wanted))
-            if one.job.judgement_id not in known
+            judgement.job.judgement_id: judgement.job
+            for judgement in reversed(list(wanted))
+            if judgement.job.judgement_id not in known_ids
         }
         return list(reversed(jobs.values()))
 
-    def due(self, wanted: Iterable[Wanted]) -> frozenset[tuple[str, int, str, str]]:
+    def due(self, wanted: Iterable[WantedJudgement]) -> frozenset[tuple[str, int, str, str]]:
         """Return (episode id, turn, rubric, dimension) of each required row."""
         dimensions = {rubric.name: rubric.dimensions for rubric in self._rubrics}
         return frozenset(
-            (one.episode.episode_id, one.job.turn, one.job.rubric, dimension)
-            for one in wanted
-            for dimension in dimensions[one.job.rubric]
+            (judgement.episode.episode_id, judgement.job.turn, judgement.job.rubric, dimension)
+            for judgement in wanted
+            for dimension in dimensions[judgement.job.rubric]
         )
 
     def rows(
-        self, wanted: Iterable[Wanted], known: Mapping[str, Judgement]
+        self, wanted: Iterable[WantedJudgement], judgements: Mapping[str, Judgement]
     ) -> Iterator[JudgeVerdict]:
         """Yield the table's rows. A missing judgement is an infra fault."""
         spec = self._plan.spec
         rubrics = {rubric.name: rubric for rubric in self._rubrics}
         first: set[str] = set()
-        for one in wanted:
-            name = one.job.judgement_id
-            judgement = known.get(name) or Judgement(
+        for item in wanted:
+            name = item.job.judgement_id
+            judgement = judgements.get(name) or Judgement(
                 judgement_id=name, unscored_reason=UnscoredReason.INFRA
             )
             about = {
                 "run_id": self._plan.run_id,
                 "benchmark": spec.benchmark,
                 "model": spec.label,
-                "episode_id": one.episode.episode_id,
-                "problem_id": one.episode.problem_id,
-                "sample": one.episode.sample,
-                "turn": one.job.turn,
+                "episode_id": item.episode.episode_id,
+                "problem_id": item.episode.problem_id,
+                "sample": item.episode.sample,
+                "turn": item.job.turn,
             }
-            judge = self._plan.judges[one.job.rubric].judge.judge.label
+            judge = self._plan.judges[item.job.rubric].judge.judge.label
             is_reused = name in self.paid_elsewhere or name in first
             yield from verdicts_of(
-                rubrics[one.job.rubric], judge, judgement, about, is_reused=is_reused
+                rubrics[item.job.rubric], judge, judgement, about, is_reused=is_reused
             )
             first.add(name)
 
@@ -258,7 +260,7 @@ def pending_judgements(plan: RunPlan) -> list[JudgeJob]:
     episodes = from_arrow(plan.episodes.rows(plan.members.ids), Episode)
     verdicts = by_episode(read_verdicts(plan.lake, **plan.keys))
     return judgements.pending(
-        judgements.wanted(episodes, verdicts, all_rubrics=True), judgements.known()
+        judgements.wanted(episodes, verdicts, all_rubrics=True), judgements.known_judgements()
     )
 
 
@@ -268,8 +270,8 @@ def judgements_of(plan: RunPlan) -> frozenset[str]:
     Two runs with a common name may need the same judgements.
     """
     return frozenset(
-        f"judgements of {plan.spec.benchmark} by {one.judge.judge.label}"
-        for one in plan.judges.values()
+        f"judgements of {plan.spec.benchmark} by {judge.judge.judge.label}"
+        for judge in plan.judges.values()
     )
 
 
@@ -294,7 +296,7 @@ class JudgeAhead(Ahead):
     ) -> None:
         super().__init__(plan, client)
         self._judgements, self._context = judgements, context
-        self._asked = set(judgements.known())
+        self._requested_ids = set(judgements.known_judgements())
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -315,8 +317,8 @@ class JudgeAhead(Ahead):
 
     def begin(self, work: str) -> Any:
         wanted = self._judgements.wanted(self.episodes(work), {}, all_rubrics=False)
-        jobs = tuple(self._judgements.pending(wanted, self._asked))
-        self._asked.update(job.judgement_id for job in jobs)
+        jobs = tuple(self._judgements.pending(wanted, self._requested_ids))
+        self._requested_ids.update(job.judgement_id for job in jobs)
         return (
             self.submit(judge_shard, JudgeShard(self._context, content_id([work]), jobs))
             if jobs
@@ -332,16 +334,16 @@ class JudgeAhead(Ahead):
             verdicts: All test verdicts of these episodes.
         """
         wanted = self._judgements.wanted(episodes, by_episode(verdicts), all_rubrics=True)
-        jobs = self._judgements.pending(wanted, self._judgements.known())
+        jobs = self._judgements.pending(wanted, self._judgements.known_judgements())
         shards = judge_shards(self._context, jobs, len(living_workers(self.client))) if jobs else []
         for future in [self.submit(judge_shard, shard) for shard in shards]:
             self.add(future.result())
-        return list(self._judgements.rows(wanted, self._judgements.known()))
+        return list(self._judgements.rows(wanted, self._judgements.known_judgements()))
 
 
 def by_episode(verdicts: Iterable[V]) -> Mapping[str, Sequence[V]]:
     """Group verdicts or judgements by episode."""
-    found: dict[str, list[V]] = defaultdict(list)
+    rows: dict[str, list[V]] = defaultdict(list)
     for verdict in verdicts:
-        found[verdict.episode_id].append(verdict)
-    return found
+        rows[verdict.episode_id].append(verdict)
+    return rows

@@ -27,9 +27,9 @@ class ClusterResources:
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        told = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
+        workers = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
         self._of: dict[str, Resources] = {
-            address: dict(worker.get("resources") or {}) for address, worker in told.items()
+            address: dict(worker.get("resources") or {}) for address, worker in workers.items()
         }
         self._most: dict[str, float] = {}
         for has in self._of.values():
@@ -41,12 +41,12 @@ class ClusterResources:
 
         A shard asks for at most what the largest worker has. A larger amount would wait for ever.
         """
-        asked = {
+        resources = {
             name: min(amount, self._most[name])
             for name, amount in needs(shard).items()
             if name in self._most
         }
-        return {"resources": asked} if asked else {}
+        return {"resources": resources} if resources else {}
 
     def submit(self, function: Callable[[Any], Any], shard: object, **where: Any) -> Any:
         """Submit a shard to a worker with the resources that it needs, and return the future.
@@ -69,11 +69,13 @@ class ClusterResources:
 
     def able(self, workers: tuple[str, ...], shard: object) -> tuple[str, ...]:
         """Return the workers that have what a shard needs."""
-        asked: Resources = self.place(shard).get("resources", {})
+        resources: Resources = self.place(shard).get("resources", {})
         return tuple(
             worker
             for worker in workers
-            if all(self._of.get(worker, {}).get(name, -1.0) >= asked[name] for name in asked)
+            if all(
+                self._of.get(worker, {}).get(name, -1.0) >= resources[name] for name in resources
+            )
         )
 
 

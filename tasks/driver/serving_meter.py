@@ -50,7 +50,7 @@ class ServingMeter:
 
     def __enter__(self) -> Self:
         for url in self._urls:
-            self._last[url] = (_asked(url), time.monotonic(), utc_now())
+            self._last[url] = (_metrics_of(url), time.monotonic(), utc_now())
         self._thread.start()
         return self
 
@@ -78,7 +78,7 @@ class ServingMeter:
             try:
                 self._lake.write_part("serving", self._rows, self._part, night_id=self._night_id)
             except (ParleyError, OSError) as error:
-                _LOG.warning("what vLLM's servers did cannot be kept: %s", error)
+                _LOG.warning("what vLLM's servers did cannot be stored: %s", error)
 
     def _look_again(self) -> None:
         while not self._over.wait(self._every_s):
@@ -89,7 +89,7 @@ class ServingMeter:
 
         Return None if it did nothing or does not answer.
         """
-        now = _asked(url)
+        now = _metrics_of(url)
         if now is None:
             return None
         before, then_s, then = self._last[url]
@@ -120,7 +120,7 @@ class ServingMeter:
         )
 
 
-def _asked(url: str) -> ServerMetrics | None:
+def _metrics_of(url: str) -> ServerMetrics | None:
     try:
         return ask_metrics(url)
     except (OSError, NoMetrics, ValueError) as error:

@@ -133,11 +133,11 @@ class _Watch:
             return True
         with self._lock:
             try:
-                said = os.read(self._reading, 4096)
+                numbers = os.read(self._reading, 4096)
             except BlockingIOError:  # The other thread has read it.
                 return True
-            self._came += [number for number in said if number in self._heeded]
-            return bool(said)
+            self._came += [number for number in numbers if number in self._heeded]
+            return bool(numbers)
 
 
 _watches: list[_Watch] = []
@@ -159,11 +159,11 @@ def signals_end_cleanly(last_words: Callable[[], None] = lambda: None) -> Iterat
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    heard: set[int] = set()
+    handled: set[int] = set()
 
     def end(number: int, frame: FrameType | None) -> None:
-        if number not in heard:
-            heard.add(number)
+        if number not in handled:
+            handled.add(number)
             raise _ending(number)
 
     before = {signal.SIGTERM: signal.signal(signal.SIGTERM, end)}

@@ -40,11 +40,11 @@ CALLS = Form[Completion | ProgramVerdict](
 class Counts:
     """Number of calls sent in this invocation, and of stored answers reused."""
 
-    asked: int = 0
+    sent: int = 0
     reused: int = 0
 
 
-class KeptCalls:
+class StoredCalls:
     """All answers and verdicts of one build.
 
     Args:
@@ -56,9 +56,9 @@ class KeptCalls:
         self._calls = Calls(folder, CALLS)
         self._calls.refresh()
         self._shown: set[tuple[str, str]] = set()
-        self._asked: dict[str, set[str]] = defaultdict(set)
+        self._sent_keys: dict[str, set[str]] = defaultdict(set)
         """Keys requested in this invocation, by role."""
-        self._reused: dict[str, set[str]] = defaultdict(set)
+        self._reused_keys: dict[str, set[str]] = defaultdict(set)
         """Keys that were stored earlier and needed again, by role."""
 
     async def find(self, role: str, key: str, ask: Callable[[], Awaitable[T]]) -> T:
@@ -66,11 +66,11 @@ class KeptCalls:
 
         async def counted() -> T:
             answer = await ask()
-            self._asked[role].add(key)
+            self._sent_keys[role].add(key)
             return answer
 
         if key in self._calls.others:
-            self._reused[role].add(key)
+            self._reused_keys[role].add(key)
         return cast(T, await self._calls.find(key, counted, role=role))
 
     def show(self, *, calls: int = 0, output_tokens: int = 0, programs: int = 0) -> None:
@@ -93,7 +93,9 @@ class KeptCalls:
 
     def calls(self, roles: Collection[str]) -> Mapping[str, Counts]:
         """Return the counts of each role."""
-        return {role: Counts(len(self._asked[role]), len(self._reused[role])) for role in roles}
+        return {
+            role: Counts(len(self._sent_keys[role]), len(self._reused_keys[role])) for role in roles
+        }
 
     @property
     def programs(self) -> Counts:
@@ -101,7 +103,7 @@ class KeptCalls:
         return self.calls([PROGRAMS])[PROGRAMS]
 
     @property
-    def n_kept(self) -> Mapping[str, int]:
+    def n_stored(self) -> Mapping[str, int]:
         """Number of answers from earlier invocations, by role."""
         rows = {
             row.get("key"): row.get("role", "")
@@ -112,7 +114,7 @@ class KeptCalls:
 
 
 @dataclass
-class KeptModel:
+class ReusingModel:
     """Model of a role that is only asked for answers that are not stored.
 
     `open_model` is called at the first such request.
@@ -120,7 +122,7 @@ class KeptModel:
 
     identity: ModelIdentity
     role: str
-    kept: KeptCalls
+    calls: StoredCalls
     open_model: Callable[[], ChatModel]
 
     @cached_property
@@ -131,11 +133,11 @@ class KeptModel:
         """Return the answer to a request. See `ChatModel.complete`."""
         if PROVIDERS.load(self.identity.provider).knows_answers:
             answer = await self._model.complete(request)
-            self.kept.show(calls=1)
+            self.calls.show(calls=1)
             return answer
         key = request_key(self.identity, request)
-        answer = await self.kept.find(self.role, key, lambda: self._model.complete(request))
-        self.kept.show_once(self.role, key, answer)
+        answer = await self.calls.find(self.role, key, lambda: self._model.complete(request))
+        self.calls.show_once(self.role, key, answer)
         return answer
 
     async def aclose(self) -> None:
@@ -153,7 +155,7 @@ def request_key(identity: ModelIdentity, request: ChatRequest) -> str:
     return content_id([identity, request.sampling, sent])
 
 
-def open_build_book(plan: BuildPlan, kept: KeptCalls) -> ProgramBook:
+def open_build_book(plan: BuildPlan, calls: StoredCalls) -> ProgramBook:
     """Return the book of a build's programs. The host's slots limit parallel runs."""
     facts = ProgramFacts(
         RUNNER_VERSION,
@@ -161,7 +163,7 @@ def open_build_book(plan: BuildPlan, kept: KeptCalls) -> ProgramBook:
         plan.limits,
         tuple(plan.request.resources.items()),
     )
-    find_verdict = partial(kept.find, PROGRAMS)
+    find_verdict = partial(calls.find, PROGRAMS)
     return ProgramBook(
-        facts, plan.sandbox, find_verdict, slot_count(), count=lambda: kept.show(programs=1)
+        facts, plan.sandbox, find_verdict, slot_count(), count=lambda: calls.show(programs=1)
     )
