@@ -39,8 +39,7 @@ def construct(
 
     Args:
         find_served: Starts the models' servers and returns their endpoints. Called at the first
-            answer
-            that is not stored, so that a complete build starts nothing.
+            answer that is not stored, so that a complete build starts nothing.
         find_embedder: The same for the embedder.
         budget_meter: Caps of the invocation, or None.
 

@@ -1,9 +1,8 @@
 """Options of all Prefect tasks: no cache, and retries after failures that may pass.
 
 The lake and the journal record what is done, and every task checks them first. Prefect's cache
-could
-only repeat that, or contradict it after files were removed, because a hit does not look for them.
-See decision 0006.
+could only repeat that, or contradict it after files were removed, because a hit does not look for
+them. See decision 0006.
 """
 
 from typing import Any

@@ -202,8 +202,7 @@ class QualityGate:
         """Return the last round of each episode that a row may name.
 
         A fault may end an episode before the answer of a round. Rows about the missing answer name
-        that
-        round and are unscored.
+        that round and are unscored.
         """
         due = self._due(episodes)
         return {

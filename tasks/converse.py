@@ -52,8 +52,7 @@ def converse(stage: "ConverseStage", title: str, on_result: OnResult = lambda _:
     """Play the pending episodes, each at most three times after infra faults.
 
     The journal is removed once Parquet holds all of it. If an attempt finishes no episode, the
-    endpoint
-    is down and there is no further attempt. The same command resumes later.
+    endpoint is down and there is no further attempt. The same command resumes later.
     """
     return run_stage(stage, on_result)
 
@@ -63,8 +62,7 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
 
     Args:
         deciding: Decides the run's comparison early. Dialogues then begin in its order, and none
-            begins
-            after the decision.
+            begins after the decision.
         on_all_begun: Called when the workers have all dialogues, so that another run's may begin.
     """
 
@@ -163,8 +161,7 @@ class ConverseShards(LazyShards[ConverseShard]):
     """Small shards of the pending episodes, each made when it is read.
 
     Begun episodes go first, then the others in order of decreasing length, so that no long dialogue
-    is
-    left alone at the end. All workers get equally many episodes.
+    is left alone at the end. All workers get equally many episodes.
 
     Args:
         order: Problems in the order in which they must begin instead.

@@ -38,8 +38,7 @@ def judge(stage: "JudgeStage", title: str, on_result: OnResult = lambda _: None)
     """Request every unknown judgement, at most three times after infra faults.
 
     The stage writes `judge_verdicts`. Equal prompts to one judge are sent once, whichever episodes
-    and
-    runs need them.
+    and runs need them.
     """
     return run_stage(stage, on_result)
 
@@ -49,8 +48,7 @@ class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
 
     Args:
         reach: Prepares the judges, and returns their context with a Dask client. Called if
-            something is
-            pending.
+            something is pending.
         budget_meter: Caps of the invocation.
     """
 

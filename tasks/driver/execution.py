@@ -50,14 +50,12 @@ class RunAhead(Ahead):
     """Execution of finished dialogues' programs on idle processors.
 
     The shards and their names are those of the stage `execute`. Dialogues that wait for a model
-    leave
-    processors idle. Dialogues that keep them busy have priority.
+    leave processors idle. Dialogues that keep them busy have priority.
 
     Args:
         context: Context of the current attempt of `converse`.
         played_now: Ids of the episodes that the attempt plays. Shards that also contain other
-            episodes
-            are left to the stage.
+            episodes are left to the stage.
     """
 
     def __init__(

@@ -111,8 +111,7 @@ def fan_out(
         at_once: Maximum number of shards in flight, per worker if `in_turn`. With None the workers'
             threads are the limit, and shards of other runs wait for them.
         in_turn: The shards were dealt by `dealt_shards`. Each goes to its worker, or to another one
-            if
-            its worker died.
+            if its worker died.
         on_all_begun: Called once, when no shard waits in the driver any more.
         is_enough: Returns True if no further shard needs to be begun. Shards in flight end and
             count.
@@ -232,15 +231,13 @@ def shard_size(
     """Return the number of items per shard: a fraction of a worker's slots.
 
     No slot then waits for the end of a large shard. A shard costs some 15 ms whatever its size.
-    Items
-    with few answers therefore form larger shards, as long as each worker has many shards.
+    Items with few answers therefore form larger shards, as long as each worker has many shards.
 
     Args:
         slots: Number of items in flight in one worker process.
         n_answers: Number of answers of all items.
         is_least: Return the smallest useful size, however short the items. A decision waits for
-            each
-            shard.
+            each shard.
     """
     least = max(1, -(-slots // SHARDS_IN_FLIGHT), min(_WORTHWHILE, slots // 2))
     if is_least:

@@ -1,8 +1,7 @@
 """Placement of model servers on the GPUs of a machine.
 
 A server with `devices: auto` takes any devices with enough memory. A server with named devices
-takes
-these. A server without either setting reserves the whole machine for itself and for the other
+takes these. A server without either setting reserves the whole machine for itself and for the other
 servers of the same run.
 """
 

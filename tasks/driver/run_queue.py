@@ -6,8 +6,7 @@ pause between two runs. Programs, judgements, scores and checks of the earlier r
 parallel. Queues are independent: a dead endpoint stops only its own.
 
 Runs that could pay twice for the same work never execute in parallel. The schedule does not
-consider
-GPUs: a run that needs a model server waits for devices when its dialogues begin.
+consider GPUs: a run that needs a model server waits for devices when its dialogues begin.
 """
 
 import os
@@ -204,8 +203,7 @@ def playing(
     """Wait for the run's turn, and hold it for the block.
 
     The block gets a callback to call when no dialogue waits in the driver any more. If runs execute
-    one
-    after another, there is no wait.
+    one after another, there is no wait.
 
     Args:
         on_wait: Called first if the run must wait.

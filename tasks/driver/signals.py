@@ -2,12 +2,10 @@
 
 Both signals raise an exception in the main thread, which unwinds the stack and so ends clusters and
 servers. Such an exception can be lost: Python drops exceptions of finalizers and callbacks, an
-event
-loop logs those of its callbacks, and while a flow runs, SIGTERM has Prefect's handler. A thread
-therefore also reads the kernel's record of each signal (a wakeup descriptor). `heed_signals` checks
-it between steps and while the driver waits. After a time limit the process ends at once, which is
-as
-safe as SIGKILL: children follow their parent by themselves.
+event loop logs those of its callbacks, and while a flow runs, SIGTERM has Prefect's handler. A
+thread therefore also reads the kernel's record of each signal (a wakeup descriptor). `heed_signals`
+checks it between steps and while the driver waits. After a time limit the process ends at once,
+which is as safe as SIGKILL: children follow their parent by themselves.
 
 A thread can end its process in the same way with an exception of its own (`stop`), by SIGUSR1.
 """
@@ -148,10 +146,9 @@ def signals_end_cleanly(last_words: Callable[[], None] = lambda: None) -> Iterat
     """Let SIGTERM unwind the stack as Ctrl-C does, then end the process.
 
     The exit status is 143 or 130, unless the work is complete. A second Ctrl-C ends the process at
-    once.
-    A second SIGTERM changes nothing, because `timeout` sends two. Outside the main thread this does
-    nothing, because Python allows no handlers there. An ignored SIGINT (`nohup`, `&`) stays
-    ignored.
+    once. A second SIGTERM changes nothing, because `timeout` sends two. Outside the main thread
+    this does nothing, because Python allows no handlers there. An ignored SIGINT (`nohup`, `&`)
+    stays ignored.
 
     Args:
         last_words: Called once if a signal ends the process.
@@ -189,8 +186,7 @@ def terminated_in_time() -> Iterator[None]:
     """Limit the time from SIGTERM or `stop` to the end of a process whose flow Prefect runs.
 
     The limit also holds after the block: the ends of Prefect, Dask and the interpreter take
-    seconds, and
-    nothing needs them.
+    seconds, and nothing needs them.
     """
     if _watches or threading.current_thread() is not threading.main_thread():
         yield

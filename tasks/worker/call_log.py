@@ -64,14 +64,14 @@ class CallFile:
         """Append the state of each seat's requests, if it changed since the last call."""
         with self._lock:
             changed = [
-                (key, one)
-                for key, one in self._queues.items()
-                if (one.open, one.in_flight) != one.written
+                (key, queue)
+                for key, queue in self._queues.items()
+                if (queue.open, queue.in_flight) != queue.written
             ]
-            for _, one in changed:
-                one.written = one.open, one.in_flight
-        for (run_id, seat), one in changed:
-            n_open, n_in_flight = one.written
+            for _, queue in changed:
+                queue.written = queue.open, queue.in_flight
+        for (run_id, seat), queue in changed:
+            n_open, n_in_flight = queue.written
             self.write(run_id, seat, waiting=n_open - n_in_flight, in_flight=n_in_flight)
 
 

@@ -39,8 +39,7 @@ def converse_shard(shard: ConverseShard) -> ShardResult:
 
     Raises:
         ShardTaken: Another worker began the shard and died, and this process does not know the
-            latest
-            messages. Or the shard was given to another worker meanwhile.
+            latest messages. Or the shard was given to another worker meanwhile.
         OSError: Journal or part could not be written. Finished turns stay in the journal.
         Exception: Parley's own code failed. All other episodes of the shard are written first.
     """
@@ -53,7 +52,7 @@ def converse_shard(shard: ConverseShard) -> ShardResult:
     played = worker.do(_play_all(worker.run(shard.context), shard.context, _tasks(shard), hold))
     hold.check()
     run = worker.run(shard.context)
-    result = _write(shard, [one for one in played if isinstance(one, _Ended)])
+    result = _write(shard, [outcome for outcome in played if isinstance(outcome, _Ended)])
     for outcome in played:
         if isinstance(outcome, BaseException) and not isinstance(outcome, BudgetSpent):
             raise outcome

@@ -238,21 +238,21 @@ def _run_in(
     context: RunContext, sandbox: Sandbox, tests: Sequence[TestRun], limits: Limits
 ) -> tuple[dict[int, Result], int]:
     """Return the result of each program of one place by test `id`, and the number of runs."""
-    found: dict[int, Result] = {}
+    results: dict[int, Result] = {}
     programs: dict[int, TestProgram] = {}
     n_patches = 0
     for test in tests:
         if test.repository is not None:
-            found[id(test)] = _run_patch(context, sandbox, test, test.repository, limits)
+            results[id(test)] = _run_patch(context, sandbox, test, test.repository, limits)
             n_patches += 1
             continue
         try:
             programs[id(test)] = placed_program(context, test, test.code or "")
         except (SandboxUnavailable, Unscorable) as missing:
-            found[id(test)] = missing
-    said, n_runs = run_answer(sandbox, tuple(programs.values()), limits, LONGEST_CASE_DETAIL)
-    found |= dict(zip(programs, said, strict=True))
-    return found, n_runs + n_patches
+            results[id(test)] = missing
+    reports, n_runs = run_answer(sandbox, tuple(programs.values()), limits, LONGEST_CASE_DETAIL)
+    results |= dict(zip(programs, reports, strict=True))
+    return results, n_runs + n_patches
 
 
 def _run_patch(
@@ -261,8 +261,8 @@ def _run_patch(
     """Grade a patch in its own workspace."""
     trees, open_place = patch_places(context, sandbox, limits)
     try:
-        with held_repository(context, repository) as held:
-            return run_patch(open_place, trees, PatchProgram(test.code or "", held), limits)
+        with held_repository(context, repository) as snapshot:
+            return run_patch(open_place, trees, PatchProgram(test.code or "", snapshot), limits)
     except (SandboxUnavailable, Unscorable) as fault:
         return fault
 

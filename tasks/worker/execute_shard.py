@@ -50,17 +50,21 @@ def execute_shard(shard: ExecuteShard) -> ShardResult:
         for item in shard.items:
             answers = answers_of(shard.context.spec, test_runs(shard.context, item))
             decided = list(threads.map(partial(_decide, run, sandbox, item, known), answers))
-            for found, n, _ in decided:
-                verdicts += found
+            for item_verdicts, n, _ in decided:
+                verdicts += item_verdicts
                 n_run += n
-                known |= {v.verdict_id: v for v in found if v.verdict_id and v.outcome in LASTING}
+                known |= {
+                    v.verdict_id: v for v in item_verdicts if v.verdict_id and v.outcome in LASTING
+                }
             amounts = {
                 "programs": sum(len(answer.due) for answer in answers),
                 "runs": sum(n for _, _, n in decided),
             }
             run.count(STAGE, episodes=1, answers=len(answers), **amounts)
             if not any(
-                verdict.outcome is Outcome.INFRA for found, _, _ in decided for verdict in found
+                verdict.outcome is Outcome.INFRA
+                for item_verdicts, _, _ in decided
+                for verdict in item_verdicts
             ):
                 settle_image(shard.context, item.problem, item.episode)
     hold.check()

@@ -35,13 +35,13 @@ class Ready:
 def held_repository(
     context: RunContext,
     repository: RepoSnapshot,
-    tell: Callable[[int], None] = lambda _: None,
+    on_bytes: Callable[[int], None] = lambda _: None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Iterator[RepoSnapshot]:
     """Hold a repository's image on the Docker daemon for the block. Yield it with its trees.
 
     Args:
-        tell, is_over: See `PulledImages.held`.
+        on_bytes, is_over: See `PulledImages.held`.
 
     Raises:
         ImageFault: The image cannot be pulled or used.
@@ -52,7 +52,7 @@ def held_repository(
         yield repository
         return
     place = context.place
-    with pulled_images(context).held(image, tell, is_over):
+    with pulled_images(context).held(image, on_bytes, is_over):
         yield with_trees(repository, Checkouts(TreeStore(place.trees), place.checkouts))
 
 
@@ -91,13 +91,13 @@ class RunImages:
             return
         with ExitStack() as stack:
             try:
-                held = await self._held(repository, stack)
+                snapshot = await self._open_image(repository, stack)
             except InfraError as fault:
                 yield Ready(problem, fault)
                 return
-            yield Ready(problem.model_copy(update={"repo": held}))
+            yield Ready(problem.model_copy(update={"repo": snapshot}))
 
-    async def _held(self, repository: RepoSnapshot, stack: ExitStack) -> RepoSnapshot:
+    async def _open_image(self, repository: RepoSnapshot, stack: ExitStack) -> RepoSnapshot:
         """Hold the image until the stack is closed. A cancelled caller ends the pull first."""
         is_cancelled = threading.Event()
         report = _PullReport(self._count)

@@ -36,8 +36,8 @@ def home_seen_by_worker(home: str, lake: str | None) -> Home:
 
     If the lake is in an object store, return this machine's own home with that lake.
     """
-    seen = Home(Path(home), lake)
-    return Home(find_home().path, lake) if seen.is_store else seen
+    shared = Home(Path(home), lake)
+    return Home(find_home().path, lake) if shared.is_store else shared
 
 
 @dataclass(frozen=True)
@@ -48,18 +48,14 @@ class RunContext:
         home: Path of the driver's home.
         lake: Folder or URL of the lake, if it is not in the home.
         invocation: Name of the driver's invocation and attempt. Only the holder of a shard in a
-            current
-            attempt may write for it.
+            current attempt may write for it.
         concurrency: Maximum number of episodes in progress in one worker process. Each has at most
-            one
-            request in flight.
+            one request in flight.
         subject_concurrency: Maximum number of requests in flight to the subject's endpoint, per
-            worker
-            process.
+            worker process.
         simulator_concurrency: The same for the simulator. Both share it on one endpoint.
         shards_at_once: Maximum number of shards in flight on all workers, if the concurrency is
-            smaller
-            than the number of workers.
+            smaller than the number of workers.
         staged: Name of the lake's parts with the dataset's dialogs and problems.
         programs: Maximum number of parallel programs per worker process.
         embedder: Access to the embedder, or None if no seat needs vectors.

@@ -75,9 +75,9 @@ class JudgeState:
 
     def profiles(self) -> tuple[tuple[str, EndpointProfile], ...]:
         """Return pairs of `judge RUBRIC` and known endpoint properties of the judges in use."""
-        found = ((rubric, profile_of(model)) for rubric, model in tuple(self._opened.items()))
+        profiles = ((rubric, profile_of(model)) for rubric, model in tuple(self._opened.items()))
         return tuple(
-            (f"judge {rubric}", profile) for rubric, profile in found if profile is not None
+            (f"judge {rubric}", profile) for rubric, profile in profiles if profile is not None
         )
 
     async def close(self) -> None:
@@ -98,8 +98,7 @@ def judge_shard(shard: JudgeShard) -> ShardResult:
 
     Raises:
         ShardTaken: Another worker began the shard and died, and this process does not know its
-            latest
-            answers.
+            latest answers.
         DiskFull: No room for a judgement.
         OSError: No right to write.
     """
@@ -107,7 +106,7 @@ def judge_shard(shard: JudgeShard) -> ShardResult:
     worker.start_reporting()
     context = shard.context
     take_shard(context.place.tries(context.key) / context.invocation, shard.name)
-    state = worker.held(context.key, lambda count: JudgeState(context, count))
+    state = worker.resource(context.key, lambda count: JudgeState(context, count))
     result = worker.do(
         _judge_all(state, shard.jobs, DRIFT if shard.name.startswith(DRIFT_SHARD) else JUDGE)
     )

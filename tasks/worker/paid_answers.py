@@ -13,8 +13,7 @@ class PaidAnswers:
     """Answers of an episode that are in no message yet.
 
     They stay in memory until a program or another request begins, which takes time. The message
-    that
-    contains them drops them, so a dialogue without programs writes none.
+    that contains them drops them, so a dialogue without programs writes none.
 
     Args:
         known: (key, answer) pairs that an earlier, killed attempt paid for, in order of request.
@@ -26,9 +25,9 @@ class PaidAnswers:
         known: Iterable[tuple[str, Completion]],
         write: Callable[[Mapping[str, Completion]], None],
     ) -> None:
-        self._known: dict[str, deque[Completion]] = defaultdict(deque)
+        self._stored: dict[str, deque[Completion]] = defaultdict(deque)
         for key, answer in known:
-            self._known[key].append(answer)
+            self._stored[key].append(answer)
         self._write = write
         self._waiting: list[tuple[str, ChatRequest, Completion]] = []
 
@@ -37,10 +36,10 @@ class PaidAnswers:
 
         An equal request gets the next answer.
         """
-        if not self._known:
+        if not self._stored:
             return None
         key = answer_key(label, request)
-        return self._known[key].popleft() if self._known.get(key) else None
+        return self._stored[key].popleft() if self._stored.get(key) else None
 
     def add(self, label: str, request: ChatRequest, answer: Completion) -> None:
         """Add an answer to store. An answer without a request costs nothing and is left out."""
@@ -91,7 +90,7 @@ class RememberingModel:
 
 def answer_key(label: str, request: ChatRequest) -> str:
     """Return the key of a request within its episode."""
-    said = [[message.role.value, message.content] for message in request.messages]
+    messages = [[message.role.value, message.content] for message in request.messages]
     beyond = {
         "call_index": request.call_index,
         "tools": [[tool.name, tool.description, dict(tool.parameters)] for tool in request.tools],
@@ -103,5 +102,5 @@ def answer_key(label: str, request: ChatRequest) -> str:
         ],
         "answer_schema": request.answer_schema,
     }
-    kept = {name: value for name, value in beyond.items() if value}
-    return content_id([label, request.turn, request.seed, said, *([kept] if kept else [])])
+    extras = {name: value for name, value in beyond.items() if value}
+    return content_id([label, request.turn, request.seed, messages, *([extras] if extras else [])])

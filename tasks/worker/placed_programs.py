@@ -31,8 +31,10 @@ def program_in_place(
     try:
         return program_of(kind, code, tests, place.entry_point, files, place.placing)
     except LookupError as missing:
-        said = f"the tree {place.tree.folder} is another one than the dataset's: {missing.args[0]}"
-        raise Unscorable(said, FailureReason.SOURCE_MISSING) from None
+        message = (
+            f"the tree {place.tree.folder} is another one than the dataset's: {missing.args[0]}"
+        )
+        raise Unscorable(message, FailureReason.SOURCE_MISSING) from None
 
 
 def _files(resources: Resources, tree: Tree, packages: str) -> Mapping[str, bytes]:
@@ -52,13 +54,13 @@ def _files(resources: Resources, tree: Tree, packages: str) -> Mapping[str, byte
         ) from fault
 
 
-def _absent(tree: Tree, said: str) -> SandboxUnavailable | Unscorable:
+def _absent(tree: Tree, message: str) -> SandboxUnavailable | Unscorable:
     """Return the error for a missing tree.
 
     A tree that existed at planning is missing through a fault of the machine, not of the answer.
     """
     if tree.digest == MISSING:
-        return Unscorable(said, FailureReason.SOURCE_MISSING)
+        return Unscorable(message, FailureReason.SOURCE_MISSING)
     return SandboxUnavailable(
-        f"{said}. It was there when the run was planned: bring it back, and begin the command again"
+        f"{message}. It was there when the run was planned: bring it back, and begin the command again"
     )

@@ -37,7 +37,7 @@ from tasks.worker.workspaces import RunWorkspaces
 T = TypeVar("T")
 
 
-class Held(Protocol):
+class OpenResource(Protocol):
     """Resource that a process holds open."""
 
     async def close(self) -> None:
@@ -45,7 +45,7 @@ class Held(Protocol):
         ...
 
 
-H = TypeVar("H", bound=Held)
+H = TypeVar("H", bound=OpenResource)
 PROGRESS_TOPIC = "parley-progress"
 _REPORT_EVERY_S = 0.5
 
@@ -154,15 +154,15 @@ class RunState:
         from tasks.language.opening import profile_of
 
         spec = self.context.spec
-        found: list[tuple[str, EndpointProfile]] = []
+        profiles: list[tuple[str, EndpointProfile]] = []
         for (identity, _), model in tuple(self._opened.items()):
             if (profile := profile_of(model)) is not None:
-                found += [
+                profiles += [
                     (role, profile)
                     for role in ("subject", "simulator")
                     if getattr(spec, role) == identity
                 ]
-        return tuple(found)
+        return tuple(profiles)
 
     @contextmanager
     def knowing(self, problem: Problem) -> Iterator[None]:
@@ -207,7 +207,7 @@ class Worker:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._held: dict[str, Held] = {}
+        self._open: dict[str, OpenResource] = {}
         self._reports = ReportCache()
         self._counts: Counter[tuple[str, str, str]] = Counter()
 
@@ -225,18 +225,18 @@ class Worker:
 
     def run(self, context: RunContext) -> RunState:
         """Return a run's state, made at its first shard."""
-        return self.held(context.run_id, lambda count: RunState(context, self._reports, count))
+        return self.resource(context.run_id, lambda count: RunState(context, self._reports, count))
 
-    def held(self, key: str, make: Callable[[Callable[..., None]], H]) -> H:
+    def resource(self, key: str, make: Callable[[Callable[..., None]], H]) -> H:
         """Return the open resource with this key, made at first use.
 
         Args:
             make: Gets the function that counts progress: (stage, amounts by name).
         """
         with self._lock:
-            if key not in self._held:
-                self._held[key] = make(partial(self._add, key))
-            return cast(H, self._held[key])
+            if key not in self._open:
+                self._open[key] = make(partial(self._add, key))
+            return cast(H, self._open[key])
 
     def _add(self, run_id: str, stage: str, **amounts: int) -> None:
         with self._lock:
@@ -279,8 +279,8 @@ class Worker:
         from sandbox.backends.zygote.pool import close_idle
 
         with self._lock:
-            state = self._held.pop(run_id, None)
-            is_last = not self._held
+            state = self._open.pop(run_id, None)
+            is_last = not self._open
         if state is not None:
             self.do(state.close())
         if is_last:  # Other runs in progress need them in a moment.

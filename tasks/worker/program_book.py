@@ -36,7 +36,7 @@ class ReportCache:
 
     def __init__(self, characters: int = 32_000_000) -> None:
         self._room = characters
-        self._kept: OrderedDict[str, ProgramVerdict] = OrderedDict()
+        self._reports: OrderedDict[str, ProgramVerdict] = OrderedDict()
 
     def finder(self) -> FindVerdict:
         """Return the lookup for one book. The end of another book cancels none of its programs."""
@@ -54,18 +54,18 @@ class ReportCache:
 
     def get(self, verdict_id: str) -> ProgramVerdict | None:
         """Return the report with this id, or None."""
-        if verdict_id in self._kept:
-            self._kept.move_to_end(verdict_id)
-        return self._kept.get(verdict_id)
+        if verdict_id in self._reports:
+            self._reports.move_to_end(verdict_id)
+        return self._reports.get(verdict_id)
 
     def keep(self, report: ProgramVerdict) -> None:
         """Store a lasting report, and drop the least used ones if the cache is full."""
-        if report.outcome not in LASTING or report.verdict_id in self._kept:
+        if report.outcome not in LASTING or report.verdict_id in self._reports:
             return
-        self._kept[report.verdict_id] = report
+        self._reports[report.verdict_id] = report
         self._room -= _size(report)
         while self._room < 0:
-            self._room += _size(self._kept.popitem(last=False)[1])
+            self._room += _size(self._reports.popitem(last=False)[1])
 
 
 def _size(report: ProgramVerdict) -> int:

@@ -66,13 +66,13 @@ class RunWorkspaces:
         image = image or image_of(environment) or None
 
         def opened() -> Workspace:
-            found = tree or self._tree_of_image(image, place)
+            workspace_tree = tree or self._tree_of_image(image, place)
             packages = environment if environment and not image_of(environment) else ""
             shown = self._environments.shown(packages) if packages else {}
             manager = open_workspace(
                 self._sandbox(image),
                 self._trees,
-                found,
+                workspace_tree,
                 place=place,
                 limits=limits,
                 with_state=with_state,
