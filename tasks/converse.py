@@ -130,7 +130,14 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
             "on_all_begun": self._on_all_begun,
         }
         return arguments | (
-            {"is_enough": deciding.is_enough, "is_ahead": deciding.is_behind} if deciding else {}
+            {
+                "on_begun": lambda shard: deciding.begin(job.problem_id for job in shard.episodes),
+                "is_enough": deciding.is_enough,
+                "is_ahead": deciding.is_behind,
+                "is_probably_enough": deciding.is_probably_enough,
+            }
+            if deciding
+            else {}
         )
 
     def take(self, result: ShardResult) -> None:

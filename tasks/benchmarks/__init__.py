@@ -1,1 +1,1 @@
-"""Benchmarks, one folder each, and the contract that they fulfil."""
+"""Benchmarks, one folder each, and the contract that they implement."""

@@ -1,7 +1,8 @@
-"""Further parts of a benchmark, each for what some benchmarks need: another user than a script, files beside the data, judges.
+"""Optional parts of a benchmark: simulated users, resources beside the data, and judges.
 
-A benchmark imports `Play`, `Judging`, `Resources` and their parts from here. Tables and files of results are in
-`tasks.benchmarks.results`, texts that a user may replace in `templates`, datasets that a benchmark makes in `construction`.
+A benchmark imports `Play`, `Judging`, `Resources` and their parts from here. Tables and files of
+results are in `tasks.benchmarks.results`, texts that a user may replace in `templates`, and
+datasets built by a benchmark in `construction`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,7 @@ from tasks.storage.home import Home
 
 @dataclass(frozen=True)
 class JudgeRequest:
-    """One episode and one rubric, with all that the rubric's judgements may be made from."""
+    """Request for the judge runs of one rubric on one episode."""
 
     rubric: str
     problem: Problem
@@ -36,60 +37,76 @@ class JudgeRequest:
     episode: Episode
     options: Options
     context: tuple[Turn, ...] = ()
-    """The turns before the dialog's own, which are in no episode; empty where it names no shared context."""
+    """Turns of the shared context before the dialog.
+
+    Empty without one. No episode contains them.
+    """
     verdicts: Sequence[TestVerdict] = ()
-    """Empty unless the rubric reads verdicts."""
+    """Verdicts of the episode's tests. Empty unless the rubric reads verdicts."""
 
 
 class JudgeRuns(Protocol):
-    """Names the judgements that a request asks for. Pure."""
+    """Function that returns the judge runs for a request. It must be pure."""
 
     def __call__(self, request: JudgeRequest) -> Sequence[JudgeRun]: ...
 
 
 @dataclass(frozen=True)
 class Judging:
-    """What judges rate."""
+    """Rubrics of a benchmark and the function that applies them."""
 
     rubrics: Mapping[str, Rubric]
     judge_runs: JudgeRuns
 
 
 class Resolve(Protocol):
-    """Finds what staged rows need beside them. Files are read where a user has them; what must be built is stored in the home."""
+    """Function that resolves the resources of staged rows.
+
+    Files are read from the user's folders. Anything that must be built is stored in the home.
+    """
 
     def __call__(
         self, staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home
     ) -> Staged:
-        """Return the rows with digests of all that was found. Rows without a place are quarantined, or missing and not asked.
+        """Return the rows with the digests of all resources found.
+
+        Rows whose destination cannot be determined are quarantined, or marked as missing and not
+        requested.
 
         Args:
-            source: where the rows were read; None where they were staged before, and may have all that they need.
+            staged: Rows to resolve.
+            source: Raw data that the rows were read from. None if the rows come from the lake and
+                may already have their digests.
+            resources: Paths given by the user, by resource name.
+            home: Home that stores built resources.
 
         Raises:
-            ConfigError: a resource is missing that rows need.
-            SourceUnreadable: a resource cannot be read.
+            ConfigError: A required resource is missing.
+            SourceUnreadable: A resource cannot be read.
         """
         ...
 
 
 class SelfTest(Protocol):
-    """Names the tests that a dialog's tree passes before an answer is in it. Pure."""
+    """Function that returns the tests which pass in a dialog's tree before any answer. Pure."""
 
     def __call__(self, problem: Problem, dialog: Dialog) -> WantedProgram | None:
-        """Return the program, whose code is unused; None where the dialog's programs run in no tree."""
+        """Return the program, whose code is ignored, or None if no program runs in a tree."""
         ...
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What rows need beside them: repositories, packages, images."""
+    """Resources that rows need besides their data, such as repositories, packages or images."""
 
     help: Mapping[str, str] = field(default_factory=dict[str, str])
-    """name -> help of what a user names beside the data by `--resource NAME=PATH`. Its place is in no id, its content is."""
+    """Help text by name of each `--resource NAME=PATH`. Ids cover the content, not the path."""
     resolve: Resolve | None = None
-    """Asked before a run; a run's programs and agents need what it brings."""
+    """Called before a run to resolve the resources of its programs and agents."""
     names: tuple[str, ...] = ()
-    """Those resources that are names rather than files or folders: of images, say. `resolve` is given the path of such a text."""
+    """Resources that are names, such as image names, and not paths.
+
+    `resolve` receives each as a `Path`.
+    """
     self_test: SelfTest | None = None
-    """Tests that show, before any request, that a dialog's programs can pass in its tree."""
+    """Returns tests which show, before any request, that a dialog's programs can pass."""

@@ -1,4 +1,4 @@
-"""Conditions of runs: everything beside model and setting that decides whether two figures may stand in one row of a table."""
+"""Conditions of runs: everything besides model and setting that must agree in a table row."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,14 +20,14 @@ CONDITION_COLUMNS = (
     ),
     "conditions",
 )
-"""Columns that describe a row's condition. `conditions` is a digest of all of it, also of what the other columns shorten."""
+"""Columns that describe a row's condition. `conditions` is a digest of all parts in full."""
 OPTION, SCORING, JUDGE = "option.", "scoring.", "judge."
 Condition = Mapping[str, str]
-"""Name of a part -> its canonical JSON. A part that a run does not have is left out."""
+"""Canonical JSON of each part, by name. Parts that a run does not have are absent."""
 
 
 def condition_of(spec_json: str, task_share: float | None, subsample_seed: int | None) -> Condition:
-    """Return a run's condition: data, options, sampling, simulator, judges, embedder, and which tasks it has."""
+    """Return the condition of a run, including the tasks that it covers."""
     spec: Mapping[str, Any] = json.loads(spec_json)
     parts: dict[str, object] = {
         "data": [spec.get("dataset_version"), spec.get("dataset_digest")],
@@ -49,28 +49,28 @@ def condition_of(spec_json: str, task_share: float | None, subsample_seed: int |
 
 
 def without(condition: Condition, *parts: str) -> Condition:
-    """Return a condition without the parts whose names begin so: they cannot change the figures in question."""
+    """Return a condition without the parts whose names start with one of `parts`."""
     return {name: value for name, value in condition.items() if not name.startswith(parts)}
 
 
 def rows_of(conditions: Iterable[Condition]) -> Iterator[Condition]:
-    """Yield the conditions that rows have: each run's, unless another run's includes it.
+    """Yield the conditions of table rows: every condition that no other condition includes.
 
-    So a run of a setting without an option or a judge stands in the rows of all their values.
+    A run without an option or judge therefore appears in the rows of all their values.
     """
-    every = list({json.dumps(one, sort_keys=True): one for one in conditions}.items())
-    for _, condition in sorted(every, key=lambda item: item[0]):
-        if not any(fits(condition, other) and condition != other for _, other in every):
+    by_json = list({json.dumps(c, sort_keys=True): c for c in conditions}.items())
+    for _, condition in sorted(by_json, key=lambda item: item[0]):
+        if not any(fits(condition, other) and condition != other for _, other in by_json):
             yield condition
 
 
 def fits(condition: Condition, row: Condition) -> bool:
-    """Return whether a run of this condition may stand in a row of that one."""
+    """Return True if a run with this condition belongs in a row with condition `row`."""
     return condition.items() <= row.items()
 
 
 def condition_cells(condition: Condition) -> tuple[object, ...]:
-    """Return the values of `CONDITION_COLUMNS`; None for parts that the condition does not have."""
+    """Return the values of `CONDITION_COLUMNS`, with None for absent parts."""
     share = json.loads(condition["tasks"])[0]
     judges = {
         name.removeprefix(JUDGE): _label(json.loads(value)["judge"])
@@ -110,5 +110,5 @@ def _number(condition: Condition, part: str) -> int | None:
 
 
 def _label(identity: Mapping[str, Any]) -> str:
-    """Return a model's name as tables write it."""
+    """Return a model's name as shown in tables."""
     return ":".join(str(identity[name]) for name in ("provider", "name") if identity.get(name))

@@ -1,4 +1,4 @@
-"""A dataset made by model calls and programs: what a benchmark says of it, and what the engine gives to it (`parley build`)."""
+"""Datasets made by model calls and programs with `parley build`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,31 +20,31 @@ Cell = str | int | float | bool | None
 
 @dataclass(frozen=True)
 class Role:
-    """What a model does in a construction."""
+    """Task of one model in a construction."""
 
     help: str
     sampling: Sampling = field(default_factory=Sampling)
-    """How its tokens are drawn: part of the build's id."""
+    """Sampling of the model's answers, which is part of the build's id."""
 
 
 @dataclass(frozen=True)
 class ConstructionRequest:
-    """Everything that a construction may use. Kept answers and verdicts are not asked for again, whoever asks."""
+    """Inputs of a construction. Answers and verdicts in the cache are reused."""
 
     staged: "Staged"
-    """The rows to begin with; of `--limit N` the first N problems alone."""
+    """Rows to start from. With `--limit N`, only the first N problems."""
     models: Mapping[str, ChatModel]
-    """Role -> its model. Equal requests are sent once: for another answer to the same messages take another seed."""
+    """Model of each role. Equal requests are sent once, so another answer needs another seed."""
     sampling: Mapping[str, Sampling]
     options: Options
     programs: ProgramRunner
-    """Of a construction that `runs_programs`."""
+    """Runner for programs, if the construction has `runs_programs`."""
     embedder: "TextVectors | None" = None
-    """Of a construction that `needs_embedder`."""
+    """Embedder, if the construction has `needs_embedder`."""
     limit: int | None = None
-    """As it was typed."""
+    """Value of `--limit`, or None."""
     resources: Mapping[str, Path] = field(default_factory=dict[str, Path])
-    """Folders that the rows need beside them, by name: their content is in the rows' digests."""
+    """Folders that the rows need, by name. The rows' digests cover their content."""
 
     def question(
         self,
@@ -55,7 +55,7 @@ class ConstructionRequest:
         sample: int = 0,
         answer_schema: Mapping[str, Any] | None = None,
     ) -> ChatRequest:
-        """A request to a role's model, drawn as the role says. Each `sample` has a seed of its own."""
+        """Return a request with the role's model and sampling, and with `sample` as seed."""
         return ChatRequest(
             messages=messages,
             sampling=self.sampling[role],
@@ -69,26 +69,26 @@ class ConstructionRequest:
 
 @dataclass(frozen=True)
 class Review:
-    """A sheet for people who review what was made.
+    """Review sheet for human raters.
 
-    With columns `episode_id` (first; a name of its own for each row), `rubric`, `rater` (empty) and `value:DIMENSION` (empty) the
-    filled-in sheet is a file for `parley import ratings`.
+    A sheet whose columns are `episode_id` (first, unique per row), `rubric`, `rater` (empty) and
+    `value:DIMENSION` (empty) can be filled in and passed to `parley import ratings`.
     """
 
     columns: tuple[str, ...]
     rows: Sequence[Sequence[Cell]]
     scales: Mapping[str, RatingScale] = field(default_factory=dict[str, RatingScale])
-    """Scale of each dimension that is rated."""
+    """Scale of each rated dimension."""
 
     @property
     def rubric_scales(self) -> Scales:
-        """Return the scales by rubric; the sheet's rows name the rubric."""
+        """Return the scales by rubric. The sheet's rows name the rubric."""
         place = self.columns.index("rubric") if self.scales else 0
         return {str(row[place]): self.scales for row in self.rows} if self.scales else {}
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """What ratings name the rows by; none where the sheet is only read."""
+        """Return the ids by which ratings refer to rows. Empty if the sheet collects no ratings."""
         return (
             tuple(str(row[0]) for row in self.rows) if self.columns[:1] == ("episode_id",) else ()
         )
@@ -96,42 +96,49 @@ class Review:
 
 @dataclass(frozen=True)
 class Constructed:
-    """What a construction ends in."""
+    """Result of a construction."""
 
     files: Mapping[str, str | bytes]
-    """Name of a file, without folders -> what it holds, in the benchmark's native format."""
+    """Content of each file in the benchmark's native format, by file name without folders."""
     review: Review
 
 
 class Construct(Protocol):
-    """Makes the files. It must ask the same of the same data in each run, so that a killed one goes on."""
+    """Function that makes the files.
+
+    Equal data must lead to equal requests in every run, so that an interrupted build can resume
+    from the cache.
+    """
 
     async def __call__(self, request: ConstructionRequest) -> Constructed: ...
 
 
 class EstimateCalls(Protocol):
-    """Counts the calls of each role, before anything is started or asked."""
+    """Function that counts the calls of each role before anything is started or requested."""
 
     def __call__(self, *, staged: "Staged", options: Options) -> Mapping[str, int]:
-        """Role -> calls. Raises ConfigError: the data lack what the construction begins with."""
+        """Return the number of calls by role. Raise ConfigError if required data are missing."""
         ...
 
 
 @dataclass(frozen=True)
 class Construction:
-    """A dataset that `parley build <benchmark>-<name>` makes from staged rows."""
+    """Dataset that `parley build <benchmark>-<name>` makes from staged rows."""
 
     help: str
     roles: Mapping[str, Role]
-    """Who is asked: `model` and `judge` have options of their own, others are named by `--model ROLE=SPEC`."""
+    """Roles of the models.
+
+    `--model` and `--judge` set two roles, `--model ROLE=SPEC` all others.
+    """
     construct: Construct
     estimate: EstimateCalls
     prompts: Mapping[str, str] = field(default_factory=dict[str, str])
-    """name -> text of every prompt that it uses: part of the build's id."""
+    """Text of every prompt by name. The build's id covers them."""
     options: tuple[Option, ...] = ()
     runs_programs: bool = False
     limits: Limits | None = None
-    """Of its programs; None where the benchmark's are its own."""
+    """Limits of its programs. None means the benchmark's limits."""
     needs_embedder: bool = False
     dataset_version: str | None = None
-    """What it begins with where no data and no version are named; None for the benchmark's default."""
+    """Dataset version used if neither data nor version is named. None means the default."""

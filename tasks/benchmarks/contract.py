@@ -1,8 +1,8 @@
-"""A benchmark is one `Benchmark`. The engine and the pipeline know nothing else of it.
+"""The contract between a benchmark and the engine: one `Benchmark` object.
 
-Every benchmark has five parts, and each answers one question. `about`: what is it called? `data`: what is asked?
-`settings`: in which ways? `programs`: which tests run on the answers? `scores`: what is measured?
-Its other parts have defaults: see `tasks.benchmarks.advanced`.
+Every benchmark has five parts. `about` gives its name, `data` its problems, `settings` the ways to
+run them, `programs` the tests that run on the answers, and `scores` the measurements. All other
+parts have defaults: see `tasks.benchmarks.advanced`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,17 +36,17 @@ from tasks.judging.rubric import Rubric
 def no_programs(
     problem: Problem, dialog: Dialog, episode: Episode, options: Options
 ) -> Sequence[TestRun]:
-    """Nothing is run."""
+    """Return no test runs."""
     return ()
 
 
 NO_PROGRAMS = Programs(test_runs=no_programs)
-"""Of benchmarks that are scored otherwise. Their runs need no sandbox."""
+"""Programs of benchmarks that run no tests. Their runs need no sandbox."""
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark, as the pipeline sees it."""
+    """Benchmark as seen by the pipeline."""
 
     about: About
     data: Data
@@ -59,41 +59,47 @@ class Benchmark:
     results: Results = field(default_factory=Results)
     recordings: Recordings | None = None
     wording: Wording | None = None
-    """Texts that a user may replace by `--templates`."""
+    """Texts that a user may replace with `--templates`."""
     constructions: Mapping[str, Construction] = field(default_factory=dict[str, Construction])
-    """name -> dataset that `parley build <benchmark>-<name>` makes by model calls and programs."""
+    """Datasets made by `parley build <benchmark>-<name>` with model calls and programs, by name."""
 
     @property
     def name(self) -> str:
-        """Its name in ids, tables and on the command line."""
+        """Return the benchmark's name in ids, tables and on the command line."""
         return self.about.name
 
     def setting(self, name: str) -> Setting:
-        """Raises UnknownName: lists the settings."""
+        """Return a setting by name.
+
+        Raises:
+            UnknownName: The benchmark has no such setting. The message lists the settings.
+        """
         if name not in self.settings:
-            known = (f"{self.name}.{setting}" for setting in self.settings)
+            names = (f"{self.name}.{setting}" for setting in self.settings)
             raise UnknownName(
                 "setting",
                 f"{self.name}.{name}",
-                known,
+                names,
                 "`parley list benchmarks` shows them with their options",
             )
         return self.settings[name]
 
     def split_options(
-        self, setting: str, given: Mapping[str, str]
+        self, setting: str, values: Mapping[str, str]
     ) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
-        """Options as a run's ids hold them: (episode options, scoring options), sorted by name. See `Option.always_in_id`.
+        """Return (episode options, scoring options) as they enter a run's ids, sorted by name.
+
+        Options at their default are left out unless they have `Option.always_in_id`.
 
         Raises:
-            UnknownName: an option nobody knows.
-            ConfigError: a value that the option does not take.
+            UnknownName: The setting has no such option.
+            ConfigError: An option does not accept its value.
         """
         options = {o.name: o for o in self.setting(setting).options}
-        values = option_values(tuple(options.values()), given, f"{self.name}.{setting}")
+        checked = option_values(tuple(options.values()), values, f"{self.name}.{setting}")
         chosen = {
             name: v
-            for name, v in values.items()
+            for name, v in checked.items()
             if options[name].always_in_id or v != options[name].default
         }
         return (
@@ -101,49 +107,55 @@ class Benchmark:
             tuple(sorted((n, v) for n, v in chosen.items() if options[n].affects == "scoring")),
         )
 
-    def new_run_options(self, setting: str, given: Mapping[str, str]) -> dict[str, str]:
-        """Return the options that a new run of a model that is asked has besides those given (see `Option.new_runs`)."""
+    def new_run_options(self, setting: str, values: Mapping[str, str]) -> dict[str, str]:
+        """Return the values that new runs of models use for unset options.
+
+        Unlike `Option.default`, `Option.new_runs` does not apply to runs of earlier releases.
+        """
         options = self.setting(setting).options
-        if any(given.get(option.name) in option.upstream for option in options):
+        if any(values.get(option.name) in option.upstream for option in options):
             return {}
         return {
             option.name: option.new_runs
             for option in options
-            if option.new_runs and option.name not in given
+            if option.new_runs and option.name not in values
         }
 
     def options_of(
         self, spec: RunSpec, affects: Literal["episode", "scoring"] | None = None
     ) -> dict[str, str]:
-        """Options of a run's setting with their values: all, or those of one kind. Others are at their default."""
-        given = dict(spec.episode_options + spec.scoring_options)
-        known = [
+        """Return the setting's options of one kind, or all, with their values or defaults."""
+        values = dict(spec.episode_options + spec.scoring_options)
+        options = [
             option
             for option in self.setting(spec.setting).options
             if affects in (None, option.affects)
         ]
-        return {option.name: given.get(option.name, option.default) for option in known}
+        return {option.name: values.get(option.name, option.default) for option in options}
 
-    def prompts_of(self, setting: str, given: Mapping[str, str]) -> dict[str, str]:
-        """Name -> text of the prompts that a run's ids hold: all of the setting but those of options at their default.
+    def prompts_of(self, setting: str, values: Mapping[str, str]) -> dict[str, str]:
+        """Return the prompts that enter a run's ids.
+
+        Prompts that only belong to options at their default are left out.
 
         Args:
-            given: options with their values; others are at their default.
+            setting: Name of the setting.
+            values: Options with their values. Absent options have their default.
         """
         chosen = self.setting(setting)
         named = {name: False for option in chosen.options for name in option.prompts}
         for option in chosen.options:
-            if given.get(option.name, option.default) != option.default:
+            if values.get(option.name, option.default) != option.default:
                 named |= dict.fromkeys(option.prompts, True)
         return {name: text for name, text in chosen.prompts.items() if named.get(name, True)}
 
     def metrics_of(self, setting: str) -> tuple[str, ...]:
-        """Metrics of a setting's scores, in the order of a result table's columns."""
+        """Return the metrics of a setting, in the column order of result tables."""
         return (*self.scores.metrics, *self.setting(setting).metrics)
 
     @property
     def all_metrics(self) -> tuple[str, ...]:
-        """Metrics of all settings, in that order."""
+        """Return the metrics of all settings, in column order."""
         return tuple(
             dict.fromkeys(
                 (
@@ -154,22 +166,25 @@ class Benchmark:
         )
 
     def limits_of(self, setting: str) -> Limits:
-        """Bounds of a setting's programs."""
+        """Return the limits of a setting's programs."""
         return self.setting(setting).limits or self.programs.limits
 
     def runs_programs(self, setting: str) -> bool:
-        """Whether a setting's runs need a sandbox."""
+        """Return True if runs of a setting need a sandbox."""
         return self.programs is not NO_PROGRAMS and self.setting(setting).runs_programs
 
     def rubrics(self, setting: str) -> tuple[Rubric, ...]:
-        """Rubrics that judge a setting's dialogues, in the setting's order."""
+        """Return the rubrics that judge a setting's dialogues, in the setting's order."""
         named = self.setting(setting).rubrics
         return (
             tuple(self.judging.rubrics[name] for name in named) if self.judging is not None else ()
         )
 
     def due(self, setting: str, options: Options, dialog: Dialog) -> Due:
-        """What an episode of the dialog must have in the end. One that is not asked has its scores, without values."""
+        """Return the answers and scores that an episode of the dialog must end with.
+
+        A dialog whose source files are missing gets no answers. Its scores exist without values.
+        """
         due = self._due(setting, options, dialog)
         return replace(due, rounds=0, turns=()) if dialog.is_sourceless else due
 

@@ -1,4 +1,4 @@
-"""What a benchmark asks, and where its rows lie."""
+"""Data of a benchmark: its problems and the location of their raw files."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,14 +18,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, init=False)
 class Staged:
-    """Result of staging one source: `len(problems) + len(quarantined) == n_input`, always. Its rows are packed."""
+    """Packed rows of one staged source.
+
+    `len(problems) + len(quarantined) == n_input` always holds.
+    """
 
     dialogs: "PackedRows[Dialog]"
     problems: "PackedRows[Problem]"
     quarantined: tuple[QuarantinedRow, ...]
     n_input: int
     contexts: tuple[Context, ...] = ()
-    """Long conversations before the dialogs, each once (`Dialog.context_id`); none where they were read from the lake."""
+    """Shared contexts before dialogs (`Dialog.context_id`). Empty for rows read from the lake."""
 
     def __init__(
         self,
@@ -35,7 +38,7 @@ class Staged:
         n_input: int,
         contexts: tuple[Context, ...] = (),
     ) -> None:
-        from schemas.lake.packed_rows import PackedRows  # pyarrow: no quick command needs it
+        from schemas.lake.packed_rows import PackedRows  # slow import
 
         object.__setattr__(self, "dialogs", PackedRows.of("dialogs", dialogs))
         object.__setattr__(self, "problems", PackedRows.of("problems", problems))
@@ -45,54 +48,57 @@ class Staged:
 
     @cached_property
     def digest(self) -> str:
-        """Digest over the rows of all dialogs and what their programs run in: the name of their part in the lake."""
+        """Return the digest of all dialog rows and trees: the name of their part of the lake."""
         return dataset_digest(self.dialogs)
 
 
 class Stage(Protocol):
-    """Turns raw files into rows."""
+    """Function that turns raw files into rows."""
 
     def __call__(self, source: Path, dataset_version: str) -> Staged:
-        """Read a file or folder. Raises SourceUnreadable where nothing at all can be read."""
+        """Read a file or folder. Raise SourceUnreadable if no row can be read."""
         ...
 
 
 class Plays(Protocol):
-    """Tells which dialogs a setting has. A run stages, counts and digests no other."""
+    """Function that selects the dialogs of a setting. A run stages and counts no others."""
 
     def __call__(self, setting: str, dialog: Dialog) -> bool: ...
 
 
 def plays_all(setting: str, dialog: Dialog) -> bool:
-    """Every setting has every dialog."""
+    """Return True, since every setting has every dialog."""
     return True
 
 
 class Chooses(Protocol):
-    """Tells which problems a run asks, by its options. Its dialogues are those of a run that asks all."""
+    """Function that selects the problems of a run by its options.
+
+    The dialogs of a selection have the same ids as in a run of all problems.
+    """
 
     def __call__(self, options: Options, dialogs: Sequence[Dialog]) -> Collection[str]: ...
 
 
 @dataclass(frozen=True)
 class Data:
-    """What is asked, and where it lies."""
+    """Problems of a benchmark and the location of their raw files."""
 
     stage: Stage
     sample: Traversable
-    """The bundled records, in the native format."""
+    """Bundled sample records in the native format."""
     versions: tuple[str, ...] = ("sample",)
-    """`sample` is always among them."""
+    """Dataset versions. `sample` is always one of them."""
     default_version: str = "sample"
     bundled: Mapping[str, Traversable] = field(default_factory=dict[str, Traversable])
-    """Of other versions that come with the benchmark: the folder of each."""
+    """Folders of further versions that ship with the benchmark, by version."""
     plays: Plays = plays_all
     chooses: Chooses | None = None
     edition: str = ""
-    """Digest of the user's templates by which `stage` words its questions; empty where none do."""
+    """Digest of the user's templates for questions. Empty if there are none."""
     demo: Traversable | None = None
-    """A small night on the sample, for `parley demo <benchmark>`."""
+    """Configuration of a small night on the sample, for `parley demo <benchmark>`."""
     public: Traversable | None = None
-    """Declaration of its public datasets, a YAML file; see `public_data.PublicDataset`."""
+    """YAML file that declares the public datasets (see `public_data.PublicDataset`)."""
     grade_routes: GradeRoutes | None = None
-    """Lists the ways in which a dataset's rows are graded, for `parley data show NAME --routes`."""
+    """Lists how the rows of a dataset are graded, for `parley data show NAME --routes`."""

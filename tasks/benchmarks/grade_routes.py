@@ -1,4 +1,4 @@
-"""Rows of a dataset by the way in which their answers are graded."""
+"""Rows of a dataset, grouped by how their answers are graded."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,38 +10,38 @@ from schemas.base import Frozen
 
 
 class GradeRoute(Frozen):
-    """Rows of one project that one runner grades on one Python."""
+    """Rows of one project that are graded by one runner on one Python version."""
 
     project: str
     versions: tuple[str, ...]
-    """Versions of the project. Several where the facts only narrow down which one a row has."""
+    """Versions of the project. More than one if the version of a row is not known exactly."""
     python: str
-    """Version of Python that upstream runs the tests on; empty where nothing names one."""
+    """Python version on which upstream runs the tests. Empty if unknown."""
     runner: str
-    """Program that runs the tests; empty where no runner is known."""
+    """Program that runs the tests. Empty if unknown."""
     command: tuple[str, ...] = ()
-    """Words of the runner's command before the tests' names; empty where the runner is pytest."""
+    """Arguments of the runner before the test names. Empty for pytest."""
     problem_ids: tuple[str, ...]
     exceptions: Mapping[str, str] = Field(default_factory=dict)
-    """Problem id -> why this way cannot grade it in a sandbox without a network."""
+    """Reason why a row cannot be graded in a sandbox without a network, by problem id."""
 
     @property
     def n_gradable(self) -> int:
-        """Number of rows that this way grades by design."""
+        """Return the number of rows that can be graded this way."""
         return len(self.problem_ids) - len(self.exceptions)
 
 
 class GradeRoutes(Protocol):
-    """Lists the ways in which a dataset's rows are graded. Asks no network."""
+    """Function that lists how the rows of a dataset are graded. It uses no network."""
 
     def __call__(self, dataset: str, source: Path | None) -> Sequence[GradeRoute] | None:
-        """Return the routes of all rows, by project; None where the files are not here and nothing is known without them.
+        """Return the routes of all rows by project, or None if only the missing files tell them.
 
         Args:
-            dataset: name of the public dataset.
-            source: folder with its files; None where they are not on this machine.
+            dataset: Name of the public dataset.
+            source: Folder with its files. None if they are not on this machine.
 
         Raises:
-            SourceUnreadable: the files hold no row that can be read.
+            SourceUnreadable: The files hold no readable row.
         """
         ...

@@ -1,4 +1,7 @@
-"""What `parley build` makes, of all benchmarks. Imports nothing that reads files, so that a list of it comes at once."""
+"""Everything that `parley build` can make, across all benchmarks.
+
+This module imports nothing that reads files, so that the list appears at once.
+"""
 
 from tasks.benchmarks.construction import Construction
 from tasks.benchmarks.contract import Benchmark
@@ -7,7 +10,7 @@ from tasks.benchmarks.results import Build, Layout
 
 
 def builds() -> dict[str, tuple[Benchmark, Build]]:
-    """Every benchmark's builds, by the name to type."""
+    """Return every benchmark's builds by command-line name."""
     benchmarks = [BENCHMARKS.load(name) for name in BENCHMARKS.names()]
     return {
         f"{b.name}-{name}": (b, build)
@@ -17,7 +20,7 @@ def builds() -> dict[str, tuple[Benchmark, Build]]:
 
 
 def layouts() -> dict[str, Layout]:
-    """Every benchmark's layouts, by the name to type."""
+    """Return every benchmark's layouts by command-line name."""
     benchmarks = [BENCHMARKS.load(name) for name in BENCHMARKS.names()]
     return {
         f"{b.name}-{name}": layout for b in benchmarks for name, layout in b.results.layouts.items()
@@ -25,8 +28,8 @@ def layouts() -> dict[str, Layout]:
 
 
 def constructions() -> dict[str, tuple[Benchmark, Construction]]:
-    """Every benchmark's constructions, by the name to type."""
+    """Return every benchmark's constructions by command-line name."""
     benchmarks = [BENCHMARKS.load(name) for name in BENCHMARKS.names()]
     return {
-        f"{b.name}-{name}": (b, made) for b in benchmarks for name, made in b.constructions.items()
+        f"{b.name}-{name}": (b, item) for b in benchmarks for name, item in b.constructions.items()
     }

@@ -1,15 +1,17 @@
-"""A benchmark in one file: a function makes an `Item` of each row of a JSONL file. `parley run path/to/sums.py` runs it.
+"""Benchmark in one file: a function turns each row of a JSONL file into an `Item`.
 
-The name of the file is the benchmark's name, and `sums.jsonl` beside it its data unless `--data` names another file:
+`parley run path/to/sums.py` runs it. The file's name is the benchmark's name. Its data are in
+`sums.jsonl` beside it, unless `--data` names another file:
 
     @benchmark("sums")
     def SUMS(row):
         return Item(row["id"], [row["question"]], tests=row["tests"], reference=row["solution"])
 
-The program of the last answer runs the tests (metric `unit_tests`). A task without tests is scored by `metric(answer,
-reference)`, or by a judge. With `agentic=True` each task has a `Repository` that an agent works on (metric `resolved`).
+The program in the last answer must pass the tests (metric `unit_tests`). A task without tests is
+scored by `metric(answer, reference)` or by a judge. With `agentic=True`, each task has a
+`Repository` on which an agent works (metric `resolved`).
 
-Benchmarks with simulated users or feedback are written against `tasks.benchmarks.contract`.
+Benchmarks with simulated users or feedback implement `tasks.benchmarks.contract`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -57,30 +59,36 @@ def benchmark(
     packages: Sequence[str] = (),
     marts: Sequence[str] = (),
 ) -> Callable[[Callable[[dict[str, Any]], Item]], Benchmark]:
-    """Make a benchmark of the function below, which makes an `Item` of a row.
+    """Return a decorator that makes a benchmark of a function from row to `Item`.
 
-    A row is quarantined where the function raises KeyError, TypeError, ValueError, AttributeError or IndexError.
+    A row is quarantined if the function raises KeyError, TypeError, ValueError, AttributeError or
+    IndexError.
 
     Args:
-        name: name of the file, without `.py`.
-        version: part of every id; raise it when the same rows are to be asked anew.
-        settings: name -> help; one setting, `chat`, where they are left out.
-        metric: score of the last answer where a task has no tests: a metric of `(answer, reference)`.
-        judge: in place of `metric`, makes the prompt by which a judge rates the last answer from 1 to 5.
-        has_tests: whether some tasks have tests. By default, where there is neither metric nor judge.
-        agentic: whether each task has a `Repository` for an agent (`--agent autonomous`). A chat model answers with a diff.
-        packages: distributions that tests import.
-        marts: SQL files of result tables beside the file; line 1 of each states its grain.
+        name: Name of the file, without `.py`.
+        title: Title in tables. Default: the name.
+        paper: Title of the paper.
+        version: Part of every id. Increase it to request new answers for unchanged rows.
+        settings: Help text of each setting, by name. Default: the single setting `chat`.
+        metric: Metric `(answer, reference)` that scores the last answer of a task without tests.
+        judge: Alternative to `metric`: returns the prompt with which a judge rates the last answer
+            from 1 to 5.
+        has_tests: True if some tasks have tests. Default: True if there is neither metric nor
+            judge.
+        agentic: True if each task has a `Repository` for an agent (`--agent autonomous`). A chat
+            model answers with a diff.
+        packages: Distributions that the tests import.
+        marts: SQL files of result tables beside the file. Line 1 of each states its grain.
 
     Raises:
-        ValueError: nothing says how answers are scored, or two things do.
+        ValueError: The scoring method is missing or ambiguous.
     """
     if (metric is not None) + (judge is not None) + agentic > 1:
         raise ValueError(f"benchmark {name!r}: name one of metric, judge and agentic")
     tested = has_tests if has_tests is not None else agentic or (metric is None and judge is None)
     if not tested and metric is None and judge is None:
         raise ValueError(
-            f"benchmark {name!r}: its answers have no tests, so name a metric or a judge"
+            f"benchmark {name!r}: the answers have no tests, so name a metric or a judge"
         )
 
     def make_benchmark(make: Callable[[dict[str, Any]], Item]) -> Benchmark:
@@ -88,7 +96,8 @@ def benchmark(
         for mart in marts:
             if not (file.parent / mart).is_file():
                 raise ValueError(
-                    f"benchmark {name!r}: no file {file.parent / mart}; marts are SQL files beside {file.name}"
+                    f"benchmark {name!r}: no file {file.parent / mart}. "
+                    f"Marts are SQL files beside {file.name}"
                 )
         helps = dict(settings or {CHAT: "the user's messages, one after another"})
         parts = OneFile(
@@ -103,8 +112,8 @@ def benchmark(
             dimensions=("rating",),
             ranges={"rating": (1, 5)},
         )
-        of_tests = resolved if agentic else unit_tests
-        metrics = [one for one in (of_tests if tested else None, parts.metric) if one is not None]
+        test_metric = resolved if agentic else unit_tests
+        metrics = [m for m in (test_metric if tested else None, parts.metric) if m is not None]
         rubrics, options = (
             (rubric.name,) if judge else (),
             (extraction_option("scoring"),) if tested and not agentic else (),
@@ -120,10 +129,10 @@ def benchmark(
                 plays=parts.plays,
             ),
             settings={
-                one: Setting(
-                    name=one, help=text, rubrics=rubrics, options=options, runs_programs=tested
+                setting: Setting(
+                    name=setting, help=text, rubrics=rubrics, options=options, runs_programs=tested
                 )
-                for one, text in helps.items()
+                for setting, text in helps.items()
             },
             play=Play(cast=cast if agentic else scripted_chat, gold_answer=parts.gold_answer),
             resources=Resources(resolve=parts.resolve) if agentic else Resources(),
@@ -135,9 +144,7 @@ def benchmark(
             if tested
             else NO_PROGRAMS,
             judging=Judging({rubric.name: rubric}, parts.judge_runs) if judge else None,
-            scores=Scores(
-                metrics=tuple(one.name for one in metrics), score=parts.score, due=parts.due
-            ),
+            scores=Scores(metrics=tuple(m.name for m in metrics), score=parts.score, due=parts.due),
             results=Results(marts=tuple(file.parent / mart for mart in marts)),
         )
 

@@ -1,4 +1,4 @@
-"""Tasks of a benchmark in one file, and the repositories that agents work on."""
+"""Tasks of a benchmark in one file, and the repositories on which agents work."""
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,12 +18,13 @@ from tasks.storage.home import Home
 
 @dataclass(frozen=True)
 class Repository:
-    """Files that a task is about. The pytest ids `Item.tests` judge them.
+    """Repository of a task. The pytest ids in `Item.tests` decide whether the task is solved.
 
     Args:
-        files: path -> text of each file that the agent finds.
-        test_files: path -> text of the files with the tests. They are put in place after the agent's work.
-        fixed: path -> text of each file that the reference changes. `control:gold` answers with the diff.
+        files: Text of each file that the agent receives, by path.
+        test_files: Text of the test files, by path. They are added after the agent has finished.
+        fixed: Text of each file changed by the reference, by path. `control:gold` answers with the
+            diff.
     """
 
     files: Mapping[str, str]
@@ -31,33 +32,34 @@ class Repository:
     fixed: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def require(self, tests: Sequence[str]) -> None:
-        """Require texts that git can compare, and tests of the test files.
+        """Check that git can compare all texts and that every test is in a test file.
 
         Raises:
-            BadRow: names the first file or test that will not do.
+            BadRow: A file or test is invalid. The message names the first one.
         """
         for part in (self.files, self.test_files, self.fixed):
             if not isinstance(part, Mapping) or not all(
                 isinstance(text, str) for text in part.values()
             ):
-                raise BadRow("wrong_type", f"{part!r:.60} is no mapping of path to text")
+                raise BadRow("wrong_type", f"{part!r:.60} is not a mapping from path to text")
             try:
                 require_paths(part)
             except ValueError as fault:
                 raise BadRow("wrong_type", str(fault)) from None
             for path, text in part.items():
                 if text and not text.endswith("\n"):
-                    raise BadRow("wrong_type", f"the text of {path} does not end with a line end")
+                    raise BadRow("wrong_type", f"the text of {path} does not end with a newline")
         for test in tests:
             if test.partition("::")[0] not in self.test_files or "::" not in test:
                 raise BadRow(
                     "wrong_type",
-                    f"test {test!r} is no `FILE::NAME` of {', '.join(self.test_files) or 'test_files'}",
+                    f"test {test!r} is not `FILE::NAME` with a file of "
+                    f"{', '.join(self.test_files) or 'test_files'}",
                 )
 
     @property
     def diff(self) -> str:
-        """The reference's changes as a unified diff."""
+        """Return the reference's changes as a unified diff."""
         return "".join(
             line for path, text in self.fixed.items() for line in self._changed(path, text)
         )
@@ -68,12 +70,12 @@ class Repository:
         return unified_diff(before, after, "/dev/null" if old is None else f"a/{path}", f"b/{path}")
 
     def snapshot(self, name: str, tests: Sequence[str]) -> RepoSnapshot:
-        """Return what the tests are; the digests of the files come with `stored`."""
+        """Return the snapshot with its tests. `stored` adds the digests of the files."""
         files = tuple(dict.fromkeys(test.partition("::")[0] for test in tests))
         return RepoSnapshot(repo=name, base_commit="", fail_to_pass=tuple(tests), test_files=files)
 
     def stored(self, snapshot: RepoSnapshot, home: Home) -> RepoSnapshot:
-        """Return the snapshot with the digests of its files, which the home then stores."""
+        """Store the files in the home and return the snapshot with their digests."""
         trees = TreeStore(home.trees)
         with tempfile.TemporaryDirectory(prefix="parley-files-") as name:
             folder = Path(name)
@@ -99,11 +101,13 @@ class Item:
     """One task.
 
     Args:
-        id: unique in the file.
-        messages: what the user says, message by message; setting -> messages where a benchmark has several settings.
-        tests: Python statements that the program of the last answer must pass.
-        reference: what a good last answer holds: a program, where there are tests. `control:gold` gives it.
-        level: group of tasks in result tables.
+        id: Id, unique within the file.
+        messages: The user's messages in order. If the benchmark has several settings, messages by
+            setting.
+        tests: Python statements that the program in the last answer must pass.
+        reference: A good last answer, or a program if there are tests. `control:gold` answers with
+            it.
+        level: Group of tasks in result tables.
     """
 
     id: str
@@ -113,17 +117,17 @@ class Item:
     level: str = "all"
 
     repository: Repository | None = None
-    """Files that an agent works on, in an agentic benchmark; `tests` are then ids of pytest."""
+    """Repository on which an agent works in an agentic benchmark. `tests` are then pytest ids."""
 
     def by_setting(self, settings: Sequence[str]) -> Mapping[str, Sequence[str]]:
-        """Return setting -> messages. Raises BadRow where a setting has none."""
-        found = (
+        """Return the messages by setting. Raise BadRow if a setting has none."""
+        messages = (
             self.messages
             if isinstance(self.messages, Mapping)
             else dict.fromkeys(settings, self.messages)
         )
         for setting in settings:
-            texts = found.get(setting, ())
+            texts = messages.get(setting, ())
             if (
                 not _is_list(texts)
                 or not texts
@@ -131,39 +135,37 @@ class Item:
             ):
                 raise BadRow(
                     "wrong_type",
-                    f"setting {setting} needs a list of messages that are not blank, not {texts!r}",
+                    f"setting {setting} needs a list of non-blank messages, but has {texts!r}",
                 )
-        return found
+        return messages
 
     def require(self, is_agentic: bool, has_tests: bool, has_metric: bool) -> None:
-        """Require the parts that the benchmark needs, each of its type.
+        """Check that the item has the parts that the benchmark needs, with the right types.
 
         Raises:
-            BadRow: names the first part that will not do.
+            BadRow: A part is missing or invalid. The message names the first one.
         """
         if not _is_list(self.tests):
-            raise BadRow("wrong_type", f"tests is {self.tests!r:.60}, and must be a list of texts")
+            raise BadRow("wrong_type", f"tests is {self.tests!r:.60}, not a list of strings")
         parts = {"id": self.id, "reference": self.reference, "level": self.level}
         parts |= {f"test {n}": test for n, test in enumerate(self.tests, 1)}
         for name, text in parts.items():
             if not isinstance(text, str) or (name == "id" and not text.strip()):
-                raise BadRow("wrong_type", f"{name} is {text!r:.60}, and must be a text")
+                raise BadRow("wrong_type", f"{name} is {text!r:.60}, not a string")
         if is_agentic != (self.repository is not None):
             word = "no" if is_agentic else "a"
             raise BadRow(
                 "wrong_type",
-                f"the task has {word} repository, and the benchmark says agentic={is_agentic}",
+                f"the task has {word} repository, but the benchmark has agentic={is_agentic}",
             )
         if self.repository is not None:
             self.repository.require(self.tests)
         if self.tests and not has_tests:
-            raise BadRow(
-                "wrong_type", "the task has tests, and the benchmark does not say has_tests=True"
-            )
+            raise BadRow("wrong_type", "the task has tests, but the benchmark lacks has_tests=True")
         if not self.tests and not has_metric:
             raise BadRow(
                 "missing_field",
-                "the task has no tests, and the benchmark has no metric or judge for answers without",
+                "the task has no tests, and the benchmark has neither metric nor judge",
             )
 
 

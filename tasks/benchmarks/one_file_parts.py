@@ -1,4 +1,4 @@
-"""Parts of a benchmark in one file that its function, tests, metric or judge decide: rows, programs, scores."""
+"""Parts of a benchmark in one file: rows, programs and scores."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -51,9 +51,9 @@ from tasks.storage.home import Home
 
 CHAT = "chat"
 SETTING, METRIC = "setting", "metric"
-"""Labels of a dialog: the one setting that plays it, and the metric of its last answer."""
+"""Labels of a dialog: its only setting, and the metric of its last answer."""
 Judge = Callable[[str, str, str], str]
-"""Makes the judge's prompt of the user's messages, the last answer and the reference."""
+"""Function that returns the judge's prompt for (user's messages, last answer, reference)."""
 
 
 class Rating(Frozen):
@@ -65,7 +65,7 @@ class Rating(Frozen):
 
 @metric("judged_rating", title="rating", judged=True)
 def judged_rating(rating: float) -> float:
-    """Judge's rating of the last answer, 1 to 5, as a share.
+    """Return the judge's rating of the last answer, from 1 to 5, as a share.
 
     Returns:
         In [0, 1]: 0 for a rating of 1, 1 for 5.
@@ -77,7 +77,7 @@ def judged_rating(rating: float) -> float:
 
 @dataclass(frozen=True)
 class OneFile:
-    """The parts of a benchmark that its file decides."""
+    """Parts of a benchmark that its file determines."""
 
     name: str
     settings: Mapping[str, str]
@@ -88,7 +88,7 @@ class OneFile:
     agentic: bool
 
     def stage(self, source: Path, dataset_version: str) -> Staged:
-        """Stage a JSONL file, or all of a folder."""
+        """Stage a JSONL file, or all such files of a folder."""
         staging = Staging(self.name, dataset_version)
         files = _files(source)
         for path in files:
@@ -96,7 +96,7 @@ class OneFile:
             staging.add_lines(
                 file,
                 read_lines(path),
-                lambda line, file=file: self._made(line, file, dataset_version),
+                lambda line, file=file: self._make_rows(line, file, dataset_version),
             )
         staging.require_lines(source, len(files))
         return staging.staged()
@@ -104,21 +104,25 @@ class OneFile:
     def resolve(
         self, staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home
     ) -> Staged:
-        """Store the repositories of all tasks. Rows that were staged before name theirs already."""
-        found: dict[str, Repository | None] = {}
+        """Store the repositories of all tasks in the home.
+
+        Rows from the lake already have the digests of their repositories.
+        """
+        repositories: dict[str, Repository | None] = {}
         for path in _files(source) if source is not None else ():
             for line in read_lines(path):
                 with suppress(BadRow):
                     if isinstance(line, Line):
                         item = self._item(parse_object(line.content), f"{path.name}:{line.number}")
-                        found.setdefault(item.id, item.repository)
+                        repositories.setdefault(item.id, item.repository)
 
         def resolved(problem: Problem) -> Problem:
             assert problem.repo is not None
-            repository = found.get(problem.problem_id)
+            repository = repositories.get(problem.problem_id)
             if repository is None and not problem.repo.tree:
                 raise ConfigError(
-                    f"task {problem.problem_id}: the files of its repository are not stored. Name the data by --data"
+                    f"task {problem.problem_id}: the files of its repository are not stored. "
+                    "Name the data with --data"
                 )
             return (
                 problem.model_copy(update={"repo": repository.stored(problem.repo, home)})
@@ -129,7 +133,7 @@ class OneFile:
         return replace(staged, problems=map(resolved, staged.problems))
 
     def _item(self, row: dict[str, Any], place: str) -> Item:
-        """Return the item of a row. Raises BadRow where the row cannot be staged."""
+        """Return the item of a row. Raise BadRow if the row cannot be staged."""
         try:
             item = self.make(row)
         except KeyError as fault:
@@ -149,7 +153,7 @@ class OneFile:
         item.require(self.agentic, self.has_tests, self.metric is not None)
         return item
 
-    def _made(self, line: Line, file: str, version: str) -> tuple[Problem, list[Dialog]]:
+    def _make_rows(self, line: Line, file: str, version: str) -> tuple[Problem, list[Dialog]]:
         row = parse_object(line.content)
         item = self._item(row, f"{file}:{line.number}")
         messages = item.by_setting(tuple(self.settings))
@@ -212,11 +216,11 @@ class OneFile:
         )
 
     def plays(self, setting: str, dialog: Dialog) -> bool:
-        """Tell whether the setting plays a dialog."""
+        """Return True if the dialog belongs to the setting."""
         return dict(dialog.labels)[SETTING] == setting
 
     def gold_answer(self, problem: Problem, turn: int) -> str:
-        """Return the reference: as a program where tests run it, as a diff where the task has a repository."""
+        """Return the reference: a program if tests run it, a diff for a repository, else a text."""
         is_program = (
             problem.instructions[0].suite.kind == "statements"
             and problem.instructions[0].suite != NO_TESTS
@@ -224,7 +228,10 @@ class OneFile:
         return fenced_reference(problem, turn) if is_program else problem.reference_code
 
     def due(self, setting: str, options: Options, dialog: Dialog) -> Due:
-        """Return an answer to each message, and one score of the last; an agent has as many rounds as it takes, and one score."""
+        """Return the expected answers and the single score of the last one.
+
+        The number of an agent's rounds is not fixed in advance.
+        """
         if self.agentic:
             return Due(
                 MOST_ROUNDS,
@@ -238,19 +245,19 @@ class OneFile:
     def test_runs(
         self, problem: Problem, dialog: Dialog, episode: Episode, options: Options
     ) -> Sequence[TestRun]:
-        """Return the tests of the last answer's program; none where the task has no tests."""
+        """Return the tests of the last answer's program. Empty if the task has no tests."""
         if self.agentic:
             return patch_runs(problem, episode)
         suite, turn = problem.instructions[0].suite, dialog.generated_turns[-1]
         answer = episode.answer(turn)
         if suite == NO_TESTS:
             return ()
-        found = (
+        program = (
             None
             if answer is None
             else python_program(answer, options, problem.reference_code, suite.tests)
         )
-        code, is_readable = (None, True) if found is None else (found.code, found.is_readable)
+        code, is_readable = (None, True) if program is None else (program.code, program.is_readable)
         reference = problem.reference_code or None
         return (
             TestRun(
@@ -264,16 +271,14 @@ class OneFile:
         )
 
     def judge_runs(self, request: JudgeRequest) -> Sequence[JudgeRun]:
-        """Return the judgement of the last answer."""
+        """Return the judge run of the last answer."""
         turn = request.dialog.generated_turns[-1]
         answer = request.episode.answer(turn)
         if answer is None or self.judge is None:
             return ()
-        asked = "\n\n".join(
-            one.content or "" for one in request.dialog.turns if one.role is Role.USER
-        )
+        question = "\n\n".join(t.content or "" for t in request.dialog.turns if t.role is Role.USER)
         try:
-            prompt = self.judge(asked, answer, request.problem.reference_code)
+            prompt = self.judge(question, answer, request.problem.reference_code)
         except Exception as fault:
             raise _own_fault(
                 self.judge, f"the answer to {request.problem.problem_id}", fault
@@ -281,11 +286,13 @@ class OneFile:
         return (JudgeRun(turn, request.rubric, (Message(Role.USER, prompt),)),)
 
     def score(self, request: ScoreRequest) -> Sequence[Score]:
-        """Score the last answer of each dialogue, or what an agent left."""
+        """Score the last answer of each dialogue, or the files that an agent left."""
         chosen = self._metric_of(request.problem)
         return [
-            request.row(one, chosen, self._value(request, one), turn=self._scored_turn(one))
-            for one in request.played
+            request.row(
+                played, chosen, self._value(request, played), turn=self._scored_turn(played)
+            )
+            for played in request.played
         ]
 
     def _scored_turn(self, played: Played) -> int:
@@ -305,11 +312,11 @@ class OneFile:
                     )
             return missing
         if chosen is judged_rating:
-            for one in played.judgements:
+            for judgement in played.judgements:
                 return (
-                    judged_rating(one.value)
-                    if one.value is not None
-                    else UnscoredReason(one.unscored_reason or "infra")
+                    judged_rating(judgement.value)
+                    if judgement.value is not None
+                    else UnscoredReason(judgement.unscored_reason or "infra")
                 )
             return missing
         if answer is None:
@@ -331,7 +338,8 @@ def _files(source: Path) -> Sequence[Path]:
     )
     if not files or not files[0].is_file():
         raise SourceUnreadable(
-            f"{source} is no {' or '.join(SUFFIXES)} file, and no folder with one: name the data by --data"
+            f"{source} is not a {' or '.join(SUFFIXES)} file and contains none. "
+            "Name the data with --data"
         )
     return files
 
@@ -346,5 +354,6 @@ def _own_fault(function: Callable[..., Any], what: str, fault: Exception) -> Con
     ]
     place = f"{code.co_filename}:{lines[-1] if lines else code.co_firstlineno}"
     return ConfigError(
-        f"{place}: {code.co_name} failed on {what}: {type(fault).__name__}: {fault}. Correct the function"
+        f"{place}: {code.co_name} failed on {what}: {type(fault).__name__}: {fault}. "
+        "Fix the function"
     )

@@ -1,4 +1,4 @@
-"""Work of an agent in a benchmark of one file: a user that waits for it, and the tests of what it leaves."""
+"""Agent work in a benchmark of one file: a waiting user, and the tests of the result."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,21 +17,22 @@ from tasks.dialogue.transcript import Transcript
 
 LIMITS = Limits(cpu_s=120.0, wall_s=240.0, memory_mb=2048, processes=128, file_mb=64, tmp_mb=256)
 MOST_ROUNDS, MOST_STEPS = 101, 2000
-"""Beyond what the agents' own limit of 100 answers lets happen."""
+"""Limits that the agents' own limit of 100 answers cannot reach."""
 NOTHING_TO_ADD = "I have nothing to add. Do as you think best, and finish."
 
 
 @dataclass(frozen=True)
 class WaitingUser:
-    """Says its texts, one a round, then that it has nothing to add, until the agent ends its work."""
+    """User who sends one text per round, then repeats that there is nothing to add."""
 
     texts: tuple[str, ...]
+    """Texts of the user, in order. The user stops when the agent ends its work."""
     is_agent: bool
-    """Whether an agent answers. A chat model has no work to end: the dialogue ends with its answer to the last text."""
+    """True if an agent answers. With a chat model, the dialogue ends after the last text."""
     role: Role = Role.USER
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """Return the text of this round, or the end."""
+        """Return the text of this round, or stop."""
         n = transcript.turn
         if n > 1 and ENDED in dict(transcript.messages[-1].labels):
             return Stop(StopReason.FINISHED)
@@ -45,7 +46,7 @@ class WaitingUser:
 
 
 def cast(request: CastRequest) -> Cast:
-    """Seat the subject, and a user that waits until its work is done."""
+    """Return a cast of the subject and a user who waits until the subject's work is done."""
     user = WaitingUser(
         tuple(own_texts(request.dialog, request.options)), request.make_seat is not None
     )
@@ -58,7 +59,7 @@ def cast(request: CastRequest) -> Cast:
 
 
 def patch_runs(problem: Problem, episode: Episode) -> Sequence[TestRun]:
-    """Return the tests of the files that the dialogue left."""
+    """Return the run of the task's tests on the final patch."""
     turn, patch = final_patch(episode)
     tests = problem.instructions[0].suite.tests
     return (

@@ -1,4 +1,4 @@
-"""Which patch a dialogue ended in: what an agent left in its workspace, or an answer that is a unified diff."""
+"""Extraction of a dialogue's final patch from an agent's workspace or an answer."""
 
 import re
 
@@ -8,11 +8,14 @@ from tasks.dialogue.agents.repository import PATCH
 
 _BEGINS = re.compile(r"^(?:diff --git .*|--- \S.*\n\+\+\+ \S.*)$", re.MULTILINE)
 _FENCE_ENDS = re.compile(r"^(?:`{3,}|~{3,})[ \t\r]*$", re.MULTILINE)
-"""At the very beginning of a line: in a diff that is no line, since each has a sign or a blank before it."""
+"""End of a fence at the start of a line. Lines of a diff start with a sign or a blank instead."""
 
 
 def diff_in(answer: str) -> str | None:
-    """The unified diff of an answer, from its first header to the end of its fence or of the text; None where there is none."""
+    """Return the unified diff of an answer, or None.
+
+    The diff extends from its first header to the end of its fence or of the text.
+    """
     begins = _BEGINS.search(answer)
     if begins is None:
         return None
@@ -23,20 +26,20 @@ def diff_in(answer: str) -> str | None:
 
 
 def final_patch(episode: Episode) -> tuple[int, str | None]:
-    """The last round that was answered, and the dialogue's patch: empty where nothing was changed.
+    """Return the last answered round and the final patch, which is empty if nothing changed.
 
-    An agent's patch is its workspace's alone, whatever the agent says beside it. Without an agent, the last diff that was said.
-    None for the patch where there was no answer at all.
+    An agent's patch comes from its workspace alone. Without an agent, it is the last diff in an
+    answer. The patch is None if there was no answer.
     """
-    own = [step for step in episode.steps if step.role is Role.ASSISTANT]
-    left = [
+    steps = [step for step in episode.steps if step.role is Role.ASSISTANT]
+    artifacts = [
         step
-        for step in own
+        for step in steps
         if step.kind is StepKind.ARTIFACT and any(name == PATCH for name, _ in step.labels)
     ]
-    said = [step for step in own if step.kind is StepKind.MESSAGE]
-    turn = max((step.turn for step in (*left, *said)), default=1)
-    if left:
-        return turn, left[-1].content
-    diffs = [diff for step in said if (diff := diff_in(step.content)) is not None]
-    return turn, diffs[-1] if diffs else "" if said else None
+    answers = [step for step in steps if step.kind is StepKind.MESSAGE]
+    turn = max((step.turn for step in (*artifacts, *answers)), default=1)
+    if artifacts:
+        return turn, artifacts[-1].content
+    diffs = [diff for step in answers if (diff := diff_in(step.content)) is not None]
+    return turn, diffs[-1] if diffs else "" if answers else None

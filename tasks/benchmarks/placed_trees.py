@@ -1,4 +1,4 @@
-"""Finds the files that dialogs' programs run in, below the folders that a user named, and gives each dialog their digest."""
+"""Source trees of dialogs, located below the folders that a user named."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,57 +14,63 @@ from tasks.storage.home import Home
 
 @dataclass(frozen=True)
 class Source:
-    """Files that a dialog's programs run in."""
+    """Location of the files in which a dialog's programs run."""
 
     resource: str
-    """One of the benchmark's resources."""
+    """Name of the benchmark's resource."""
     folder: str
-    """Below the resource."""
+    """Folder relative to the resource."""
     packages: str = ""
-    """A folder below that one with installed packages, which are known by name and version."""
+    """Subfolder with installed packages, which are identified by name and version."""
 
 
 class FindSource(Protocol):
-    """Tells which files a dialog's programs run in; None where they run in none."""
+    """Function that returns the location of a dialog's files, or None if it needs none."""
 
     def __call__(self, dialog: Dialog) -> Source | None: ...
 
 
 class FitsSource(Protocol):
-    """Tells whether a dialog's programs can run in the files of a folder: another release may lack what they change."""
+    """Function that checks if a dialog's programs can run in a folder's files.
+
+    Another release may lack the files that the programs change.
+    """
 
     def __call__(self, dialog: Dialog, folder: Path) -> bool: ...
 
 
 def trees_below_resources(source_of: FindSource, fits: FitsSource) -> Resolve:
-    """A benchmark's hook that gives each dialog the digests of its files, which stay where the user has them.
+    """Return a `Resolve` hook that adds to each dialog the digests of its files.
 
-    A dialog whose files are missing, or do not fit, is told so: it is not asked, and its scores are unscored for that.
+    The files stay in the user's folder. A dialog whose files are missing or unsuitable is marked:
+    it is not requested, and its scores are unscored for that reason.
     """
 
     def resolve(
         staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home
     ) -> Staged:
-        known: dict[Source, TreeDigests | None] = {}
+        digests_by_source: dict[Source, TreeDigests | None] = {}
 
-        def placed(dialog: Dialog) -> Dialog:
-            place = source_of(dialog)
-            if place is None:
+        def with_tree(dialog: Dialog) -> Dialog:
+            location = source_of(dialog)
+            if location is None:
                 return dialog
             folder = (
-                resources[place.resource] / place.folder if place.resource in resources else None
+                resources[location.resource] / location.folder
+                if location.resource in resources
+                else None
             )
-            if place not in known:
-                known[place] = (
-                    tree_digests(folder, place.packages)
+            if location not in digests_by_source:
+                digests_by_source[location] = (
+                    tree_digests(folder, location.packages)
                     if folder is not None and folder.is_dir()
                     else None
                 )
-            digests = known[place]
+            digests = digests_by_source[location]
             if digests is None or folder is None or not fits(dialog, folder):
                 return dialog.with_tree(MISSING)
             return dialog.with_tree(digests.source, digests.packages)
 
-        return replace(staged, dialogs=map(placed, staged.dialogs))
+        return replace(staged, dialogs=map(with_tree, staged.dialogs))
 
     return resolve

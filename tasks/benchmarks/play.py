@@ -1,4 +1,4 @@
-"""Who speaks in a benchmark's dialogues."""
+"""Participants of a benchmark's dialogues."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,11 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CastRequest:
-    """Everything that a cast may be made from. A seat knows the arguments of its constructor and nothing else."""
+    """Inputs for the cast of a dialogue.
+
+    A participant receives only the arguments of its constructor.
+    """
 
     setting: str
     options: Options
-    """Those that affect episodes."""
+    """Options that affect episodes."""
     problem: Problem
     dialog: Dialog
     subject: ChatModel
@@ -35,16 +38,16 @@ class CastRequest:
     sampling: Sampling
     programs: ProgramRunner
     embedder: "TextVectors | None" = None
-    """Where the setting has `embedder_in_play`."""
+    """Embedder, if the setting has `embedder_in_play`."""
     workspaces: Workspaces | None = None
-    """Where an agent may work; a run always has it."""
+    """Workspaces for agents. Always set in a run."""
     simulator_sampling: Sampling | None = None
-    """The run's own for the simulated user; None for the setting's (`Setting.simulated`)."""
+    """Sampling of the simulated user set by the run. None means `Setting.simulated`."""
     make_seat: MakeSeat | None = None
-    """The agent's, where the run has one."""
+    """Constructor of the run's agent. None without an agent."""
 
     def subject_seat(self, history: HistoryPolicy = HistoryPolicy.ON_POLICY) -> Seat:
-        """Who sits in the subject's seat: the run's agent, or the bare chat model; but a script's answers go first."""
+        """Return the run's agent or chat model. Scripted answers of the dialog take precedence."""
         seat = (
             self.make_seat(history)
             if self.make_seat
@@ -54,34 +57,34 @@ class CastRequest:
 
 
 class MakeCast(Protocol):
-    """Seats who speaks."""
+    """Function that returns the participants of a dialogue."""
 
     def __call__(self, request: CastRequest) -> Cast: ...
 
 
 class GoldAnswer(Protocol):
-    """Says what `control:gold` answers in a round (1-based)."""
+    """Function that returns the answer of `control:gold` in a round (1-based)."""
 
     def __call__(self, problem: Problem, turn: int) -> str: ...
 
 
 class UserTexts(Protocol):
-    """Tells what a scripted user says, round by round, as far as the dialog alone decides it."""
+    """Function that returns the texts of a scripted user, as far as the dialog determines them."""
 
     def __call__(self, dialog: Dialog, options: Options) -> Sequence[str]:
-        """A text for each message of the user that the dialog has, in their order."""
+        """Return one text for each user message of the dialog, in order."""
         ...
 
 
 def own_texts(dialog: Dialog, options: Options) -> Sequence[str]:
-    """The dialog's own messages of the user."""
+    """Return the texts of the dialog's user messages."""
     return tuple(turn.content or "" for turn in dialog.turns if turn.role is Role.USER)
 
 
 def scripted_chat(request: CastRequest) -> Cast:
-    """The dialog's own messages of the user, and a subject that sees the whole dialogue."""
+    """Return a cast of the dialog's scripted user and a subject that sees the whole dialogue."""
     texts = own_texts(request.dialog, request.options)
-    # One more than there are texts, so that the user ends the dialogue and not the limit.
+    # One more turn than texts, so that the user ends the dialogue and not the limit.
     return Cast(
         subject=request.subject_seat(),
         counterpart=ScriptedUser(tuple(texts)),
@@ -90,15 +93,15 @@ def scripted_chat(request: CastRequest) -> Cast:
 
 
 def fenced_reference(problem: Problem, turn: int) -> str:
-    """The dataset's reference code in a Python block; the same in each round."""
+    """Return the reference code in a Python block, equal in each round."""
     return f"```python\n{problem.reference_code}\n```"
 
 
 @dataclass(frozen=True)
 class Play:
-    """Who speaks."""
+    """Participants of the dialogues."""
 
     cast: MakeCast = scripted_chat
     gold_answer: GoldAnswer = fenced_reference
     user_texts: UserTexts = own_texts
-    """The dry run estimates prompts by them."""
+    """Texts of the user, from which the dry run estimates prompt lengths."""

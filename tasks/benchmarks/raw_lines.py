@@ -1,4 +1,4 @@
-"""Reads rows of any benchmark's raw files: lines are parsed and validated, or quarantined with their reason."""
+"""Parse and validate rows of raw files. Invalid rows are quarantined with a reason."""
 
 import gzip
 import json
@@ -24,7 +24,7 @@ Row = TypeVar("Row", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line that is not blank; `number` counts all lines from 1."""
+    """Non-blank line with its number, counting all lines from 1."""
 
     number: int
     content: bytes
@@ -32,7 +32,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The file could not be read (number 0), or not beyond line `number` - 1."""
+    """Reading error before line `number`. Number 0 means that nothing could be read."""
 
     number: int
     reason: str
@@ -40,7 +40,7 @@ class Fault:
 
 
 class BadRow(ValueError):
-    """A row that cannot be staged; `reason` is the machine-readable name."""
+    """Row that cannot be staged. `reason` is machine-readable."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -55,11 +55,11 @@ def _not_blank(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(_not_blank)]
-"""A field that must say something; otherwise its row is `blank_text`."""
+"""Non-blank text field. Otherwise the row is quarantined as `blank_text`."""
 
 
 def read_lines(path: Path) -> Iterator[Line | Fault]:
-    """Lines that are not blank; a fault ends them."""
+    """Yield the non-blank lines of a file. A fault ends the iteration."""
     number = 0
     try:
         with gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb") as file:
@@ -69,7 +69,7 @@ def read_lines(path: Path) -> Iterator[Line | Fault]:
                     yield Line(number, content)
     except (EOFError, zlib.error, gzip.BadGzipFile) as fault:
         yield Fault(
-            number + 1 if number else 0, "torn_gzip", f"{fault}: unpack it, or fetch it again"
+            number + 1 if number else 0, "torn_gzip", f"{fault}. Unpack it, or fetch it again"
         )
     except OSError as fault:
         yield Fault(
@@ -78,13 +78,13 @@ def read_lines(path: Path) -> Iterator[Line | Fault]:
 
 
 def relative_name(path: Path, source: Path) -> str:
-    """The file's name as seen from the source the user gave: no machine's path enters a table."""
+    """Return the file's path relative to the source, so that tables hold no path of a machine."""
     root = source if source.is_dir() else source.parent
     return Path(os.path.relpath(path, root)).as_posix()
 
 
 def parse_object(content: bytes) -> dict[str, Any]:
-    """A line as JSON object.
+    """Return the JSON object on a line.
 
     Raises:
         BadRow: not_utf8, broken_json, duplicate_key, not_an_object or lone_surrogate.
@@ -113,14 +113,14 @@ def parse_object(content: bytes) -> dict[str, Any]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
         names = [name for name, _ in pairs]
         raise BadRow(
             "duplicate_key",
             f"the key {next(n for n in names if names.count(n) > 1)!r} occurs twice in one object",
         )
-    return made
+    return unique
 
 
 def _refuse_constant(name: str) -> None:
@@ -128,13 +128,16 @@ def _refuse_constant(name: str) -> None:
 
 
 def validated(model: type[Row], raw: dict[str, Any], own_reasons: Collection[str] = ()) -> Row:
-    """The row as its model.
+    """Return the row as an instance of its model.
 
     Args:
-        own_reasons: types of the model's own PydanticCustomErrors, which are reasons as they are.
+        model: Model of the row.
+        raw: Row as read.
+        own_reasons: Types of the model's PydanticCustomErrors that are used as reasons unchanged.
 
     Raises:
-        BadRow: missing_field, wrong_type, blank_text or one of `own_reasons`; the detail names the fields.
+        BadRow: missing_field, wrong_type, blank_text or one of `own_reasons`. The detail names the
+            fields.
     """
     try:
         return model.model_validate(raw)
@@ -148,7 +151,7 @@ def validated(model: type[Row], raw: dict[str, Any], own_reasons: Collection[str
 
 def _describe(invalid: ValidationError) -> str:
     return "; ".join(
-        f"{'.'.join(str(part) for part in error['loc'] if part != '[key]') or 'row'}: {error['msg']}"
+        f"{'.'.join(str(p) for p in error['loc'] if p != '[key]') or 'row'}: {error['msg']}"
         for error in invalid.errors()
     )
 
@@ -156,7 +159,7 @@ def _describe(invalid: ValidationError) -> str:
 def quarantined_row(
     benchmark: str, dataset_version: str, file: str, line: int, bad: BadRow, content: bytes = b""
 ) -> QuarantinedRow:
-    """The record of a row that could not be staged, with the beginning of its `content` as read."""
+    """Return the record of a row that could not be staged, with the start of its `content`."""
     return QuarantinedRow(
         benchmark=benchmark,
         dataset_version=dataset_version,
@@ -169,9 +172,12 @@ def quarantined_row(
 
 
 def nothing_read(source: Path, n_files: int, faults: Sequence[QuarantinedRow]) -> str:
-    """The error for files without one readable row."""
-    found = (
+    """Return the error message for files without a readable row."""
+    details = (
         "; ".join(f"{fault.source_file}: {fault.detail}" for fault in faults)
         or f"{n_files} empty file(s)"
     )
-    return f"{source} has task files but not one readable row ({found}). Fetch them again, or give another file or folder"
+    return (
+        f"{source} has task files but no readable row ({details}). "
+        "Fetch them again, or name another file or folder"
+    )

@@ -1,4 +1,4 @@
-"""Reads rows of CSV and Parquet files and of the Hugging Face hub's datasets, in the form of JSON lines."""
+"""Read rows of CSV files, Parquet files and Hugging Face datasets as JSON lines."""
 
 import csv
 import json
@@ -12,13 +12,16 @@ from schemas.errors import SourceUnreadable
 from tasks.benchmarks.raw_lines import Fault, Line
 
 HUB = "hf:"
-"""Begins a dataset of the hub, given in the place of a path: `hf:OWNER/NAME` or `hf:OWNER/NAME@SPLIT`."""
+"""Prefix of a hub dataset in place of a path: `hf:OWNER/NAME` or `hf:OWNER/NAME@SPLIT`."""
 _BATCH_ROWS = 256
 _LONGEST_CELL = 1 << 26
 
 
 def read_parquet(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]:
-    """Rows of a file, numbered from 1, with whichever of the columns it has; a fault ends them."""
+    """Yield the rows of a Parquet file with those of the given columns that exist.
+
+    Rows are numbered from 1. A fault ends the iteration.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -39,9 +42,10 @@ def read_parquet(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]
 
 
 def read_csv(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]:
-    """Rows of a file with a line of names, numbered from 1, with whichever of the columns it has.
+    """Yield the rows of a CSV file with a header, with those of the given columns that exist.
 
-    A row of another number of fields is a fault of its own. A fault of the file ends them.
+    Rows are numbered from 1. A row with a wrong number of fields yields a fault. A fault of the
+    whole file ends the iteration.
     """
     number = 0
     try:
@@ -53,7 +57,7 @@ def read_csv(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]:
                     yield Fault(
                         number,
                         "broken_csv",
-                        "the row has another number of fields than the first line",
+                        "the number of fields differs from the first line",
                     )
                     continue
                 yield Line(
@@ -68,7 +72,10 @@ def read_csv(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]:
 
 
 def _next_row(rows: "csv.DictReader[str]") -> dict[str, Any] | None:
-    """The next row, whose cells may be long. The bound is the whole process's: it is put back."""
+    """Return the next row, which may have long cells.
+
+    The size limit is process-wide, so it is restored afterwards.
+    """
     before = csv.field_size_limit(_LONGEST_CELL)
     try:
         return next(rows, None)
@@ -77,40 +84,44 @@ def _next_row(rows: "csv.DictReader[str]") -> dict[str, Any] | None:
 
 
 def is_hub_dataset(source: Path | str) -> bool:
-    """Whether a dataset of the hub is meant, not a path."""
+    """Return True if the source is a dataset of the hub instead of a path."""
     return str(source).startswith(HUB)
 
 
 def read_hub(source: Path | str, columns: Collection[str]) -> tuple[str, Iterator[Line]]:
-    """A dataset of the hub: its name with the split, and its rows, numbered from 1, with whichever of the columns it has.
+    """Return the name and split of a hub dataset, and its rows numbered from 1.
 
-    Without a split, the only one is read, or the newest where the splits' names are versions.
+    Rows hold those of the given columns that exist. Without a named split, the only split is read,
+    or the newest if the split names are versions.
 
     Raises:
-        SourceUnreadable: no such dataset or split, no network, or the package `datasets` is not installed.
+        SourceUnreadable: The dataset or split does not exist, the network fails, or the package
+            `datasets` is not installed.
     """
     name, _, split = str(source).removeprefix(HUB).partition("@")
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
         raise SourceUnreadable(
-            f"{source} names no dataset of the hub: write {HUB}OWNER/NAME or {HUB}OWNER/NAME@SPLIT"
+            f"{source} is not a hub dataset: write {HUB}OWNER/NAME or {HUB}OWNER/NAME@SPLIT"
         )
     try:
-        datasets: Any = import_module("datasets")  # an extra: the next lines say how to get it
+        datasets: Any = import_module("datasets")  # optional, see the error below
     except ImportError:
         raise SourceUnreadable(
-            f"{source}: reading from the hub needs the package `datasets` (pip install 'parley-eval[hub]')."
-            " `parley data` lists the datasets that need no such package. Else download a Parquet file and give that by --data"
+            f"{source}: reading from the hub needs the package `datasets`"
+            " (pip install 'parley-eval[hub]'). `parley data` lists datasets that do not need it."
+            " You can also download a Parquet file and name it with --data"
         ) from None
     try:
         chosen = _split(name, split, tuple(datasets.get_dataset_split_names(name)))
         table = datasets.load_dataset(name, split=chosen)
     except SourceUnreadable:
         raise
-    except Exception as fault:  # network, hub and cache each raise errors of their own libraries
+    except Exception as fault:  # Network, hub and cache raise errors of different libraries.
         why = str(fault).partition("\n")[0][:300] or type(fault).__name__
         raise SourceUnreadable(
-            f"{source} could not be read from the hub: {why}. Is the name right, and is there a network?"
-            " Otherwise give a Parquet file by --data, or see `parley data` for datasets that can be fetched"
+            f"{source} could not be read from the hub: {why}. Check the name and the network."
+            " You can also name a Parquet file with --data, or fetch a dataset listed by"
+            " `parley data`"
         ) from fault
     return f"{name}@{chosen}", _hub_lines(table, columns)
 
@@ -121,26 +132,29 @@ def _hub_lines(table: Any, columns: Collection[str]) -> Iterator[Line]:
         yield Line(number, _as_json(row))
 
 
-def _split(name: str, wanted: str, known: tuple[str, ...]) -> str:
-    if wanted in known:
-        return wanted
-    if not wanted and (
-        len(known) == 1 or (known and all(re.search(r"\d", split) for split in known))
+def _split(name: str, choice: str, splits: tuple[str, ...]) -> str:
+    if choice in splits:
+        return choice
+    if not choice and (
+        len(splits) == 1 or (splits and all(re.search(r"\d", split) for split in splits))
     ):
-        return max(known, key=version_key)
-    fault = f"has no split {wanted!r}" if wanted else "has several splits"
+        return max(splits, key=version_key)
+    fault = f"has no split {choice!r}" if choice else "has several splits"
     raise SourceUnreadable(
-        f"{HUB}{name} {fault}: give one of {', '.join(f'{HUB}{name}@{split}' for split in known)}"
+        f"{HUB}{name} {fault}: name one of {', '.join(f'{HUB}{name}@{split}' for split in splits)}"
     )
 
 
 def version_key(name: str) -> tuple[tuple[int, ...], str]:
-    """Sort key of names with version numbers: v0.1.9 before v0.1.10."""
+    """Return a sort key for names with version numbers: v0.1.9 before v0.1.10."""
     return tuple(int(number) for number in re.findall(r"\d+", name)), name
 
 
 def _as_json(row: Mapping[str, Any]) -> bytes:
-    """A cell that JSON has no form for becomes an object that names its type: no text field takes that."""
+    """Return a row as JSON.
+
+    A cell without a JSON form becomes an object with its type, which no text field accepts.
+    """
     return json.dumps(
         row, ensure_ascii=False, default=lambda cell: {"type": type(cell).__name__}
     ).encode("utf-8", "surrogatepass")

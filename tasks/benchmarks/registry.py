@@ -1,4 +1,7 @@
-"""Benchmarks by name: ours, others' through the entry point group `parley.benchmarks`, and files that a user names."""
+"""Benchmarks by name: built-in ones, plug-ins and files named by the user.
+
+Plug-ins use the entry point group `parley.benchmarks`.
+"""
 
 import os
 import re
@@ -17,7 +20,10 @@ if TYPE_CHECKING:
     from tasks.benchmarks.contract import Benchmark
 
 FILES_VARIABLE = "PARLEY_BENCHMARKS"
-"""Environment variable of the files of benchmarks, as PATH has folders: the workers of a run inherit it."""
+"""Environment variable with the files of benchmarks, separated as in PATH.
+
+The workers of a run inherit it.
+"""
 _FILE = re.compile(r"(?P<path>.+\.py)(:(?P<setting>[\w-]+))?")
 
 
@@ -44,14 +50,17 @@ BENCHMARKS: "Registry[Benchmark]" = Registry(
     "See `parley list benchmarks`",
 )
 FIRST = next(iter(BENCHMARKS.built_in))
-"""Benchmark of examples and of the demo, where none is named."""
+"""First built-in benchmark, used in examples and in the demo by default."""
 
 
 def resolve_name(text: str) -> str:
-    """Return BENCHMARK.SETTING as it is; of `path/to/bench.py[:SETTING]`, the name that the file has from now on.
+    """Return the BENCHMARK.SETTING that a text means.
+
+    A text `path/to/bench.py[:SETTING]` registers the file as a benchmark. Other texts are returned
+    unchanged.
 
     Raises:
-        ConfigError: no such file, or a benchmark has its name already.
+        ConfigError: The file does not exist, or another benchmark has its name.
     """
     if (match := _FILE.fullmatch(text)) is None:
         return text
@@ -60,20 +69,22 @@ def resolve_name(text: str) -> str:
 
 
 def _add_file(path: str) -> str:
-    """Make the benchmark of a file known to this process and those that it starts.
+    """Register the benchmark of a file in this process and its child processes.
 
     Returns:
-        Its name: that of the file.
+        Name of the benchmark, which is the name of the file.
     """
     file = Path(path).absolute()
     if not file.is_file():
         raise ConfigError(
-            f"{path}: no such file. A benchmark is a name of `parley list benchmarks`, or the path of a .py file"
+            f"{path}: no such file. A benchmark is a name from `parley list benchmarks` or "
+            "the path of a .py file"
         )
     other = _files().get(file.stem)
     if other != file and file.stem in BENCHMARKS.names():
         raise ConfigError(
-            f"{path}: {other or 'another benchmark'} has the name {file.stem!r} already. Rename the file"
+            f"{path}: {other or 'another benchmark'} already has the name {file.stem!r}. "
+            "Rename the file"
         )
     if other is None:
         os.environ[FILES_VARIABLE] = os.pathsep.join((*map(str, _files().values()), str(file)))
@@ -87,7 +98,7 @@ def _load_file(path: Path) -> "Benchmark":
     module = sys.modules.get(module_name)
     if module is None or module.__file__ != str(path):
         spec = spec_from_file_location(module_name, path)
-        assert spec, path  # its name ends in .py
+        assert spec, path  # The file name ends in .py, so there is a spec.
         assert spec.loader, path
         module = module_from_spec(spec)
         sys.modules[module_name] = module
@@ -98,21 +109,26 @@ def _load_file(path: Path) -> "Benchmark":
             if isinstance(error, Exception) and not isinstance(error, ParleyError):
                 raise ConfigError(_import_fault(path, error)) from error
             raise
-    offered = [value for value in vars(module).values() if isinstance(value, Benchmark)]
-    if [one.name for one in offered] != [path.stem]:
-        others = ", ".join(repr(one.name) for one in offered) or "none"
+    benchmarks = [value for value in vars(module).values() if isinstance(value, Benchmark)]
+    if [benchmark.name for benchmark in benchmarks] != [path.stem]:
+        others = ", ".join(repr(benchmark.name) for benchmark in benchmarks) or "none"
         raise ConfigError(
-            f"{path}: the file must offer one benchmark, of its own name {path.stem!r}; it offers {others}."
-            f' Write @benchmark("{path.stem}") above the function that makes an Item of a row, or rename the file'
+            f"{path}: the file must define one benchmark named {path.stem!r}, but defines {others}."
+            f' Write @benchmark("{path.stem}") above the function that returns an Item, or rename'
+            " the file"
         )
-    return offered[0]
+    return benchmarks[0]
 
 
 def _import_fault(path: Path, error: Exception) -> str:
     if isinstance(error, SyntaxError) and error.filename == str(path):
-        return f"{path}:{error.lineno}: {type(error).__name__}: {error.msg}: {(error.text or '').strip()}. Correct this line"
+        line = (error.text or "").strip()
+        return f"{path}:{error.lineno}: {type(error).__name__}: {error.msg}: {line}. Fix this line"
     lines = [
         frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)
     ]
     place = f"{path}:{lines[-1]}" if lines else str(path)
-    return f"{place}: the file cannot be imported: {type(error).__name__}: {error}. `python {path}` shows where it fails"
+    return (
+        f"{place}: the file cannot be imported: {type(error).__name__}: {error}. "
+        f"`python {path}` shows where it fails"
+    )

@@ -1,4 +1,4 @@
-"""What a benchmark makes of finished runs: tables, files for others, and what others published."""
+"""Results of finished runs: tables, exported files, and imports of published results."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,16 +18,16 @@ from warehouse.wide_tables import WideTable
 
 
 class ExportRows(Protocol):
-    """Reads a table from the published warehouse."""
+    """Function that reads a table from the published warehouse."""
 
     def __call__(self, home: Path, run_ids: Sequence[str]) -> Rows:
-        """Columns and rows; without ids, of the default choice of runs."""
+        """Return columns and rows. Without ids, use the default selection of runs."""
         ...
 
 
 @dataclass(frozen=True)
 class Export:
-    """A table of results for other tools, made from the published warehouse."""
+    """Table of results for other tools, read from the published warehouse."""
 
     help: str
     rows: ExportRows
@@ -35,29 +35,29 @@ class Export:
 
 @dataclass(frozen=True)
 class WholeRun:
-    """A run with all that was said, decided and measured in it."""
+    """Complete contents of a run."""
 
     spec: RunSpec
     dialogs: Mapping[str, Dialog]
-    """Those of its episodes, by row digest."""
+    """Dialogs of the episodes, by row digest."""
     context_of: Callable[[Dialog], Sequence[Turn]]
-    """The turns before a dialog's own."""
+    """Returns the turns of the shared context before a dialog."""
     episodes: Sequence[Episode]
     scores: Sequence[Score]
     judgements: Sequence[JudgeVerdict]
 
 
 class MakeFiles(Protocol):
-    """Makes the files of a folder, one by one."""
+    """Function that yields the files of a folder."""
 
     def __call__(self, run: WholeRun) -> Iterator[tuple[str, bytes]]:
-        """Name within the folder, and content."""
+        """Yield the name within the folder and the content of each file."""
         ...
 
 
 @dataclass(frozen=True)
 class FolderExport:
-    """A run as a folder of files, for other tools."""
+    """Export of a run as a folder of files for other tools."""
 
     help: str
     files: MakeFiles
@@ -65,113 +65,135 @@ class FolderExport:
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A finished run, as `parley build` reads it."""
+    """Finished run as read by `parley build`."""
 
     run_id: str
     spec: RunSpec
     finished_at: str
     """UTC, ISO 8601."""
     episodes: Callable[[], Sequence[Episode]]
-    """Reads its episodes in no particular order, episodes included that ended by a fault and were never played again."""
+    """Reads the episodes in any order.
+
+    Episodes that ended with a fault and were never repeated are included.
+    """
     problems: Callable[[], Mapping[str, Problem]] = dict[str, Problem]
-    """Reads the problems of its dataset, by id."""
+    """Reads the problems of the run's dataset, by id."""
 
 
 class WriteBuild(Protocol):
-    """Writes the files of a build."""
+    """Function that writes the files of a build."""
 
     def __call__(self, runs: Sequence[FinishedRun], folder: Path) -> Sequence[str]:
-        """Write into an empty folder; returns lines about the files. Raises UsageError: runs that do not go together."""
+        """Write the files into an empty folder and return a line about each.
+
+        Raises:
+            UsageError: The runs cannot be combined.
+        """
         ...
 
 
 class OwnsFile(Protocol):
-    """Tells a build's own files from others, which are never replaced."""
+    """Function that tells a build's own files from other files, which are never replaced."""
 
     def __call__(self, name: str) -> bool: ...
 
 
 @dataclass(frozen=True)
 class Build:
-    """A folder of files made from finished runs, for others' tools and for other settings."""
+    """Folder of files made from finished runs, for other tools or other settings."""
 
     help: str
     settings: tuple[str, ...]
-    """Settings whose runs it can be made from, at most one run of each."""
+    """Settings whose runs the build accepts, with at most one run of each."""
     write: WriteBuild
     owns: OwnsFile
 
 
 class LayOut(Protocol):
-    """Lays out files of others, below a folder that may hold some already."""
+    """Function that writes external files below a folder, which may hold some already."""
 
     def __call__(
         self,
         out: Path,
         checkouts: Mapping[str, Path],
         only: Sequence[str],
-        say: Callable[[str], None],
+        report: Callable[[str], None],
         listing: Path | None = None,
         fetch: bool = False,
+        /,
     ) -> Sequence[str]:
-        """Lay them out and return a line about each.
+        """Write the files and return a line about each.
 
         Args:
-            fetch: whether repositories without a checkout come from their public address, by git.
+            out: Folder of the layout.
+            checkouts: Local git checkouts given by the user, by repository name.
+            only: Names to lay out. Empty means all.
+            report: Called with progress messages.
+            listing: File with which the user adds entries.
+            fetch: True to clone repositories without a checkout from their public address with git.
 
         Raises:
-            UsageError: a name that nobody knows.
+            UsageError: A name is unknown.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A folder of other people's files that programs run in: from a package registry, or from checkouts that a user names."""
+    """Folder of external files in which programs run.
+
+    The files come from a package registry or from checkouts that the user names.
+    """
 
     help: str
     lay_out: LayOut
     resource: str
-    """The benchmark's resource that such a folder is given as."""
+    """Resource of the benchmark to which the folder is passed."""
     listing: str
-    """Name of the resource, a file, by which a user adds to what is laid out."""
+    """Name of the resource, a file, with which the user adds entries."""
 
 
 def no_names(level: str) -> Mapping[int, str]:
-    """Return no names: the positions are numbers."""
+    """Return no names, so that positions are shown as numbers."""
     return {}
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Axis of the charts over a benchmark's result tables."""
+    """Axis of charts over a benchmark's result tables."""
 
     title: str
-    """Name of the axis, with its unit where it has one."""
+    """Title of the axis, with its unit if any."""
     positions: Callable[[str], Mapping[int, str]] = no_names
-    """Return the names of the positions in tasks of one level; the level is empty where the table has none."""
+    """Names of the positions for tasks of one level. The level is empty if the table has none."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """Which tables and files its runs give beside the common ones."""
+    """Tables and files of a benchmark's runs besides the common ones."""
 
     marts: tuple[Traversable | WideTable, ...] = ()
-    """SQL files and wide tables, in order. NAME_groups.sql places scores in the groups of `results`, others are tables."""
+    """SQL files and wide tables, in order.
+
+    NAME_groups.sql assigns scores to the groups of `results`. All others are tables.
+    """
     exports: Mapping[str, Export] = field(default_factory=dict[str, Export])
-    """name -> table that `parley export <benchmark>-<name>` writes."""
+    """Tables that `parley export <benchmark>-<name>` writes, by name."""
     folders: Mapping[str, FolderExport] = field(default_factory=dict[str, FolderExport])
-    """name -> folder that `parley export <benchmark>-<name>` writes of one run."""
+    """Folders that `parley export <benchmark>-<name>` writes for one run, by name."""
     builds: Mapping[str, Build] = field(default_factory=dict[str, Build])
-    """name -> files that `parley build <benchmark>-<name>` makes."""
+    """Files that `parley build <benchmark>-<name>` makes, by name."""
     layouts: Mapping[str, Layout] = field(default_factory=dict[str, Layout])
-    """name -> folder that `parley build <benchmark>-<name>` lays out."""
+    """Folders that `parley build <benchmark>-<name>` lays out, by name."""
     axes: Mapping[str, Axis] = field(default_factory=dict[str, Axis])
-    """Name of an axis in the result tables -> how charts label it. An axis without an entry keeps its name."""
+    """Chart labels of the axes in result tables, by axis.
+
+    An axis without an entry keeps its name.
+    """
 
     @property
     def measures(self) -> Mapping[str, str]:
-        """Return column of the wide tables -> its metric."""
+        """Return the metric of each column of the wide tables."""
         return {
             name: metric
             for mart in self.marts
@@ -181,31 +203,34 @@ class Results:
 
 
 class PublishedAnswers(Protocol):
-    """Reads the answers of a published run."""
+    """Function that reads the answers of a published run."""
 
     def __call__(self, folder: Path, model: str) -> Iterator[RecordedAnswer]:
-        """Answers of one model in a folder of published runs."""
+        """Yield the answers of one model in a folder of published runs."""
         ...
 
 
 class PublishedData(Protocol):
-    """Finds the raw data that published runs were made with."""
+    """Function that locates the raw data of published runs."""
 
     def __call__(self, folder: Path) -> tuple[Path, str] | None:
-        """The data and its version, where it lies beside the runs."""
+        """Return the data and their version if they are beside the runs, else None."""
         ...
 
 
 def no_published_data(folder: Path) -> None:
-    """None lies beside them."""
+    """Return None: no data are beside the runs."""
     return
 
 
 @dataclass(frozen=True)
 class Recordings:
-    """How others' published runs are read."""
+    """Readers of published runs."""
 
     answers: PublishedAnswers
     raw_data: PublishedData = no_published_data
     judgements: PublishedAnswers | None = None
-    """What their judge said, answer by answer (`RecordedAnswer.rubric`); None where nothing of it is published."""
+    """Reads the published judgements of each answer (`RecordedAnswer.rubric`).
+
+    None if none are published.
+    """

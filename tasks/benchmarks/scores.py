@@ -1,4 +1,4 @@
-"""What is measured: scores of played dialogues, and which of them are due."""
+"""Scores of dialogues and the set of scores that each episode must have."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,20 +18,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Played:
-    """One episode of the run with its dialog, and the verdicts on its answers."""
+    """Episode of the run with its dialog and the verdicts on its answers."""
 
     dialog: Dialog
     episode: Episode
     verdicts: tuple[TestVerdict, ...]
     judgements: tuple[JudgeVerdict, ...] = ()
-    """A row for each dimension of each judgement."""
+    """Judgements, one row per dimension."""
     context: tuple[Turn, ...] = ()
-    """The turns before the dialog's own, which are in no episode; empty where it names no shared context."""
+    """Turns of the shared context before the dialog.
+
+    Empty without one. No episode contains them.
+    """
 
 
 @dataclass(frozen=True)
 class ScoreRequest:
-    """One sample of one problem, with all of the run's episodes of it."""
+    """Request to score one sample of one problem with all its episodes of the run."""
 
     problem: Problem
     sample: int
@@ -39,10 +42,12 @@ class ScoreRequest:
     setting: str
     options: Options
     played: tuple[Played, ...]
-    """In the order of the dataset's dialogs."""
+    """Episodes in the order of the dataset's dialogs."""
     vectors: "Mapping[str, Vector]" = field(default_factory=dict[str, "Vector"])
-    """Text -> vector of length 1, for what `texts_to_embed` names of all requests. A blank text has none, nor one that is
-    longer than the embedder takes."""
+    """Vector of length 1 of each text that `texts_to_embed` returned for any request.
+
+    Blank texts and texts longer than the embedder's limit have no vector.
+    """
 
     def row(
         self,
@@ -53,7 +58,15 @@ class ScoreRequest:
         turn: int = 0,
         instruction_id: str | None = None,
     ) -> Score:
-        """A metric's value of one of the episodes, or why it has none. Turn 0 is the whole dialogue."""
+        """Return the score of an episode. Turn 0 means the whole dialogue.
+
+        Args:
+            played: Episode to score.
+            metric: Metric of the value.
+            value: Value, or the reason why there is none.
+            turn: Turn of the answer, from 1, or 0.
+            instruction_id: Instruction that the value belongs to.
+        """
         missing = isinstance(value, UnscoredReason)
         return Score(
             run_id=self.run_id,
@@ -72,68 +85,78 @@ class ScoreRequest:
 
 
 class TextsToEmbed(Protocol):
-    """Names the texts whose vectors `score` will read. Pure.
+    """Function that returns the texts whose vectors `score` reads. It must be pure.
 
-    It is asked twice: of each dialogue as it ends, without verdicts and judgements, then of all with them.
+    It is called for each dialogue as it ends, without verdicts and judgements, and again for all
+    dialogues with them.
     """
 
     def __call__(self, request: ScoreRequest) -> Sequence[str]: ...
 
 
 class MakeScores(Protocol):
-    """Measures one sample of one problem; called where it has episodes. Pure."""
+    """Function that scores one sample of one problem with at least one episode. It must be pure."""
 
     def __call__(self, request: ScoreRequest) -> Sequence[Score]: ...
 
 
 @dataclass(frozen=True)
 class Due:
-    """What an episode of a dialog must have in the end."""
+    """Answers and scores that a finished episode of a dialog must have."""
 
     rounds: int
-    """The most answers that it has, and is scored over."""
+    """Maximum number of answers, over which the scores are computed."""
     scores: frozenset[tuple[int, str]]
-    """(turn, metric) of every score, also of rounds that a fault left out; turns may lie beyond its rounds."""
+    """(turn, metric) of every score, including rounds lost to a fault.
+
+    Turns may exceed `rounds`.
+    """
     is_exact: bool = True
-    """A finished episode has just so many answers, no fewer."""
+    """True if a finished episode has exactly this number of answers."""
     turns: tuple[int, ...] | None = None
-    """Rounds of these answers, where a script gives the others; None for the first `rounds`."""
+    """Rounds answered by the model if a script gives the other answers.
+
+    None means the first `rounds`.
+    """
 
     usual: int | None = None
-    """Answers of a usual dialogue, for estimates; None where all rounds are usual."""
+    """Number of answers of a typical dialogue, for estimates. None means `rounds`."""
 
     @property
     def answered(self) -> Sequence[int]:
-        """Rounds of its answers, in order."""
+        """Return the rounds answered by the model, in order."""
         return range(1, self.rounds + 1) if self.turns is None else self.turns
 
     @property
     def last_turn(self) -> int:
-        """The last round that the model answers; 0 without any."""
+        """Return the last round answered by the model, or 0."""
         return max(self.answered, default=0)
 
 
 class FindDue(Protocol):
-    """Tells what is due of a dialog's episodes."""
+    """Function that returns the answers and scores due for a dialog's episodes."""
 
     def __call__(self, setting: str, options: Options, dialog: Dialog) -> Due: ...
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What is measured."""
+    """Metrics of a benchmark and the function that computes them."""
 
     metrics: tuple[str, ...]
-    """In the order of the result table's columns. First the headline; the first three stand in tables of many settings. A setting
-    may have further ones of its own (`Setting.metrics`)."""
+    """Metrics in the column order of the result table.
+
+    The first is the headline metric, and the first three appear in tables of several settings. A
+    setting may add metrics (`Setting.metrics`).
+    """
     score: MakeScores
     texts_to_embed: TextsToEmbed | None = None
-    """Asked where the setting has an embedder."""
+    """Called for settings with an embedder."""
     due: FindDue | None = None
-    """None: as many rounds as the dialog has messages of the user, and the headline metric in each."""
+    """Default: one round per user message of the dialog, with the headline metric in each."""
     ranges: Mapping[str, tuple[float, float]] = field(
         default_factory=dict[str, tuple[float, float]]
     )
-    """Lowest and highest value of the metrics that are not shares in [0, 1]."""
+    """Lowest and highest value of each metric that is not a share in [0, 1]."""
     implications: tuple[tuple[str, float, str, float], ...] = ()
-    """(metric, value, implied metric, implied value), on the same turn: the quality checks hold scores to them."""
+    """Quality checks on one turn: (metric, value, implied metric, implied value)."""

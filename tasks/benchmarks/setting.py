@@ -1,4 +1,4 @@
-"""What a benchmark is called, in which ways it is played, and what a user may choose."""
+"""Identity, settings and options of a benchmark."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,123 +10,150 @@ from schemas.errors import ConfigError, UnknownName
 from schemas.run import Limits, Sampling
 
 Options = Mapping[str, str]
-"""Every option of the setting with its value."""
+"""Value of every option of the setting, by name."""
 
 
 @dataclass(frozen=True)
 class About:
-    """What the benchmark is called."""
+    """Name, version and paper of a benchmark."""
 
     name: str
     version: str
-    """Part of every id: raise it when staging, cast or prompts of a setting change. A new setting, level or row is no change."""
+    """Part of every id.
+
+    Increase it when staging, cast or prompts of a setting change, but not for a new setting, level
+    or row.
+    """
     title: str
     paper: str
 
 
 @dataclass(frozen=True)
 class Option:
-    """A choice the user makes by `--option name=value`."""
+    """Choice that the user makes with `--option name=value`."""
 
     name: str
     values: tuple[str, ...]
     default: str
     affects: Literal["episode", "scoring"]
-    """`episode`: part of the episode's id. `scoring`: read by test_runs and score only, re-runs no dialogue."""
+    """`episode`: part of the episode's id.
+
+    `scoring`: read only by test runs and scores, so that no dialogue is repeated.
+    """
     help: str
     always_in_id: bool = False
-    """Only for options older than this field. Ids leave out any other option at its default, so a setting may get new ones."""
+    """True only for options older than this field.
+
+    Other options at their default are left out of ids, so that settings can gain options.
+    """
     prompts: tuple[str, ...] = ()
-    """Names of the setting's prompts that its cast uses only where the option is off its default. Ids leave them out else, so a
-    setting may get new ones. For episode options."""
+    """Names of the setting's prompts that are used only if the option is not at its default.
+
+    Otherwise ids leave them out, so that settings can gain options. For episode options only.
+    """
     pattern: str = ""
-    """Regular expression of further values that it takes; empty where there are none."""
+    """Regular expression of further values. Empty if there are none."""
     pattern_shown: str = ""
-    """The same as a person reads it: `first:N`."""
+    """Readable form of `pattern`, such as `first:N`."""
     new_runs: str = ""
-    """Value in new runs of models that are asked, where the request names none; empty where it is the default. Runs of before
-    have the default, and ids leave it out."""
+    """Value in new runs of models if the request sets none. Empty means the default.
+
+    Earlier runs have the default, which ids leave out.
+    """
     upstream: tuple[str, ...] = ()
-    """Values that reproduce a published run. With one of them no option takes its `new_runs`."""
+    """Values that reproduce a published run. With one of them, no option uses its `new_runs`."""
 
     def takes(self, value: str) -> bool:
-        """Whether that is a value of it."""
+        """Return True if the option accepts a value."""
         return value in self.values or bool(self.pattern and re.fullmatch(self.pattern, value))
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """All values, as a person reads them."""
+        """Return all values in readable form."""
         return (*self.values, self.pattern_shown) if self.pattern else self.values
 
 
-def option_values(known: Sequence[Option], given: Mapping[str, str], owner: str) -> dict[str, str]:
-    """Every option with its value.
+def option_values(
+    declared: Sequence[Option], values: Mapping[str, str], owner: str
+) -> dict[str, str]:
+    """Return the value of every option.
 
     Args:
-        owner: whose options they are, for messages.
+        known: Options of the setting.
+        values: Values set by the user.
+        owner: Name of the setting in error messages.
 
     Raises:
-        UnknownName: an option nobody knows.
-        ConfigError: a value that the option does not take.
+        UnknownName: The setting has no such option.
+        ConfigError: An option does not accept its value.
     """
-    options = {option.name: option for option in known}
-    for name, value in given.items():
+    options = {option.name: option for option in declared}
+    for name, value in values.items():
         if name not in options:
             raise UnknownName(
                 "option", name, options, "" if options else f"{owner} has no options", of=owner
             )
         if not options[name].takes(value):
             raise ConfigError(
-                f"option {name}={value!r}: takes one of {', '.join(options[name].choices)}"
+                f"option {name}={value!r}: must be one of {', '.join(options[name].choices)}"
             )
-    return {name: given.get(name, option.default) for name, option in options.items()}
+    return {name: values.get(name, option.default) for name, option in options.items()}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One way to play the benchmark."""
+    """One way to run the benchmark."""
 
     name: str
     help: str
     options: tuple[Option, ...] = ()
     needs_simulator: bool = False
-    """Whether a model speaks in the counterpart's seat. Its runs are then refused without `--simulator`."""
+    """True if a model plays the counterpart. Runs without `--simulator` are then refused."""
     plays_known_answers_alone: bool = False
-    """Whether a control or a recording may be run without the simulator that `needs_simulator`, since nobody has to be asked."""
+    """True if a control or recording may run without the simulator, since it sends no request."""
     history: HistoryPolicy = HistoryPolicy.ON_POLICY
-    """How much of the past the subject sees. The dry run estimates prompts by it."""
+    """Part of the past that the subject sees. The dry run estimates prompts from it."""
     prompts: Mapping[str, str] = field(default_factory=dict[str, str])
-    """name -> text of every prompt that its cast uses. They are part of its episodes' ids (see `Option.prompts` for those of a
-    choice), and of no other setting's."""
+    """Text of every prompt of the cast, by name.
+
+    The ids of this setting's episodes cover them (see `Option.prompts` for those of an option).
+    """
     rubrics: tuple[str, ...] = ()
-    """Names of the benchmark's rubrics that judge its dialogues. Its runs are then refused without a judge for each."""
+    """Names of the rubrics that judge the dialogues. Runs without a judge for each are refused."""
     simulator_prompts: tuple[str, ...] = ()
-    """Names of the prompts sent to the simulator in each round, for the same estimate."""
+    """Names of the prompts sent to the simulator in each round, for estimates."""
     simulator_calls: int = 1
-    """Requests to the simulator for one of its messages, for estimates."""
+    """Requests to the simulator per message of the simulated user, for estimates."""
     simulator_tokens: int | None = None
-    """Most tokens of one message of the simulated user, by the paper or by this setting."""
+    """Maximum tokens of one simulated user message, according to the paper or this setting."""
     simulator_heeds_subject: bool = True
-    """Whether a run's `max_tokens` bounds the simulated user's messages, too, where the run gives it no sampling of its own."""
+    """True if a run's `max_tokens` also limits a simulated user without its own sampling."""
     needs_embedder: bool = False
-    """Whether its scores read vectors of texts. Its runs are then refused without `--embedder`."""
+    """True if scores read vectors of texts. Runs without `--embedder` are then refused."""
     embedder_in_play: bool = False
-    """Whether a seat asks for vectors. The embedder is then needed, too, and part of its episodes' ids."""
+    """True if a participant requests vectors.
+
+    The embedder is then required and part of episode ids.
+    """
     runs_programs: bool = True
-    """False where nothing of it is run: its runs need no sandbox."""
+    """False if the setting runs no programs. Its runs then need no sandbox."""
     limits: Limits | None = None
-    """Of its programs; None where the benchmark's are its own."""
+    """Limits of its programs. None means the benchmark's limits."""
     metrics: tuple[str, ...] = ()
-    """Of its scores alone, after those that all settings may have: a metric that comes later renews no run of the others."""
+    """Extra metrics of this setting, listed after the common ones.
+
+    Adding one does not invalidate runs of other settings.
+    """
     most_tokens: int | None = None
-    """Of one answer; a run may ask for fewer. It holds for an agent's requests, too."""
+    """Maximum tokens of one answer, including an agent's requests. A run may set a lower limit."""
 
     def simulated(self, own: Sampling | None, subject: Sampling) -> Sampling:
-        """Return how the simulated user's tokens are drawn.
+        """Return the sampling of the simulated user.
 
         Args:
-            own: the sampling that a run states for it; its `max_tokens`, if any, takes the place of `simulator_tokens`.
-            subject: the subject's. Without `own`, the simulated user is greedy.
+            own: Sampling that the run sets for the simulated user. Without `max_tokens`, it gets
+                `simulator_tokens`.
+            subject: Sampling of the subject. Without `own`, the simulated user is greedy.
         """
         if own is not None:
             return (
@@ -141,7 +168,7 @@ class Setting:
         return Sampling(max_tokens=min((bound for bound in bounds if bound), default=None))
 
     def bounded(self, sampling: Sampling) -> Sampling:
-        """The sampling with no more tokens than the setting allows."""
+        """Return the sampling with `max_tokens` reduced to the setting's limit."""
         if self.most_tokens is None:
             return sampling
         return sampling.model_copy(

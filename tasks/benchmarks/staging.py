@@ -1,4 +1,4 @@
-"""Collects what staging a source brings: problems with their dialogs, and quarantined rows with their reasons."""
+"""Collection of staged problems and dialogs, and of quarantined rows with their reasons."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -10,17 +10,20 @@ from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.raw_lines import BadRow, Fault, Line, nothing_read, quarantined_row
 
 MakeRow = Callable[[], tuple[Problem, Iterable[Dialog]]]
-"""Makes a problem and its dialogs. Raises BadRow where the row cannot be staged."""
+"""Function that makes a problem and its dialogs. Raises BadRow if the row cannot be staged."""
 
 
 class Staging:
-    """Rows of one source. Each input row is staged or quarantined; of two with one problem id the first is staged."""
+    """Rows of one source. Each input row is staged or quarantined.
+
+    Of two rows with the same problem id, the first is staged.
+    """
 
     def __init__(self, benchmark: str, dataset_version: str) -> None:
         self._benchmark, self._version = benchmark, dataset_version
         self._first_seen: dict[str, str] = {}
         self._n_input = self._n_lines = 0
-        from schemas.lake.packed_rows import PackedRows  # pyarrow: no quick command needs it
+        from schemas.lake.packed_rows import PackedRows  # slow import
 
         self.problems = PackedRows[Problem]("problems")
         self.dialogs = PackedRows[Dialog]("dialogs")
@@ -35,7 +38,10 @@ class Staging:
         """Stage or quarantine each row of a file.
 
         Args:
-            file: its name as tables show it.
+            file: File name as shown in tables.
+            lines: Rows of the file.
+            make: Function from row to problem and dialogs. Raises BadRow if the row cannot be
+                staged.
         """
         for line in lines:
             if isinstance(line, Fault):
@@ -48,10 +54,13 @@ class Staging:
         """Stage or quarantine one row.
 
         Args:
-            content: the row as read, for the table of quarantined rows.
+            file: File name as shown in tables.
+            number: Line number.
+            make: Function that makes the problem and its dialogs.
+            content: Row as read, for the table of quarantined rows.
 
         Returns:
-            Whether it was staged.
+            True if the row was staged.
         """
         try:
             problem, dialogs = make()
@@ -59,7 +68,7 @@ class Staging:
             if name in self._first_seen:
                 raise BadRow(
                     "duplicate_id",
-                    f"{name} was in {self._first_seen[name]} already; the first one is kept",
+                    f"{name} already occurs in {self._first_seen[name]}, which is used",
                 )
         except BadRow as bad:
             self.quarantine(file, number, bad, content)
@@ -71,19 +80,19 @@ class Staging:
         return True
 
     def quarantine(self, file: str, number: int, bad: BadRow, content: bytes = b"") -> None:
-        """Count an input row that cannot be staged."""
+        """Record an input row that cannot be staged."""
         self._n_input += 1
         self.quarantined.append(
             quarantined_row(self._benchmark, self._version, file, number, bad, content)
         )
 
     def require_lines(self, source: Path, n_files: int) -> None:
-        """Raise SourceUnreadable where no file had a single line."""
+        """Raise SourceUnreadable if no file has a single line."""
         if not self._n_lines:
             raise SourceUnreadable(nothing_read(source, n_files, self.quarantined))
 
     def staged(self, contexts: Iterable[Context] = ()) -> Staged:
-        """Return all rows so far."""
+        """Return all rows added so far."""
         return Staged(
             self.dialogs, self.problems, tuple(self.quarantined), self._n_input, tuple(contexts)
         )

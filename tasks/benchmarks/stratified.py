@@ -1,4 +1,4 @@
-"""A sample of the problems that has each stratum's share of them, the same whenever the seed is."""
+"""Stratified samples of problems, reproducible by seed."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -14,32 +14,36 @@ SAMPLE = Option(
     values=(ALL,),
     default=ALL,
     affects="scoring",
-    help="ask N problems only, of each stratum its share, drawn by SEED (0 unless told)",
+    help="only N problems, proportionally from each stratum, drawn with SEED (default 0)",
     pattern=_FORM.pattern,
     pattern_shown="stratified:N[:SEED]",
 )
-"""A run's own choice, in its id and not in its dialogues': they are those of a run that has all."""
+"""Option of a run. It is part of the run's id but not of episode ids, so samples share episodes."""
 
 
-def drawn(sample: str, strata: Mapping[str, str]) -> frozenset[str]:
-    """The problems of a sample, in proportion to their strata by largest remainders; all where there are no more than asked for.
+def draw_sample(sample: str, strata: Mapping[str, str]) -> frozenset[str]:
+    """Return a sample of the problems in proportion to their strata, by largest remainders.
+
+    If there are no more problems than the sample size, return all.
 
     Args:
-        sample: a value of `SAMPLE`.
-        strata: problem -> its stratum.
+        sample: Value of `SAMPLE`.
+        strata: Stratum of each problem.
     """
-    asked = _FORM.fullmatch(sample)
-    if asked is None or int(asked["n"]) >= len(strata):
+    match = _FORM.fullmatch(sample)
+    if match is None or int(match["n"]) >= len(strata):
         return frozenset(strata)
-    n, seed = int(asked["n"]), int(asked["seed"] or 0)
-    of: dict[str, list[str]] = {}
+    n, seed = int(match["n"]), int(match["seed"] or 0)
+    by_stratum: dict[str, list[str]] = {}
     for name in _in_order(strata, seed):
-        of.setdefault(strata[name], []).append(name)
-    whole = {stratum: n * len(names) // len(strata) for stratum, names in of.items()}
-    remainders = sorted(of, key=lambda stratum: (-(n * len(of[stratum]) % len(strata)), stratum))
-    for stratum in remainders[: n - sum(whole.values())]:
-        whole[stratum] += 1
-    return frozenset(name for stratum, names in of.items() for name in names[: whole[stratum]])
+        by_stratum.setdefault(strata[name], []).append(name)
+    quotas = {stratum: n * len(names) // len(strata) for stratum, names in by_stratum.items()}
+    remainders = sorted(by_stratum, key=lambda s: (-(n * len(by_stratum[s]) % len(strata)), s))
+    for stratum in remainders[: n - sum(quotas.values())]:
+        quotas[stratum] += 1
+    return frozenset(
+        name for stratum, names in by_stratum.items() for name in names[: quotas[stratum]]
+    )
 
 
 def _in_order(names: Iterable[str], seed: int) -> list[str]:

@@ -1,4 +1,7 @@
-"""A user's own wording of a benchmark's questions and judge prompts (`--templates DIR`): one file a text."""
+"""User-defined texts of a benchmark's questions and judge prompts (`--templates DIR`).
+
+Each text is one file.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -13,13 +16,13 @@ if TYPE_CHECKING:
     from tasks.benchmarks.contract import Benchmark
 
 Texts = Mapping[str, str]
-"""Name of a template, with its variant where it has one -> text."""
+"""Text of each template, by name and variant if any."""
 SYSTEM = "system"
 """Last part of the name of a judge's system message."""
 FORM = "form"
-"""Placeholder for the words in which Parley asks a judge for its JSON object."""
+"""Placeholder for Parley's text that requests a JSON object from a judge."""
 ANY = "*"
-"""Variant that stands for every name."""
+"""Variant that matches every name."""
 _HEADER = re.compile(r"\s*<!--.*?-->[ \t]*\n", re.DOTALL)
 _BRACED = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _DOUBLED = re.compile(rf"\{{\{{|\}}\}}|{_BRACED.pattern}")
@@ -28,7 +31,7 @@ _REMEDY = "`parley list templates` names all templates with their placeholders"
 
 @dataclass(frozen=True)
 class Template:
-    """One text that a user may replace by a file `NAME.md`."""
+    """Text that a user may replace with a file `NAME.md`."""
 
     kind: Literal["question", "judge"]
     settings: tuple[str, ...]
@@ -36,98 +39,106 @@ class Template:
     text: str
     """Parley's own text."""
     needed: tuple[str, ...] = ()
-    """Placeholders that a user's text must hold."""
+    """Placeholders that a user's text must contain."""
     variants: tuple[str, ...] = ()
-    """Kinds of rows with a text of their own, in a file `NAME.VARIANT.md`. The file `NAME.md` is for all others."""
+    """Kinds of rows that may have their own text in `NAME.VARIANT.md`.
+
+    `NAME.md` applies to all others.
+    """
     answer: tuple[str, ...] = ()
-    """Fields of the JSON object that a judge answers with."""
+    """Fields of the JSON object in a judge's answer."""
 
     @property
     def placeholders(self) -> tuple[str, ...]:
-        """Names of the values that a user's text may hold."""
+        """Return the placeholders that a user's text may contain."""
         return (*placeholders(self.text), *((FORM,) if self.kind == "judge" else ()))
 
 
 @dataclass(frozen=True)
 class Wording:
-    """The templates of a benchmark, and how they are replaced."""
+    """Templates of a benchmark and the function that replaces them."""
 
     templates: Mapping[str, Template]
     reword: "Callable[[Texts], Benchmark]"
-    """Return the benchmark with these texts in the place of its own."""
+    """Returns the benchmark with these texts in place of its own."""
 
 
 def owner_of(name: str) -> str:
-    """Return the name of the template that a text, perhaps of a variant, belongs to."""
+    """Return the template to which a text, or a variant's text, belongs."""
     return name.partition(".")[0]
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """Return the names of the placeholders that a text holds."""
+    """Return the names of the placeholders in a text."""
     return tuple(name for name in _tokens(text).findall(text) if name)
 
 
 def render(text: str, values: Mapping[str, str]) -> str:
-    """Fill in those values whose placeholders the text holds.
+    """Replace the placeholders of the given values.
 
-    A text that holds `{{` is read as Python's `str.format` reads it: a doubled brace is one. Elsewhere braces around anything
-    but a name are literal.
+    A text that contains `{{` is read like a format string of `str.format`: a doubled brace means
+    one brace. In other texts, braces around anything but a name are literal.
     """
-    return _tokens(text).sub(lambda found: values[found[1]] if found[1] else found[0][0], text)
+    return _tokens(text).sub(lambda match: values[match[1]] if match[1] else match[0][0], text)
 
 
 def _tokens(text: str) -> re.Pattern[str]:
     return _DOUBLED if "{{" in text else _BRACED
 
 
-def read_templates(folder: Path, known: Mapping[str, Template]) -> Texts:
-    """Read a user's templates. Texts that equal Parley's own are left out.
+def read_templates(folder: Path, templates: Mapping[str, Template]) -> Texts:
+    """Read a user's templates, except those equal to Parley's own.
 
     Raises:
-        ConfigError: names the file, the placeholder at fault and the remedy.
+        ConfigError: A template is invalid. The message names the file, the placeholder and the
+            remedy.
     """
     if not folder.is_dir():
         raise ConfigError(
-            f"templates {folder}: no such folder. Give one with a file NAME.md for each text; {_REMEDY}"
+            f"templates {folder}: no such folder. Name a folder with files NAME.md. {_REMEDY}"
         )
     files = [
         path
         for path in sorted(folder.iterdir())
         if not path.name.startswith(".") and path.name.lower() != "readme.md"
     ]
-    texts = {path.name.removesuffix(".md"): _read(path, known) for path in files}
+    texts = {path.name.removesuffix(".md"): _read(path, templates) for path in files}
     if not texts:
-        raise ConfigError(f"templates {folder}: the folder holds no file NAME.md; {_REMEDY}")
+        raise ConfigError(f"templates {folder}: the folder has no file NAME.md. {_REMEDY}")
     return {
-        name: text for name, text in texts.items() if name not in known or text != known[name].text
+        name: text
+        for name, text in texts.items()
+        if name not in templates or text != templates[name].text
     }
 
 
-def _read(path: Path, known: Mapping[str, Template]) -> str:
-    template = _template_of(path, known)
+def _read(path: Path, templates: Mapping[str, Template]) -> str:
+    template = _template_of(path, templates)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"template {path}: it is not UTF-8 text ({type(error).__name__}). Save it as UTF-8"
+            f"template {path}: the file is not UTF-8 text ({type(error).__name__}). Convert it"
         ) from None
     while header := _HEADER.match(text):
         text = text[header.end() :]
     text = text.strip("\n")
     if not text.strip():
         raise ConfigError(
-            f"template {path}: the file holds no text. Write some, or remove the file to use Parley's own"
+            f"template {path}: the file is empty. Add text, or remove the file to use Parley's own"
         )
     _check(path, text, template)
     return text
 
 
-def _template_of(path: Path, known: Mapping[str, Template]) -> Template:
+def _template_of(path: Path, templates: Mapping[str, Template]) -> Template:
     name, *rest = path.name.removesuffix(".md").split(".")
-    if not path.is_file() or path.suffix != ".md" or name not in known:
-        near = f". Do you mean {one}.md?" if (one := near_name(name, known)) else ""
-        raise ConfigError(f"template {path}: no template has this name{near}; {_REMEDY}")
-    template = known[name]
+    if not path.is_file() or path.suffix != ".md" or name not in templates:
+        near = (
+            f". Do you mean {near_match}.md?" if (near_match := near_name(name, templates)) else ""
+        )
+        raise ConfigError(f"template {path}: no template has this name{near}. {_REMEDY}")
+    template = templates[name]
     if template.kind == "judge" and rest and rest[-1] == SYSTEM:
         rest = rest[:-1]
     if len(rest) > 1 or (
@@ -135,34 +146,35 @@ def _template_of(path: Path, known: Mapping[str, Template]) -> Template:
     ):
         variants = ", ".join(template.variants) or "none"
         raise ConfigError(
-            f"template {path}: {name} has no variant {'.'.join(rest)!r}. Rename the file; variants: {variants}"
+            f"template {path}: {name} has no variant {'.'.join(rest)!r}. Rename the file. "
+            f"Variants: {variants}"
         )
     return template
 
 
 def _check(path: Path, text: str, template: Template) -> None:
-    taken = ", ".join(f"{{{name}}}" for name in template.placeholders) or "none"
-    held = names_in(text)
-    unknown = [name for name in held if name not in template.placeholders]
+    accepted = ", ".join(f"{{{name}}}" for name in template.placeholders) or "none"
+    names = names_in(text)
+    unknown = [name for name in names if name not in template.placeholders]
     if unknown:
         raise ConfigError(
-            f"template {path}: {{{unknown[0]}}} is no placeholder of it. Rename it; it takes {taken}. For a literal brace, double"
-            " every literal brace of the file"
+            f"template {path}: {{{unknown[0]}}} is not one of its placeholders ({accepted}). "
+            "Rename it. For a literal brace, double every literal brace of the file"
         )
     if path.name.removesuffix(".md").split(".")[-1] == SYSTEM:
         return
-    missing = [name for name in template.needed if name not in held]
+    missing = [name for name in template.needed if name not in names]
     if missing:
         raise ConfigError(
-            f"template {path}: it lacks {{{missing[0]}}}, so that value would not be shown. Add it"
+            f"template {path}: {{{missing[0]}}} is missing, so its value would not be shown. Add it"
         )
     if (
         template.answer
-        and FORM not in held
+        and FORM not in names
         and not all(name in text.lower() for name in template.answer)
     ):
         fields = ", ".join(template.answer)
         raise ConfigError(
-            f"template {path}: it does not ask for an answer that can be read. Add {{{FORM}}}, or ask for a JSON object with"
-            f" {fields}"
+            f"template {path}: the text does not request an answer that can be parsed. "
+            f"Add {{{FORM}}}, or ask for a JSON object with {fields}"
         )

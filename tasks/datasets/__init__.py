@@ -1,1 +1,1 @@
-"""Public datasets: which there are, how they come to this machine, and where they lie."""
+"""Public datasets: their catalogue, download, verification and local folders."""

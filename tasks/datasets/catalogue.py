@@ -1,4 +1,4 @@
-"""Lists the public datasets of all benchmarks, and finds them by name."""
+"""List the public datasets of all benchmarks and find them by name."""
 
 from collections.abc import Sequence
 
@@ -14,31 +14,36 @@ def datasets_of(benchmark: Benchmark) -> tuple[PublicDataset, ...]:
 
 
 def all_datasets() -> tuple[PublicDataset, ...]:
-    """Return the public datasets of every benchmark, by benchmark."""
+    """Return the public datasets of every benchmark, in order of benchmark names."""
     return tuple(
         dataset for name in BENCHMARKS.names() for dataset in datasets_of(BENCHMARKS.load(name))
     )
 
 
 def find_datasets(name: str) -> tuple[PublicDataset, ...]:
-    """Return the datasets that a user's name means.
+    """Return the datasets that match a name given by the user.
 
     Args:
-        name: `NAME`, of all benchmarks that have one; `BENCHMARK/NAME`; or `BENCHMARK`, for all of its datasets.
+        name: `NAME` (in every benchmark that has it), `BENCHMARK/NAME`, or `BENCHMARK` for all
+            datasets of that benchmark.
 
     Raises:
-        UnknownName: no dataset has this name; names the nearest one, and all.
+        UnknownName: No dataset has this name. The message suggests the nearest name and lists all.
     """
-    known = all_datasets()
-    found = tuple(one for one in known if name in (one.name, one.full_name, one.benchmark))
-    if not found:
-        raise unknown_dataset(name, known)
-    return found
+    datasets = all_datasets()
+    matches = tuple(
+        dataset
+        for dataset in datasets
+        if name in (dataset.name, dataset.full_name, dataset.benchmark)
+    )
+    if not matches:
+        raise unknown_dataset(name, datasets)
+    return matches
 
 
 def unknown_dataset(
-    name: str, known: Sequence[PublicDataset], kind: str = "dataset"
+    name: str, datasets: Sequence[PublicDataset], kind: str = "dataset"
 ) -> UnknownName:
-    """Return the error for a name that no dataset has; it names the nearest one."""
-    names = tuple(dict.fromkeys(one.name for one in known))
+    """Return the error for an unknown dataset name, with the nearest known name."""
+    names = tuple(dict.fromkeys(dataset.name for dataset in datasets))
     return UnknownName(kind, name, names, "`parley data` shows them all")

@@ -1,4 +1,4 @@
-"""Downloads one file over HTTP. A download that was stopped goes on where it stopped."""
+"""Download one file over HTTP and resume an interrupted download."""
 
 import os
 import time
@@ -13,28 +13,31 @@ from urllib.parse import urlsplit
 from schemas.errors import DataUnavailable
 
 PARTIAL = ".partial"
-"""Ends the name of a file that is not whole yet."""
+"""Suffix of the file name of an incomplete download."""
 PAUSE_S = 1.0
-"""Before the second attempt. Each further pause is twice as long."""
+"""Pause in seconds before the second attempt. Each further pause is twice as long."""
 _ATTEMPTS = 5
 _TIMEOUT_S = 60.0
 _PIECE = 1 << 20
 _LATER = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Statuses after which the same request may succeed."""
+"""HTTP statuses after which the same request may succeed later."""
 
 
 class _Broken(Exception):
-    """A transfer that ended too early, or was refused for now."""
+    """Transfer that ended too early or was refused temporarily."""
 
 
 def download(url: str, to: Path, headers: Mapping[str, str]) -> None:
-    """Download a file; what an earlier call left of it is not fetched again.
+    """Download a file, resuming from the bytes that an earlier call stored.
 
     Args:
-        headers: of the request to the address itself, such as a key. Another host that it redirects to gets none of them.
+        url: Address of the file.
+        to: Destination file.
+        headers: Headers of the first request, such as a key. They are not sent to another host
+            after a redirect.
 
     Raises:
-        DataUnavailable: the address refuses, or broke off five times without a single byte in between.
+        DataUnavailable: The server refused, or five attempts in a row received no byte.
     """
     partial = to.with_name(f"{to.name}{PARTIAL}")
     to.parent.mkdir(parents=True, exist_ok=True)
@@ -60,10 +63,10 @@ def download(url: str, to: Path, headers: Mapping[str, str]) -> None:
 
 
 def get(url: str, headers: Mapping[str, str]) -> bytes:
-    """Return what an address answers.
+    """Return the body of the response from an address.
 
     Raises:
-        DataUnavailable: it refuses, or does not answer.
+        DataUnavailable: The server refused or did not respond.
     """
     try:
         with _open(url, headers) as response:
@@ -74,7 +77,7 @@ def get(url: str, headers: Mapping[str, str]) -> bytes:
 
 
 class _SameHostKeepsHeaders(urllib.request.HTTPRedirectHandler):
-    """Redirects that carry our headers to the same host only: a key is nobody else's."""
+    """Redirect handler that sends the caller's headers, such as a key, to the same host only."""
 
     def redirect_request(
         self,
@@ -109,8 +112,8 @@ def _continue(url: str, partial: Path, headers: Mapping[str, str]) -> None:
         total = (error.headers.get("Content-Range") or "").rpartition("/")[2]
         if total == str(start):
             return
-        partial.unlink()  # longer than the file: it is of another one
-        raise _Broken("the rest of the file could not be asked for") from error
+        partial.unlink()  # longer than the remote file: left from another file
+        raise _Broken("the server cannot send the rest of the file") from error
     with response:
         if response.status != 206 or not (response.headers.get("Content-Range") or "").startswith(
             f"bytes {start}-"
@@ -128,12 +131,12 @@ def _continue(url: str, partial: Path, headers: Mapping[str, str]) -> None:
 
 
 def _refuse(url: str, error: Exception) -> None:
-    """Raise where asking again cannot help."""
+    """Raise `DataUnavailable` if a retry cannot help."""
     if isinstance(error, urllib.error.HTTPError) and error.code not in _LATER:
         why = {
-            401: ": it wants a key",
-            403: ": it wants a key, or terms to be accepted",
-            404: ": there is no such file",
+            401: ": it requires a key",
+            403: ": it requires a key, or acceptance of its terms",
+            404: ": the file does not exist",
         }
         raise DataUnavailable(
             f"{_shown(url)} answered {error.code}{why.get(error.code, '')}"
@@ -146,7 +149,7 @@ def _reason(error: Exception) -> str:
 
 
 def _shown(url: str) -> str:
-    """The address without a query, which may hold a signature."""
+    """Return the address without its query, which may hold a signature."""
     return url.partition("?")[0]
 
 

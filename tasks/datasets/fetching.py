@@ -1,4 +1,4 @@
-"""Brings a public dataset to this machine: from the first source that has it, verified, and taken up where it stopped."""
+"""Fetch a public dataset from the first source that has it, with resume and verification."""
 
 import os
 import shutil
@@ -17,41 +17,46 @@ from tasks.storage.home import Home
 
 @dataclass(frozen=True)
 class Fetched:
-    """A dataset that is here, whole and verified."""
+    """Complete and verified dataset on this machine."""
 
     dataset: PublicDataset
     folder: Path
     receipt: Receipt
     was_there: bool
-    """Whether nothing had to be fetched."""
+    """True if no file had to be fetched."""
 
 
 def fetch_dataset(
     dataset: PublicDataset,
     home: Home,
-    say: Callable[[str], None],
+    report: Callable[[str], None],
     environ: Mapping[str, str] = os.environ,
 ) -> Fetched:
-    """Bring a dataset here, unless it is. Files that a user brought are verified and kept.
+    """Fetch a dataset unless it is already on this machine.
+
+    Files that the user placed in the dataset's folder are verified and used.
 
     Args:
-        say: called with a line before each transfer.
+        dataset: Dataset to fetch.
+        home: Home whose data folder receives the dataset.
+        report: Called with a line of text before each transfer.
+        environ: Environment variables of the process.
 
     Raises:
-        UsageError: the dataset is not public, or another process is at work on it.
-        DataUnavailable: no source gave it; says which files to bring.
+        UsageError: The dataset is not public, or another process is fetching it.
+        DataUnavailable: No source has the dataset. The message lists the files to download by hand.
     """
     folders = DataFolders.of(home, environ)
     with folders.lock(dataset):
-        there = _verified_files(dataset, folders)
-        if there is not None:
-            return Fetched(dataset, folders.folder(dataset), there, was_there=True)
+        existing = _verified_files(dataset, folders)
+        if existing is not None:
+            return Fetched(dataset, folders.folder(dataset), existing, was_there=True)
         if not dataset.sources:
             raise UsageError(f"{dataset.full_name} cannot be fetched. {dataset.note}")
         return Fetched(
             dataset,
             folders.folder(dataset),
-            _from_sources(dataset, folders, say, environ),
+            _from_sources(dataset, folders, report, environ),
             was_there=False,
         )
 
@@ -59,7 +64,7 @@ def fetch_dataset(
 def _from_sources(
     dataset: PublicDataset,
     folders: DataFolders,
-    say: Callable[[str], None],
+    report: Callable[[str], None],
     environ: Mapping[str, str],
 ) -> Receipt:
     faults: list[str] = []
@@ -67,11 +72,11 @@ def _from_sources(
         into = folders.partial(dataset) / str(number)
         into.mkdir(parents=True, exist_ok=True)
         try:
-            revision = _fetch(source, into, say, environ)
+            revision = _fetch(source, into, report, environ)
             files = _checked(dataset, into)
         except DataUnavailable as fault:
             faults.append(str(fault))
-            say(f"not to be had: {fault}")
+            report(f"source unavailable: {fault}")
             continue
         receipt = Receipt(source=source.address, revision=revision, files=files)
         _move(into, folders.folder(dataset), files)
@@ -89,20 +94,20 @@ def _from_sources(
 
 
 def _fetch(
-    source: Source, into: Path, say: Callable[[str], None], environ: Mapping[str, str]
+    source: Source, into: Path, report: Callable[[str], None], environ: Mapping[str, str]
 ) -> str:
     if isinstance(source, HubSource):
-        return hub.fetch(source, into, say, environ)
+        return hub.fetch(source, into, report, environ)
     if isinstance(source, GitSource):
-        return git.fetch(source, into, say, environ)
-    return package.fetch(source, into, say, environ)
+        return git.fetch(source, into, report, environ)
+    return package.fetch(source, into, report, environ)
 
 
 def _verified_files(dataset: PublicDataset, folders: DataFolders) -> Receipt | None:
-    """What is here already; None where files are missing or nobody knows what they should be.
+    """Return the receipt of the files on this machine if they can be verified, else None.
 
     Raises:
-        DataUnavailable: a file is there, but it is another one.
+        DataUnavailable: A file exists but has the wrong content.
     """
     folder, receipt = folders.folder(dataset), folders.receipt(dataset)
     if receipt is not None and all((folder / place).is_file() for place in receipt.files):
@@ -122,13 +127,16 @@ def _verified_files(dataset: PublicDataset, folders: DataFolders) -> Receipt | N
         source="brought by hand", files={place: received(folder / place) for place in places}
     )
     if fault := _fault(dataset, receipt):
-        raise DataUnavailable(f"{folder}: {fault}. Remove it, or bring the right one")
+        raise DataUnavailable(f"{folder}: {fault}. Remove it, or replace it with the right file")
     folders.write_receipt(dataset, receipt)
     return receipt
 
 
 def _checked(dataset: PublicDataset, into: Path) -> dict[str, ReceivedFile]:
-    """Size and digest of what arrived. A file that is not the right one is removed, so that it is fetched again."""
+    """Return size and digest of each downloaded file.
+
+    If a file is wrong, remove the download, so that the next attempt fetches it again.
+    """
     receipt = Receipt(source="", files={place: received(path) for place, path in files_below(into)})
     if fault := _fault(dataset, receipt):
         shutil.rmtree(into)
@@ -137,7 +145,7 @@ def _checked(dataset: PublicDataset, into: Path) -> dict[str, ReceivedFile]:
 
 
 def _fault(dataset: PublicDataset, receipt: Receipt) -> str:
-    """What of the files is not as it should be; empty where all is."""
+    """Describe the first file that differs from the expected content. Return "" if all match."""
     for place, facts in dataset.files.items():
         file = receipt.files.get(place)
         if file is None:

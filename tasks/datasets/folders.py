@@ -1,6 +1,6 @@
-"""Where fetched datasets lie: `$PARLEY_DATA`, else the folder `data` of the home.
+"""Locate fetched datasets in `$PARLEY_DATA`, or else in the folder `data` of the home.
 
-Each dataset has a folder there, and beside it a receipt that says what was fetched and from where.
+Each dataset has a folder there. A receipt beside it records what was fetched and from where.
 """
 
 import hashlib
@@ -20,40 +20,40 @@ from tasks.storage.home import Home
 from tasks.storage.replaced_file import replace_file
 
 VARIABLE = "PARLEY_DATA"
-"""Names a folder that several homes share for fetched datasets."""
+"""Environment variable of a data folder that several homes share."""
 
 
 class State(StrEnum):
-    """What of a dataset is on this machine."""
+    """Completeness of a dataset on this machine."""
 
     FETCHED = "fetched"
-    """All files, and they were verified."""
+    """All files exist and were verified."""
     BROUGHT = "not verified"
-    """All files, as far as they are known; nobody verified them."""
+    """All expected files exist but were not verified."""
     UNFINISHED = "unfinished"
-    """A download was stopped, or some files are missing."""
+    """A download was interrupted, or some files are missing."""
     ABSENT = "absent"
 
 
 class ReceivedFile(Frozen):
-    """A verified file of a dataset."""
+    """Verified file of a dataset."""
 
     bytes: int
     sha256: str
 
 
 class Receipt(Frozen):
-    """What was fetched, and from where."""
+    """Record of the files fetched for a dataset and of their source."""
 
     source: str
     revision: str = ""
-    """Commit or version that the source resolved to."""
+    """Commit or version to which the source resolved."""
     files: dict[str, ReceivedFile]
-    """Place -> file."""
+    """Files by path relative to the dataset's folder."""
 
     @property
     def digest(self) -> str:
-        """Digest of the whole content."""
+        """Return the digest of all files."""
         return content_digest({place: file.sha256 for place, file in self.files.items()})
 
 
@@ -65,50 +65,50 @@ class DataFolders:
 
     @classmethod
     def of(cls, home: Home, environ: Mapping[str, str] = os.environ) -> "DataFolders":
-        """Return the folders that a home uses."""
+        """Return the data folders of a home."""
         return cls(Path(environ.get(VARIABLE) or home.path / "data").expanduser().absolute())
 
     def folder(self, dataset: PublicDataset) -> Path:
-        """Return the folder of the dataset's files: what `--data NAME` stands for."""
+        """Return the folder of the dataset's files, to which `--data NAME` refers."""
         return self.root / dataset.benchmark / dataset.name
 
     def partial(self, dataset: PublicDataset) -> Path:
-        """Return the folder of downloads that are not finished."""
+        """Return the folder of incomplete downloads."""
         return self.root / dataset.benchmark / f".{dataset.name}.partial"
 
     def receipt(self, dataset: PublicDataset) -> Receipt | None:
-        """Return what was fetched; None where nothing was, or the receipt cannot be read."""
+        """Return the dataset's receipt, or None if it is missing or unreadable."""
         try:
             return Receipt.model_validate_json(self._receipt_file(dataset).read_bytes())
         except (OSError, ValidationError):
             return None
 
     def write_receipt(self, dataset: PublicDataset, receipt: Receipt) -> None:
-        """Note what was fetched: from now on the dataset counts as fetched."""
+        """Write the dataset's receipt. From then on the dataset counts as fetched."""
         replace_file(
             self._receipt_file(dataset), (receipt.model_dump_json(indent=1) + "\n").encode()
         )
 
     def state(self, dataset: PublicDataset) -> State:
-        """Return what of the dataset is here. Looks at names and sizes, and reads no data."""
+        """Return the state of the dataset, judged by file names and sizes alone."""
         folder, receipt = self.folder(dataset), self.receipt(dataset)
         if receipt is not None and all(
             _size(folder / place) == file.bytes for place, file in receipt.files.items()
         ):
             return State.FETCHED
-        there = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
-        if there and all(
+        existing = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
+        if existing and all(
             _may_be(folder / place, facts.bytes) for place, facts in dataset.files.items()
         ):
             return State.BROUGHT
-        return State.UNFINISHED if there or self.partial(dataset).exists() else State.ABSENT
+        return State.UNFINISHED if existing or self.partial(dataset).exists() else State.ABSENT
 
     @contextmanager
     def lock(self, dataset: PublicDataset) -> Iterator[None]:
-        """Hold a dataset while it is fetched, against every home that shares the folder.
+        """Lock a dataset, shared or not, against other processes while it is fetched.
 
         Raises:
-            UsageError: another process holds it.
+            UsageError: Another process holds the lock.
         """
         from filelock import FileLock, Timeout
 
@@ -119,7 +119,8 @@ class DataFolders:
             lock.acquire(timeout=0)
         except Timeout:
             raise UsageError(
-                f"another process fetches {dataset.full_name}. Wait for its end, then type the same command again"
+                f"another process is fetching {dataset.full_name}. "
+                "Wait until it has finished, then repeat the command"
             ) from None
         try:
             yield
@@ -134,7 +135,7 @@ def received(path: Path) -> ReceivedFile:
     """Return size and digest of a file.
 
     Raises:
-        OSError: the file cannot be read.
+        OSError: The file cannot be read.
     """
     with path.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -142,8 +143,8 @@ def received(path: Path) -> ReceivedFile:
 
 
 def _may_be(path: Path, size: int | None) -> bool:
-    found = _size(path)
-    return found is not None and size in (None, found)
+    actual = _size(path)
+    return actual is not None and size in (None, actual)
 
 
 def _size(path: Path) -> int | None:

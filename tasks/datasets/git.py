@@ -1,4 +1,7 @@
-"""Fetches files of commits of a public git repository, and of no other commit. Git's own settings name mirrors and proxies."""
+"""Fetch files of given commits of a public git repository.
+
+Mirrors and proxies come from git's own settings. Other commits are not fetched.
+"""
 
 import re
 import subprocess
@@ -17,52 +20,56 @@ _NAMED_COMMIT = re.compile(r"([0-9a-f]{40}):(.+)")
 
 
 def fetch(
-    source: GitSource, into: Path, say: Callable[[str], None], environ: Mapping[str, str]
+    source: GitSource, into: Path, report: Callable[[str], None], environ: Mapping[str, str]
 ) -> str:
-    """Write the source's files into a folder; return the commit. Objects of an earlier call are not fetched again.
+    """Write the source's files into a folder and return the commit.
 
-    Only the files that are wanted cross the network, where the server can leave others out.
+    Objects from an earlier call are reused. If the server supports filters, only the wanted files
+    are transferred.
 
     Raises:
-        DataUnavailable: no git, no such repository, commit or file.
+        DataUnavailable: git is not installed, or the repository, commit or file does not exist.
     """
     repository = _Repository(into / _REPOSITORY, source.git, source.address, environ)
-    wanted = {commit: dict[str, str]() for commit in (source.commit,)}
+    files_by_commit = {commit: dict[str, str]() for commit in (source.commit,)}
     for path, place in (
         {source.archive: _REPOSITORY + "-archive"} if source.archive else source.files
     ).items():
         named = _NAMED_COMMIT.fullmatch(path)
         commit, path = named.groups() if named else (source.commit, path)
-        wanted.setdefault(commit, {})[path] = place
-    say(f"{', '.join(source.files)} from {source.address}")
-    repository.fetch(wanted)
-    for commit, files in wanted.items():
+        files_by_commit.setdefault(commit, {})[path] = place
+    report(f"{', '.join(source.files)} from {source.address}")
+    repository.fetch(files_by_commit)
+    for commit, files in files_by_commit.items():
         if not files:
             continue
         blobs = repository.blobs(commit)
-        found = expand(files, blobs, source.address)
-        repository.fetch_blobs(commit, [blobs[path] for path in found.values()])
-        repository.write({into / place: blobs[path] for place, path in found.items()})
+        paths = expand(files, blobs, source.address)
+        repository.fetch_blobs(commit, [blobs[path] for path in paths.values()])
+        repository.write({into / place: blobs[path] for place, path in paths.items()})
     if source.archive:
         unpack(into / f"{_REPOSITORY}-archive", source.files, into, source.address)
     return source.commit
 
 
 def fetch_commit(url: str, commit: str, into: Path, environ: Mapping[str, str]) -> None:
-    """Make a bare repository that holds one commit with all its files, and no other commit.
+    """Create a bare repository with all files of one commit and no other commit.
 
     Raises:
-        DataUnavailable: no git, no such repository, or no such commit.
+        DataUnavailable: git is not installed, or the repository or commit does not exist.
     """
     _Repository(into, url, f"git {url} @ {commit}", environ, is_partial=False).fetch([commit])
 
 
 class _Repository:
-    """A bare repository that holds as little as can be.
+    """Bare repository with as few objects as possible.
 
     Args:
-        where: the repository, for errors.
-        is_partial: whether files are fetched one by one, where the server can leave others out.
+        folder: Folder of the repository.
+        url: Address of the remote repository.
+        where: Name of the repository in error messages.
+        environ: Environment variables of git.
+        is_partial: True if files are fetched individually, provided the server supports filters.
     """
 
     def __init__(
@@ -85,26 +92,26 @@ class _Repository:
             self._git("config", "remote.origin.partialclonefilter", "blob:none")
 
     def fetch(self, commits: Iterable[str]) -> None:
-        """Fetch commits with their trees, and their files where the server cannot leave them out."""
+        """Fetch commits and their trees, with their files only if the server has no filters."""
         lacking = [commit for commit in commits if not self._has(commit)]
         if lacking:
             left_out = ("--filter=blob:none",) if self._is_partial else ()
             self._git("fetch", "--quiet", "--no-tags", "--depth=1", *left_out, "origin", *lacking)
 
     def blobs(self, commit: str) -> dict[str, str]:
-        """Return path -> object of the files of a commit."""
+        """Return the object id of each file of a commit, by path."""
         listed = self._git("ls-tree", "-r", "-z", commit).decode("utf-8", "surrogateescape")
         rows = (line.partition("\t") for line in listed.split("\0") if line)
         return {path: about.split()[2] for about, _, path in rows if about.split()[1] == "blob"}
 
-    def fetch_blobs(self, commit: str, wanted: Iterable[str]) -> None:
-        """Fetch the files that are not here yet, all in one request."""
+    def fetch_blobs(self, commit: str, blobs: Iterable[str]) -> None:
+        """Fetch the missing files in a single request."""
         listed = self._git(
             "rev-list", "--objects", "--missing=print", "--no-object-names", commit
         ).decode("ascii", "replace")
-        missing = {line[1:] for line in listed.splitlines() if line.startswith("?")} & set(wanted)
+        missing = {line[1:] for line in listed.splitlines() if line.startswith("?")} & set(blobs)
         if missing:
-            asked = "".join(f"{name}\n" for name in sorted(missing)).encode()
+            object_ids = "".join(f"{name}\n" for name in sorted(missing)).encode()
             options = (
                 "--quiet",
                 "--no-tags",
@@ -119,18 +126,18 @@ class _Repository:
                 *options,
                 "--stdin",
                 "origin",
-                given=asked,
+                input_bytes=object_ids,
             )
 
     def write(self, blobs: Mapping[Path, str]) -> None:
-        """Write files, whose digests git verifies: path -> object.
+        """Write each object's content to its path. git verifies the digests.
 
         Raises:
-            DataUnavailable: Git LFS holds the content of one.
+            DataUnavailable: The content of a file is stored in Git LFS.
         """
-        asked = "".join(f"{blob}\n" for blob in blobs.values()).encode()
+        object_ids = "".join(f"{blob}\n" for blob in blobs.values()).encode()
         with tempfile.TemporaryFile(dir=self._folder) as contents:
-            self._git("cat-file", "--batch", given=asked, out=contents.fileno())
+            self._git("cat-file", "--batch", input_bytes=object_ids, out=contents.fileno())
             contents.seek(0)
             for path in blobs:
                 _, _, size = contents.readline().decode("ascii").split()
@@ -138,7 +145,8 @@ class _Repository:
                 contents.readline()
                 if content.startswith(_LFS_POINTER):
                     raise DataUnavailable(
-                        f"{self._where}: the content of {path.name} is in Git LFS, not in the repository"
+                        f"{self._where}: the content of {path.name} is in Git LFS, "
+                        "not in the repository"
                     )
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
@@ -151,13 +159,13 @@ class _Repository:
         return True
 
     def _git(
-        self, *arguments: str, given: bytes | None = None, out: int = subprocess.PIPE
+        self, *arguments: str, input_bytes: bytes | None = None, out: int = subprocess.PIPE
     ) -> bytes:
         command = ("git", *arguments)
         try:
-            done = subprocess.run(
+            result = subprocess.run(
                 command,
-                input=given,
+                input=input_bytes,
                 stdout=out,
                 stderr=subprocess.PIPE,
                 env=self._environ,
@@ -175,4 +183,4 @@ class _Repository:
             raise DataUnavailable(
                 f"{self._where}: git {arguments[0]} did not end within {_LIMIT_S:.0f} s"
             ) from None
-        return done.stdout or b""
+        return result.stdout or b""

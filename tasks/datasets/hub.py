@@ -1,4 +1,7 @@
-"""Fetches files of a dataset on the Hugging Face hub. `HF_ENDPOINT` names a mirror, `HF_TOKEN` holds a key."""
+"""Fetch files of a dataset on the Hugging Face hub.
+
+`HF_ENDPOINT` names a mirror and `HF_TOKEN` holds the key.
+"""
 
 import hashlib
 import json
@@ -15,25 +18,26 @@ from tasks.language.endpoints.hub_address import HUB_VARIABLE, hub_address, hub_
 
 
 def fetch(
-    source: HubSource, into: Path, say: Callable[[str], None], environ: Mapping[str, str]
+    source: HubSource, into: Path, report: Callable[[str], None], environ: Mapping[str, str]
 ) -> str:
-    """Download the source's files into a folder; return the commit that they are of. A file that is there is not fetched again.
+    """Download the source's files into a folder and return their commit.
 
-    Each file is verified by the digest that the hub states for it.
+    Existing files are not downloaded again. Each downloaded file is verified against the digest
+    published by the hub.
 
     Raises:
-        DataUnavailable: the hub does not answer, refuses, or has no such file; or a file has another digest.
+        DataUnavailable: The hub does not respond, refuses, or lacks a file, or a digest differs.
     """
     hub, headers = hub_address(environ), hub_headers(environ)
     listing = _listing(source, hub, headers)
     stated: dict[str, dict[str, Any]] = {
-        str(one.get("rfilename")): one for one in listing.get("siblings", ())
+        str(file.get("rfilename")): file for file in listing.get("siblings", ())
     }
     commit = str(listing.get("sha") or source.revision)
     for place, path in expand(source.files, stated, source.address).items():
         target = into / place
         if not target.exists():
-            say(f"{path} from {source.address}")
+            report(f"{path} from {source.address}")
             download(
                 f"{hub}/datasets/{source.hub}/resolve/{quote(commit, safe='')}/{quote(path)}",
                 target,
@@ -48,20 +52,20 @@ def _listing(source: HubSource, hub: str, headers: Mapping[str, str]) -> dict[st
         f"{hub}/api/datasets/{source.hub}/revision/{quote(source.revision, safe='')}?blobs=true"
     )
     try:
-        found = json.loads(get(address, headers))
+        listing = json.loads(get(address, headers))
     except ValueError as error:
         raise DataUnavailable(
-            f"{hub} gave no list of the files of {source.hub} ({HUB_VARIABLE} names another hub)"
+            f"{hub} returned no file list of {source.hub} ({HUB_VARIABLE} names another hub)"
         ) from error
-    if not isinstance(found, dict):
-        raise DataUnavailable(f"{hub} gave no list of the files of {source.hub}")
-    return found
+    if not isinstance(listing, dict):
+        raise DataUnavailable(f"{hub} returned no file list of {source.hub}")
+    return listing
 
 
 def _verify(file: Path, stated: Mapping[str, Any], source: HubSource) -> None:
-    """Compare a file with the hub's own digest of it: sha256 of a large file, git's of a small one."""
+    """Compare a file with the hub's digest: sha256 of a large file, git blob id of a small one."""
     large = stated.get("lfs")
-    wanted = (
+    expected = (
         str(large.get("sha256") or large.get("oid") or "")
         if isinstance(large, dict)
         else str(stated.get("blobId") or "")
@@ -74,8 +78,9 @@ def _verify(file: Path, stated: Mapping[str, Any], source: HubSource) -> None:
     with file.open("rb") as stream:
         while piece := stream.read(1 << 20):
             content_of.update(piece)
-    if wanted and content_of.hexdigest() != wanted:
+    if expected and content_of.hexdigest() != expected:
         file.unlink()
         raise DataUnavailable(
-            f"{source.address}: {file.name} has digest {content_of.hexdigest()}, not {wanted}, which the hub states"
+            f"{source.address}: {file.name} has digest {content_of.hexdigest()}, "
+            f"but the hub states {expected}"
         )

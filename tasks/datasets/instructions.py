@@ -1,4 +1,4 @@
-"""Tells a user without a network which files to bring, where to put them, and what to type then."""
+"""Write instructions for bringing a dataset's files to a machine without a network."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ UNKNOWN = "not known"
 
 
 def lines_to_bring(dataset: PublicDataset, folders: DataFolders) -> Sequence[str]:
-    """Return the lines of instructions; the note alone where the dataset is not public."""
+    """Return the lines of the instructions, or only the note if the dataset is not public."""
     if not dataset.sources:
         return (dataset.note,)
     files = tuple(f"  {place} ({_facts(facts)})" for place, facts in dataset.files.items())

@@ -1,4 +1,4 @@
-"""Finds the raw data that a request names: a file, a folder, a dataset of the hub, or a public dataset by its name."""
+"""Locate raw data by file, folder, hub dataset or public dataset name."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -13,30 +13,43 @@ from tasks.storage.home import Home
 
 
 def dataset_named(benchmark: Benchmark, data: str) -> PublicDataset | None:
-    """Return the public dataset that has this name, as `NAME` or `BENCHMARK/NAME`; None where none has."""
-    return next((one for one in datasets_of(benchmark) if data in (one.name, one.full_name)), None)
+    """Return the public dataset called `NAME` or `BENCHMARK/NAME`, or None."""
+    return next(
+        (
+            dataset
+            for dataset in datasets_of(benchmark)
+            if data in (dataset.name, dataset.full_name)
+        ),
+        None,
+    )
 
 
 def locate(
     benchmark: Benchmark, data: str | None, version: str | None, home: Home
 ) -> tuple[str | None, str]:
-    """Return where raw data lie, and the dataset version that they are read as.
+    """Return the location of raw data and the dataset version under which to read them.
 
     Args:
-        data: path, dataset of the hub, or name of a public dataset that was fetched; None stays None. A path comes first.
-        version: what the user names; None stands for the public dataset's own, else the benchmark's default.
+        benchmark: Benchmark that reads the data.
+        data: Path, dataset of the hub, or name of a fetched public dataset. None is returned
+            unchanged. An existing path takes precedence over a name.
+        version: Version named by the user. None means the version of the public dataset, or else
+            the benchmark's default.
+        home: Home whose data folder holds the public datasets.
 
     Raises:
-        UsageError: the public dataset is not on this machine; names the command that fetches it.
-        UnknownName: neither a path nor a dataset; names the nearest dataset.
+        UsageError: The public dataset is not on this machine. The message names the command that
+            fetches it.
+        UnknownName: `data` is neither a path nor a dataset. The message suggests the nearest
+            dataset.
     """
     usual = version or benchmark.data.default_version
     if data is None or is_hub_dataset(data) or Path(data).exists():
         return data, usual
-    dataset, known = dataset_named(benchmark, data), datasets_of(benchmark)
+    dataset, datasets = dataset_named(benchmark, data), datasets_of(benchmark)
     if dataset is None:
-        if known and "/" not in data and "." not in data:
-            raise unknown_dataset(data, known, "file, folder or dataset")
+        if datasets and "/" not in data and "." not in data:
+            raise unknown_dataset(data, datasets, "file, folder or dataset")
         return data, usual
     folders = DataFolders.of(home)
     if folders.state(dataset) not in (State.FETCHED, State.BROUGHT):
@@ -47,13 +60,19 @@ def locate(
 
 
 def how_to_get(benchmark: Benchmark, version: str, setting: str | None) -> str:
-    """Return a sentence that says how to get data of a version; empty where no dataset is of it.
+    """Return a sentence on how to get data of a version, or "" if no dataset has that version.
 
     Args:
-        setting: None stands for any.
+        benchmark: Benchmark that needs the data.
+        version: Dataset version.
+        setting: Setting that must be able to use the dataset. None allows any.
     """
     return _how_to_get(
-        [one for one in datasets_of(benchmark) if one.version == version and _plays(one, setting)]
+        [
+            dataset
+            for dataset in datasets_of(benchmark)
+            if dataset.version == version and _plays(dataset, setting)
+        ]
     )
 
 
@@ -62,9 +81,12 @@ def _plays(dataset: PublicDataset, setting: str | None) -> bool:
 
 
 def _how_to_get(datasets: Collection[PublicDataset]) -> str:
-    public = [one.name for one in datasets if one.sources]
+    public = [dataset.name for dataset in datasets if dataset.sources]
     if not public:
-        return " ".join(one.note.rstrip(".") for one in datasets)
+        return " ".join(dataset.note.rstrip(".") for dataset in datasets)
     first, others = public[0], public[1:]
     also = f" (or {', '.join(others)})" if others else ""
-    return f"`parley data get {first}`{also} fetches it, or says which file to bring; then --data {first} uses it"
+    return (
+        f"`parley data get {first}`{also} fetches it or lists the files to download by hand. "
+        f"Then --data {first} uses it"
+    )

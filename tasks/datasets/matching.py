@@ -1,4 +1,4 @@
-"""Finds the files that a source's patterns mean, and takes files out of archives."""
+"""Match files against a source's patterns and extract files from archives."""
 
 import fnmatch
 import shutil
@@ -14,45 +14,48 @@ from tasks.benchmarks.public_data import WHOLE_FOLDER
 
 
 def is_pattern(path: str) -> bool:
-    """Whether a source's path stands for several files."""
+    """Return True if a source's path can match several files."""
     return "*" in path
 
 
-def expand(files: Mapping[str, str], known: Iterable[str], where: str) -> dict[str, str]:
-    """Return place -> path of the files that a source means. A pattern may match nothing; a path must be there.
+def expand(files: Mapping[str, str], available: Iterable[str], where: str) -> dict[str, str]:
+    """Return the source path of each destination path that the patterns select.
+
+    A pattern may match no file, but a plain path must exist.
 
     Args:
-        files: path or pattern -> place.
-        known: paths that the source has.
-        where: the source, for the error.
+        files: Destination path or folder by source path or pattern.
+        available: Paths that the source has.
+        where: Name of the source in error messages.
 
     Raises:
-        DataUnavailable: a path is not there, or nothing is.
+        DataUnavailable: A plain path does not exist, or nothing matches.
     """
-    paths, found = sorted(known), dict[str, str]()
+    paths, matches = sorted(available), dict[str, str]()
     for pattern, place in files.items():
         if not is_pattern(pattern):
             if pattern not in paths:
                 raise DataUnavailable(f"{where} has no file {pattern}")
-            found[place] = pattern
+            matches[place] = pattern
         for path in paths if is_pattern(pattern) else ():
             if (name := _name_below(pattern, path)) is not None:
-                found[str(PurePosixPath(place) / name)] = path
-    if not found:
+                matches[str(PurePosixPath(place) / name)] = path
+    if not matches:
         raise DataUnavailable(f"{where} has no file {', '.join(files)}")
-    return found
+    return matches
 
 
 def matches_place(dataset_places: Iterable[str], name: str) -> bool:
-    """Whether a file of this name, packed or not, may be one of a dataset's places or patterns."""
-    names = [PurePosixPath(place).name for place in dataset_places]
+    """Return True if a file name, compressed or not, matches one of a dataset's paths."""
+    patterns = [PurePosixPath(place).name for place in dataset_places]
     return any(
-        fnmatch.fnmatchcase(name.removesuffix(".gz"), one.removesuffix(".gz")) for one in names
+        fnmatch.fnmatchcase(name.removesuffix(".gz"), pattern.removesuffix(".gz"))
+        for pattern in patterns
     )
 
 
 def _name_below(pattern: str, path: str) -> str | None:
-    """Path of a file in the folder that takes the pattern's files; None where the pattern does not mean the file."""
+    """Return the file's path in the destination folder, or None if the pattern excludes it."""
     if pattern.endswith(WHOLE_FOLDER):
         above = pattern.removesuffix("**")
         return path.removeprefix(above) if path.startswith(above) else None
@@ -61,10 +64,10 @@ def _name_below(pattern: str, path: str) -> str | None:
 
 
 def unpack(archive: Path, files: Mapping[str, str], into: Path, where: str) -> None:
-    """Take the wanted files out of a zip or tar file. Members go to their places and nowhere else.
+    """Extract the selected files of a zip or tar file to their destinations and nowhere else.
 
     Raises:
-        DataUnavailable: a member is not there, or the archive is damaged.
+        DataUnavailable: A member is missing, or the archive is damaged.
     """
     try:
         if zipfile.is_zipfile(archive):
@@ -74,7 +77,9 @@ def unpack(archive: Path, files: Mapping[str, str], into: Path, where: str) -> N
                         shutil.copyfileobj(stream, out)
             return
         with tarfile.open(archive) as packed:
-            members = {one.name.partition("/")[2]: one for one in packed if one.isfile()}
+            members = {
+                member.name.partition("/")[2]: member for member in packed if member.isfile()
+            }
             for place, member in expand(files, members, where).items():
                 stream = packed.extractfile(members[member])
                 assert stream is not None
@@ -92,7 +97,7 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def files_below(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield (place, path) of the files in a folder, but for hidden ones, by place."""
+    """Yield the relative and full path of each file in a folder, sorted, without hidden files."""
     for path in sorted(folder.rglob("*")):
         place = path.relative_to(folder)
         if path.is_file() and not any(part.startswith(".") for part in place.parts):

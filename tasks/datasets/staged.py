@@ -1,4 +1,4 @@
-"""Counts what of a public dataset is staged in the lake."""
+"""Count the problems of a public dataset that are staged in the lake."""
 
 from pathlib import PurePosixPath
 
@@ -11,9 +11,10 @@ from tasks.storage.parquet_store import Lake
 
 
 def n_staged(dataset: PublicDataset, folders: DataFolders, home: Home) -> int | None:
-    """Return how many problems of the lake were read from files of the dataset's names, in any edition.
+    """Return the number of staged problems read from files with the dataset's names.
 
-    None stands for a lake that cannot be read: an older Parley wrote it, or its store does not answer.
+    All editions of the dataset count. Return None if the lake cannot be read because its format is
+    older or its store does not respond.
     """
     try:
         return _count(dataset, folders, Lake(home.lake))

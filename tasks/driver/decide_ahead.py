@@ -62,6 +62,8 @@ class DecideAhead:
         self._scores_of, self._judgements_of, self._on_batch = scores_of, judgements_of, on_batch
         self._missing = Counter(episode.problem_id for episode in plan.wanted)
         self._finished: set[str] = set()
+        self._begun: set[str] = set()
+        self._is_expected = False
         self._problem_of = {episode.episode_id: episode.problem_id for episode in plan.wanted}
         self._ids: dict[str, list[str]] = {}
         for episode_id, problem in self._problem_of.items():
@@ -88,6 +90,10 @@ class DecideAhead:
                     self._finished.add(episode_id)
                     self._missing[problem] -= 1
         self._wake.set()
+
+    def begin(self, problems: Iterable[str]) -> None:
+        """Note problems whose dialogues begin."""
+        self._begun.update(problems)
 
     def take(self, result: ShardResult) -> None:
         """Receive the result of a shard of dialogues."""
@@ -124,11 +130,17 @@ class DecideAhead:
 
         More dialogues now could be requests that the decision does not need.
         """
-        return (
-            not self.is_decided
-            and not self._over.is_set()
-            and len(self._ready()) >= 2 * self._least
-        )
+        if self.is_decided or self._over.is_set():
+            return False
+        return len(self._ready()) >= (1 if self._is_expected else 2 * self._least)
+
+    def is_probably_enough(self) -> bool:
+        """Return True if the begun problems decide, should the unfinished ones resemble the others.
+
+        An endpoint that answers many requests at once would otherwise get as many again while the
+        deciding answers are on their way. Each batch of scores renews the expectation.
+        """
+        return self._is_expected and not self._over.is_set()
 
     def close(self, plan: RunPlan) -> None:
         """Limit the plan to the problems that were begun."""
@@ -139,7 +151,7 @@ class DecideAhead:
         while not self._over.is_set() and not self.is_decided:
             self._wake.wait(_WAKE_S)
             self._wake.clear()
-            self._decide(context, least)
+            self._decide(context, 1 if self._is_expected else least)
 
     def _decide(self, context: RunContext, least: int) -> None:
         ready = self._ready()
@@ -157,6 +169,7 @@ class DecideAhead:
         self._n_tries = 0
         self._n_taken += len(ready)
         self.is_decided = self._evidence.is_decided
+        self._is_expected = not self.is_decided and self._evidence.would_decide(self._begun)
         self._on_batch()
 
     def _ready(self) -> tuple[str, ...]:

@@ -101,9 +101,11 @@ def fan_out(
     *,
     at_once: int | None = None,
     in_turn: bool = False,
+    on_begun: Callable[[S], None] = lambda _: None,
     on_all_begun: Callable[[], None] = lambda: None,
     is_enough: Callable[[], bool] = lambda: False,
     is_ahead: Callable[[], bool] = lambda: False,
+    is_probably_enough: Callable[[], bool] = lambda: False,
 ) -> tuple[list[R], list[S]]:
     """Run `function` on each shard, on the client's workers, in the order of submission.
 
@@ -112,11 +114,14 @@ def fan_out(
             threads are the limit, and shards of other runs wait for them.
         in_turn: The shards were dealt by `dealt_shards`. Each goes to its worker, or to another one
             if its worker died.
-        on_all_begun: Called once, when no shard waits in the driver any more.
-        is_enough: Returns True if no further shard needs to be begun. Shards in flight end and
-            count.
-        is_ahead: Returns True if no shard may be begun for now, because results are still
+        on_begun: Called with each shard that is given to a worker.
+        on_all_begun: Called once, when no shard waits in the driver any more, or when the begun
+            shards are probably enough.
+        is_enough: Returns True if no further shard is needed. Shards in flight finish and count.
+        is_ahead: Returns True to begin no shard for now, because earlier results are still
             evaluated.
+        is_probably_enough: Returns True to begin no shard for now, because those in flight are
+            expected to suffice. If they do not, the remaining shards follow.
 
     Returns:
         Results in order of arrival, and the shards whose worker died. The journaled turns of such
@@ -141,9 +146,10 @@ def fan_out(
     def submit() -> None:
         if is_enough():
             hands.empty()
-        if is_ahead():
+        if is_ahead() or (futures and is_probably_enough()):
             return
         for number, shard, place in hands.next():
+            on_begun(shard)
             future = resources.submit(function, shard, priority=-number, **place)
             futures[future] = number, shard
             future.add_done_callback(arrived.put)
@@ -156,7 +162,7 @@ def fan_out(
         while futures or not hands.are_empty:
             heed_signals()
             submit()
-            if hands.are_empty and not is_told:
+            if not is_told and (hands.are_empty or is_probably_enough()):
                 is_told = True
                 on_all_begun()
             try:

@@ -1,4 +1,4 @@
-"""Whether a program keeps naming and style rules, decided on its syntax tree (MemoryCode section 3)."""
+"""Checks of naming and style rules on a program's syntax tree (MemoryCode section 3)."""
 
 import ast
 import re
@@ -13,69 +13,79 @@ _TAGGED, _FENCED = (
     re.compile(r"```(.*?)```", re.DOTALL),
 )
 _COMMENT = re.compile(r"#.*")
-_WHOLE = ("comment", "import")
-"""Kinds whose absence is an answer, not a missing object."""
+_OPTIONAL_KINDS = ("comment", "import")
+"""Kinds of object that a program may lack: a rule about them applies even then."""
 Objects = dict[str, list[Sequence[Any]]]
-"""Kind -> its objects. An object is the list of its names or parts; an import is its name alone."""
+"""Kind -> its objects. An object is the list of its names or parts; an import is its name."""
 
 
 @metric("code_match", version=2, title="code rules")
 def code_match(answer: str, rules: Sequence[Any], reading: Reading = "original") -> float | None:
-    """Return the share of the rules that all objects of their kind in the answer's program keep.
+    """Return the share of the rules that the answer's program follows.
+
+    A program follows a rule if all its objects of the rule's kind do.
 
     Args:
-        rules: one `[kind, rule]`, or a list of them. A rule is a pattern for the first name of each object; a boolean, whether
-            each object has such parts; or `[name, true or false]`, whether that name is among them.
-        reading: `original` is MemoryCode's scorer: a rule about objects that the program lacks is left out. `ude` is
-            UniDial-EvalKit's: such a rule is broken, and imports are compared letter by letter, so no full name is found.
+        answer: the model's answer.
+        rules: one `[kind, rule]`, or a list of them. A rule is a pattern for the first name of
+            each object; a boolean (each object must, or must not, have such parts); or
+            `[name, true or false]` (the name must, or must not, be among the parts).
+        reading: `original` follows MemoryCode's scorer, which skips a rule about objects that the
+            program lacks. `ude` follows UniDial-EvalKit's, where the program breaks such a rule,
+            and where imports are compared letter by letter, so that no full name matches.
 
     Returns:
-        In [0, 1]; 0 for no Python program and for an empty answer; None where every rule was left out.
+        In [0, 1]; 0 for an empty answer or one that is not valid Python; None if every rule is
+        skipped.
 
     Source: MemoryCode section 3 and its scorer; UniDial-EvalKit, `code_match`.
     """
-    listed = rules if rules and isinstance(rules[0], (list, tuple)) else [rules]
+    rule_list = rules if rules and isinstance(rules[0], (list, tuple)) else [rules]
     try:
-        found = objects(program_of(answer)) if answer else None
+        program_objects = objects(program_of(answer)) if answer else None
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        found = None
-    if found is None:
+        program_objects = None
+    if program_objects is None:
         return 0.0
-    kept = [
-        is_kept
-        for kind, rule in listed
-        if (is_kept := _is_kept(found.get(kind, []), kind, rule, reading)) is not None
+    results = [
+        result
+        for kind, rule in rule_list
+        if (result := _is_followed(program_objects.get(kind, []), kind, rule, reading)) is not None
     ]
-    return sum(kept) / len(kept) if kept else None
+    return sum(results) / len(results) if results else None
 
 
 def program_of(answer: str) -> str:
-    """Return the first block tagged python, else the first block, else the whole answer."""
+    """Return the first code block tagged python, else the first block, else the answer."""
     block = _TAGGED.search(answer) or _FENCED.search(answer)
     return block.group(1) if block else answer
 
 
-def _is_kept(found: Sequence[Sequence[Any]], kind: str, rule: Any, reading: Reading) -> bool | None:
-    if not found and kind not in _WHOLE:
+def _is_followed(
+    kind_objects: Sequence[Sequence[Any]], kind: str, rule: Any, reading: Reading
+) -> bool | None:
+    if not kind_objects and kind not in _OPTIONAL_KINDS:
         return None if reading == "original" else False
     if isinstance(rule, bool):
-        present = [len(parts) > 0 for parts in found]
+        present = [len(parts) > 0 for parts in kind_objects]
         return all(present) if rule else not any(present)
     if isinstance(rule, (list, tuple)):
         name, wanted = rule
-        if kind not in _WHOLE:
-            return all((name in parts) == wanted for parts in found)
-        names = [part for parts in found for part in parts] if reading == "ude" else found
+        if kind not in _OPTIONAL_KINDS:
+            return all((name in parts) == wanted for parts in kind_objects)
+        names = (
+            [part for parts in kind_objects for part in parts] if reading == "ude" else kind_objects
+        )
         return (name in names) == wanted
-    matches = [bool(re.match(rule, parts[0])) for parts in found if parts]
+    matches = [bool(re.match(rule, parts[0])) for parts in kind_objects if parts]
     return bool(matches) and all(matches)
 
 
 def objects(code: str) -> Objects:
-    """Return the objects of a program by kind, as MemoryCode's scorer collects them.
+    """Collect the objects of a program by kind, like MemoryCode's scorer.
 
     Raises:
-        SyntaxError: the code is no Python.
+        SyntaxError: the code is not valid Python.
     """
     collector = _Collector()
     collector.visit(ast.parse(code))
@@ -83,9 +93,10 @@ def objects(code: str) -> Objects:
 
 
 class _Collector(ast.NodeVisitor):
-    """Walk of a syntax tree that collects objects.
+    """Visitor that collects the objects of a syntax tree.
 
-    A function anywhere below a class is a method. Coroutines are neither functions nor methods, but what stands in them counts.
+    A function anywhere below a class is a method. Coroutines are neither functions nor methods, but
+    objects inside them are collected.
     """
 
     def __init__(self) -> None:
@@ -101,7 +112,7 @@ class _Collector(ast.NodeVisitor):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         if not self._is_in_class:
-            self._add("function argument", [one.arg for one in node.args.args])
+            self._add("function argument", [argument.arg for argument in node.args.args])
             self._add_function("function", node)
         elif node.name == "__init__":
             self._add("attribute", list(_attributes(node)))
@@ -121,31 +132,34 @@ class _Collector(ast.NodeVisitor):
         for alias in node.names:
             self._add("import", alias.name)
 
-    def _add(self, kind: str, found: Sequence[Any]) -> None:
-        self.objects.setdefault(kind, []).append(found)
+    def _add(self, kind: str, parts: Sequence[Any]) -> None:
+        self.objects.setdefault(kind, []).append(parts)
 
     def _add_function(self, kind: str, node: ast.FunctionDef) -> None:
         docstring = ast.get_docstring(node)
-        annotations = [one.annotation for one in node.args.args if one.annotation]
+        annotations = [argument.annotation for argument in node.args.args if argument.annotation]
         self._add(kind, [node.name])
         self._add(f"{kind} docstring", [docstring] if docstring else [])
         self._add(f"{kind} try", [inner for inner in node.body if isinstance(inner, ast.Try)])
         self._add(f"{kind} assert", [inner for inner in node.body if isinstance(inner, ast.Assert)])
         self._add(
             f"{kind} annotation",
-            [ast.unparse(one) for one in (*annotations, *filter(None, [node.returns]))],
+            [
+                ast.unparse(annotation)
+                for annotation in (*annotations, *filter(None, [node.returns]))
+            ],
         )
         self._add(f"{kind} decorator", list(_decorators(node)))
 
     def _add_variables(self, targets: Sequence[ast.expr]) -> None:
         for target in targets:
-            for one in target.elts if isinstance(target, ast.Tuple) else [target]:
-                if isinstance(one, ast.Name):
-                    self._add("variable", [one.id])
+            for name in target.elts if isinstance(target, ast.Tuple) else [target]:
+                if isinstance(name, ast.Name):
+                    self._add("variable", [name.id])
 
 
 def _attributes(node: ast.FunctionDef) -> Iterator[str]:
-    """Yield the attributes of `self` that statements right below the function assign."""
+    """Yield the attributes of `self` that top-level statements of the function assign."""
     for statement in node.body:
         for target in statement.targets if isinstance(statement, ast.Assign) else ():
             if (
@@ -157,7 +171,7 @@ def _attributes(node: ast.FunctionDef) -> Iterator[str]:
 
 
 def _decorators(node: ast.FunctionDef | ast.ClassDef) -> Iterator[str]:
-    """Yield the names of decorators without their modules and arguments."""
+    """Yield the decorators' names without modules and arguments."""
     for decorator in node.decorator_list:
         while isinstance(decorator, ast.Call):
             decorator = decorator.func

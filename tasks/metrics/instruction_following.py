@@ -1,7 +1,8 @@
 """Instruction following in a conversation (CodeIF-Bench section 3.2, equations 1 to 4).
 
-All are pure functions of one dialogue's verdicts. The benchmark's scoring asks them only where the verdicts they read are there
-(no answer and infra leave gaps). Shares are in [0, 1].
+Each metric is a pure function of one dialogue's verdicts. Verdicts can be missing because of a
+missing answer or a failure of the infrastructure. The benchmark's scoring calls a metric only if
+all verdicts that it reads exist. Ratios are in [0, 1].
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,12 +13,12 @@ from tasks.metrics.registry import metric
 
 @dataclass(frozen=True)
 class TurnVerdicts:
-    """The tests' verdicts on one turn's answer."""
+    """Verdicts of the tests on the answer of one turn."""
 
     instruction_id: str
-    """The instruction that this turn gave: I_n."""
+    """Instruction of this turn, I_n."""
     passed: Mapping[str, bool]
-    """Instruction -> whether the answer passes its tests. Holds every T_k that was run on this answer."""
+    """Instruction -> True if the answer passes its tests, for all T_k run on this answer."""
 
 
 def _turn(verdicts: Sequence[TurnVerdicts], n: int) -> TurnVerdicts:
@@ -37,17 +38,17 @@ def _test_sequence(verdicts: Sequence[TurnVerdicts], n: int) -> Mapping[str, boo
 
 @metric("instruction_accuracy", version=1, title="IA")
 def instruction_accuracy(verdicts: Sequence[TurnVerdicts], n: int) -> float:
-    """Whether turn `n`'s answer passes the tests of the instruction that turn `n` gave.
+    """Return 1 if the answer of turn `n` passes the tests of that turn's instruction, else 0.
 
     Args:
         verdicts: one per turn, in order.
         n: 1-based turn.
 
     Returns:
-        1.0 or 0.0; its mean over tasks is the paper's IA_n.
+        1.0 or 0.0; the mean over tasks is the paper's IA_n.
 
     Raises:
-        ValueError: `n` is outside 1..len(verdicts), or its own instruction has no verdict.
+        ValueError: `n` is outside 1..len(verdicts), or the turn's instruction has no verdict.
 
     Source: CodeIF-Bench eq. 1 (section 3.2).
     """
@@ -59,17 +60,18 @@ def instruction_accuracy(verdicts: Sequence[TurnVerdicts], n: int) -> float:
 
 @metric("conversation_accuracy_strict", version=1, title="CA")
 def conversation_accuracy_strict(verdicts: Sequence[TurnVerdicts], n: int) -> float:
-    """Whether turn `n`'s answer passes all tests of T_1..T_n.
+    """Return 1 if the answer of turn `n` passes all tests T_1..T_n, else 0.
 
     Args:
-        verdicts: one per turn, in order; each holds T_1..T_n without instructions that contradict earlier ones.
+        verdicts: one per turn, in order; each holds T_1..T_n without instructions that contradict
+            earlier ones.
         n: 1-based turn.
 
     Returns:
-        1.0 or 0.0; its mean over tasks is what the paper's static Table 5 shows.
+        1.0 or 0.0; the mean over tasks is the value in the paper's Table 5 (static).
 
     Raises:
-        ValueError: `n` is outside 1..len(verdicts), or nothing was run on its answer.
+        ValueError: `n` is outside 1..len(verdicts), or no test was run on the turn's answer.
 
     Source: CodeIF-Bench Table 5 (section 5.1).
     """
@@ -78,17 +80,18 @@ def conversation_accuracy_strict(verdicts: Sequence[TurnVerdicts], n: int) -> fl
 
 @metric("conversation_accuracy_fraction", version=1, title="CA share")
 def conversation_accuracy_fraction(verdicts: Sequence[TurnVerdicts], n: int) -> float:
-    """Share of the instructions T_1..T_n that turn `n`'s answer passes.
+    """Return the share of the instructions T_1..T_n that the answer of turn `n` passes.
 
     Args:
-        verdicts: one per turn, in order; each holds T_1..T_n without instructions that contradict earlier ones.
+        verdicts: one per turn, in order; each holds T_1..T_n without instructions that contradict
+            earlier ones.
         n: 1-based turn.
 
     Returns:
         Ratio in [0, 1].
 
     Raises:
-        ValueError: `n` is outside 1..len(verdicts), or nothing was run on its answer.
+        ValueError: `n` is outside 1..len(verdicts), or no test was run on the turn's answer.
 
     Source: CodeIF-Bench eq. 2 (section 3.2).
     """
@@ -98,45 +101,48 @@ def conversation_accuracy_fraction(verdicts: Sequence[TurnVerdicts], n: int) -> 
 
 @metric("instruction_forgetting_ratio", version=1, title="IFR", better="lower")
 def instruction_forgetting_ratio(verdicts: Sequence[TurnVerdicts], n: int) -> float | None:
-    """Share of the instructions passed by an answer before turn `n` that turn `n`'s answer fails.
+    """Return the share of earlier passed instructions that the answer of turn `n` fails.
 
-    The denominator PTS holds each instruction that any answer A_1..A_{n-1} passed, however many passed it, as far as its tests
-    were run on answer n too.
+    The denominator PTS is the set of instructions that at least one of the answers A_1..A_{n-1}
+    passed and whose tests were run on answer n too.
 
     Args:
         verdicts: one per turn, in order.
         n: 1-based turn.
 
     Returns:
-        Ratio in [0, 1]; None where nothing had been passed (unscored, not 0), and so always at turn 1.
+        Ratio in [0, 1]; None (unscored, not 0) if PTS is empty, which is always so at turn 1.
 
     Raises:
-        ValueError: `n` is outside 1..len(verdicts), or nothing was run on its answer.
+        ValueError: `n` is outside 1..len(verdicts), or no test was run on the turn's answer.
 
     Source: CodeIF-Bench eq. 3 (section 3.2).
     """
-    now = _test_sequence(verdicts, n)
+    current = _test_sequence(verdicts, n)
     passed_before = {
-        i for turn in verdicts[: n - 1] for i, passed in turn.passed.items() if passed and i in now
+        i
+        for turn in verdicts[: n - 1]
+        for i, passed in turn.passed.items()
+        if passed and i in current
     }
     if not passed_before:
         return None
-    return sum(not now[i] for i in passed_before) / len(passed_before)
+    return sum(not current[i] for i in passed_before) / len(passed_before)
 
 
 @metric("instruction_following_efficiency", version=1, title="IFE")
 def instruction_following_efficiency(verdicts: Sequence[TurnVerdicts], n: int) -> float:
-    """Instructions given up to turn `n` that its answer passes, by the number of turns that this took.
+    """Return the number of instructions that the answer of turn `n` passes, divided by `n`.
 
     Args:
-        verdicts: one per turn, in order; each holds the instructions given so far, each once, however often it was given.
-        n: 1-based turn, feedback turns counted.
+        verdicts: one per turn, in order; each holds the distinct instructions given so far.
+        n: 1-based turn, feedback turns included.
 
     Returns:
-        Ratio in [0, 1]; 1 where each turn gave another instruction and the answer passes them all.
+        Ratio in [0, 1]; 1 if each turn gave a new instruction and the answer passes all of them.
 
     Raises:
-        ValueError: `n` is outside 1..len(verdicts), or nothing was run on its answer.
+        ValueError: `n` is outside 1..len(verdicts), or no test was run on the turn's answer.
 
     Source: CodeIF-Bench eq. 4 (section 3.2).
     """

@@ -1,7 +1,9 @@
-"""How a model closes in on what a user means (Talk2Code, Evaluation Metrics Design: objective evaluation).
+"""Convergence of a model's replies on the user's intent (Talk2Code, Evaluation Metrics Design).
 
-Two series of a dialogue, one value a reply: the entity match density rho_k and the semantic probability P_k. Four figures are
-made of them. Where the paper's formulas leave a choice, `Counting` names it; the benchmark's README says what each choice means.
+These are the metrics of the paper's objective evaluation. A dialogue has two series with one value
+for each reply: the entity match density rho_k and the semantic probability P_k. Four metrics
+summarise the series. The paper's formulas can be read in several ways, which `Counting` names; the
+benchmark's README explains them.
 """
 
 import math
@@ -22,56 +24,63 @@ Probability = Literal["half_cosine", "clipped_cosine"]
 
 @dataclass(frozen=True)
 class Counting:
-    """Readings of the formulas' indices, for a dialogue of m replies."""
+    """Reading of the formulas' indices, for a dialogue of m replies."""
 
     replies: Literal["before_last", "all"] = "before_last"
-    """What n is: m, so that index n - 1 is the reply before the last one; or m + 1, so that it is the last."""
+    """Value of n. `before_last`: m, so that index n - 1 is the reply before the last one. `all`:
+    m + 1, so that index n - 1 is the last reply."""
     changes: Literal["as_printed", "consistent"] = "as_printed"
-    """Mean change and share of rises both over n - 1, as equation 6 prints them, with the change into reply n among the rises;
-    or both over the n - 2 changes between the first n - 1 replies."""
+    """Denominators of equation 6. `as_printed`: n - 1 for the mean change and for the share of
+    rises, and the change into reply n counts among the rises. `consistent`: n - 2, the number of
+    changes between the first n - 1 replies, for both."""
 
     def last(self, n_replies: int) -> int:
-        """The index n - 1; 0 where the dialogue has no such reply."""
+        """Return the index n - 1; 0 if the dialogue has no such reply."""
         return max(0, n_replies - 1 if self.replies == "before_last" else n_replies)
 
 
 def match_densities(
-    true: AbstractSet[str], named: Sequence[AbstractSet[str]]
+    true_entities: AbstractSet[str], reply_entities: Sequence[AbstractSet[str]]
 ) -> tuple[float, ...] | None:
-    """Entity match density of each reply: right entities named so far, over these and the wrong ones of this reply.
+    """Return the entity match density of each reply.
+
+    With R the correct entities named up to and including the reply, and W the wrong entities of
+    this reply, the density is |R| / (|R| + |W|).
 
     Args:
-        true: entities of the reference.
-        named: entities of each reply, in order.
+        true_entities: entities of the reference.
+        reply_entities: entities of each reply, in order.
 
     Returns:
-        Values in [0, 1], one a reply; 0 where nothing right was named so far and nothing at all now. None where the reference
-        has no entity, so that none can match.
+        Values in [0, 1], one for each reply; 0 if R and W are empty. None if the reference has no
+        entity.
 
     Source: Talk2Code eq. 3, rho_k.
     """
-    if not true:
+    if not true_entities:
         return None
     right: set[str] = set()
     densities: list[float] = []
-    for entities in named:
-        right |= entities & true
-        seen = len(right) + len(entities - true)
-        densities.append(len(right) / seen if seen else 0.0)
+    for entities in reply_entities:
+        right |= entities & true_entities
+        total = len(right) + len(entities - true_entities)
+        densities.append(len(right) / total if total else 0.0)
     return tuple(densities)
 
 
 def probability(cosine: float, reading: Probability) -> float:
-    """Probability that a reply means what the reference means, from the cosine of their vectors.
+    """Return the probability that a reply means the same as the reference.
 
     Args:
-        cosine: -1 to 1.
-        reading: `half_cosine`, (1 + cosine) / 2: one minus half of the cosine distance; `clipped_cosine`, the cosine itself.
+        cosine: cosine of the vectors of reply and reference, -1 to 1.
+        reading: `half_cosine`: (1 + cosine) / 2, which is one minus half of the cosine distance.
+            `clipped_cosine`: the cosine itself.
 
     Returns:
         Value in [0.001, 1].
 
-    Source: Talk2Code, P_k. The paper embeds by BGE-M3 "with cosine distance computing embedding similarity" and says no more.
+    Source: Talk2Code, P_k. The paper embeds by BGE-M3 "with cosine distance computing embedding
+    similarity" and gives no formula.
     """
     value = (1 + cosine) / 2 if reading == "half_cosine" else cosine
     return min(1.0, max(LOWEST_PROBABILITY, value))
@@ -79,13 +88,13 @@ def probability(cosine: float, reading: Probability) -> float:
 
 @metric("entity_match_density", title="rho", judged=True)
 def entity_match_density(density: float) -> float:
-    """Entity match density after one reply, as `match_densities` counts it.
+    """Return the entity match density after one reply (see `match_densities`).
 
     Args:
         density: rho_k, in [0, 1].
 
     Returns:
-        The density itself: one value a reply, which the paper plots over the turns.
+        `density`, unchanged. The paper plots this value over the turns.
 
     Source: Talk2Code eq. 3 and Figure 4.
     """
@@ -94,13 +103,13 @@ def entity_match_density(density: float) -> float:
 
 @metric("semantic_probability", title="P")
 def semantic_probability(value: float) -> float:
-    """Probability that one reply means what the reference means, as `probability` reads it from a cosine.
+    """Return the probability that one reply means the same as the reference (see `probability`).
 
     Args:
         value: P_k, in [0.001, 1].
 
     Returns:
-        The probability itself: one value a reply, which the paper plots over the turns.
+        `value`, unchanged. The paper plots it over the turns.
 
     Source: Talk2Code, P_k, and Figure 4.
     """
@@ -109,13 +118,14 @@ def semantic_probability(value: float) -> float:
 
 @metric("entity_consistency", title="EC", judged=True)
 def entity_consistency(densities: Sequence[float], counting: Counting) -> float | None:
-    """Cumulative entity consistency: Beta(2, 2)'s distribution function at the density of reply n - 1.
+    """Return the cumulative distribution function of Beta(2, 2) at the density of reply n - 1.
 
     Args:
         densities: rho_k of each reply, in [0, 1].
+        counting: reading of the index n.
 
     Returns:
-        Value in [0, 1]; None where there is no reply n - 1.
+        Value in [0, 1]; None if there is no reply n - 1.
 
     Source: Talk2Code eq. 4.
     """
@@ -127,13 +137,14 @@ def entity_consistency(densities: Sequence[float], counting: Counting) -> float 
 
 @metric("entity_satisfaction", title="ES", judged=True)
 def entity_satisfaction(densities: Sequence[float], counting: Counting) -> float | None:
-    """Mean change of the density from reply to reply, times the share of rises.
+    """Return the mean change of the density between replies, times the share of rises.
 
     Args:
         densities: rho_k of each reply, in [0, 1].
+        counting: reading of the index n and of the denominators.
 
     Returns:
-        Value in [-1, 1]; None where the dialogue is too short for a change.
+        Value in [-1, 1]; None if the dialogue is too short for a change.
 
     Source: Talk2Code eq. 6.
     """
@@ -142,15 +153,16 @@ def entity_satisfaction(densities: Sequence[float], counting: Counting) -> float
 
 @metric("semantic_consistency", title="SC")
 def semantic_consistency(probabilities: Sequence[float], counting: Counting) -> float | None:
-    """Geometric mean of the semantic probabilities of the first n - 1 replies.
+    """Return the geometric mean of the semantic probabilities of the first n - 1 replies.
 
     Args:
         probabilities: P_k of each reply, above 0 and up to 1.
+        counting: reading of the index n.
 
     Returns:
-        Value in (0, 1]; None where there is no reply n - 1.
+        Value in (0, 1]; None if there is no reply n - 1.
 
-    Source: Talk2Code eq. 5; its summand has the index k where i is meant.
+    Source: Talk2Code eq. 5; its summand has the index k, which must be i.
     """
     last = counting.last(len(probabilities))
     return math.exp(sum(math.log(value) for value in probabilities[:last]) / last) if last else None
@@ -158,13 +170,15 @@ def semantic_consistency(probabilities: Sequence[float], counting: Counting) -> 
 
 @metric("semantic_satisfaction", title="SS")
 def semantic_satisfaction(series: Sequence[float], counting: Counting) -> float | None:
-    """Mean change of the semantic series from reply to reply, times the share of rises.
+    """Return the mean change of the semantic series between replies, times the share of rises.
 
     Args:
-        series: the logarithm of P_k, or P_k itself, of each reply.
+        series: for each reply, the logarithm of P_k or P_k itself.
+        counting: reading of the index n and of the denominators.
 
     Returns:
-        Value in [-7, 7] of logarithms, in [-1, 1] of probabilities; None where the dialogue is too short for a change.
+        Value in [-7, 7] for logarithms, in [-1, 1] for probabilities; None if the dialogue is too
+        short for a change.
 
     Source: Talk2Code, after eq. 6: "the same formulation" on the semantic similarity scores.
     """
@@ -174,9 +188,9 @@ def semantic_satisfaction(series: Sequence[float], counting: Counting) -> float 
 def _satisfaction(series: Sequence[float], counting: Counting) -> float | None:
     last = counting.last(len(series))
     as_printed = counting.changes == "as_printed"
-    over = last if as_printed else last - 1
-    if over < 1:
+    denominator = last if as_printed else last - 1
+    if denominator < 1:
         return None
-    n_changes = min(last, len(series) - 1) if as_printed else over
+    n_changes = min(last, len(series) - 1) if as_printed else denominator
     rises = sum(series[i + 1] > series[i] for i in range(n_changes))
-    return (series[last - 1] - series[0]) / over * (rises / over)
+    return (series[last - 1] - series[0]) / denominator * (rises / denominator)

@@ -1,4 +1,4 @@
-"""Does a judge order systems as people do? Rank accuracy over pairs that people tell apart (Dialogue-SWEBench section 7.3)."""
+"""Agreement of a judge's ranking of systems with people's (Dialogue-SWEBench section 7.3)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,55 +8,57 @@ from typing import Any
 
 ALPHA = 0.05
 Ratings = Mapping[str, Mapping[str, float]]
-"""System -> thing that was rated -> rating."""
+"""System -> rated item -> rating."""
 
 
 @dataclass(frozen=True)
 class RankAccuracy:
-    """Share of the pairs of systems that a judge orders as people do."""
+    """Counts of the pairs of systems, and of those that judge and people order in the same way."""
 
     n_pairs: int
-    """Pairs that people tell apart."""
+    """Pairs whose ratings by people differ significantly."""
     n_agreed: int
+    """Pairs among `n_pairs` that the judge orders in the same way."""
     n_compared: int
-    """Pairs with ratings of the same things."""
+    """Pairs with ratings of the same items."""
 
     @property
     def accuracy(self) -> float | None:
-        """None where people tell no pair apart."""
+        """Share `n_agreed` / `n_pairs`; None without pairs."""
         return self.n_agreed / self.n_pairs if self.n_pairs else None
 
 
 def rank_accuracy(people: Ratings, judge: Ratings, alpha: float = ALPHA) -> RankAccuracy:
-    """Compare all pairs of systems on what both were rated on by people and by the judge.
+    """Compare all pairs of systems on the items that people and the judge rated for both.
 
-    People tell a pair apart where a Wilcoxon signed rank test of their ratings, paired by the thing rated, gives p < alpha; zero
-    differences are ranked, then dropped (Pratt 1959). A judge whose mean difference is 0 agrees with nobody.
+    A pair counts if a Wilcoxon signed rank test of people's ratings, paired by item, gives
+    p < alpha; zero differences are ranked, then dropped (Pratt 1959). A judge whose mean difference
+    is 0 does not agree.
 
     Source: section 7.3, after Kocmi et al. 2021.
     """
     n_pairs = n_agreed = n_compared = 0
     for first, second in combinations(sorted(people.keys() & judge.keys()), 2):
-        both = sorted(
+        items = sorted(
             people[first].keys()
             & people[second].keys()
             & judge[first].keys()
             & judge[second].keys()
         )
-        if not both:
+        if not items:
             continue
         n_compared += 1
-        told = [people[first][thing] - people[second][thing] for thing in both]
-        if not differ(told, alpha):
+        differences = [people[first][item] - people[second][item] for item in items]
+        if not differ(differences, alpha):
             continue
         n_pairs += 1
-        judged = fmean(judge[first][thing] - judge[second][thing] for thing in both)
-        n_agreed += judged * fmean(told) > 0
+        judge_mean = fmean(judge[first][item] - judge[second][item] for item in items)
+        n_agreed += judge_mean * fmean(differences) > 0
     return RankAccuracy(n_pairs, n_agreed, n_compared)
 
 
 def differ(differences: list[float], alpha: float = ALPHA) -> bool:
-    """Whether paired differences are told from chance, two-sided. Nothing but zeros is not.
+    """Return True if paired differences are significant, two-sided; False if all are zero.
 
     Source: scipy's Wilcoxon test with `zero_method="pratt"`.
     """
@@ -64,5 +66,5 @@ def differ(differences: list[float], alpha: float = ALPHA) -> bool:
         return False
     from scipy.stats import wilcoxon
 
-    found: Any = wilcoxon(differences, zero_method="pratt")
-    return float(found.pvalue) < alpha
+    test_result: Any = wilcoxon(differences, zero_method="pratt")
+    return float(test_result.pvalue) < alpha

@@ -1,6 +1,7 @@
-"""Leakage: does feedback give the solution away (ConvCodeWorld, Appendix A.3, Table 8)?
+"""Leakage of the solution through feedback (ConvCodeWorld, Appendix A.3, Table 8).
 
-Asked of each feedback by a speaker who saw the reference code. The shares are means over such feedbacks.
+The metrics apply to each feedback whose author saw the reference code. The paper's shares are means
+over such feedbacks.
 """
 
 import re
@@ -19,43 +20,47 @@ _REFERENCE = re.compile(
     r"|known[\s-]+to[\s-]+be[\s-]+(?:right|correct)"
     r"|known[\s-]+(?:right|correct|good)"
     r"|(?:the|a|that|this)\s+solution"
-    r"(?!\s+(?:you|that\s+you|of\s+yours|is\s+close|to|should|must|would|needs?|has\s+to|can|could|may|might|fails|below|above))"
+    r"(?!\s+(?:you|that\s+you|of\s+yours|is\s+close|to|should|must|would|needs?|has\s+to|can|could"
+    r"|may|might|fails|below|above))"
     r")\b",
     re.IGNORECASE,
 )
-"""Names that the expert's prompt has for the reference code, and those that models use of their own accord.
+"""Names for the reference code: those in the expert's prompt, and others that models use.
 
-The prompt calls the assistant's code *the program* and the reference *the solution*, so that *the solution* is the reference,
-but where the sentence says what the assistant's solution should do.
+The prompt calls the assistant's code *the program* and the reference *the solution*. So *the
+solution* means the reference, unless the sentence says what the assistant's solution should do.
 """
 _MARKUP = re.compile(r"[*`\"'“”‘’]")
 
 
 @metric("mentions_reference", version=2, title="mentions reference", better=None)
 def mentions_reference(feedback: str) -> float:
-    """Whether the feedback speaks of the reference code that its reader does not have.
+    """Return 1 if the feedback mentions the reference code, which its reader does not have, else 0.
 
     Args:
-        feedback: the verbal feedback as the model was given it.
+        feedback: the verbal feedback that the model receives.
 
     Returns:
-        1.0 where it names ground truth, a reference, canonical, golden or correct code (solution, ...), a model solution, or *the
-        solution* as our expert's prompt calls it; else 0.0.
+        1.0 if the feedback names ground truth, a reference, canonical, golden or correct code
+        (solution, implementation and similar words), a model solution, or *the solution*, as our
+        expert's prompt calls it; else 0.0.
 
-    Source: ConvCodeWorld appendix A.3, Table 8 (mentioning ground truth code). The paper does not list its words; these are ours.
+    Source: ConvCodeWorld appendix A.3, Table 8 (mentioning ground truth code). The paper does not
+    list its words; the words here are ours.
     """
     return float(_REFERENCE.search(_MARKUP.sub("", feedback)) is not None)
 
 
 @metric("contains_refined_code", version=1, title="contains code", better=None)
 def contains_refined_code(feedback: str, previous: str, refined: str) -> float:
-    """Whether the feedback holds the whole code that the model then answered with: it was told the code, not what to change.
+    """Return 1 if the feedback contains the complete code of the model's next answer, else 0.
 
-    Spaces and line breaks do not count. An answer without code is in no feedback, and code that was not changed was refined by
-    nobody: feedback that quotes it gives nothing away.
+    Such feedback dictates the code instead of describing a change. Spaces and line breaks are
+    ignored. The value is 0 for an answer without code, and for an answer that leaves the code
+    unchanged: feedback that quotes the current code reveals nothing.
 
     Args:
-        feedback: the verbal feedback as the model was given it.
+        feedback: the verbal feedback that the model receives.
         previous: the code that the feedback is about.
         refined: the code of the next answer.
 

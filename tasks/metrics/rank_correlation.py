@@ -1,4 +1,4 @@
-"""Do two benchmarks order models alike? Spearman's rank correlation (ConvCodeWorld section 4.3)."""
+"""Spearman's rank correlation of two benchmarks over models (ConvCodeWorld section 4.3)."""
 
 import math
 from collections.abc import Sequence
@@ -9,11 +9,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MIN_MODELS = 5
-"""Fewest models: with less, almost any order looks correlated (four models agree by chance one time in twelve)."""
+"""Minimum number of models. With fewer, almost any order looks correlated: four models agree or
+disagree completely by chance once in twelve."""
 RESAMPLES = 9_999
 SEED = 20250917
 _PLACES = 12
-"""Digits kept of rho. Later ones are noise of a division: 0.9999999999999999 for models in the same order."""
+"""Decimal places of rho. Later ones are rounding noise, such as 0.9999999999999999 for 1."""
 
 
 @dataclass(frozen=True)
@@ -22,24 +23,28 @@ class RankCorrelation:
 
     n: int
     rho: float | None
-    """In [-1, 1]; None where there is no figure."""
+    """Correlation in [-1, 1]; None if it is undefined."""
     p: float | None
-    """Two-sided, in (0, 1]: how often a random order of the models agrees or disagrees at least as much."""
+    """Two-sided p-value in (0, 1]: share of random orders of the models with an equal or larger
+    absolute correlation."""
     note: str = ""
-    """Why there is no figure; empty where there is one."""
+    """Reason why `rho` is None; empty if it is a number."""
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> RankCorrelation:
-    """Spearman's rank correlation of two series, one value a model in the same order; ties share their mean rank.
+    """Return Spearman's rank correlation of two series; ties share their mean rank.
 
-    The p-value is that of a permutation test: all orders where they are at most 9,999 (up to seven models), else as many drawn
-    with a fixed seed. The usual approximation by a t distribution says p = 0 for five models in the same order.
+    The p-value comes from a permutation test: over all orders if there are at most 9,999 (up to
+    seven models), else over 9,999 orders drawn with a fixed seed. The usual approximation by a t
+    distribution gives p = 0 for five models in the same order.
 
     Args:
-        first, second: finite numbers, one a model.
+        first: finite numbers, one for each model.
+        second: finite numbers of the same models in the same order.
 
     Returns:
-        The figure with n and p; no figure below `MIN_MODELS` models ("insufficient") and where one series does not vary.
+        The correlation with n and p. `rho` is None for fewer than `MIN_MODELS` models
+        ("insufficient") and if one series is constant.
 
     Raises:
         ValueError: the series differ in length, or hold a number that is not finite.
@@ -57,22 +62,22 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> RankCorrelation
         return RankCorrelation(n, None, None, "undefined: all models have the same value")
     from scipy.stats import spearmanr
 
-    found: Any = spearmanr(first, second)
-    return RankCorrelation(n, round(float(found.statistic), _PLACES), _p_value(first, second))
+    correlation: Any = spearmanr(first, second)
+    return RankCorrelation(n, round(float(correlation.statistic), _PLACES), _p_value(first, second))
 
 
 def _p_value(first: Sequence[float], second: Sequence[float]) -> float:
     from scipy.stats import permutation_test, rankdata
 
-    fixed = rankdata(second)
+    second_ranks = rankdata(second)
 
     def covariance(ranks: "NDArray[Any]", axis: int) -> "NDArray[Any]":
-        """The part of rho that an order of the models changes."""
-        return ((ranks - ranks.mean(axis=axis, keepdims=True)) * (fixed - fixed.mean())).sum(
-            axis=axis
-        )
+        """Return the part of rho that depends on the order of the models."""
+        return (
+            (ranks - ranks.mean(axis=axis, keepdims=True)) * (second_ranks - second_ranks.mean())
+        ).sum(axis=axis)
 
-    found = permutation_test(
+    test_result = permutation_test(
         (rankdata(first),),
         covariance,
         permutation_type="pairings",
@@ -80,4 +85,4 @@ def _p_value(first: Sequence[float], second: Sequence[float]) -> float:
         n_resamples=RESAMPLES,
         rng=SEED,
     )
-    return float(found.pvalue)
+    return float(test_result.pvalue)

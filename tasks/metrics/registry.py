@@ -1,6 +1,6 @@
-"""Metrics by name: ours, and others' through the entry point group `parley.metrics`.
+"""Registry of metrics: built-in ones, and those of the entry point group `parley.metrics`.
 
-A metric is a pure function. Its family's module says which arguments it takes; this module gives it a name and a version.
+A metric is a pure function with a name and a version. Its module documents its arguments.
 """
 
 from collections.abc import Callable
@@ -29,37 +29,38 @@ FAMILIES: tuple[str, ...] = (
     "tasks.metrics.verifiable_instructions",
 )
 
-_registered: dict[str, "Metric[..., object]"] = {}
+_metrics: dict[str, "Metric[..., object]"] = {}
 
 
 @dataclass(frozen=True)
 class Metric(Generic[P, R]):
-    """A named, versioned metric; call it like the function it was made from."""
+    """Named, versioned metric. Calling it calls its function."""
 
     name: str
     version: int
-    """Part of the key of a score: raise it when the metric's values change."""
+    """Part of a score's key. Raise it when the metric's values change."""
     function: Callable[P, R]
     title: str = ""
-    """What result tables write above its column: short words."""
+    """Short heading of its column in result tables."""
     better: Better | None = "higher"
-    """Which of two values is better. None: neither, it only describes."""
+    """Which of two values is better. None: neither, the metric only describes."""
     judged: bool = False
-    """Whether it reads judgements: it may change because a judge did."""
+    """True if it reads judgements, so that another judge can change its values."""
     ends: tuple[float, float] = (0.0, 1.0)
-    """Lowest and highest value that it is taken to have where a decision needs bounds; a value outside is refused there."""
+    """Lowest and highest possible value. Decisions between models use these bounds and refuse a
+    value outside."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
 
     @property
     def heading(self) -> str:
-        """The title; where it has none, the name."""
+        """Title, or the name if the title is empty."""
         return self.title or self.name
 
     @property
     def summary(self) -> str:
-        """First line of its docstring, which `parley list metrics` prints."""
+        """First line of the function's docstring, which `parley list metrics` prints."""
         return (self.function.__doc__ or "").strip().partition("\n")[0]
 
 
@@ -72,21 +73,22 @@ def metric(
     judged: bool = False,
     ends: tuple[float, float] = (0.0, 1.0),
 ) -> Callable[[Callable[P, R]], Metric[P, R]]:
-    """Register the function below as a metric.
+    """Return a decorator that registers a function as a metric.
 
     Raises:
-        ValueError: another function has that name already.
+        ValueError: a function of another module has that name.
     """
 
     def register(function: Callable[P, R]) -> Metric[P, R]:
-        other = _registered.get(name)
+        other = _metrics.get(name)
         if other is not None and other.function.__module__ != function.__module__:
             raise ValueError(
-                f"metric {name!r} of {function.__module__} has the name of one of {other.function.__module__}: rename one of them"
+                f"metric {name!r} of {function.__module__} has the name of one of"
+                f" {other.function.__module__}: rename one of them"
             )
-        made = Metric(name, version, function, title, better, judged, ends)
-        _registered[name] = cast("Metric[..., object]", made)
-        return made
+        new_metric = Metric(name, version, function, title, better, judged, ends)
+        _metrics[name] = cast("Metric[..., object]", new_metric)
+        return new_metric
 
     return register
 
@@ -94,7 +96,7 @@ def metric(
 def _loaders() -> "Loaders[Metric[..., object]]":
     for family in FAMILIES:
         import_module(family)
-    return {name: partial(_registered.__getitem__, name) for name in _registered}
+    return {name: partial(_metrics.__getitem__, name) for name in _metrics}
 
 
 METRICS = Registry["Metric[..., object]"](
@@ -103,7 +105,7 @@ METRICS = Registry["Metric[..., object]"](
 
 
 def heading_of(name: str) -> str:
-    """Return the words above a metric's column: its name where nothing here offers the metric."""
+    """Return the heading of a metric's column; the name itself for an unknown metric."""
     try:
         return METRICS.load(name).heading
     except UnknownName:

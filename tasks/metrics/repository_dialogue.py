@@ -1,6 +1,8 @@
-"""Dialogues in which an agent resolves a repository's issue (Dialogue-SWEBench, sections 3.4 and 6 to 8).
+"""Dialogues in which an agent resolves a repository's issue (Dialogue-SWEBench).
 
-All are pure functions of one dialogue. Their means over dialogues are the paper's figures.
+The paper's sections 3.4 and 6 to 8 define the metrics.
+
+Each metric is a pure function of one dialogue. The means over dialogues are the paper's figures.
 """
 
 from collections.abc import Iterable
@@ -10,7 +12,11 @@ from tasks.metrics.registry import metric
 
 @metric("resolved", title="resolved")
 def resolved(fail_to_pass: bool, pass_to_pass: bool) -> float:
-    """Whether the patch makes all failing tests pass and keeps all others passing; an empty list counts as all.
+    """Return 1 if the patch fixes all failing tests and breaks no passing test, else 0.
+
+    Args:
+        fail_to_pass: True if all tests that must become passing pass, or there are none.
+        pass_to_pass: True if all tests that must stay passing pass, or there are none.
 
     Returns:
         1.0 or 0.0.
@@ -22,10 +28,10 @@ def resolved(fail_to_pass: bool, pass_to_pass: bool) -> float:
 
 @metric("dialogue_turns", title="turns", better=None)
 def dialogue_turns(n_messages: int) -> float:
-    """Messages that the agent sent to the user; what it says as it ends is none.
+    """Return the number of messages from the agent to the user, without its final message.
 
     Raises:
-        ValueError: a negative number.
+        ValueError: the number is negative.
 
     Source: Table 1, # Turns.
     """
@@ -34,10 +40,10 @@ def dialogue_turns(n_messages: int) -> float:
 
 @metric("agent_steps", title="steps", better=None)
 def agent_steps(n_answers: int) -> float:
-    """Answers of the model: tool calls, messages, and answers that could not be used.
+    """Return the number of the model's answers: tool calls, messages and unusable answers.
 
     Raises:
-        ValueError: a negative number.
+        ValueError: the number is negative.
 
     Source: Table 1, # Steps.
     """
@@ -46,13 +52,13 @@ def agent_steps(n_answers: int) -> float:
 
 def _count(number: int) -> float:
     if number < 0:
-        raise ValueError(f"{number} is no count")
+        raise ValueError(f"{number} is negative: a count is 0 or more")
     return float(number)
 
 
 @metric("information_seeking", title="asks", better=None, judged=True)
 def information_seeking(labels: Iterable[bool]) -> float:
-    """Messages of the agent that ask for information about the problem.
+    """Return the number of the agent's messages that ask for information about the problem.
 
     Source: section 6, Figure 4.
     """
@@ -61,7 +67,7 @@ def information_seeking(labels: Iterable[bool]) -> float:
 
 @metric("naturalness", title="natural", judged=True, ends=(1.0, 3.0))
 def naturalness(rating: float) -> float:
-    """A judge's rating: 1 hard to talk with, 2 with small faults, 3 clear and concise.
+    """Return a judge's rating: 1 hard to talk with, 2 small faults, 3 clear and concise.
 
     Raises:
         ValueError: the rating is not 1, 2 or 3.
@@ -75,11 +81,12 @@ def naturalness(rating: float) -> float:
 
 @metric("coherence", title="coherent", judged=True, ends=(1.0, 3.0))
 def coherence(is_local: bool, is_global: bool) -> float:
-    """1 where neither criterion is met, 2 for one of them, 3 for both.
+    """Return 1 if neither criterion of coherence is met, 2 for one of them, 3 for both.
 
     Args:
-        is_local: each message follows from what was said, on the matter and not again.
-        is_global: all together steer towards the solution, details are asked for, and the dialogue is closed.
+        is_local: each message follows from the earlier ones, is relevant and repeats nothing.
+        is_global: the messages together lead to the solution, ask for details, and close the
+            dialogue.
 
     Source: section 7.2.
     """
@@ -88,10 +95,12 @@ def coherence(is_local: bool, is_global: bool) -> float:
 
 @metric("user_faithful", title="faithful", judged=True)
 def user_faithful(n_met: int, n_judged: int) -> float:
-    """Share of the simulated user's replies that keep to the issue's intent and knowledge.
+    """Return the share of the simulated user's replies that are faithful to the issue.
+
+    A faithful reply adheres to the issue's intent and knowledge.
 
     Raises:
-        ValueError: none was judged, or more are met than judged.
+        ValueError: `n_judged` is 0, or `n_met` is larger.
 
     Source: section 8.2, faithfulness.
     """
@@ -100,10 +109,10 @@ def user_faithful(n_met: int, n_judged: int) -> float:
 
 @metric("user_on_goal", title="on goal", judged=True)
 def user_on_goal(n_met: int, n_judged: int) -> float:
-    """Share of the simulated user's replies that pursue its goal.
+    """Return the share of the simulated user's replies that pursue its goal.
 
     Raises:
-        ValueError: as `user_faithful`.
+        ValueError: `n_judged` is 0, or `n_met` is larger.
 
     Source: section 8.2, goal adherence.
     """
@@ -112,10 +121,10 @@ def user_on_goal(n_met: int, n_judged: int) -> float:
 
 @metric("user_in_environment", title="in environment", judged=True)
 def user_in_environment(n_met: int, n_judged: int) -> float:
-    """Share of the simulated user's replies that claim no ability which a user does not have.
+    """Return the share of the simulated user's replies that claim no ability a user lacks.
 
     Raises:
-        ValueError: as `user_faithful`.
+        ValueError: `n_judged` is 0, or `n_met` is larger.
 
     Source: section 8.2, environment adherence.
     """
@@ -124,10 +133,10 @@ def user_in_environment(n_met: int, n_judged: int) -> float:
 
 @metric("user_without_fault", title="user sound", judged=True)
 def user_without_fault(n_met: int, n_judged: int) -> float:
-    """Share of the simulated user's replies that meet all three criteria.
+    """Return the share of the simulated user's replies that meet all three criteria.
 
     Raises:
-        ValueError: as `user_faithful`.
+        ValueError: `n_judged` is 0, or `n_met` is larger.
 
     Source: section 8.2, column All of Table 4.
     """
@@ -135,18 +144,22 @@ def user_without_fault(n_met: int, n_judged: int) -> float:
 
 
 @metric("user_revised", title="revised", better="lower")
-def user_revised(n_revised: int, n_said: int) -> float:
-    """Share of the simulated user's replies that had to be revised before they were said, of those whose check could be read.
+def user_revised(n_revised: int, n_checked: int) -> float:
+    """Return the share of the simulated user's replies that needed a revision before delivery.
+
+    Args:
+        n_revised: revised replies, 0 to `n_checked`.
+        n_checked: replies whose check could be read, 1 and up.
 
     Raises:
-        ValueError: nothing was said, or more was revised than said.
+        ValueError: `n_checked` is 0, or `n_revised` is larger.
 
     Source: section 3.3, self-revision: the simulator's error.
     """
-    return _share(n_revised, n_said)
+    return _share(n_revised, n_checked)
 
 
-def _share(n: int, of: int) -> float:
-    if not 0 <= n <= of or of == 0:
-        raise ValueError(f"{n} of {of}: there must be one, and no more than there are")
-    return n / of
+def _share(n: int, total: int) -> float:
+    if not 0 <= n <= total or total == 0:
+        raise ValueError(f"{n} of {total}: the total must be 1 or more, the part 0 to the total")
+    return n / total

@@ -1,4 +1,4 @@
-"""Answers compared with a reference: word overlap, equality, numbers; a judge's rating as a share (UniDial-EvalKit)."""
+"""Comparison of an answer with a reference: words, equality, numbers, ratings (UniDial-EvalKit)."""
 
 import re
 from collections import Counter
@@ -15,13 +15,15 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(text.strip().lower())
 
 
-def _shared(first: Sequence[str], second: Sequence[str]) -> int:
+def _n_shared(first: Sequence[str], second: Sequence[str]) -> int:
     return (Counter(first) & Counter(second)).total()
 
 
 @metric("precision", title="precision")
 def precision(answer: str, reference: str) -> float:
-    """Share of the answer's words that the reference has, each as often as there.
+    """Return the share of the answer's words that the reference contains.
+
+    A repeated word counts as often as the reference contains it.
 
     Returns:
         In [0, 1]; 0 for an answer without words.
@@ -29,22 +31,24 @@ def precision(answer: str, reference: str) -> float:
     Source: UniDial-EvalKit, `precision`.
     """
     words = _words(answer)
-    return _shared(words, _words(reference)) / len(words) if words else 0.0
+    return _n_shared(words, _words(reference)) / len(words) if words else 0.0
 
 
 @metric("word_recall", title="recall")
 def word_recall(answer: str, references: Sequence[str], binary: bool = False) -> float:
-    """Share of a reference's words that the answer has: the best over all references.
+    """Return the share of a reference's words that the answer contains, the best of all references.
 
     Args:
-        binary: 1 where some reference stands there with all its words, else 0.
+        answer: the model's answer.
+        references: acceptable answers.
+        binary: return 1 if the answer contains all words of some reference, else 0.
 
     Source: UniDial-EvalKit, `recall`; LoCoMo's adversarial questions are binary.
     """
     words = _words(answer)
     shares = [
-        _shared(words, wanted) / len(wanted) if (wanted := _words(one)) else 0.0
-        for one in references
+        _n_shared(words, wanted) / len(wanted) if (wanted := _words(reference)) else 0.0
+        for reference in references
     ]
     best = max(shares, default=0.0)
     return float(best >= 1.0) if binary else best
@@ -52,37 +56,42 @@ def word_recall(answer: str, references: Sequence[str], binary: bool = False) ->
 
 @metric("f1_score", title="F1")
 def f1_score(answer: str, reference: str, multi_answer: bool = False) -> float:
-    """Harmonic mean of precision and recall over words.
+    """Return the harmonic mean of precision and recall over words.
 
     Args:
-        multi_answer: both texts are lists with commas; each item of the reference counts with the best item of the answer.
+        answer: the model's answer.
+        reference: the correct answer.
+        multi_answer: treat both texts as comma-separated lists, and return the mean over the
+            reference's items of the best F1 with an item of the answer.
 
     Source: UniDial-EvalKit, `f1_score`; LoCoMo section 4.1 (multi-hop questions).
     """
     if not multi_answer:
         return _f1(answer, reference)
-    wanted = [item for one in reference.split(",") if (item := one.strip())]
-    given = [one.strip() for one in answer.split(",")]
+    wanted = [wanted_item for item in reference.split(",") if (wanted_item := item.strip())]
+    items = [item.strip() for item in answer.split(",")]
     return (
-        sum(max(_f1(one, item) for one in given) for item in wanted) / len(wanted)
+        sum(max(_f1(item, wanted_item) for item in items) for wanted_item in wanted) / len(wanted)
         if wanted
         else 0.0
     )
 
 
 def _f1(answer: str, reference: str) -> float:
-    given, wanted = _words(answer), _words(reference)
-    shared = _shared(given, wanted)
-    return 2 * shared / (len(given) + len(wanted)) if shared else 0.0
+    answer_words, reference_words = _words(answer), _words(reference)
+    shared = _n_shared(answer_words, reference_words)
+    return 2 * shared / (len(answer_words) + len(reference_words)) if shared else 0.0
 
 
 @metric("exact_match", title="exact match")
 def exact_match(answer: str, reference: str, start: str = "", end: str = "") -> float:
-    """1 where answer and reference are the same text but for capitals, else 0.
+    """Return 1 if answer and reference are equal except for case, else 0.
 
     Args:
-        start: only what stands after the last of these marks counts; empty for the whole answer.
-        end: a mark that may close it.
+        answer: the model's answer.
+        reference: the correct answer.
+        start: compare only the text after the last occurrence of this mark; empty for all of it.
+        end: optional closing mark to remove from that text.
 
     Source: UniDial-EvalKit, `exact_match`; PersonaMem's `<final_answer>`.
     """
@@ -94,14 +103,16 @@ def exact_match(answer: str, reference: str, start: str = "", end: str = "") -> 
 
 @metric("numeric_match", title="numeric match")
 def numeric_match(answer: str, reference: str) -> float:
-    """1 where the last numbers of answer and reference are the same; without a number in one of them, where the texts are.
+    """Return 1 if the last numbers of answer and reference are equal, else 0.
+
+    If one of the texts has no number, the texts are compared.
 
     Source: UniDial-EvalKit, `numeric_match` (MathChat).
     """
-    given, wanted = _last_number(answer), _last_number(reference)
-    if given is None or wanted is None:
+    answer_number, reference_number = _last_number(answer), _last_number(reference)
+    if answer_number is None or reference_number is None:
         return float(answer.strip() == reference.strip())
-    return float(abs(given - wanted) < _TOLERANCE)
+    return float(abs(answer_number - reference_number) < _TOLERANCE)
 
 
 def _last_number(text: str) -> float | None:
@@ -111,13 +122,13 @@ def _last_number(text: str) -> float | None:
 
 @metric("llm_judge", title="judge", judged=True)
 def llm_judge(rating: float, lowest: float, highest: float) -> float:
-    """A judge's rating as a share of its scale: (rating - lowest) / (highest - lowest).
+    """Return a judge's rating as a share of its scale: (rating - lowest) / (highest - lowest).
 
     Raises:
-        ValueError: the scale has no length.
+        ValueError: `highest` is not above `lowest`.
 
     Source: UniDial-EvalKit, `llm_judge`.
     """
     if highest <= lowest:
-        raise ValueError(f"a scale from {lowest} to {highest} has no length")
+        raise ValueError(f"scale from {lowest} to {highest}: the highest value must be larger")
     return (rating - lowest) / (highest - lowest)

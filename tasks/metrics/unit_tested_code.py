@@ -1,26 +1,28 @@
-"""Does a program pass its unit tests? The tests run elsewhere; this is what their outcome counts."""
+"""Score of a program by its unit tests. The sandbox runs the tests."""
 
 from tasks.metrics.registry import metric
 
 
 @metric("unit_tests", title="unit tests")
 def unit_tests(n_passed: int, n_cases: int) -> float:
-    """Share of the tests that the answer's program passes.
+    """Return the share of the tests that the answer's program passes.
 
     Args:
         n_passed: 0 to `n_cases`.
-        n_cases: 1 and up; tests that are one program are one case.
+        n_cases: 1 and up; tests that form one program are one case.
 
     Returns:
         In [0, 1].
 
     Raises:
-        ValueError: there is no case, or more passed than there are.
+        ValueError: `n_cases` is 0, or `n_passed` is larger.
 
-    Source: ours, for UniDial-EvalKit's metrics of code (section 2.3), of which the toolkit has rules on names and style alone.
+    Source: ours, for UniDial-EvalKit's metrics of code (section 2.3). The toolkit itself checks
+    only rules on names and style.
     """
     if n_cases < 1 or not 0 <= n_passed <= n_cases:
         raise ValueError(
-            f"{n_passed} of {n_cases} tests passed: there must be one, and no more passed than there are"
+            f"{n_passed} of {n_cases} tests passed: there must be a test, and the passed tests"
+            " cannot be more than all tests"
         )
     return n_passed / n_cases

@@ -1,6 +1,7 @@
-"""Dialogues with users of different levels (Talk2Code, Evaluation Metrics Design): the code, and the experience of the user.
+"""Dialogues with users of different levels (Talk2Code, Evaluation Metrics Design).
 
-All are pure functions of one dialogue. Their means over dialogues are the paper's figures.
+The metrics rate the code and the user's experience. Each is a pure function of one dialogue. The
+means over dialogues are the paper's figures.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ LOWEST, HIGHEST = 1.0, 5.0
 
 @metric("test_case_pass_rate", title="TP")
 def pass_rate(n_passed: int, n_cases: int) -> float:
-    """Share of the test cases that the delivered program passes.
+    """Return the share of the test cases that the delivered program passes.
 
     Args:
         n_passed: 0 to `n_cases`.
@@ -23,20 +24,21 @@ def pass_rate(n_passed: int, n_cases: int) -> float:
         Ratio in [0, 1].
 
     Raises:
-        ValueError: there is no case, or more passed than there are.
+        ValueError: `n_cases` is 0, or `n_passed` is larger.
 
-    Source: Talk2Code eq. 1, over one dialogue; the table's value is the mean over dialogues.
+    Source: Talk2Code eq. 1, for one dialogue; the table's value is the mean over dialogues.
     """
     if not 0 <= n_passed <= n_cases or n_cases == 0:
         raise ValueError(
-            f"{n_passed} of {n_cases} test cases passed: there must be a case, and no more passed than there are"
+            f"{n_passed} of {n_cases} test cases passed: there must be a case, and the passed cases"
+            " cannot be more than all cases"
         )
     return n_passed / n_cases
 
 
 @metric("success_rate", title="SR")
 def success_rate(n_passed: int, n_cases: int) -> float:
-    """Whether the delivered program passes all test cases.
+    """Return 1 if the delivered program passes all test cases, else 0.
 
     Args:
         n_passed: 0 to `n_cases`.
@@ -46,7 +48,7 @@ def success_rate(n_passed: int, n_cases: int) -> float:
         1.0 or 0.0.
 
     Raises:
-        ValueError: as `pass_rate`.
+        ValueError: `n_cases` is 0, or `n_passed` is larger.
 
     Source: Talk2Code eq. 2, the label s_i.
     """
@@ -56,10 +58,10 @@ def success_rate(n_passed: int, n_cases: int) -> float:
 def _rating(name: str, title: str) -> Metric[[float], float]:
     @metric(name, title=title, judged=True, ends=(LOWEST, HIGHEST))
     def rating(value: float) -> float:
-        """A judge's rating of one dimension of the dialogue, 1 (very poor) to 5 (excellent).
+        """Return a judge's rating of one dimension of the dialogue, 1 (very poor) to 5 (excellent).
 
         Raises:
-            ValueError: the rating lies outside of 1 to 5.
+            ValueError: the rating is outside 1 to 5.
 
         Source: Talk2Code, Evaluation Metrics Design, subjective evaluation.
         """
@@ -80,32 +82,32 @@ RATINGS: Mapping[str, Metric[[float], float]] = MappingProxyType(
         "LS": _rating("learning_support", "LS"),
     }
 )
-"""Dimension of the rubric -> its metric. Of the cognitive load, too, 5 is best: a light one."""
+"""Dimension of the rubric -> its metric. 5 is best in each; for CL it means a light load."""
 
 
 @metric("interaction_experience", title="Avg", judged=True, ends=(LOWEST, HIGHEST))
 def interaction_experience(ratings: Sequence[float]) -> float:
-    """Mean of the six dimensions of one dialogue.
+    """Return the mean rating over the six dimensions of one dialogue.
 
     Args:
-        ratings: one of each dimension, each in [1, 5].
+        ratings: one for each dimension, each in [1, 5].
 
     Returns:
         Mean in [1, 5].
 
     Raises:
-        ValueError: not six ratings.
+        ValueError: the number of ratings is not six.
 
     Source: Talk2Code Table 1, column Avg.
     """
     if len(ratings) != len(RATINGS):
-        raise ValueError(f"{len(ratings)} ratings: the mean is of all six dimensions")
+        raise ValueError(f"{len(ratings)} ratings: the mean needs one for each of six dimensions")
     return sum(ratings) / len(ratings)
 
 
 @metric("delivery_rate", title="delivered")
 def delivery_rate(delivered: bool) -> float:
-    """Whether the model delivered a program within its replies.
+    """Return 1 if the model delivered a program within its replies, else 0.
 
     Returns:
         1.0 or 0.0.
@@ -117,41 +119,47 @@ def delivery_rate(delivered: bool) -> float:
 
 @metric("user_leakage", title="user leaks", better=None)
 def user_leakage(n_leaks: int, n_wordings: int) -> float:
-    """Share of the simulated user's wordings that handed the program over, and so were never said.
+    """Return the share of the simulated user's drafts that contained the program.
+
+    Such a draft is rejected and never reaches the model.
 
     Args:
         n_leaks: 0 to `n_wordings`.
-        n_wordings: replies that were asked for, repeated ones included; 1 and up.
+        n_wordings: drafts that the simulator wrote, repetitions included; 1 and up.
 
     Returns:
         Ratio in [0, 1].
 
     Raises:
-        ValueError: there is no wording, or more leaks than wordings.
+        ValueError: `n_wordings` is 0, or `n_leaks` is larger.
 
-    Source: ours. The paper's simulator knows the reference answer, and nothing is said of what it gives away.
+    Source: ours. The paper's simulator knows the reference answer, and the paper does not report
+    how much of the answer it reveals.
     """
     if not 0 <= n_leaks <= n_wordings or n_wordings == 0:
         raise ValueError(
-            f"{n_leaks} of {n_wordings} wordings leaked: there must be a wording, and no more leaks than there are"
+            f"{n_leaks} of {n_wordings} wordings leaked: there must be a wording, and the "
+            "leaks cannot"
+            " be more than all wordings"
         )
     return n_leaks / n_wordings
 
 
 @metric("reference_disclosure", title="disclosed", better=None)
 def reference_disclosure(share: float) -> float:
-    """Share of the reference's body that the simulated user's messages hold at the end of the dialogue, all together.
+    """Return the share of the reference's body that all messages of the simulated user contain.
 
     Args:
-        share: of the body's tokens, with names made equal.
+        share: share of the body's tokens; all names count as equal.
 
     Returns:
         Ratio in [0, 1].
 
     Raises:
-        ValueError: no ratio.
+        ValueError: `share` is outside 0 to 1.
 
-    Source: ours. The paper's simulator knows the reference answer, and nothing is said of what it gives away.
+    Source: ours. The paper's simulator knows the reference answer, and the paper does not report
+    how much of the answer it reveals.
     """
     if not 0 <= share <= 1:
         raise ValueError(f"{share!r} of the reference is disclosed: a share lies between 0 and 1")
@@ -159,16 +167,18 @@ def reference_disclosure(share: float) -> float:
 
 
 @metric("level_kept", title="level kept", better=None, judged=True)
-def level_kept(judged: str, level: str) -> float:
-    """Whether a judge who sees the simulated user's words alone takes them for words of the persona's level.
+def level_kept(judged_level: str, level: str) -> float:
+    """Return 1 if a judge assigns the simulated user's messages to the persona's level, else 0.
+
+    The judge reads only the user's messages.
 
     Args:
-        judged: the level that the judge named.
-        level: the persona's.
+        judged_level: the level that the judge named.
+        level: the persona's level.
 
     Returns:
         1.0 or 0.0.
 
     Source: ours. The paper assigns personas to its simulator and reports no check of them.
     """
-    return float(judged == level)
+    return float(judged_level == level)

@@ -1,4 +1,7 @@
-"""Instructions that a program can verify (IFEval; MT-Eval's recollection; Multi-IF), under the data's names."""
+"""Instructions that a program can verify (IFEval; MT-Eval's recollection; Multi-IF).
+
+`VERIFIERS` maps the names that the data use to functions.
+"""
 
 import json
 import re
@@ -13,9 +16,9 @@ from tasks.metrics.written_language import language_of, n_sentences, n_words
 Arguments = Mapping[str, Any]
 _PLACEHOLDERS = ("num_placeholders", "num_placeholder", "number_placeholders")
 _CONTRACTION = re.compile(r"('s|'m|'d|'ll|'re|'ve|n't)\b", re.IGNORECASE)
-"""Ends that count as words of their own: LIFE'S has two."""
+"""Endings that count as separate words: `LIFE'S` is two words."""
 _LONGEST_EMOJI = 20
-"""More characters than any emoji has."""
+"""Upper bound of the characters in one emoji."""
 CODE_OF = {
     "English": "en",
     "Spanish": "es",
@@ -49,23 +52,26 @@ CODE_OF = {
     "Finnish": "fi",
     "Chinese": "zh",
 }
-"""IFEval's languages, and Chinese: name -> code. The data name a language by either."""
+"""Name -> code of IFEval's languages and of Chinese. The data use either form."""
 ANSWERS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
-"""Options of IFEval's `constrained_response`, whose data have no arguments."""
+"""Allowed answers of IFEval's `constrained_response`, whose data have no arguments."""
 
 
 @metric("instruction_following", version=2, title="instructions")
 def instruction_following(answer: str, instruction: str, arguments: Arguments) -> float | None:
-    """Return 1 where the answer follows a verifiable instruction, else 0.
+    """Return 1 if the answer follows a verifiable instruction, else 0.
 
     Args:
+        answer: the model's answer.
         instruction: for example `startend:start_char` or `keywords:existence`.
-        arguments: the instruction's own.
+        arguments: arguments of the instruction.
 
     Returns:
-        0 for a blank answer; None for an unknown instruction or language, and for missing arguments.
+        0 for a blank answer; None for an unknown instruction or language, and for missing
+        arguments.
 
-    Source: IFEval section 2; Multi-IF's checks outside English; UniDial-EvalKit, `instruction_following`.
+    Source: IFEval section 2; Multi-IF's checks outside English; UniDial-EvalKit,
+    `instruction_following`.
     """
     verify = VERIFIERS.get(instruction)
     if verify is None:
@@ -81,18 +87,22 @@ def instruction_following(answer: str, instruction: str, arguments: Arguments) -
 def instruction_following_loose(
     answer: str, instruction: str, arguments: Arguments
 ) -> float | None:
-    """Return 1 where the answer follows a verifiable instruction without its first line, last line or asterisks, else 0.
+    """Return 1 if the answer, or a loosened version of it, follows the instruction, else 0.
 
-    Args: as `instruction_following`.
+    Eight versions are tried: the first line, the last line, both or neither removed; each with and
+    without asterisks. The arguments are those of `instruction_following`.
 
     Returns:
-        The highest value over eight readings: the first line, the last line, both or neither left out; each with and without
-        asterisks. None where `instruction_following` has none.
+        The highest value of the eight versions; None if `instruction_following` returns None for
+        all of them.
 
     Source: IFEval section 3.1, loose accuracy; Multi-IF.
     """
     lines = answer.split("\n")
-    parts = (answer, *("\n".join(kept).strip() for kept in (lines[1:], lines[:-1], lines[1:-1])))
+    parts = (
+        answer,
+        *("\n".join(remaining).strip() for remaining in (lines[1:], lines[:-1], lines[1:-1])),
+    )
     values = [
         instruction_following(reading, instruction, arguments)
         for part in parts
@@ -102,36 +112,36 @@ def instruction_following_loose(
 
 
 def _relation(count: float, relation: str, wanted: float) -> bool | None:
-    compared = {
+    results = {
         "less than": count < wanted,
         "at least": count >= wanted,
         "more than": count > wanted,
     }
-    return compared.get(relation)
+    return results.get(relation)
 
 
-def _start_char(text: str, given: Arguments) -> bool:
-    return text.strip().lower().startswith(given["letter"].lower())
+def _start_char(text: str, arguments: Arguments) -> bool:
+    return text.strip().lower().startswith(arguments["letter"].lower())
 
 
-def _start_emoji(text: str, given: Arguments) -> bool:
+def _start_emoji(text: str, arguments: Arguments) -> bool:
     return any(
-        found["match_start"] == 0 for found in emoji.emoji_list(text.strip()[:_LONGEST_EMOJI])
+        match["match_start"] == 0 for match in emoji.emoji_list(text.strip()[:_LONGEST_EMOJI])
     )
 
 
-def _end_phrase(text: str, given: Arguments) -> bool:
-    return text.strip().strip('"').lower().endswith(given["end_phrase"].strip().lower())
+def _end_phrase(text: str, arguments: Arguments) -> bool:
+    return text.strip().strip('"').lower().endswith(arguments["end_phrase"].strip().lower())
 
 
-def _language(text: str, given: Arguments) -> bool | None:
-    """Compare languages. A text without letters of any language follows, as IFEval has it."""
-    wanted = given["lang"] if "lang" in given else given["language"]
+def _language(text: str, arguments: Arguments) -> bool | None:
+    """Compare languages. As in IFEval, a text without letters of any language passes."""
+    wanted = arguments["lang"] if "lang" in arguments else arguments["language"]
     code = CODE_OF.get(wanted, wanted)
     return language_of(text) in (code, None) if code in CODE_OF.values() else None
 
 
-def _json_format(text: str, given: Arguments) -> bool:
+def _json_format(text: str, arguments: Arguments) -> bool:
     inner = re.sub(r"^```(json)?|```$", "", text.strip(), flags=re.IGNORECASE).strip()
     try:
         json.loads(inner)
@@ -140,39 +150,41 @@ def _json_format(text: str, given: Arguments) -> bool:
     return True
 
 
-def _bullet_list(text: str, given: Arguments) -> bool:
+def _bullet_list(text: str, arguments: Arguments) -> bool:
     stars, dashes = (re.findall(p, text, re.MULTILINE) for p in (r"^\s*\*[^\*].*$", r"^\s*-.*$"))
-    count, wanted = len(stars) + len(dashes), given["num_bullets"]
+    count, wanted = len(stars) + len(dashes), arguments["num_bullets"]
     return count == wanted if wanted else count > 0
 
 
-def _number_sentences(text: str, given: Arguments) -> bool | None:
-    return _relation(n_sentences(text), given["relation"], given["num_sentences"])
+def _number_sentences(text: str, arguments: Arguments) -> bool | None:
+    return _relation(n_sentences(text), arguments["relation"], arguments["num_sentences"])
 
 
-def _number_words(text: str, given: Arguments) -> bool | None:
-    return _relation(n_words(text), given["relation"], given["num_words"])
+def _number_words(text: str, arguments: Arguments) -> bool | None:
+    return _relation(n_words(text), arguments["relation"], arguments["num_words"])
 
 
-def _existence(text: str, given: Arguments) -> bool:
-    return all(re.search(re.escape(word), text, re.IGNORECASE) for word in given["keywords"])
+def _existence(text: str, arguments: Arguments) -> bool:
+    return all(re.search(re.escape(word), text, re.IGNORECASE) for word in arguments["keywords"])
 
 
-def _keyword_frequency(text: str, given: Arguments) -> bool | None:
-    count = len(re.findall(re.escape(given["keyword"]), text, re.IGNORECASE))
-    return _relation(count, given["relation"], given["frequency"])
+def _keyword_frequency(text: str, arguments: Arguments) -> bool | None:
+    count = len(re.findall(re.escape(arguments["keyword"]), text, re.IGNORECASE))
+    return _relation(count, arguments["relation"], arguments["frequency"])
 
 
-def _forbidden_words(text: str, given: Arguments) -> bool:
+def _forbidden_words(text: str, arguments: Arguments) -> bool:
     return not any(
         re.search(rf"\b{re.escape(word)}\b", text, re.IGNORECASE)
-        for word in given["forbidden_words"]
+        for word in arguments["forbidden_words"]
     )
 
 
-def _letter_frequency(text: str, given: Arguments) -> bool | None:
+def _letter_frequency(text: str, arguments: Arguments) -> bool | None:
     return _relation(
-        text.lower().count(given["letter"].lower()), given["let_relation"], given["let_frequency"]
+        text.lower().count(arguments["letter"].lower()),
+        arguments["let_relation"],
+        arguments["let_frequency"],
     )
 
 
@@ -180,85 +192,90 @@ def _is_english(text: str) -> bool:
     return language_of(text) in ("en", None)
 
 
-def _capital_letter(text: str, given: Arguments) -> bool:
+def _capital_letter(text: str, arguments: Arguments) -> bool:
     return text.isupper() and _is_english(text)
 
 
-def _lowercase(text: str, given: Arguments) -> bool:
+def _lowercase(text: str, arguments: Arguments) -> bool:
     return text.islower() and _is_english(text)
 
 
-def _capital_words(text: str, given: Arguments) -> bool | None:
+def _capital_words(text: str, arguments: Arguments) -> bool | None:
     words = re.findall(r"[\w'-]+", _CONTRACTION.sub(r" \1", text))
     return _relation(
-        sum(word.isupper() for word in words), given["capital_relation"], given["capital_frequency"]
+        sum(word.isupper() for word in words),
+        arguments["capital_relation"],
+        arguments["capital_frequency"],
     )
 
 
-def _no_comma(text: str, given: Arguments) -> bool:
+def _no_comma(text: str, arguments: Arguments) -> bool:
     return "," not in text
 
 
-def _two_responses(text: str, given: Arguments) -> bool:
+def _two_responses(text: str, arguments: Arguments) -> bool:
     parts = [part.strip() for part in text.split("******")]
     inner = [part for place, part in enumerate(parts) if part or 0 < place < len(parts) - 1]
     return len(inner) == 2 and all(inner) and inner[0] != inner[1]
 
 
-def _placeholder(text: str, given: Arguments) -> bool:
-    wanted = next(given[name] for name in _PLACEHOLDERS if name in given)
+def _placeholder(text: str, arguments: Arguments) -> bool:
+    wanted = next(arguments[name] for name in _PLACEHOLDERS if name in arguments)
     return len(re.findall(r"\[.*?\]", text)) >= wanted
 
 
-def _constrained(text: str, given: Arguments) -> bool:
-    return any(option in text.strip() for option in given.get("response_options") or ANSWERS)
+def _constrained_response(text: str, arguments: Arguments) -> bool:
+    return any(option in text.strip() for option in arguments.get("response_options") or ANSWERS)
 
 
-def _number_paragraphs(text: str, given: Arguments) -> bool:
+def _number_paragraphs(text: str, arguments: Arguments) -> bool:
     parts = re.split(r"\s?\*\*\*\s?", text)
     inner = [part for place, part in enumerate(parts) if part.strip() or 0 < place < len(parts) - 1]
-    return len(inner) == given["num_paragraphs"] and all(part.strip() for part in inner)
+    return len(inner) == arguments["num_paragraphs"] and all(part.strip() for part in inner)
 
 
-def _nth_paragraph(text: str, given: Arguments) -> bool:
+def _nth_paragraph(text: str, arguments: Arguments) -> bool:
     parts = [part.strip() for part in text.split("\n\n") if part.strip()]
-    wanted = given["nth_paragraph"]
-    if len(parts) != given["num_paragraphs"] or not 1 <= wanted <= len(parts):
+    wanted = arguments["nth_paragraph"]
+    if len(parts) != arguments["num_paragraphs"] or not 1 <= wanted <= len(parts):
         return False
     first = re.match(r"[^.,?!'\"\s]*", parts[wanted - 1].split()[0].lstrip("'\""))
-    return first is not None and first.group().lower() == given["first_word"].lower()
+    return first is not None and first.group().lower() == arguments["first_word"].lower()
 
 
-def _postscript(text: str, given: Arguments) -> bool:
-    marker = given["postscript_marker"].lower()
-    spaced = {"p.p.s": r"\s*p\.\s?p\.\s?s.*$", "p.s.": r"\s*p\.\s?s\..*$"}
+def _postscript(text: str, arguments: Arguments) -> bool:
+    marker = arguments["postscript_marker"].lower()
+    patterns = {"p.p.s": r"\s*p\.\s?p\.\s?s.*$", "p.s.": r"\s*p\.\s?s\..*$"}
     return (
-        re.search(spaced.get(marker, rf"\s*{re.escape(marker)}.*$"), text.lower(), re.MULTILINE)
+        re.search(patterns.get(marker, rf"\s*{re.escape(marker)}.*$"), text.lower(), re.MULTILINE)
         is not None
     )
 
 
-def _highlights(text: str, given: Arguments) -> bool:
-    one, two = re.findall(r"\*[^\n\*]*\*", text), re.findall(r"\*\*[^\n\*]*\*\*", text)
-    return sum(bool(part.strip("*").strip()) for part in (*one, *two)) >= given["num_highlights"]
-
-
-def _sections(text: str, given: Arguments) -> bool:
+def _highlights(text: str, arguments: Arguments) -> bool:
+    single, double = re.findall(r"\*[^\n\*]*\*", text), re.findall(r"\*\*[^\n\*]*\*\*", text)
     return (
-        len(re.split(rf"\s?{re.escape(given['section_spliter'])}\s?\d+\s?", text)) - 1
-        >= given["num_sections"]
+        sum(bool(part.strip("*").strip()) for part in (*single, *double))
+        >= arguments["num_highlights"]
     )
 
 
-def _title(text: str, given: Arguments) -> bool:
+def _sections(text: str, arguments: Arguments) -> bool:
+    return (
+        len(re.split(rf"\s?{re.escape(arguments['section_spliter'])}\s?\d+\s?", text)) - 1
+        >= arguments["num_sections"]
+    )
+
+
+def _title(text: str, arguments: Arguments) -> bool:
     return any(title.strip("<>").strip() for title in re.findall(r"<<[^\n]+>>", text))
 
 
-def _repeat_prompt(text: str, given: Arguments) -> bool:
-    return text.strip().lower().startswith(given["prompt_to_repeat"].strip().lower())
+def _repeat_prompt(text: str, arguments: Arguments) -> bool:
+    return text.strip().lower().startswith(arguments["prompt_to_repeat"].strip().lower())
 
 
-def _quotation(text: str, given: Arguments) -> bool:
+def _quotation(text: str, arguments: Arguments) -> bool:
     whole = text.strip()
     return len(whole) > 1 and (whole[0], whole[-1]) in (('"', '"'), ("“", "”"), ("「", "」"))
 
@@ -271,11 +288,11 @@ VERIFIERS: Mapping[str, Callable[[str, Arguments], bool | None]] = {
     "language:response_language": _language,
     "format:json_format": _json_format,
     "format:bullet_list": _bullet_list,
-    "format:constrained_response": _constrained,
+    "format:constrained_response": _constrained_response,
     "format:number_highlighted_sections": _highlights,
     "format:multiple_sections": _sections,
     "format:title": _title,
-    "detectable_format:constrained_response": _constrained,
+    "detectable_format:constrained_response": _constrained_response,
     "length_constraints:number_sentences": _number_sentences,
     "length_constraints:number_words": _number_words,
     "length_constraints:number_paragraphs": _number_paragraphs,

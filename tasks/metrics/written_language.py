@@ -1,7 +1,7 @@
-"""Language of a text, and its sentences and words as Multi-IF counts them. Nothing is downloaded for it.
+"""Language of a text, and its numbers of sentences and words by Multi-IF's rules.
 
-langdetect names the language, as in IFEval's own checks. It draws n-grams at random; a fixed seed and a fixed order of its
-profiles make it deterministic here.
+langdetect detects the language, as in IFEval's own checks. langdetect samples n-grams at random; a
+fixed seed and a fixed order of its profiles make it deterministic here. Nothing is downloaded.
 """
 
 import re
@@ -14,7 +14,7 @@ from langdetect.lang_detect_exception import LangDetectException
 
 _CHINESE = ("zh-cn", "zh-tw")
 _IDEOGRAPHIC = ("zh", "ja")
-"""Languages that put no space between words, and whose marks end a sentence without a space after them."""
+"""Languages without spaces between words or after the marks that end a sentence."""
 _SEED = 0
 _END = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s|$)")
 _EASTERN_SENTENCE = re.compile(r"[^!?。.！？．\n]+[!?。.！？．\n]?")
@@ -42,25 +42,26 @@ def _factory() -> DetectorFactory:
 
 @lru_cache(maxsize=256)
 def language_of(text: str) -> str | None:
-    """Return the two letters of the language; None for a text without letters of any language."""
+    """Return the two-letter code of the language; None for a text without letters."""
     detector = _factory().create()
     detector.append(text)
     try:
-        found = detector.detect()
+        code = detector.detect()
     except LangDetectException:
         return None
-    return "zh" if found in _CHINESE else found
+    return "zh" if code in _CHINESE else code
 
 
 def n_sentences(text: str) -> int:
     """Count sentences.
 
-    Hindi ends a sentence with a danda, Chinese and Japanese with each mark, Thai where pythainlp says so and at each line's end.
-    Elsewhere a sentence ends with marks before a space, unless an abbreviation does; a last part without a mark is one, too.
+    A sentence ends at a danda in Hindi and at each mark in Chinese and Japanese. For Thai,
+    pythainlp splits each line. In other languages a sentence ends at a mark before a space, unless
+    the mark belongs to an abbreviation. Trailing text without a mark counts as a sentence.
     """
     language = language_of(text)
     if language == "th":
-        from pythainlp.tokenize import sent_tokenize  # half a second, which few texts need
+        from pythainlp.tokenize import sent_tokenize  # importing it takes 0.5 s
 
         return sum(len(sent_tokenize(line)) for line in text.splitlines())
     if language == "hi":
@@ -81,7 +82,11 @@ def _n_spaced_sentences(text: str) -> int:
 
 
 def n_words(text: str) -> int:
-    """Count words. Chinese and Japanese: characters, emoji, and words of other scripts between them. Thai: pythainlp's words."""
+    """Count words.
+
+    For Chinese and Japanese: characters, emoji, and words in other scripts. For Thai: pythainlp's
+    words.
+    """
     language = language_of(text)
     if language == "th":
         from pythainlp.tokenize import word_tokenize

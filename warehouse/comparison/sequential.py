@@ -107,6 +107,31 @@ def decide(interval: tuple[float, float], margin: float, is_all_asked: bool) -> 
     return "all_asked" if is_all_asked else None
 
 
+def would_decide(
+    differences: np.ndarray, n_begun: int, n_total: int, alpha: float, margin: float
+) -> bool:
+    """Forecast whether the problems that have begun decide.
+
+    Repeats the known differences in their order for the begun problems without one. Use it to
+    schedule work only: a decision needs the real differences.
+
+    Args:
+        differences: As in `confidence_interval`.
+        n_begun: Problems that have begun, those with a difference included.
+        n_total: Problems of the data set.
+        alpha: As in `confidence_interval`.
+        margin: As in `decide`.
+
+    Raises:
+        ValueError: As `confidence_interval`.
+    """
+    if not differences.size:
+        return False
+    expected = np.resize(differences, min(max(n_begun, differences.size), n_total))
+    interval = confidence_interval(expected, n_total, alpha)
+    return decide(interval, margin, is_all_asked=False) is not None
+
+
 def e_values(differences: np.ndarray, n_total: int, margin: float) -> Mapping[Claim, float]:
     """Evidence for each claim: the capital of a gambler against its contrary. Its mean is at most 1 where the claim is false.
 

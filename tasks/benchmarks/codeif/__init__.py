@@ -1,4 +1,7 @@
-"""CodeIF-Bench: instruction following in interactive code generation. `BENCHMARK` is all that the pipeline sees."""
+"""CodeIF-Bench: instruction following in interactive code generation.
+
+The pipeline uses only `BENCHMARK`.
+"""
 
 from importlib.resources import files
 
@@ -37,14 +40,15 @@ from tasks.metrics.instruction_following import (
 )
 
 SAMPLE_REPOSITORIES = "sample-repositories"
-"""Bundled tasks of a small project of our own; the project lies beside them, in the folder `projects`."""
+"""Dataset version with bundled tasks of our own small project (folder `projects`)."""
 
 BENCHMARK = Benchmark(
     about=About(
         name=BENCHMARK_NAME,
         version="1",
         title="CodeIF-Bench",
-        paper="CodeIF-Bench: Evaluating Instruction-Following Capabilities of Large Language Models in Interactive Code"
+        paper="CodeIF-Bench: Evaluating Instruction-Following Capabilities of Large Language "
+        "Models in Interactive Code"
         " Generation",
     ),
     data=Data(
@@ -71,7 +75,10 @@ BENCHMARK = Benchmark(
     settings=SETTINGS,
     resources=Resources(
         {
-            RESOURCE: "Projects in DevEval's layout, DOMAIN/PROJECT: `parley build codeif-repos --out DIR` lays them out"
+            RESOURCE: "Projects in DevEval's layout, DOMAIN/PROJECT. `parley "
+            "build codeif-repos --out "
+            "DIR`"
+            " creates such a folder"
         },
         trees_below_resources(source_of, fits),
         self_test=self_test,

@@ -1,4 +1,7 @@
-"""Who sits where: the run's subject, and a user with a script or one who reads what the tests say (CodeIF-Bench section 3.1)."""
+"""Participants of a dialogue: the model under test and a user (CodeIF-Bench section 3.1).
+
+The user follows a script, or reviews each answer by the reports of the tests.
+"""
 
 from functools import partial
 
@@ -28,12 +31,13 @@ from tasks.language.prompt import fill
 
 
 def cast(request: CastRequest) -> Cast:
-    """The seats of a setting.
+    """Return the participants of a setting.
 
-    A scripted user knows the dialog's texts only: neither tests nor reference code. A reviewer knows what the tests said.
+    A scripted user has access to the dialog's texts, but not to tests or reference code. A reviewer
+    also reads the reports of the tests.
 
     Raises:
-        UnknownName: a setting this benchmark does not have.
+        UnknownName: the benchmark has no such setting.
     """
     if request.setting not in SETTINGS:
         raise UnknownName(
@@ -50,7 +54,7 @@ def cast(request: CastRequest) -> Cast:
     return Cast(
         subject=request.subject_seat(history),
         counterpart=ScriptedUser(texts),
-        # One more than there are texts, so that the user ends the dialogue and not the limit.
+        # One more than the number of texts, so that the user ends the dialogue, not the limit.
         max_turns=len(texts) + 1,
     )
 
@@ -58,40 +62,42 @@ def cast(request: CastRequest) -> Cast:
 def _dynamic(request: CastRequest) -> Cast:
     ids = request.dialog.instruction_ids
     texts = dict(zip(ids, planned_texts(request.dialog, request.options), strict=True))
-    reviewed = reviewed_instructions(ids)
+    instructions = reviewed_instructions(ids)
     subject = ReviewedSubject(
         chat=request.subject_seat(),
         programs=request.programs,
         programs_of=lambda _, answer: wanted_programs(
-            request.problem, request.dialog, reviewed, answer, request.options
+            request.problem, request.dialog, instructions, answer, request.options
         ),
     )
     reviewer = InstructionReviewer(
-        instructions=reviewed,
-        read=partial(reviews, request.problem, request.dialog, reviewed),
+        instructions=instructions,
+        read=partial(reviews, request.problem, request.dialog, instructions),
         ask=texts.__getitem__,
-        complain=partial(_complaint, texts),
+        complain=partial(_feedback, texts),
     )
     return Cast(subject=subject, counterpart=reviewer, max_turns=most_rounds(ids))
 
 
-def _complaint(texts: dict[str, str], instruction_id: str, output: str) -> str:
+def _feedback(texts: dict[str, str], instruction_id: str, output: str) -> str:
     return fill(
         REVIEW_PROMPTS["feedback"], requirement=texts[instruction_id], output=output or "no output"
     )
 
 
 def planned_texts(dialog: Dialog, options: Options) -> tuple[str, ...]:
-    """What the user says, round by round, with the contexts that the option allows."""
-    given = options.get(CONTEXT_TOKENS, "all")
-    return user_texts(dialog, None if given == "all" else int(given))
+    """Return the user's messages in order, with contexts cut to the option `context_tokens`."""
+    limit = options.get(CONTEXT_TOKENS, "all")
+    return user_texts(dialog, None if limit == "all" else int(limit))
 
 
 def user_texts(dialog: Dialog, context_tokens: int | None = None) -> tuple[str, ...]:
-    """What the user says, round by round.
+    """Return the user's messages in order.
 
     Args:
-        context_tokens: most tokens of the golden contexts in the first message; None for all of them.
+        dialog: the staged dialog.
+        context_tokens: maximum tokens of the golden contexts in the first message; None for no
+            limit.
     """
     return tuple(
         fill(

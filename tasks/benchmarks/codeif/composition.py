@@ -1,4 +1,4 @@
-"""What staged data are made of (Table 2): tasks, projects, dependencies and instructions by level."""
+"""Composition of staged data (Table 2): tasks, projects, dependencies, instructions by level."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,27 +33,27 @@ _Task = tuple[Problem, Dialog]
 
 
 def composition(home: Path, run_ids: Sequence[str]) -> Rows:
-    """Table 2: a row for each staged dataset version and level, and one for all levels of a version that has several.
+    """Return Table 2: one row for each staged dataset version and level.
 
-    `standalone_share` is the share of tasks that need nothing of a repository (L1), `tested_share` that of instructions with
-    tests. Lengths are means in tokens of four characters. A level without repository tasks has no projects; a count that the
-    staged rows do not have is empty.
+    A version with several levels also has a row for all levels. `standalone_share` is the share of
+    tasks that need nothing of a repository (L1). `tested_share` is the share of instructions with
+    tests. Lengths are means in tokens of four characters. A level without repository tasks has no
+    projects. A count is empty if rows were staged before Parley stored it.
 
     Raises:
-        UsageError: a run is named, or nothing is staged.
+        UsageError: `run_ids` is not empty, or no data is staged.
     """
     if run_ids:
         raise UsageError(
-            "codeif-composition is of staged data, and runs have no part in it: leave --run out"
+            "codeif-composition describes staged data, so `--run` has no effect. Remove it"
         )
-    from tasks.storage.home import (
-        Home,
-    )  # not above: a command that only names benchmarks starts without it
+    # Imported here, because commands that only list benchmarks do not need it.
+    from tasks.storage.home import Home
     from tasks.storage.parquet_store import Lake
 
     lake = Lake(Home(home).lake)
     rows: list[tuple[object, ...]] = []
-    for version, tasks in sorted(_staged(lake).items()):
+    for version, tasks in sorted(_staged_tasks(lake).items()):
         levels = sorted({problem.level for problem, _ in tasks})
         for level in (*levels, *(("all",) if len(levels) > 1 else ())):
             rows.append(
@@ -61,19 +61,20 @@ def composition(home: Path, run_ids: Sequence[str]) -> Rows:
             )
     if not rows:
         raise UsageError(
-            f"no data of {_BENCHMARK} is staged in {home}: parley stage {_BENCHMARK} --data DIR"
+            f"no data of {_BENCHMARK} is staged in {home}. Run `parley stage {_BENCHMARK} "
+            "--data DIR`"
         )
     return COLUMNS, rows
 
 
-def _staged(lake: "Lake") -> dict[str, list[_Task]]:
-    """The tasks of each dataset version, as they were staged last."""
+def _staged_tasks(lake: "Lake") -> dict[str, list[_Task]]:
+    """Return the tasks of each dataset version from its most recent staging."""
     latest: dict[Path, Path] = {}
     for part in sorted(
         lake.parts("problems", benchmark=_BENCHMARK), key=lambda part: part.stat().st_mtime_ns
     ):
         latest[part.parent] = part
-    found: dict[str, list[_Task]] = {}
+    tasks_by_version: dict[str, list[_Task]] = {}
     for part in latest.values():
         problems = lake.read_part("problems", Problem, part)
         version = problems[0].dataset_version
@@ -82,38 +83,43 @@ def _staged(lake: "Lake") -> dict[str, list[_Task]]:
             dialog.problem_id: dialog
             for dialog in lake.read_part("dialogs", Dialog, folder / part.name)
         }
-        found[version] = [(problem, dialogs[problem.problem_id]) for problem in problems]
-    return found
+        tasks_by_version[version] = [(problem, dialogs[problem.problem_id]) for problem in problems]
+    return tasks_by_version
 
 
 def _row(tasks: Sequence[_Task]) -> tuple[object, ...]:
-    others = [
-        one
+    added = [
+        instruction
         for problem, _ in tasks
-        for one in problem.instructions
-        if one.instruction_id != BASE_INSTRUCTION
+        for instruction in problem.instructions
+        if instruction.instruction_id != BASE_INSTRUCTION
     ]
     projects = {project for _, dialog in tasks if (project := project_of(dialog)) is not None}
-    dependencies = [_dependencies(tasks, kind) for kind in DEPENDENCIES]
-    known = [n for n in dependencies if n is not None]
+    dependencies = [_n_dependencies(tasks, kind) for kind in DEPENDENCIES]
+    counts = [n for n in dependencies if n is not None]
     return (
         len(tasks),
         len(projects),
         fmean(problem.level == "L1" for problem, _ in tasks),
         *dependencies,
-        sum(known) if len(known) == len(dependencies) else None,
-        len(others),
-        len({one.instruction_id for one in others}),
-        fmean(bool(one.suite.tests) for one in others) if others else None,
+        sum(counts) if len(counts) == len(dependencies) else None,
+        len(added),
+        len({instruction.instruction_id for instruction in added}),
+        fmean(bool(instruction.suite.tests) for instruction in added) if added else None,
         fmean(_tokens(problem.prompt) for problem, _ in tasks),
-        fmean(_tokens(one.text) for one in others) if others else None,
+        fmean(_tokens(instruction.text) for instruction in added) if added else None,
     )
 
 
-def _dependencies(tasks: Sequence[_Task], kind: str) -> int | None:
-    """How many of a kind the repository tasks name; None where rows were staged before these were kept."""
-    named = [dict(dialog.labels).get(kind) for _, dialog in tasks if project_of(dialog) is not None]
-    return None if None in named else sum(int(n) for n in named if n is not None)
+def _n_dependencies(tasks: Sequence[_Task], kind: str) -> int | None:
+    """Return the number of dependencies of one kind over all repository tasks.
+
+    Returns None if a row was staged before Parley stored these numbers.
+    """
+    values = [
+        dict(dialog.labels).get(kind) for _, dialog in tasks if project_of(dialog) is not None
+    ]
+    return None if None in values else sum(int(n) for n in values if n is not None)
 
 
 def _tokens(text: str) -> float:

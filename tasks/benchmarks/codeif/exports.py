@@ -1,4 +1,4 @@
-"""The paper's tables of results: accuracy by turn and by pair of rounds, and by strategy (sections 5.1 to 5.4)."""
+"""Exports of the paper's result tables: by turn, by pair of rounds, by strategy (section 5)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
@@ -21,16 +21,17 @@ DYNAMIC_METRICS = ("ia", "ca_fraction", "ife", "ifr", "ca_strict")
 _PREFIXES = {"ia": "n", "ifr": "n_ifr", "ife": "n_ife"}
 _PREFIX_OF_CA = "n_ca"
 _COUNTS = ("", "_unscored", "_not_applicable")
-"""Suffixes of a metric's counts: values, faults, and places where the metric has no value by its definition."""
+"""Suffixes of a metric's counts: values, unscored turns, and turns where it is not applicable."""
 _STRATEGIES = tuple(sorted(SLOTS_OF_REPOSITORIES, key=SLOTS_OF_REPOSITORIES.__getitem__))
 
 
 def turns(home: Path, run_ids: Sequence[str]) -> Rows:
-    """Tables 4, 5 and 8, and Figure 3: static runs, one row a level, model and metric (with its n), a column a turn.
+    """Return tables 4, 5 and 8, and Figure 3: static runs with a column for each turn.
 
-    `average` is the mean of the columns that have a value. Of runs of the same model, data and options that with the most tasks
-    counts (`task_share` is empty where it has all), then the newest, an agent's beside the bare model's. Controls are left out
-    unless run ids name them.
+    Each level, model and metric has a row with values and rows with its counts. `average` is the
+    mean of the columns that have a value. Of several runs of one model, data and options, the run
+    with the most tasks is used (`task_share` is empty if it has all), then the newest. A model with
+    an agent counts as another model. Controls are included only if run ids name them.
 
     Raises:
         UsageError: no run of this benchmark is published.
@@ -41,7 +42,9 @@ def turns(home: Path, run_ids: Sequence[str]) -> Rows:
 
 
 def rounds(home: Path, run_ids: Sequence[str]) -> Rows:
-    """Tables 6 and 7, and Figure 4: as `turns`, of dynamic runs, a column a pair of rounds.
+    """Return tables 6 and 7, and Figure 4: dynamic runs with a column for each pair of rounds.
+
+    Rows and the selection of runs are those of `turns`.
 
     Raises:
         UsageError: no run of this benchmark is published.
@@ -58,13 +61,15 @@ def rounds(home: Path, run_ids: Sequence[str]) -> Rows:
 
 
 def strategies(home: Path, run_ids: Sequence[str]) -> Rows:
-    """Figure 5: instruction accuracy of two-round runs, one row a level and model (with its n), a column a strategy.
+    """Return Figure 5: instruction accuracy of two-round runs with a column for each strategy.
+
+    Each level and model has a row with values and rows with its counts.
 
     Raises:
         UsageError: no run of this benchmark is published.
     """
-    names, found = _query(home, "strategies", run_ids)
-    records = [dict(zip(names, row, strict=True)) for row in found]
+    names, query_rows = _query(home, "strategies", run_ids)
+    records = [dict(zip(names, row, strict=True)) for row in query_rows]
     same = ("level", "model", *_CHOICES)
     rows: list[tuple[object, ...]] = []
     for of_run, group in groupby(
@@ -86,12 +91,14 @@ def _wide(
     most: int,
     column: Callable[[int], str],
 ) -> Rows:
-    names, found = _query(home, "turns", run_ids)
-    records = [dict(zip(names, row, strict=True)) for row in found]
-    ours = [record for record in records if (record["setting"], record["axis"]) == (setting, axis)]
+    names, query_rows = _query(home, "turns", run_ids)
+    records = [dict(zip(names, row, strict=True)) for row in query_rows]
+    setting_records = [
+        record for record in records if (record["setting"], record["axis"]) == (setting, axis)
+    ]
     rows: list[tuple[object, ...]] = []
     for of_run, group in groupby(
-        sorted(ours, key=lambda r: _key(r, _OF_RUN)),
+        sorted(setting_records, key=lambda r: _key(r, _OF_RUN)),
         key=lambda r: tuple(r[name] for name in _OF_RUN),
     ):
         by_place = {record["turn"]: record for record in group}
@@ -103,16 +110,16 @@ def _wide(
 def _measures(
     by_place: Mapping[int, Mapping[str, object]], metric: str, most: int
 ) -> list[tuple[object, ...]]:
-    """A metric's row, and the rows of its counts."""
-    found: list[tuple[object, ...]] = []
+    """Return the row of a metric, and the rows of its counts."""
+    rows: list[tuple[object, ...]] = []
     fields = (metric, *(f"{_PREFIXES.get(metric, _PREFIX_OF_CA)}{suffix}" for suffix in _COUNTS))
     for name, field in zip(
         (metric, *(f"n_{metric}{suffix}" for suffix in _COUNTS)), fields, strict=True
     ):
         cells = [by_place.get(place, {}).get(field) for place in range(1, most + 1)]
         values = [cell for cell in cells if isinstance(cell, float)]
-        found.append((name, *cells, fmean(values) if name == metric and values else None))
-    return found
+        rows.append((name, *cells, fmean(values) if name == metric and values else None))
+    return rows
 
 
 def _key(record: Mapping[str, object], names: Sequence[str]) -> tuple[str, ...]:
@@ -124,7 +131,8 @@ def _query(home: Path, name: str, run_ids: Sequence[str]) -> Rows:
         home, "select table_name from information_schema.tables where table_name = 'codeif_turns'"
     )[1]:
         raise UsageError(
-            f"no run of codeif is published in {home}. `parley run codeif.SETTING --model SPEC` makes one"
+            f"no run of codeif is published in {home}. `parley run codeif.SETTING --model SPEC`"
+            " publishes one"
         )
     statement = read_sql(files("tasks.benchmarks.codeif") / "queries" / f"{name}.sql").statement
     return query(home, statement, {"run_ids": list(run_ids)})
@@ -132,18 +140,21 @@ def _query(home: Path, name: str, run_ids: Sequence[str]) -> Rows:
 
 EXPORTS: Mapping[str, Export] = {
     "turns": Export(
-        help="IA, CA and IFR of static runs with n, a column a turn (Tables 4, 5 and 8, Figure 3)",
+        help="IA, CA and IFR of static runs with n, by turn (Tables 4, 5 and 8, Figure 3)",
         rows=turns,
     ),
     "rounds": Export(
-        help="IA, CA, IFE and IFR of dynamic runs with n, a column a pair of rounds (Tables 6 and 7, Figure 4)",
+        help=(
+            "IA, CA, IFE and IFR of dynamic runs with n, by pair of rounds (Tables 6 and 7, "
+            "Figure 4)"
+        ),
         rows=rounds,
     ),
     "composition": Export(
-        help="what staged data are made of: tasks, projects, instructions a level (Table 2)",
+        help="numbers of tasks, projects and instructions in staged data, by level (Table 2)",
         rows=composition,
     ),
     "strategies": Export(
-        help="IA of two-round runs with n, a column a strategy (Figure 5)", rows=strategies
+        help="IA of two-round runs with n, by strategy (Figure 5)", rows=strategies
     ),
 }

@@ -1,4 +1,4 @@
-"""Programs to execute: each turn's answer with the tests that decide it."""
+"""Test runs of a dialogue: the program of each answer, with the tests that decide the turn."""
 
 from collections.abc import Mapping, Sequence
 
@@ -27,18 +27,19 @@ from tasks.language.markdown_code import ExtractedCode
 def test_runs(
     problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]
 ) -> tuple[TestRun, ...]:
-    """The programs of each turn's answer, in turn order: for a function one for each instruction, in a repository one for all.
+    """Return the test runs of each turn's answer, in the order of turns.
 
-    A function's tests run alone instead of in one growing program, which passes exactly when each of them passes.
+    A function task has one run for each instruction, a repository task one run for all of them. The
+    paper runs all tests in one growing program, which passes exactly if each of these runs passes.
     """
-    found: list[TestRun] = []
+    runs: list[TestRun] = []
     for turn, names in enumerate(tested_by_turn(episode, dialog), 1):
         extracted = _code(problem, episode, turn, options)
         code, is_readable = (
             (None, True) if extracted is None else (extracted.code, extracted.is_readable)
         )
         if source_of(dialog) is None:
-            found += [
+            runs += [
                 TestRun(
                     turn,
                     name,
@@ -52,12 +53,12 @@ def test_runs(
         else:
             place, decides = place_of(problem, dialog, names)
             nodes = _nodes(decides)
-            found.append(
+            runs.append(
                 TestRun.in_place(
                     turn, code, nodes, place, decides, problem.reference_code, is_readable
                 )
             )
-    return tuple(found)
+    return tuple(runs)
 
 
 def _nodes(decides: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
@@ -65,9 +66,10 @@ def _nodes(decides: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def tested_by_turn(episode: Episode, dialog: Dialog) -> Sequence[tuple[str, ...]]:
-    """Instructions whose tests are run on each turn's answer.
+    """Return, for each turn, the instructions whose tests are run on the answer.
 
-    Static: those given so far. Two rounds: the turn's own. Dynamic: all that a review reads, of each turn that took place.
+    Static: all instructions given so far. Two rounds: the turn's own instruction. Dynamic: all
+    instructions that a review covers, for each turn that was played.
     """
     ids = dialog.instruction_ids
     if episode.setting == DYNAMIC:
@@ -81,7 +83,7 @@ def tested_by_turn(episode: Episode, dialog: Dialog) -> Sequence[tuple[str, ...]
 def wanted_programs(
     problem: Problem, dialog: Dialog, names: Sequence[str], answer: str, options: Options
 ) -> tuple[WantedProgram, ...]:
-    """The same programs for a review while the dialogue goes on."""
+    """Return the programs that a reviewer needs during the dialogue, with the same tests."""
     code = _program(problem, answer, options).code
     if source_of(dialog) is not None:
         place, decides = place_of(problem, dialog, names)
@@ -93,7 +95,7 @@ def wanted_programs(
 def reviews(
     problem: Problem, dialog: Dialog, names: Sequence[str], answer: Step
 ) -> Mapping[str, Review]:
-    """What these programs' reports say of each instruction."""
+    """Return the review of each instruction from the reports of these programs."""
     if source_of(dialog) is None:
         return {
             name: Review(report.outcome is Outcome.PASSED, report.detail)
@@ -106,8 +108,8 @@ def reviews(
 
 
 def _review(cases: Sequence[CaseVerdict]) -> Review:
-    missed = [case for case in cases if case.outcome is not Outcome.PASSED]
-    return Review(not missed, "" if not missed else f"{missed[0].name}\n{missed[0].detail}")
+    failures = [case for case in cases if case.outcome is not Outcome.PASSED]
+    return Review(not failures, "" if not failures else f"{failures[0].name}\n{failures[0].detail}")
 
 
 def _program(problem: Problem, answer: str, options: Options) -> ExtractedCode:
@@ -120,8 +122,8 @@ def _code(problem: Problem, episode: Episode, turn: int, options: Options) -> Ex
     answer = episode.answer(turn)
     if answer is None:
         return None
-    found = _program(problem, answer, options)
-    # Upstream judged base answers as they were and cleaned only the follow-ups.
+    extracted = _program(problem, answer, options)
+    # Upstream left base answers unchanged and cleaned only the follow-ups.
     if options.get(ANSWER_CLEANUP) == UPSTREAM_V0 and turn > 1:
-        return ExtractedCode(upstream_v0_cleanup(found.code), found.is_readable)
-    return found
+        return ExtractedCode(upstream_v0_cleanup(extracted.code), extracted.is_readable)
+    return extracted

@@ -1,7 +1,7 @@
-"""The prompts that users speak by."""
+"""Prompts of the user's messages."""
 
 from tasks.language.prompt import PromptTexts
 
 PROMPTS = PromptTexts("tasks.benchmarks.codeif", ("base", "follow_up"))
 REVIEW_PROMPTS = PromptTexts("tasks.benchmarks.codeif", ("base", "follow_up", "feedback"))
-"""With the feedback of a dynamic conversation."""
+"""Prompts of a dynamic conversation, feedback included."""

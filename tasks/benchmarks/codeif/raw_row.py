@@ -1,4 +1,4 @@
-"""One row of a task file in upstream's own format, validated."""
+"""Validated row of a task file in upstream's format."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Annotated, Any
@@ -10,7 +10,7 @@ from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION, STRATEGI
 from tasks.benchmarks.raw_lines import Text, validated
 
 OWN_REASONS = ("empty_tests", "unknown_requirement", "unknown_turn", "duplicate_turn")
-"""Reasons of quarantine that rows of functions and of repositories share, beside those of any row."""
+"""Reasons of quarantine for rows of functions and of repositories, beside the general ones."""
 
 
 def _as_list(tests: Any) -> Any:
@@ -23,30 +23,30 @@ def _some_tests(tests: list[str]) -> list[str]:
     return tests
 
 
-def known_strategy(names: Sequence[str]) -> Callable[[str], str]:
-    """A validator that takes these names alone."""
+def strategy_validator(names: Sequence[str]) -> Callable[[str], str]:
+    """Return a validator that accepts only these names."""
 
-    def known(name: str) -> str:
+    def validate(name: str) -> str:
         if name not in names:
-            listed = ", ".join(names)
+            names_text = ", ".join(names)
             raise PydanticCustomError(
-                "unknown_requirement", "unknown requirement; known: {known}", {"known": listed}
+                "unknown_requirement", "unknown requirement; known: {known}", {"known": names_text}
             )
         return name
 
-    return known
+    return validate
 
 
 def check_turns(turns: Sequence[str], requirements: Collection[str]) -> None:
-    """Raise unless each turn gives one of the requirements, which no other turn gives.
+    """Check that each turn names one of the requirements, and that no two turns name the same.
 
     Raises:
         PydanticCustomError: unknown_turn or duplicate_turn.
     """
     for name in turns:
         if name not in requirements:
-            said = "multi-turn names {name}, which the row's requirements lack"
-            raise PydanticCustomError("unknown_turn", said, {"name": name})
+            message = "multi-turn names {name}, which the row's requirements lack"
+            raise PydanticCustomError("unknown_turn", message, {"name": name})
         if turns.count(name) > 1:
             raise PydanticCustomError(
                 "duplicate_turn", "multi-turn names {name} more than once", {"name": name}
@@ -54,12 +54,12 @@ def check_turns(turns: Sequence[str], requirements: Collection[str]) -> None:
 
 
 Tests = Annotated[list[str], BeforeValidator(_as_list), AfterValidator(_some_tests)]
-StrategyName = Annotated[str, AfterValidator(known_strategy(STRATEGIES))]
+StrategyName = Annotated[str, AfterValidator(strategy_validator(STRATEGIES))]
 _RAW = ConfigDict(strict=True, frozen=True, extra="ignore")
 
 
 class RawRequirement(BaseModel):
-    """One instruction of a task: its text, and its test as one string or a list."""
+    """Instruction of a task: its text, and its test as one string or a list."""
 
     model_config = _RAW
 
@@ -68,7 +68,7 @@ class RawRequirement(BaseModel):
 
 
 class RawRow(BaseModel):
-    """A task: `test` and each `unit_test` are one string or a list of strings."""
+    """Function task; `test` and each `unit_test` are one string or a list of strings."""
 
     model_config = _RAW
 
@@ -85,9 +85,10 @@ class RawRow(BaseModel):
         return self
 
     def turn_order(self, dataset_version: str) -> tuple[str, ...]:
-        """Requirements in the order they are given.
+        """Return the requirements in the order of their turns.
 
-        The published experiments on v0 end with Functionality Extension wherever the task has it; v0's lists mostly leave it out.
+        The published experiments on v0 end with Functionality Extension if the task has it, but
+        most of v0's lists leave it out.
         """
         order = tuple(self.multi_turn)
         if (
@@ -100,9 +101,10 @@ class RawRow(BaseModel):
 
 
 def parse_row(raw: dict[str, Any]) -> RawRow:
-    """A line's object as a validated row.
+    """Validate the object of one line.
 
     Raises:
-        BadRow: missing_field, wrong_type, blank_text, empty_tests, unknown_requirement, unknown_turn or duplicate_turn.
+        BadRow: missing_field, wrong_type, blank_text, empty_tests, unknown_requirement,
+            unknown_turn or duplicate_turn.
     """
     return validated(RawRow, raw, OWN_REASONS)

@@ -1,4 +1,4 @@
-"""Upstream's published answers of a model (`base/NAME`, `n_round/NAME`) as a recording."""
+"""Import of upstream's published answers of a model (`base/NAME`, `n_round/NAME`)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,17 +37,18 @@ Row = TypeVar("Row", bound=_BaseAnswer)
 
 
 def import_recording(folder: Path, model: str) -> Iterator[RecordedAnswer]:
-    """Return the answers of one published model: base is turn 1, its n_round rows turns 2 and up.
+    """Return the answers of one published model: base is turn 1, n_round rows are later turns.
 
-    A row that repeats an earlier one word for word is dropped.
+    A verbatim repetition of an earlier row is dropped.
 
     Args:
-        folder: the folder that holds `base` and `n_round` (`function/Experiments` of the repository), or such a folder of each
-            model (`repo/Experiments/level_1`).
-        model: as its folder is named.
+        folder: the folder that contains `base` and `n_round` (`function/Experiments` of the
+            repository), or a folder with such a folder for each model (`repo/Experiments/level_1`).
+        model: name of the model's folder.
 
     Raises:
-        SourceUnreadable: the folder is another one, or a file holds other rows (names file and line).
+        SourceUnreadable: the folder has another layout, or a file has a row of another form. The
+            message names file and line.
         UnknownName: no such model; lists the published ones.
     """
     if is_of_repositories(folder):
@@ -64,7 +65,7 @@ def import_recording(folder: Path, model: str) -> Iterator[RecordedAnswer]:
 
 
 def published_models(experiments: Path) -> tuple[str, ...]:
-    """Models that have base and n_round answers, sorted."""
+    """Return the models that have base and n_round answers, sorted."""
     return tuple(
         sorted(set.intersection(*(_folder_names(experiments / part) for part in (BASE, N_ROUND))))
     )
@@ -78,21 +79,23 @@ def _answer_files(experiments: Path, part: str, model_name: str) -> tuple[Path, 
     folder = experiments / part / model_name
     if not (experiments / BASE).is_dir() or not (experiments / N_ROUND).is_dir():
         raise SourceUnreadable(
-            f"{experiments} does not hold the folders {BASE} and {N_ROUND}, nor a folder of each model that does."
-            " Give function/Experiments of CodeIF-Bench's repository, or repo/Experiments/level_1 for repository tasks"
+            f"{experiments} contains neither the folders {BASE} and {N_ROUND}, nor a folder "
+            "for each"
+            " model that contains them. Pass function/Experiments of CodeIF-Bench's repository, or"
+            " repo/Experiments/level_1 for repository tasks"
         )
     if model_name not in published_models(experiments):
         raise UnknownName("published model", model_name, published_models(experiments))
-    found = sorted(
+    paths = sorted(
         p
         for p in folder.iterdir()
         if p.name.endswith(SUFFIXES) and not p.name.endswith(_VERDICT_SUFFIXES)
     )
-    if not found:
+    if not paths:
         raise SourceUnreadable(
-            f"{folder} holds no answers: looked for .jsonl[.gz] files that are not *_results.jsonl"
+            f"{folder} holds no answers: it needs .jsonl[.gz] files other than *_results.jsonl"
         )
-    return tuple(found)
+    return tuple(paths)
 
 
 def _base_answers(paths: tuple[Path, ...]) -> dict[int, str]:
@@ -100,7 +103,7 @@ def _base_answers(paths: tuple[Path, ...]) -> dict[int, str]:
     for place, row in _rows(paths, _BaseAnswer):
         if answers.setdefault(row.task_id, row.completion) != row.completion:
             raise SourceUnreadable(
-                f"{place}: task {row.task_id} has a second base answer. Leave one of them out"
+                f"{place}: task {row.task_id} has a second base answer. Remove one of the two rows"
             )
     return answers
 
@@ -110,14 +113,17 @@ def _follow_ups(paths: tuple[Path, ...], base: dict[int, str]) -> dict[int, dict
     for place, row in _rows(paths, _FollowUpAnswer):
         if row.task_id not in base:
             raise SourceUnreadable(
-                f"{place}: task {row.task_id} has no base answer, so its turns cannot be counted"
+                f"{place}: task {row.task_id} has no base answer, so its turns have no numbers. Add"
+                " the base answer, or remove the row"
             )
         if (
             answers.setdefault(row.task_id, {}).setdefault(row.requirement, row.completion)
             != row.completion
         ):
             raise SourceUnreadable(
-                f"{place}: task {row.task_id} has a second answer for {row.requirement!r}. Leave one of them out"
+                f"{place}: task {row.task_id} has a second answer for {row.requirement!r}. "
+                "Remove one"
+                " of the two rows"
             )
     return answers
 
@@ -140,9 +146,12 @@ def _rows(paths: tuple[Path, ...], kind: type[Row]) -> Iterator[tuple[str, Row]]
 
 
 def recorded_data(folder: Path) -> tuple[Path, str] | None:
-    """The task files from which published runs were made; None where the folder lies outside its repository."""
+    """Return the task files of published runs and their dataset version.
+
+    Returns None if the folder is not inside a copy of upstream's repository.
+    """
     if is_of_repositories(folder):
-        beside = folder.absolute().parent.parent
-        return (beside, LEVEL_1) if list(beside.glob("L_1_part_2*")) else None
+        tasks_folder = folder.absolute().parent.parent
+        return (tasks_folder, LEVEL_1) if list(tasks_folder.glob("L_1_part_2*")) else None
     repository = folder.absolute().parent.parent
     return (repository, "v0") if (repository / "v0" / "function").is_dir() else None

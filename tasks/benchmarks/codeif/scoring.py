@@ -1,4 +1,4 @@
-"""Turns verdicts into scores: decides which value is missing and why, and asks the metrics for the others."""
+"""Scores from verdicts: a value by each metric, or the reason why it is missing."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,60 +30,67 @@ TurnMetric = (
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A turn, as it is scored."""
+    """Turn to score."""
 
     instruction_id: str
-    """The instruction that it gave."""
-    given: tuple[str, ...]
-    """Instructions that its answer is held to."""
+    """Instruction that the turn gave."""
+    instructions: tuple[str, ...]
+    """Instructions whose tests the answer must pass."""
 
 
 USUAL_SHARE = 0.8
-"""Of the rounds that a dynamic dialogue may have, those that it usually has: most instructions need their round of feedback."""
+"""Typical number of rounds in a dynamic dialogue, as a share of the maximum.
 
-Needed = Callable[[Sequence[Round], int], Iterable[tuple[int, str]]]
-"""(rounds, turn) -> the (turn, instruction) verdicts that a metric reads."""
+Most instructions need their round of feedback.
+"""
+
+NeededVerdicts = Callable[[Sequence[Round], int], Iterable[tuple[int, str]]]
+"""Function (rounds, turn) -> the (turn, instruction) verdicts that a metric reads."""
 
 
-def _own(rounds: Sequence[Round], turn: int) -> Iterable[tuple[int, str]]:
+def _own_verdict(rounds: Sequence[Round], turn: int) -> Iterable[tuple[int, str]]:
     return ((turn, rounds[turn - 1].instruction_id),)
 
 
-def _conversation(rounds: Sequence[Round], turn: int) -> Iterable[tuple[int, str]]:
-    return ((turn, name) for name in rounds[turn - 1].given)
+def _conversation_verdicts(rounds: Sequence[Round], turn: int) -> Iterable[tuple[int, str]]:
+    return ((turn, name) for name in rounds[turn - 1].instructions)
 
 
-def _past(rounds: Sequence[Round], turn: int) -> Iterable[tuple[int, str]]:
+def _past_verdicts(rounds: Sequence[Round], turn: int) -> Iterable[tuple[int, str]]:
     turns = (
         t for t in range(1, turn + 1) if rounds[t - 1].instruction_id != FUNCTIONALITY_EXTENSION
     )
-    return ((t, name) for t in turns for name in rounds[t - 1].given)
+    return ((t, name) for t in turns for name in rounds[t - 1].instructions)
 
 
-Measured = tuple[tuple[TurnMetric, Needed, bool], ...]
-METRICS: Measured = (
-    (instruction_accuracy, _own, True),
-    (conversation_accuracy_strict, _conversation, False),
-    (conversation_accuracy_fraction, _conversation, False),
-    (instruction_forgetting_ratio, _past, False),
+MetricRules = tuple[tuple[TurnMetric, NeededVerdicts, bool], ...]
+METRICS: MetricRules = (
+    (instruction_accuracy, _own_verdict, True),
+    (conversation_accuracy_strict, _conversation_verdicts, False),
+    (conversation_accuracy_fraction, _conversation_verdicts, False),
+    (instruction_forgetting_ratio, _past_verdicts, False),
 )
-"""(metric, verdicts it reads, whether it is defined on a Functionality Extension turn)."""
-_OF_SETTING: Mapping[str, Measured] = {
-    DYNAMIC: (*METRICS, (instruction_following_efficiency, _conversation, False)),
+"""(metric, verdicts that it reads, True if it is defined for a Functionality Extension turn)."""
+_SETTING_METRICS: Mapping[str, MetricRules] = {
+    DYNAMIC: (*METRICS, (instruction_following_efficiency, _conversation_verdicts, False)),
     TWO_ROUND: METRICS[:1],
 }
-"""Where it measures others."""
+"""Setting -> its metrics, if they differ from `METRICS`."""
 
 
 def score(request: ScoreRequest) -> tuple[Score, ...]:
-    """The scores of each episode of one sample of a problem."""
+    """Return the scores of each episode of one sample of a problem."""
     return tuple(row for played in request.played for row in _episode_scores(request, played))
 
 
 def due(setting: str, options: Mapping[str, str], dialog: Dialog) -> Due:
-    """Accuracy of every turn that the dialog has; of a dynamic conversation all of its first turn: tests decide on more."""
+    """Return the scores that a dialog must have.
+
+    For a static dialog, this is the accuracy of every turn. For a dynamic one, these are all
+    metrics of the first turn, since the tests decide whether there are more turns.
+    """
     if setting == DYNAMIC:
-        first = frozenset((1, metric.name) for metric, _, _ in _OF_SETTING[DYNAMIC])
+        first = frozenset((1, metric.name) for metric, _, _ in _SETTING_METRICS[DYNAMIC])
         most = most_rounds(dialog.instruction_ids)
         return Due(most, first, is_exact=False, usual=max(1, round(USUAL_SHARE * most)))
     turns = dialog.generated_turns
@@ -93,14 +100,15 @@ def due(setting: str, options: Mapping[str, str], dialog: Dialog) -> Due:
 
 
 def scored_rounds(setting: str, dialog: Dialog, episode: Episode) -> tuple[Round, ...]:
-    """The turns that an episode is scored over: the dialog's, or of a dynamic conversation those that took place."""
+    """Return the turns to score: those of the dialog, or those that a dynamic dialogue played."""
     ids = dialog.instruction_ids
     if setting == DYNAMIC:
-        named = tuple(one.instruction_id for one in review_rounds(episode.messages)) or (
-            BASE_INSTRUCTION,
-        )
+        instruction_ids = tuple(
+            round_.instruction_id for round_ in review_rounds(episode.messages)
+        ) or (BASE_INSTRUCTION,)
         return tuple(
-            Round(name, tuple(dict.fromkeys(named[:turn]))) for turn, name in enumerate(named, 1)
+            Round(name, tuple(dict.fromkeys(instruction_ids[:turn])))
+            for turn, name in enumerate(instruction_ids, 1)
         )
     if setting == TWO_ROUND:
         return tuple(Round(name, (name,)) for name in ids)
@@ -108,31 +116,31 @@ def scored_rounds(setting: str, dialog: Dialog, episode: Episode) -> tuple[Round
 
 
 def _episode_scores(request: ScoreRequest, played: Played) -> tuple[Score, ...]:
-    """One score for each turn and metric defined there; unscored, with its reason, where it cannot be measured."""
+    """Return one score for each turn and metric; a missing value has its reason instead."""
     episode = played.episode
     rounds = scored_rounds(request.setting, played.dialog, episode)
     outcomes = {
         (verdict.turn, verdict.instruction_id): verdict.outcome for verdict in played.verdicts
     }
-    lacking = {
+    failure_reasons = {
         (v.turn, v.instruction_id): v.reason
         for v in played.verdicts
         if v.outcome is Outcome.UNSCORED
     }
     by_turn = _turn_verdicts(rounds, outcomes)
 
-    def one(turn: int, metric: TurnMetric, needed: Needed) -> Score:
-        reason = _missing(needed(rounds, turn), outcomes, lacking, episode)
-        value = metric(by_turn, turn) if reason is None else reason
-        found = UnscoredReason.NOTHING_TO_FORGET if value is None else value
+    def make_score(turn: int, metric: TurnMetric, needed_verdicts: NeededVerdicts) -> Score:
+        missing = _missing_reason(needed_verdicts(rounds, turn), outcomes, failure_reasons, episode)
+        metric_value = metric(by_turn, turn) if missing is None else missing
+        result = UnscoredReason.NOTHING_TO_FORGET if metric_value is None else metric_value
         return request.row(
-            played, metric, found, turn=turn, instruction_id=rounds[turn - 1].instruction_id
+            played, metric, result, turn=turn, instruction_id=rounds[turn - 1].instruction_id
         )
 
     return tuple(
-        one(turn, metric, needed)
+        make_score(turn, metric, needed_verdicts)
         for turn, round_ in enumerate(rounds, 1)
-        for metric, needed, on_extension in _OF_SETTING.get(request.setting, METRICS)
+        for metric, needed_verdicts, on_extension in _SETTING_METRICS.get(request.setting, METRICS)
         if on_extension or round_.instruction_id != FUNCTIONALITY_EXTENSION
     )
 
@@ -140,40 +148,47 @@ def _episode_scores(request: ScoreRequest, played: Played) -> tuple[Score, ...]:
 def _turn_verdicts(
     rounds: Sequence[Round], outcomes: Mapping[tuple[int, str], Outcome]
 ) -> tuple[TurnVerdicts, ...]:
-    """Verdicts by turn. A timeout is a failure. Missing verdicts are left out; `_missing` keeps metrics away from them."""
-    judged = {Outcome.PASSED: True, Outcome.FAILED: False, Outcome.TIMEOUT: False}
+    """Return the verdicts by turn.
+
+    A timeout is a failure. Missing verdicts are left out. `_missing_reason` keeps metrics from
+    reading them.
+    """
+    passes = {Outcome.PASSED: True, Outcome.FAILED: False, Outcome.TIMEOUT: False}
     return tuple(
         TurnVerdicts(
             instruction_id=round_.instruction_id,
             passed={
-                name: judged[outcomes[turn, name]]
-                for name in round_.given
-                if outcomes.get((turn, name)) in judged
+                name: passes[outcomes[turn, name]]
+                for name in round_.instructions
+                if outcomes.get((turn, name)) in passes
             },
         )
         for turn, round_ in enumerate(rounds, 1)
     )
 
 
-def _missing(
-    needed: Iterable[tuple[int, str]],
+def _missing_reason(
+    needed_verdicts: Iterable[tuple[int, str]],
     outcomes: Mapping[tuple[int, str], Outcome],
-    lacking: Mapping[tuple[int, str], FailureReason | None],
+    failure_reasons: Mapping[tuple[int, str], FailureReason | None],
     episode: Episode,
 ) -> UnscoredReason | None:
-    """Reason why a verdict that the metric reads is missing; None where all are there."""
+    """Return why a verdict that the metric reads is missing; None if none is missing."""
     return worst_of(
-        {_reason(outcomes.get(key), lacking.get(key), key[0], episode) for key in needed}
+        {
+            _reason(outcomes.get(key), failure_reasons.get(key), key[0], episode)
+            for key in needed_verdicts
+        }
     )
 
 
 def _reason(
-    outcome: Outcome | None, lacking: FailureReason | None, turn: int, episode: Episode
+    outcome: Outcome | None, failure: FailureReason | None, turn: int, episode: Episode
 ) -> UnscoredReason | None:
     if outcome is Outcome.INFRA:
         return UnscoredReason.INFRA
     if outcome is Outcome.UNSCORED:
-        return UnscoredReason((lacking or FailureReason.TOOLCHAIN_MISSING).value)
+        return UnscoredReason((failure or FailureReason.TOOLCHAIN_MISSING).value)
     if outcome is Outcome.ERROR or outcome is None:
         return reason_of(episode, turn)
     return None

@@ -1,4 +1,4 @@
-"""The settings: static conversation, dynamic conversation, and the two-round design (CodeIF-Bench sections 3.1 and 5.3)."""
+"""Settings: static, dynamic and two-round conversation (CodeIF-Bench sections 3.1 and 5.3)."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,10 @@ _HISTORY = Option(
     default="on_policy",
     affects="episode",
     always_in_id=True,
-    help="what the model sees of the past: its own dialogue, or what the published n_round runs sent",
+    help=(
+        "history in the request: the model's own dialogue, or the messages of the published "
+        "n_round runs"
+    ),
     upstream=(UPSTREAM_V0,),
 )
 _ANSWER_CLEANUP = Option(
@@ -28,7 +31,7 @@ _ANSWER_CLEANUP = Option(
     default="none",
     affects="scoring",
     always_in_id=True,
-    help="upstream_v0 deletes docstrings and blank lines from follow-up answers, as the published verdicts were made",
+    help="upstream_v0 deletes docstrings and blank lines from follow-up answers, as upstream did",
     upstream=(UPSTREAM_V0,),
 )
 _CONTEXT_TOKENS = Option(
@@ -36,25 +39,31 @@ _CONTEXT_TOKENS = Option(
     values=("all", *(str(1024 * 2**n) for n in range(8))),
     default="all",
     affects="episode",
-    help="most tokens of a repository task's golden contexts in the first message, at four characters a token",
+    help=(
+        "maximum tokens of a repository task's golden contexts in the first message, at four "
+        "characters each"
+    ),
 )
 SETTINGS: Mapping[str, Setting] = {
     STATIC: Setting(
         name=STATIC,
-        help="the instructions come in the dataset's order, without feedback (section 3.1)",
+        help="instructions in the dataset's order, without feedback (section 3.1)",
         options=(_HISTORY, _ANSWER_CLEANUP, _CONTEXT_TOKENS, extraction_option("scoring")),
         prompts=PROMPTS,
     ),
     DYNAMIC: Setting(
         name=DYNAMIC,
-        help="tests choose the next instruction that is not met; one that fails gets one round of feedback (section 3.1)",
+        help=(
+            "tests select the next unmet instruction; a failed one gets one round of feedback "
+            "(section 3.1)"
+        ),
         options=(_CONTEXT_TOKENS, extraction_option("episode")),
         prompts=REVIEW_PROMPTS,
         metrics=(instruction_following_efficiency.name,),
     ),
     TWO_ROUND: Setting(
         name=TWO_ROUND,
-        help="the base task, then one instruction, each instruction on its own: accuracy by strategy (section 5.3)",
+        help="the base task, then a single instruction: accuracy by strategy (section 5.3)",
         options=(_CONTEXT_TOKENS, extraction_option("scoring")),
         history=HistoryPolicy.FIRST_ROUND,
         prompts=PROMPTS,
@@ -63,10 +72,10 @@ SETTINGS: Mapping[str, Setting] = {
 
 
 def reviewed_instructions(instruction_ids: tuple[str, ...]) -> tuple[str, ...]:
-    """Instructions of a dynamic conversation, in the order in which they are given: all but Functionality Extension."""
+    """Return the instructions of a dynamic conversation: all except Functionality Extension."""
     return tuple(name for name in instruction_ids if name != FUNCTIONALITY_EXTENSION)
 
 
 def most_rounds(instruction_ids: tuple[str, ...]) -> int:
-    """Rounds that a dynamic conversation has at most: 14 in L1, 18 in L2 and L3."""
+    """Return the maximum rounds of a dynamic conversation: 14 in L1, 18 in L2 and L3."""
     return 2 * len(reviewed_instructions(instruction_ids))

@@ -1,4 +1,4 @@
-"""Finds CodeIF-Bench's task files."""
+"""Location of CodeIF-Bench's task files."""
 
 from pathlib import Path
 
@@ -10,75 +10,73 @@ from tasks.benchmarks.raw_lines import SUFFIXES
 
 TASK_FILES = "L_1_part_1*.jsonl"
 REPOSITORY_FILES = ("L_1_part_2*.jsonl", "L_2*.jsonl", "L_3*.jsonl")
-"""Of current data; the first release is staged without them, since its rows have no order of turns."""
+"""Files of repository tasks. The first release (v0) is staged without them, since its rows have no
+order of turns."""
 
 
 def task_files(source: Path, dataset_version: str) -> tuple[Path, ...]:
-    """The files to stage from a file or folder: those of functions, then those of repositories, each sorted.
+    """Return the files to stage: those of function tasks, then those of repository tasks.
 
     Raises:
-        SourceUnreadable: there is no such path, or no task file in any place where one is looked for.
+        SourceUnreadable: the path does not exist, or contains no task file in the searched folders.
     """
     if source.is_file():
         if not source.name.endswith(SUFFIXES):
             raise SourceUnreadable(
-                f"{source} is not a .jsonl or .jsonl.gz file. Give such a file, or the folder that holds it"
+                f"{source} is not a .jsonl or .jsonl.gz file. Pass such a file, or its folder"
             )
         return (source,)
     if not source.is_dir():
         raise SourceUnreadable(
-            f"{source} does not exist. Give CodeIF-Bench's folder, or one of its .jsonl[.gz] files"
+            f"{source} does not exist. Pass CodeIF-Bench's folder, or one of its .jsonl[.gz] files"
         )
+    repository_folders = (source, source / "repo")
     if dataset_version == LEVEL_1:
-        places = (source, source / "repo")
-        if found := next(
-            (found for place in places if (found := _files_in(place, REPOSITORY_FILES[:1]))), ()
-        ):
-            return found
+        if files := _first_files(repository_folders, REPOSITORY_FILES[:1]):
+            return files
         raise SourceUnreadable(
-            f"{source} holds no {REPOSITORY_FILES[0]}[.gz]. Give CodeIF-Bench's folder, or `repo` of it"
+            f"{source} contains no {REPOSITORY_FILES[0]}[.gz]. Pass CodeIF-Bench's folder, or its"
+            " folder `repo`"
         )
     if dataset_version == CONSTRUCTION_REPOSITORIES:
-        if found := next(
-            (
-                found
-                for place in (source, source / "repo")
-                if (found := _files_in(place, REPOSITORY_FILES))
-            ),
-            (),
-        ):
-            return found
+        if files := _first_files(repository_folders, REPOSITORY_FILES):
+            return files
         raise SourceUnreadable(
-            f"{source} holds none of {', '.join(REPOSITORY_FILES)}[.gz]. Give the folder that holds them"
+            f"{source} contains none of {', '.join(REPOSITORY_FILES)}[.gz]. Pass the folder that"
+            " contains them"
         )
-    places = _places(source, dataset_version)
-    functions = next((found for place in places if (found := _files_in(place, (TASK_FILES,)))), ())
-    beside = () if dataset_version in ("v0", CONSTRUCTION) else (source, source / "repo")
-    repositories = next(
-        (found for place in beside if (found := _files_in(place, REPOSITORY_FILES))), ()
-    )
+    if dataset_version in ("v0", CONSTRUCTION):
+        repository_folders = ()
+    function_folders = _function_folders(source, dataset_version)
+    functions = _first_files(function_folders, (TASK_FILES,))
+    repositories = _first_files(repository_folders, REPOSITORY_FILES)
     if functions or repositories:
         return (*functions, *repositories)
-    listed = ", ".join(str(place) for place in dict.fromkeys((*places, *beside)))
+    folders = ", ".join(map(str, dict.fromkeys((*function_folders, *repository_folders))))
     raise SourceUnreadable(
-        f"{source} holds no CodeIF-Bench {dataset_version} task file: looked for {TASK_FILES}[.gz] in {listed}."
-        " Give the folder of the benchmark's repository, or the file itself"
+        f"{source} contains no CodeIF-Bench {dataset_version} task file: no {TASK_FILES}[.gz] in"
+        f" {folders}. Pass the folder of the benchmark's repository, or the file itself"
     )
 
 
-def _places(source: Path, dataset_version: str) -> tuple[Path, ...]:
+def _function_folders(source: Path, dataset_version: str) -> tuple[Path, ...]:
     if dataset_version == "v0":
-        beside = (source.parent / "v0" / "function",) if source.name == "function" else ()
-        return (source / "v0" / "function", *beside, source / "function", source)
+        sibling = (source.parent / "v0" / "function",) if source.name == "function" else ()
+        return (source / "v0" / "function", *sibling, source / "function", source)
     if dataset_version == "current" and "v0" in (source.name, source.parent.name):
         raise SourceUnreadable(
             f"{source} is the first release, not the current files."
-            " Stage it with --dataset-version v0, or give the folder above v0"
+            " Stage it with --dataset-version v0, or pass the parent folder of v0"
         )
     return (source, source / "function")
 
 
-def _files_in(place: Path, patterns: tuple[str, ...]) -> tuple[Path, ...]:
-    plain = sorted(path for pattern in patterns for path in place.glob(pattern))
-    packed = sorted(path for pattern in patterns for path in place.glob(pattern + ".gz"))
+def _first_files(folders: tuple[Path, ...], patterns: tuple[str, ...]) -> tuple[Path, ...]:
+    """Return the matching files of the first folder that has any."""
+    return next((files for folder in folders if (files := _files_in(folder, patterns))), ())
+
+
+def _files_in(folder: Path, patterns: tuple[str, ...]) -> tuple[Path, ...]:
+    plain = sorted(path for pattern in patterns for path in folder.glob(pattern))
+    packed = sorted(path for pattern in patterns for path in folder.glob(pattern + ".gz"))
     return tuple(sorted(plain + [path for path in packed if path.with_suffix("") not in plain]))

@@ -1,4 +1,4 @@
-"""CodeIF-Bench's tasks as dialogs and problems: functions (L1 part 1) and repositories. Other rows go to quarantine."""
+"""Staging of CodeIF-Bench: dialogs and problems of function (L1 part 1) and repository tasks."""
 
 import json
 from collections.abc import Mapping
@@ -32,16 +32,17 @@ from tasks.benchmarks.staging import Staging
 BENCHMARK_NAME = "codeif"
 LEVEL = "L1"
 _REPLACED = ("prompt", "code", "context", "requirements", "multi-turn")
-"""Fields of a repository's row that a build writes itself, or leaves out."""
+"""Fields of a repository task's row that a build replaces or drops."""
 
 
 def stage(source: Path, dataset_version: str) -> Staged:
     """Stage a task file, or the task files of a folder.
 
-    An input row is a line that is not blank, or a fault that ends a file; each is staged or quarantined.
+    An input row is a line that is not blank, or a fault that ends a file. Each is staged or
+    quarantined.
 
     Raises:
-        SourceUnreadable: no task file, or none with a single line that can be read.
+        SourceUnreadable: there is no task file, or no file has a readable line.
     """
     files = task_files(source, dataset_version)
     turns = published_turns(source) if dataset_version == LEVEL_1 else {}
@@ -63,14 +64,17 @@ def stage(source: Path, dataset_version: str) -> Staged:
 
 
 def _with_comments(staged: Staged, source: Path, version: str) -> Staged:
-    """The rows with the review comments beside them. Each dialog names these, though it shows none, so that they are in ids."""
-    contexts, bad, n_bad = read_comments(source, BENCHMARK_NAME, version)
-    named = {"context_id": contexts[0].context_id} if contexts else {}
+    """Return the rows with the review comments as a context.
+
+    Each dialog names the context, so that the comments are part of ids. No dialog shows it.
+    """
+    contexts, bad_rows, n_bad_rows = read_comments(source, BENCHMARK_NAME, version)
+    update = {"context_id": contexts[0].context_id} if contexts else {}
     return Staged(
-        dialogs=(dialog.model_copy(update=named) for dialog in staged.dialogs),
+        dialogs=(dialog.model_copy(update=update) for dialog in staged.dialogs),
         problems=staged.problems,
-        quarantined=(*staged.quarantined, *bad),
-        n_input=staged.n_input + n_bad,
+        quarantined=(*staged.quarantined, *bad_rows),
+        n_input=staged.n_input + n_bad_rows,
         contexts=contexts,
     )
 
@@ -78,11 +82,11 @@ def _with_comments(staged: Staged, source: Path, version: str) -> Staged:
 def _stage_line(
     line: Line, file: str, dataset_version: str, turns: Mapping[str, tuple[str, ...]]
 ) -> tuple[Problem, list[Dialog]]:
-    """Stage a row as it is, but for the turns that published runs had instead of its own."""
+    """Stage a row; the turns of published runs, if given, replace the row's own."""
     raw = parse_object(line.content)
     if "namespace" in raw:
-        published = turns.get(raw["namespace"]) if isinstance(raw["namespace"], str) else None
-        raw |= {"multi-turn": list(published)} if published else {}
+        turn_names = turns.get(raw["namespace"]) if isinstance(raw["namespace"], str) else None
+        raw |= {"multi-turn": list(turn_names)} if turn_names else {}
         return _stage_repository(raw, file, line.number, dataset_version)
     row = parse_row(raw)
     problem = _problem(row, _digest(raw), dataset_version, file, line.number)
@@ -96,11 +100,11 @@ def _stage_repository(
     problem = repository_problem(row, _digest(raw), BENCHMARK_NAME, dataset_version, file, line)
     dialog = repository_dialog(row, problem)
     if dataset_version == CONSTRUCTION_REPOSITORIES:
-        handed_on = json.dumps(
+        raw_json = json.dumps(
             {name: value for name, value in raw.items() if name not in _REPLACED},
             ensure_ascii=False,
         )
-        dialog = dialog.model_copy(update={"labels": (*dialog.labels, (RAW_ROW, handed_on))})
+        dialog = dialog.model_copy(update={"labels": (*dialog.labels, (RAW_ROW, raw_json))})
     return problem, [dialog]
 
 

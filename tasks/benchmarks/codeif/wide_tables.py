@@ -1,4 +1,4 @@
-"""Result tables: CodeIF's groups in `results`, and its wide tables over them."""
+"""Result tables of CodeIF-Bench: its groups in `results`, and wide tables of them."""
 
 from importlib.resources import files
 
@@ -34,8 +34,8 @@ _LAST = kept("sandbox isolated task_share")
 
 TURNS = WideTable(
     name="codeif_turns",
-    grain="One row per run x level x axis (turn, strategy_slot, round_pair) x position on it;"
-    " level 'all' only in runs of several levels.",
+    grain="One row per run x level x axis (turn, strategy_slot, round_pair) x position on the axis."
+    " Level 'all' exists only in runs of several levels.",
     key=("run_id", "level", "axis", "turn"),
     columns=_RUN
     | kept("axis")
@@ -47,12 +47,16 @@ TURNS = WideTable(
     | _OTHER_N
     | counts("n_ife", instruction_following_efficiency.name, UNSCORED, NOT_APPLICABLE)
     | _LAST,
-    source="from results where benchmark = 'codeif' and axis in ('turn', 'strategy_slot', 'round_pair')",
+    source=(
+        "from results where benchmark = 'codeif' and axis in ('turn', 'strategy_slot', "
+        "'round_pair')"
+    ),
 )
 STRATEGIES = WideTable(
     name="codeif_strategies",
-    grain="One row per run x level x strategy (a turn's instruction; `base` is the first); level 'all' only in runs of several"
-    " levels.",
+    grain="One row per run x level x strategy of a turn's instruction (`base` is the first "
+    "request)."
+    " Level 'all' exists only in runs of several levels.",
     key=("run_id", "level", "instruction_id"),
     columns=_RUN
     | {

@@ -1,4 +1,4 @@
-"""ConvCodeWorld and ConvCodeBench: code generation under nine kinds of feedback. `BENCHMARK` is all that the pipeline sees."""
+"""ConvCodeWorld and ConvCodeBench: code generation under nine kinds of feedback."""
 
 from importlib.resources import files
 
@@ -25,7 +25,10 @@ LIMITS = Limits(
     tmp_mb=512,
     open_files=1024,
 )
-"""Tasks start servers, train small networks and wait: upstream gives each 240 s and 30 GB. An endless loop ends sooner."""
+"""Limits of a task's programs. Tasks start servers, train small networks and wait.
+
+Upstream allows 240 s and 30 GB. The CPU limit ends endless loops earlier.
+"""
 
 
 BENCHMARK = Benchmark(
@@ -33,7 +36,8 @@ BENCHMARK = Benchmark(
         name=BENCHMARK_NAME,
         version="1",
         title="ConvCodeWorld",
-        paper="ConvCodeWorld: Benchmarking Conversational Code Generation in Reproducible Feedback Environments",
+        paper="ConvCodeWorld: Benchmarking Conversational Code Generation in Reproducible Feedback"
+        " Environments",
     ),
     data=Data(
         stage=stage,

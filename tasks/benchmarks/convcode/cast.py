@@ -1,4 +1,4 @@
-"""Who sits where: a subject that writes programs and an environment that gives feedback, or a script of logged feedback."""
+"""Participants: a subject that writes programs, and an environment or script with feedback."""
 
 from functools import partial
 
@@ -30,14 +30,14 @@ HISTORY = HistoryPolicy.LAST_CODE_AND_FEEDBACK
 
 
 def cast(request: CastRequest) -> Cast:
-    """The seats of a setting.
+    """Return the participants of a setting's dialogue.
 
-    The subject learns of tests only what its feedback shows. The reference code goes into an expert's prompt and nowhere else,
-    but for the setting that shows it to the subject on purpose.
+    The subject learns about the tests only from its feedback. The reference code enters only an
+    expert's prompt, except in the setting that shows it to the subject.
 
     Raises:
-        UnknownName: a setting this benchmark does not have.
-        ConfigError: a setting with verbal feedback, and no simulator.
+        UnknownName: The benchmark has no such setting.
+        ConfigError: The setting has verbal feedback, but there is no simulator.
     """
     if request.setting in STATIC:
         return _static(request)
@@ -51,7 +51,7 @@ def cast(request: CastRequest) -> Cast:
 
 
 def _static(request: CastRequest) -> Cast:
-    """One request: the problem, or the logged code and feedback of the turn before."""
+    """Return a cast for one request: the problem, or the previous turn's code and feedback."""
     texts = tuple(turn.content or "" for turn in request.dialog.turns if turn.role is Role.USER)
     if dict(request.dialog.labels).get("iteration") == "0":
         texts = tuple(fill(PROMPTS["initial"], problem=text) for text in texts)
@@ -85,7 +85,8 @@ def _live(request: CastRequest, feedback: FeedbackSetting) -> Cast:
         speaks_without_error=feedback.verbal
         in (VerbalFeedback.EXPERT, VerbalFeedback.GROUND_TRUTH),
     )
-    # One more than there can be rounds, so that the environment ends the dialogue and not the limit.
+    # One more turn than possible rounds, so that the environment ends the dialogue and not the
+    # limit.
     return Cast(subject=subject, counterpart=environment, max_turns=turns + 2)
 
 
@@ -108,7 +109,7 @@ def _coverage(request: CastRequest, feedback: FeedbackSetting) -> Coverage | Non
 def _observe(
     report: ProgramVerdict, coverage: Coverage | None, tests: tuple[str, ...]
 ) -> Observation:
-    """The compiler's and the tests' words, as far as the setting shows them."""
+    """Return the compiler's and the tests' messages that the setting shows."""
     failures = None if coverage is None else execution_text(report, coverage, tests)
     return Observation(
         feedback=Feedback(
@@ -129,7 +130,8 @@ def _speaker(
         return FixedFeedback(fill(GROUND_TRUTH_PROMPTS["ground_truth"], reference=right))
     if request.simulator is None:
         raise ConfigError(
-            f"setting convcode.{request.setting} has verbal feedback: name the user's model by `--simulator SPEC`"
+            f"setting convcode.{request.setting} has verbal feedback. "
+            "Name the model of the user with `--simulator SPEC`"
         )
     problem, is_expert = request.problem, feedback.verbal is VerbalFeedback.EXPERT
     return SimulatedFeedback(

@@ -1,7 +1,7 @@
 """Tables for plots and papers.
 
-The main table (Tables 3 and 4), static runs (Tables 5, 11 and 12), Pass@1 by turn, and the agreement
-of static and live runs on the order of models (Section 4.3).
+These are the main table (Tables 3 and 4), static runs (Tables 5, 11 and 12), Pass@1 by turn, and
+the agreement of static and live runs on the ranking of models (Section 4.3).
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from schemas.errors import UsageError
 from schemas.feedback import NO_FEEDBACK, ExecutionFeedback, FeedbackSetting, VerbalFeedback
-from tasks.benchmarks.convcode.log_files.log_names import spelt
+from tasks.benchmarks.convcode.log_files.log_names import file_model_name
 from tasks.benchmarks.convcode.published import query_marts
 from tasks.benchmarks.convcode.settings import COVERAGE, STATIC, TURNS
 from tasks.benchmarks.convcode.speakers import SPEAKER_EXPORTS
@@ -20,16 +20,16 @@ from tasks.language.providers.registry import is_control
 from tasks.metrics.rank_correlation import spearman
 from warehouse.connect import Rows
 
-_SPOKEN = (VerbalFeedback.NONE, VerbalFeedback.NOVICE, VerbalFeedback.EXPERT)
+_VERBAL = (VerbalFeedback.NONE, VerbalFeedback.NOVICE, VerbalFeedback.EXPERT)
 _FEEDBACK = (
     NO_FEEDBACK.name,
     *(
         FeedbackSetting(execution=execution, verbal=verbal).name
-        for verbal in _SPOKEN
+        for verbal in _VERBAL
         for execution in ExecutionFeedback
     ),
 )
-"""In the order of the paper's tables 3 and 4."""
+"""Kinds of feedback in the order of the paper's Tables 3 and 4."""
 _MAIN_METRICS = ("mrr", "n_mrr", "n_mrr_unscored", "recall", "n_recall", "n_recall_unscored")
 _STATIC_METRICS = ("mrr", "mrr_upstream", *_MAIN_METRICS[1:])
 _REPLAYED = tuple(feedback.name for feedback in STATIC.values())
@@ -44,7 +44,7 @@ STATIC_COLUMNS = (
 )
 MAIN_COLUMNS = ("model", "dataset_version", "turns", "coverage", "isolated", "metric", *_FEEDBACK)
 PAIRED = (("mrr", "mrr"), ("mrr_upstream", "mrr"), ("recall", "recall"))
-"""(metric of the static runs, metric of the live ones)."""
+"""Pairs of (metric of static runs, metric of live runs)."""
 CORRELATION_COLUMNS = (
     *("dataset_version", "feedback", "reference_model", "turns", "live_options"),
     *("static_metric", "live_metric", "n_models", "spearman", "p", "note"),
@@ -53,7 +53,7 @@ CORRELATION_COLUMNS = (
 
 @dataclass(frozen=True)
 class _Run:
-    """One run's figures."""
+    """Figures of one run."""
 
     part: str
     model: str
@@ -73,52 +73,53 @@ class _Run:
 
     @property
     def chosen(self) -> Mapping[str, str]:
-        """Its options; a setting without feedback has none."""
+        """Return the run's options, empty for a setting without feedback."""
         return dict(json.loads(self.options))
 
     @property
     def is_of_control(self) -> bool:
-        """Whether its answers are the benchmark's own, or none."""
+        """Return True if the answers come from a control."""
         return is_control(self.model)
 
     @property
     def compared_by(self) -> tuple[str, str, int]:
-        """Static and live runs of equal value are compared."""
+        """Return the key that compared static and live runs have in common."""
         return self.dataset_version, self.feedback, self.turns
 
     @property
     def is_of_reference(self) -> bool:
-        """Whether its logs are the model's own."""
-        names = {spelt(self.model), spelt(self.model.partition(":")[2])}
-        return self.reference_model is not None and spelt(self.reference_model) in names
+        """Return True if the logs are the model's own."""
+        names = {file_model_name(self.model), file_model_name(self.model.partition(":")[2])}
+        return self.reference_model is not None and file_model_name(self.reference_model) in names
 
 
 _Key = tuple[tuple[str, str, int], str]
-"""(what must agree, reference model of static runs or options of live ones)."""
+"""(values that must agree, reference model of static runs or options of live runs)."""
 _Groups = dict[_Key, dict[str, _Run]]
-"""-> model -> its newest run."""
+"""Newest run of each model, by key."""
 
 
 def curves(home: Path, run_ids: Sequence[str]) -> Rows:
-    """Pass@1 with its interval, one row a run and turn: a line of a plot for each run.
+    """Return Pass@1 with its interval, one row per run and turn: each run is a line of a plot.
 
-    Without run ids: the newest run of each model, setting, dataset version and options.
+    Without run ids, the newest run of each model, setting, dataset version and options is included.
 
     Raises:
-        UsageError: no run of this benchmark is published.
+        UsageError: No run of this benchmark is published.
     """
     return query_marts(home, "curves", run_ids)
 
 
 def main_table(home: Path, run_ids: Sequence[str]) -> Rows:
-    """Tables 3 and 4: MRR and Recall of live runs, one row a model and metric (with its n), a column a kind of feedback.
+    """Return Tables 3 and 4: MRR and Recall of live runs.
 
-    A row has one dataset version and one choice of options. A setting without an option stands in the rows of all its values.
-    A cell shows the newest run of that model, setting and options; None where there is none, or none of its scores has a value.
-    Controls are left out unless run ids name them.
+    There is one row per model and metric (with its n) and one column per kind of feedback. A row
+    has a single dataset version and set of options. A setting without an option appears in the rows
+    of all its values. A cell shows the newest run of that model, setting and options. It is None if
+    there is no run or no score has a value. Controls are left out unless run ids name them.
 
     Raises:
-        UsageError: no run of this benchmark is published.
+        UsageError: No run of this benchmark is published.
     """
     runs = [_Run(*row) for row in query_marts(home, "figures", run_ids)[1]]
     live = [run for run in runs if run.part == "live" and (run_ids or not run.is_of_control)]
@@ -132,7 +133,7 @@ def main_table(home: Path, run_ids: Sequence[str]) -> Rows:
                     newest.setdefault(run.feedback, run)
             cells = [newest.get(feedback) for feedback in _FEEDBACK]
             turns = int(options[TURNS]) if TURNS in options else None
-            of_row = (
+            cells_of_row = (
                 model,
                 version,
                 turns,
@@ -140,14 +141,14 @@ def main_table(home: Path, run_ids: Sequence[str]) -> Rows:
                 all(run.isolated for run in newest.values()),
             )
             rows += [
-                (*of_row, metric, *(getattr(cell, metric, None) for cell in cells))
+                (*cells_of_row, metric, *(getattr(cell, metric, None) for cell in cells))
                 for metric in _MAIN_METRICS
             ]
     return MAIN_COLUMNS, rows
 
 
 def _choices(runs: Sequence[_Run]) -> Iterator[Mapping[str, str]]:
-    """Options of the rows that hold these runs: each run's, unless another run's options include them."""
+    """Yield the options of the table rows: every run's options that no other run's include."""
     every = {run.options: run.chosen for run in runs}
     for _, options in sorted(every.items()):
         if not any(options.items() < others.items() for others in every.values()):
@@ -155,19 +156,21 @@ def _choices(runs: Sequence[_Run]) -> Iterator[Mapping[str, str]]:
 
 
 def correlation(home: Path, run_ids: Sequence[str]) -> Rows:
-    """Spearman's rank correlation of static and live figures over the models that have both, one row a setting and metric.
+    """Return Spearman's rank correlation of static and live figures over the models with both.
 
-    Runs of the same data, feedback and number of turns are compared. Controls are left out, and so is the reference model on its
-    own logs. A model's newest run counts. Fewer than five models have no figure.
+    There is one row per setting and metric. Runs of equal data, feedback and number of turns are
+    compared. Controls and the reference model on its own logs are left out. A model's newest run
+    counts. With fewer than five models, there is no figure.
 
     Raises:
-        UsageError: no run is published whose feedback is replayed.
+        UsageError: No run with replayed feedback is published.
     """
     runs = [_Run(*row) for row in query_marts(home, "figures", run_ids)[1]]
     rows = list(_correlations([run for run in runs if not run.is_of_control]))
     if not rows:
         raise UsageError(
-            f"no run of a model in a setting that is replayed is published in {home}: {', '.join(STATIC)}, and live"
+            f"no run of a model with replayed feedback is published in {home}. "
+            f"Publish runs of {', '.join(STATIC)} and of the matching live settings"
         )
     return CORRELATION_COLUMNS, rows
 
@@ -182,14 +185,14 @@ def _correlations(runs: Sequence[_Run]) -> Iterator[tuple[object, ...]]:
     live = _newest(
         (run, run.options) for run in runs if run.part == "live" and run.feedback in replayed
     )
-    alone = {key for key, _ in live} - {key for key, _ in static}
+    unpaired = {key for key, _ in live} - {key for key, _ in static}
     for (key, reference), ours in sorted(
-        [*static.items(), *(((key, ""), {}) for key in alone)], key=_place
+        [*static.items(), *(((key, ""), {}) for key in unpaired)], key=_place
     ):
         others = [
             (options, theirs)
-            for (found, options), theirs in sorted(live.items(), key=_place)
-            if found == key
+            for (live_key, options), theirs in sorted(live.items(), key=_place)
+            if live_key == key
         ]
         for options, theirs in others or [("", {})]:
             yield from _compared((*key[:2], reference, key[2], options), ours, theirs)
@@ -210,24 +213,25 @@ def _compared(
     place: tuple[object, ...], static: Mapping[str, _Run], live: Mapping[str, _Run]
 ) -> Iterator[tuple[object, ...]]:
     for static_metric, live_metric in PAIRED:
-        both = sorted(static.keys() & live.keys())
+        models = sorted(static.keys() & live.keys())
         values = [
             (getattr(static[model], static_metric), getattr(live[model], live_metric))
-            for model in both
+            for model in models
         ]
-        known = [(one, other) for one, other in values if one is not None and other is not None]
-        found = spearman([one for one, _ in known], [other for _, other in known])
-        yield *place, static_metric, live_metric, found.n, found.rho, found.p, found.note
+        pairs = [pair for pair in values if None not in pair]
+        test = spearman([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+        yield *place, static_metric, live_metric, test.n, test.rho, test.p, test.note
 
 
 def static_table(home: Path, run_ids: Sequence[str]) -> Rows:
-    """Tables 5, 11 and 12: MRR and Recall of static runs, one row a reference model, model and metric (with its n).
+    """Return Tables 5, 11 and 12: MRR and Recall of static runs.
 
-    The columns are the kinds of feedback that are replayed. A cell shows the newest run; None where there is none. Controls are
-    left out unless run ids name them. Both readings of MRR stand there: the paper's own figures are `mrr_upstream`.
+    There is one row per reference model, model and metric (with its n), and one column per kind of
+    replayed feedback. A cell shows the newest run, or None. Controls are left out unless run ids
+    name them. Both versions of MRR are included: the paper reports `mrr_upstream`.
 
     Raises:
-        UsageError: no run of this benchmark is published.
+        UsageError: No run of this benchmark is published.
     """
     runs = [_Run(*row) for row in query_marts(home, "figures", run_ids)[1]]
     static = [run for run in runs if run.part == "static" and (run_ids or not run.is_of_control)]
@@ -248,20 +252,20 @@ def static_table(home: Path, run_ids: Sequence[str]) -> Rows:
 
 EXPORTS: Mapping[str, Export] = {
     "static-table": Export(
-        help="MRR and Recall of static runs with n, by reference model, a column a kind of feedback (tables 5, 11 and 12)",
+        help="MRR and Recall of static runs with n, by reference model (tables 5, 11 and 12)",
         rows=static_table,
     ),
     **SPEAKER_EXPORTS,
     "main-table": Export(
-        help="MRR and Recall of live runs with n, one row a model and metric, a column a kind of feedback (tables 3 and 4)",
+        help="MRR and Recall of live runs with n, by model and metric (tables 3 and 4)",
         rows=main_table,
     ),
     "curves": Export(
-        help="Pass@1 of each turn with its 95% interval, one row a run and turn, ready to be plotted",
+        help="Pass@1 of each turn with its 95% interval, by run and turn, for plots",
         rows=curves,
     ),
     "correlation": Export(
-        help="Spearman's rank correlation of static and live results over models, with n and p, one row a setting and metric",
+        help="Spearman's rank correlation of static and live results over models, with n and p",
         rows=correlation,
     ),
 }

@@ -1,4 +1,4 @@
-"""Words of feedback, and the message that brings it to the model (ConvCodeWorld section 2.1, equation 2)."""
+"""Feedback texts and the refinement message (ConvCodeWorld section 2.1, equation 2)."""
 
 from typing import Literal
 
@@ -11,34 +11,37 @@ from tasks.language.prompt import fill
 NO_SYNTAX_ERRORS = "No syntax errors"
 ALL_PASS = "Every test that was run passes."
 WHOLE_PROGRAM = "ALL"
-"""Stands for a test's name where the fault is not one test's: an error of the module, a time limit (upstream's logs say so)."""
+"""Test name for faults of the whole program, such as a time limit, as in upstream's logs."""
 N_PARTIAL = 3
-"""Tests of partial coverage (appendix B)."""
+"""Number of tests in partial coverage (appendix B)."""
 LONG = 8000
-"""Characters from which on an execution feedback is cut to its first and last lines."""
+"""Length in characters from which execution feedback is cut to its first and last lines."""
 _KEPT_LINES, _KEPT_FRONT, _KEPT_REAR = 5, 2000, 4000
 
 Coverage = Literal["full", "first_three_tests", "upstream_first_three_methods"]
-"""Tests whose failures are shown. Upstream's reading counts all methods of the test classes, `setUp` too, and shows neither
-errors of the module nor time limits."""
+"""Tests whose failures are shown.
+
+Upstream's variant counts all methods of the test classes, including `setUp`, and shows neither
+module errors nor time limits.
+"""
 
 
 def compose(problem_prompt: str, code: str, feedback: Feedback) -> str:
-    """The message that asks for the next code: problem, previous code, and each part of the feedback.
+    """Return the message that requests the next code: problem, previous code and feedback.
 
     Raises:
-        ValueError: the feedback has no part at all.
+        ValueError: The feedback is empty.
     """
     parts = feedback_parts(feedback)
     if not parts:
         raise ValueError(
-            "there is no feedback to compose a message from: such a code is carried forward unchanged"
+            "the feedback is empty, so no message can be composed. Keep the previous code instead"
         )
     return fill(PROMPTS["refine"], problem=problem_prompt, code=code.rstrip("\n"), feedback=parts)
 
 
 def feedback_parts(feedback: Feedback) -> str:
-    """Each kind of feedback that there is, under its name; empty where there is none."""
+    """Return each part of the feedback under its title, or "" if there is none."""
     titled = (
         ("Compilation feedback", feedback.compilation),
         ("Execution feedback", feedback.execution),
@@ -48,19 +51,21 @@ def feedback_parts(feedback: Feedback) -> str:
 
 
 def compilation_text(report: ProgramVerdict) -> str:
-    """The compiler's traceback, or the statement that there is no syntax error."""
+    """Return the compiler's traceback, or the statement that there is no syntax error."""
     return NO_SYNTAX_ERRORS if report.compile_error is None else report.compile_error.rstrip("\n")
 
 
 def execution_text(
     report: ProgramVerdict, coverage: Coverage, tests: tuple[str, ...]
 ) -> str | None:
-    """Name and traceback of each failing test that the coverage shows; None where it shows no failure.
+    """Return name and traceback of each failing test that the coverage includes, or None.
 
-    An error of the module and a time limit are shown whatever the coverage, but for upstream's.
+    Module errors and time limits are shown for every coverage except upstream's.
 
     Args:
-        tests: the modules of test classes, for upstream's reading of their first methods.
+        report: Result of the program.
+        coverage: Tests whose failures are shown.
+        tests: Modules of test classes, from which upstream's variant takes the first methods.
     """
     is_upstreams = coverage == "upstream_first_three_methods"
     if report.module_error is not None:
@@ -77,12 +82,15 @@ def execution_text(
     if hanging and not is_upstreams and not any(case in hanging for case in failing):
         blocks.append(
             _block(WHOLE_PROGRAM, hanging[0].detail)
-        )  # without the name of a test that is not shown
+        )  # no name, since the test may not be shown
     return shortened("\n\n".join(blocks)) if blocks else None
 
 
 def shortened(text: str) -> str:
-    """The text, or its first and last lines where it has `LONG` characters or more (upstream's bounds)."""
+    """Return the text, or its first and last lines if it has at least `LONG` characters.
+
+    The bounds are upstream's.
+    """
     if len(text) < LONG:
         return text
     lines = text.splitlines()

@@ -1,4 +1,4 @@
-"""Finds the distributions that a task's modules come from, also where their names differ."""
+"""Distributions of the modules that a task imports, including those with another name."""
 
 import ast
 import sys
@@ -36,14 +36,14 @@ MODULES: Mapping[str, str] = {
     for module, distribution in _DISTRIBUTIONS.items()
     if module != "mpl_toolkits"
 }
-"""Distribution -> the module that it is imported as, where the names differ."""
+"""Module name of each distribution whose module has another name."""
 
 
 def imported_modules(program: str) -> Iterator[str]:
-    """Modules that a program imports anywhere in it.
+    """Yield the modules imported anywhere in a program.
 
     Raises:
-        SyntaxError: it is not Python.
+        SyntaxError: The program is not Python.
     """
     for node in ast.walk(parse(program)):
         if isinstance(node, ast.Import):
@@ -53,6 +53,6 @@ def imported_modules(program: str) -> Iterator[str]:
 
 
 def distributions(modules: Iterable[str]) -> tuple[str, ...]:
-    """Distributions of the modules that are not Python's own, sorted."""
+    """Return the sorted distributions of the modules outside the standard library."""
     tops = {module.partition(".")[0] for module in modules} - sys.stdlib_module_names
     return tuple(sorted({_DISTRIBUTIONS.get(top, top) for top in tops}))

@@ -1,4 +1,7 @@
-"""Programs to execute: each round's code with the problem's whole test suite, even where the setting shows a part of it."""
+"""Test runs: each round's code with the problem's complete test suite.
+
+All tests run even if the setting shows only some of them.
+"""
 
 from collections.abc import Mapping
 
@@ -14,7 +17,7 @@ from tasks.language.markdown_code import ExtractedCode
 def test_runs(
     problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]
 ) -> tuple[TestRun, ...]:
-    """One run for each round that took place; `code` is None where the round has no answer."""
+    """Return one test run per round. `code` is None for a round without answer."""
     suite = problem.instruction(BASE_INSTRUCTION).suite
     rounds = max((step.turn for step in episode.messages), default=0)
     answers = ((turn, episode.answer(turn)) for turn in range(1, rounds + 1))
@@ -37,12 +40,12 @@ def test_runs(
 
 
 def program_of(problem: Problem, answer: str, options: Options) -> ExtractedCode:
-    """Return the program of an answer by the run's option."""
+    """Return the program of an answer, extracted according to the run's option."""
     return python_program(
         answer, options, problem.reference_code, problem.instruction(BASE_INSTRUCTION).suite.tests
     )
 
 
 def code_of(problem: Problem, options: Options, answer: str) -> str:
-    """Return that program's code."""
+    """Return the code of an answer's program."""
     return program_of(problem, answer, options).code

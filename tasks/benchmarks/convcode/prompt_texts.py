@@ -1,4 +1,4 @@
-"""The benchmark's prompts by name."""
+"""Prompts of the benchmark by name."""
 
 from tasks.language.prompt import PromptTexts
 
@@ -18,4 +18,7 @@ PROMPT_NAMES = (
 )
 PROMPTS = PromptTexts("tasks.benchmarks.convcode", PROMPT_NAMES)
 GROUND_TRUTH_PROMPTS = PromptTexts("tasks.benchmarks.convcode", (*PROMPT_NAMES, "ground_truth"))
-"""Of the setting that shows the reference code; the ids of other settings do not hold its text."""
+"""Prompts of the setting that shows the reference code.
+
+Ids of other settings do not cover its text.
+"""

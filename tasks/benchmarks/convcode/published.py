@@ -1,4 +1,4 @@
-"""Reads the benchmark's tables of a published warehouse."""
+"""Queries on the benchmark's tables in a published warehouse."""
 
 from collections.abc import Sequence
 from importlib.resources import files
@@ -10,10 +10,10 @@ from warehouse.sql_files import read_sql
 
 
 def query_marts(home: Path, name: str, run_ids: Sequence[str]) -> Rows:
-    """Return the rows of one of this folder's queries.
+    """Return the result of one of this folder's queries.
 
     Raises:
-        UsageError: no run of this benchmark is published.
+        UsageError: No run of this benchmark is published.
     """
     marts = query(
         home,
@@ -21,7 +21,8 @@ def query_marts(home: Path, name: str, run_ids: Sequence[str]) -> Rows:
     )[1]
     if not marts:
         raise UsageError(
-            f"no run of convcode is published in {home}. `parley run convcode.SETTING --model SPEC` makes one"
+            f"no run of convcode is published in {home}. "
+            "`parley run convcode.SETTING --model SPEC` creates one"
         )
     statement = read_sql(files("tasks.benchmarks.convcode") / "queries" / f"{name}.sql").statement
     return query(home, statement, {"run_ids": list(run_ids)})

@@ -1,4 +1,4 @@
-"""The one form of a problem (BigCodeBench-Instruct's), and BigCodeBench's own rows in it."""
+"""Common form of a problem (BigCodeBench-Instruct) and conversion of BigCodeBench rows."""
 
 import ast
 from typing import Annotated, Any
@@ -11,24 +11,24 @@ from schemas.base import Frozen
 from tasks.benchmarks.raw_lines import BadRow, Text, validated
 
 RAW = ConfigDict(strict=True, frozen=True, extra="ignore")
-"""Rows of every source are read so: fields that the model does not name are ignored."""
+"""Configuration for rows of every source: unknown fields are ignored."""
 
 
 class Task(Frozen):
-    """One problem as every source gives it: the fields that can change an episode or a verdict, and nothing else."""
+    """Problem in the common form, with only those fields that affect episodes or verdicts."""
 
     task_id: str
     instruct_prompt: str
     gold: str
-    """The reference program, from its imports on."""
+    """Reference program, including its imports."""
     test: str
-    """A module of unittest.TestCase classes, run after the answer's code in the same module."""
+    """Module of unittest.TestCase classes that runs after the answer's code in the same module."""
     libs: tuple[str, ...] = ()
-    """Modules that the task is about, as they are imported."""
+    """Import names of the modules that the task uses."""
 
 
 def _as_names(libs: Any) -> Any:
-    """The published files hold the list as text."""
+    """Return the list of names, which the published files hold as text."""
     if not isinstance(libs, str):
         return libs
     try:
@@ -40,7 +40,7 @@ def _as_names(libs: Any) -> Any:
 
 
 class BigCodeBenchRow(BaseModel):
-    """A row as published (`complete_prompt`, `entry_point` and `doc_struct` are not needed here)."""
+    """Row as published, without `complete_prompt`, `entry_point` and `doc_struct`."""
 
     model_config = RAW
 
@@ -56,7 +56,7 @@ COLUMNS = tuple(BigCodeBenchRow.model_fields)
 
 
 def bigcodebench_task(raw: dict[str, Any]) -> Task:
-    """A published row as task.
+    """Return a published row as a task.
 
     Raises:
         BadRow: missing_field, wrong_type or blank_text.
@@ -72,15 +72,15 @@ def bigcodebench_task(raw: dict[str, Any]) -> Task:
 
 
 def joined(head: str, body: str) -> str:
-    """A function's head and its body, on lines of their own."""
+    """Return a function's head and body on separate lines."""
     return head + body if head.endswith("\n") or body.startswith("\n") else f"{head}\n{body}"
 
 
 def require_tests(task: Task) -> Task:
-    """The task, if its tests can be judged.
+    """Return the task if its tests can be run.
 
     Raises:
-        BadRow: bad_tests, where the text is not Python or has no test method.
+        BadRow: bad_tests, if the text is not Python or has no test method.
     """
     try:
         method_names(task.test)

@@ -1,4 +1,4 @@
-"""A static task: tells which turns of the logs are asked, and how the other turns count (paper section 3)."""
+"""Static tasks: the logged turns that are requested and the values of all others (section 3)."""
 
 from dataclasses import dataclass
 
@@ -7,43 +7,49 @@ from schemas.dialog import Dialog
 
 @dataclass(frozen=True)
 class Replay:
-    """The turns of one task in one setting's logs, read from a dialog's labels.
+    """Logged turns of one task in one setting, read from a dialog's labels.
 
-    A turn is not asked once the reference model has solved the task: the target is credited. It is not asked either where nothing
-    was said about the reference's code: that failing code stands.
+    A turn is not requested in two cases. After the reference model has solved the task, the target
+    is credited. If there was no feedback on the reference's code, its failing result is used.
     """
 
     n_turns: int
-    """From 0: the logs' last turn plus one."""
-    asked: frozenset[int]
+    """Number of turns in the logs, including turn 0."""
+    requested_turns: frozenset[int]
     solved_at: int | None
-    """First turn whose reference code passes; None where none does."""
+    """First turn whose reference code passes. None if none does."""
 
     @staticmethod
     def of(dialog: Dialog) -> "Replay":
-        """Read the labels of a static dialog."""
+        """Return the turns from the labels of a static dialog."""
         labels = dict(dialog.labels)
         solved = labels.get("reference_solved_at")
         return Replay(
             n_turns=int(labels["last_iteration"]) + 1,
-            asked=frozenset(int(turn) for turn in labels["asked"].split(",")),
+            requested_turns=frozenset(int(turn) for turn in labels["asked"].split(",")),
             solved_at=int(solved) if solved else None,
         )
 
     @staticmethod
     def iteration(dialog: Dialog) -> int:
-        """The paper's turn that a static dialog asks."""
+        """Return the paper's turn number of a static dialog."""
         return int(dict(dialog.labels)["iteration"])
 
     @property
     def credited_from(self) -> int | None:
-        """First turn of this task that is credited; None where there is none."""
+        """Return the first credited turn of this task, or None."""
         after = self.n_turns if self.solved_at is None else self.solved_at + 1
         return after if after < self.n_turns else None
 
     def turns_of(self, dialog: Dialog) -> tuple[int, ...]:
-        """Turns that are scored on a dialog's episode: its own turn; on the episode of turn 0 also the turns not asked."""
+        """Return the turns scored on a dialog's episode.
+
+        An episode scores its own turn. The episode of turn 0 also scores the turns without a
+        request.
+        """
         own = self.iteration(dialog)
         return tuple(
-            t for t in range(self.n_turns) if t == own or (own == 0 and t not in self.asked)
+            t
+            for t in range(self.n_turns)
+            if t == own or (own == 0 and t not in self.requested_turns)
         )

@@ -1,6 +1,7 @@
-"""Turns verdicts into scores: decides which value is missing and why, and asks the metrics for the others.
+"""Scores from verdicts, including the reason for each missing value.
 
-`turn` of a score is the paper's turn plus one, in live and static settings alike; 0 for a metric of the whole task.
+The `turn` of a score is the paper's turn plus one, in live and static settings. It is 0 for a
+metric of the whole task.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,26 +44,32 @@ IMPLICATIONS: tuple[tuple[str, float, str, float], ...] = (
 USUAL_SHARE = 0.6
 
 State = bool | UnscoredReason
-"""Whether the code held after a turn passes, or why that is not known."""
+"""True if the code after a turn passes, False if not, else the reason why it is unknown."""
 Rater = Callable[[Sequence[bool]], float]
 
 
 @dataclass(frozen=True)
 class Task:
-    """All turns of one sample of a problem, from the paper's turn 0."""
+    """All turns of one sample of a problem, starting with the paper's turn 0."""
 
     states: tuple[State, ...]
     credited_from: int | None = None
-    """First turn that is credited through the reference; None in live settings, and where the reference solved nothing."""
+    """First turn credited through the reference.
+
+    None in live settings, or if the reference solved nothing.
+    """
 
 
 def score(request: ScoreRequest) -> tuple[Score, ...]:
-    """Scores of every turn (Pass@1), of the whole task (MRR, Recall), and of an expert's feedback (leakage)."""
+    """Return Pass@1 of every turn, MRR and Recall of the task, and leakage of expert feedback."""
     return tuple(_live(request) if is_live(request.setting) else _static(request))
 
 
 def due(setting: str, options: Mapping[str, str], dialog: Dialog) -> Due:
-    """Every score that an episode of the dialog has, whatever happened in it; feedback may end it before its last round."""
+    """Return the scores of the dialog's episodes.
+
+    Feedback may end an episode before its last round.
+    """
     n_rounds = rounds(setting, options)
     if is_live(setting):
         turns, whole = tuple(range(n_rounds)), True
@@ -79,9 +86,10 @@ def due(setting: str, options: Mapping[str, str], dialog: Dialog) -> Due:
 
 
 def _usual(setting: str, n_rounds: int) -> int:
-    """Rounds of a usual dialogue: half of the tasks are solved on the way (Tables 3 and 4), the others go to the last round.
+    """Return the typical number of rounds, for estimates.
 
-    Where neither tests nor an expert speak, a dialogue ends at the first code that compiles.
+    Half of the tasks are solved on the way (Tables 3 and 4), and the others use all rounds. Without
+    feedback from tests or an expert, a dialogue ends at the first code that compiles.
     """
     feedback, mute = LIVE.get(setting), (VerbalFeedback.NONE, VerbalFeedback.NOVICE)
     if (
@@ -103,7 +111,10 @@ def _live(request: ScoreRequest) -> Iterator[Score]:
 
 
 def _static(request: ScoreRequest) -> Iterator[Score]:
-    """Each turn is an episode of its own. Turns not asked, and the whole task, are scored on the episode of turn 0."""
+    """Score the turns of a task, each of which is an episode.
+
+    Turns without a request and the whole task are scored on the episode of turn 0.
+    """
     by_turn = {Replay.iteration(played.dialog): played for played in request.played}
     task = _replayed(by_turn)
     for turn, played in by_turn.items():
@@ -117,16 +128,16 @@ def _replayed(by_turn: Mapping[int, Played]) -> Task:
     credited_from = replay.credited_from
 
     def state(turn: int) -> State:
-        if turn not in replay.asked:
+        if turn not in replay.requested_turns:
             return credited_from is not None and turn >= credited_from
-        # A turn that was to be asked, without an episode: our fault.
+        # A requested turn without an episode is a fault of the infrastructure.
         return _states(by_turn[turn], 1)[0] if turn in by_turn else UnscoredReason.INFRA
 
     return Task(tuple(state(turn) for turn in range(replay.n_turns)), credited_from)
 
 
 def _states(played: Played, n_rounds: int) -> tuple[State, ...]:
-    """One for each round; after the end of a finished dialogue its last code stands, solved or not."""
+    """Return the state after each round. After a finished dialogue, its last code counts."""
     outcomes = {verdict.turn: verdict.outcome for verdict in played.verdicts}
     answered = max(
         (step.turn for step in played.episode.messages if step.role is Role.ASSISTANT), default=0
@@ -166,9 +177,9 @@ def _whole_task(request: ScoreRequest, played: Played, task: Task) -> Iterator[S
 
 
 def _value(rate: Rater, states: Sequence[State], read: Iterable[int]) -> float | UnscoredReason:
-    """The value, if it is the same whether the unmeasured turns passed or failed.
+    """Return the value if it is the same no matter if the unmeasured turns passed or failed.
 
-    One more passing turn lowers no metric, so it is enough to try none and all of them.
+    No metric decreases when one more turn passes, so it suffices to try none and all of them.
     """
     least = rate([state is True for state in states])
     if least == rate([state is not False for state in states]):
@@ -177,7 +188,7 @@ def _value(rate: Rater, states: Sequence[State], read: Iterable[int]) -> float |
 
 
 def _leakage(request: ScoreRequest, played: Played) -> Iterator[Score]:
-    """Leakage of each feedback that an expert gave. Rounds without one have no row."""
+    """Score the leakage of each feedback by an expert. Rounds without such feedback have no row."""
     for step in played.episode.messages:
         if (
             step.role is Role.USER
@@ -196,11 +207,11 @@ def _leakage(request: ScoreRequest, played: Played) -> Iterator[Score]:
                 played,
                 step.turn,
                 contains_refined_code,
-                _told_the_code(request, played, step, step.feedback.verbal),
+                _refined_code_leakage(request, played, step, step.feedback.verbal),
             )
 
 
-def _told_the_code(
+def _refined_code_leakage(
     request: ScoreRequest, played: Played, step: Step, feedback: str
 ) -> float | UnscoredReason:
     previous, refined = played.episode.answer(step.turn - 1), played.episode.answer(step.turn)

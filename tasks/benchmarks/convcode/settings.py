@@ -1,4 +1,4 @@
-"""The benchmark's settings. Live: nine kinds of feedback, and none. Static: the kinds whose logs are worth replaying."""
+"""Settings: live with nine kinds of feedback or none, and static for the kinds worth replaying."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -22,7 +22,7 @@ TURNS = "turns"
 COVERAGE = "coverage"
 MOST_TURNS = 10
 MOST_TOKENS_SPOKEN = 2048
-"""Bound of a simulated user's answer (appendix B)."""
+"""Maximum tokens of a simulated user's answer (appendix B)."""
 
 LIVE: Mapping[str, FeedbackSetting] = MappingProxyType(
     {
@@ -38,7 +38,11 @@ STATIC: Mapping[str, FeedbackSetting] = MappingProxyType(
         and (feedback.execution, feedback.verbal) != (ExecutionFeedback.NONE, VerbalFeedback.NOVICE)
     }
 )
-"""Kinds with verbal feedback, except a novice who sees the compiler only and never speaks of code that compiles (section 4.3)."""
+"""Kinds of feedback with a simulated user.
+
+A novice who sees only the compiler is excluded, since such a novice never comments on code that
+compiles (section 4.3).
+"""
 
 _TURNS = Option(
     name=TURNS,
@@ -54,7 +58,8 @@ _COVERAGE = Option(
     default="first_three_tests",
     affects="episode",
     always_in_id=True,
-    help="tests shown: the first three, or those among the first three methods, without module errors and time limits",
+    help="tests whose failures are shown: the first three, or those among the first three"
+    " methods (without module errors and time limits)",
     upstream=("upstream_first_three_methods",),
 )
 _EXECUTION_HELP = {
@@ -64,19 +69,19 @@ _EXECUTION_HELP = {
 }
 _VERBAL_HELP = {
     VerbalFeedback.NONE: "",
-    VerbalFeedback.NOVICE: ", a novice's words",
-    VerbalFeedback.EXPERT: ", an expert's words",
-    VerbalFeedback.GROUND_TRUTH: ", the reference code itself (Table 7)",
+    VerbalFeedback.NOVICE: ", comments of a novice",
+    VerbalFeedback.EXPERT: ", comments of an expert",
+    VerbalFeedback.GROUND_TRUTH: ", the reference code (Table 7)",
 }
 
 
 @cache
 def settings() -> dict[str, Setting]:
-    """All settings by name."""
+    """Return all settings by name."""
     return {name: _live(name, feedback) for name, feedback in LIVE.items()} | {
         name: Setting(
             name=name,
-            help=f"a reference model's logged code, every turn on its own; {_said(feedback)} (section 3)",
+            help=f"logged code of a reference model; {_description(feedback)} (section 3)",
             options=(extraction_option("scoring"),),
             history=HistoryPolicy.LAST_CODE_AND_FEEDBACK,
             prompts=PROMPTS,
@@ -86,22 +91,22 @@ def settings() -> dict[str, Setting]:
 
 
 def is_live(setting: str) -> bool:
-    """Whether the feedback of a setting is on the model's own code."""
+    """Return True if the setting's feedback is about the model's own code."""
     return setting in LIVE
 
 
 def feedback_turns(setting: str, options: Mapping[str, str]) -> int:
-    """Rounds of feedback that an episode may have: 0 without feedback and in static settings."""
+    """Return the maximum rounds of feedback, 0 without feedback and in static settings."""
     return int(options[TURNS]) if setting in LIVE and LIVE[setting].compilation else 0
 
 
 def rounds(setting: str, options: Mapping[str, str]) -> int:
-    """Rounds that an episode is scored over."""
+    """Return the number of rounds over which an episode is scored."""
     return 1 + feedback_turns(setting, options)
 
 
 def plays(setting: str, dialog: Dialog) -> bool:
-    """Whether a setting has a dialog: live settings share theirs, a static one has its own."""
+    """Return True if the dialog belongs to the setting. Live settings share their dialogs."""
     labels = dict(dialog.labels)
     if setting in LIVE:
         return labels.get("part") == "live"
@@ -115,7 +120,7 @@ def _live(name: str, feedback: FeedbackSetting) -> Setting:
     options = (*options, extraction_option("episode" if feedback.compilation else "scoring"))
     return Setting(
         name=name,
-        help=f"{_said(feedback)} (section 2)",
+        help=f"{_description(feedback)} (section 2)",
         options=options,
         needs_simulator=has_speaker(feedback),
         history=HistoryPolicy.LAST_CODE_AND_FEEDBACK,
@@ -126,19 +131,19 @@ def _live(name: str, feedback: FeedbackSetting) -> Setting:
 
 
 def has_speaker(feedback: FeedbackSetting) -> bool:
-    """Whether a model plays a user who comments on the code."""
+    """Return True if a model plays a user who comments on the code."""
     return feedback.verbal in (VerbalFeedback.NOVICE, VerbalFeedback.EXPERT)
 
 
 def simulator_prompts(feedback: FeedbackSetting) -> tuple[str, ...]:
-    """Names of the prompts that a simulated user is sent in a round; none where nobody speaks."""
+    """Return the names of the simulated user's prompts in a round, or none without such a user."""
     if not has_speaker(feedback):
         return ()
     speaker = "novice" if feedback.verbal is VerbalFeedback.NOVICE else "expert"
     return prompt_names(speaker, feedback.execution is not ExecutionFeedback.NONE)
 
 
-def _said(feedback: FeedbackSetting) -> str:
+def _description(feedback: FeedbackSetting) -> str:
     if not feedback.compilation:
         return "one answer, no feedback"
-    return f"feedback of the compiler{_EXECUTION_HELP[feedback.execution]}{_VERBAL_HELP[feedback.verbal]}"
+    return f"compiler feedback{_EXECUTION_HELP[feedback.execution]}{_VERBAL_HELP[feedback.verbal]}"

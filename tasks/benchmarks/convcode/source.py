@@ -1,4 +1,4 @@
-"""Finds a dataset version's files and reads their rows."""
+"""Task files of a dataset version and their rows."""
 
 import re
 from collections.abc import Iterator
@@ -11,44 +11,45 @@ from tasks.benchmarks.raw_lines import Fault, Line, read_lines
 from tasks.benchmarks.raw_tables import read_parquet, version_key
 
 LOGS = "logs"
-"""Folder of a reference model's logs, beside the task files."""
+"""Folder with a reference model's logs, beside the task files."""
 _SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".json", ".json.gz")
 _RELEASE = re.compile(r"v\d+(?:\.\d+)+(?:_[a-z]+)?")
 
 
 def task_files(source: Path, dataset_version: str) -> tuple[Path, ...]:
-    """The files to stage from a file or folder, sorted.
+    """Return the task files in a file or folder, sorted.
 
     Raises:
-        SourceUnreadable: there is no such path, no task file in any place where one is looked for, or files of several
-            releases, which hold the same tasks.
+        SourceUnreadable: The path does not exist, has no task file in any expected place, or has
+            files of several releases, which contain the same tasks.
     """
-    wanted = SOURCES[dataset_version]
+    dataset = SOURCES[dataset_version]
     if source.is_file():
         if not source.name.endswith(_SUFFIXES):
             raise SourceUnreadable(
-                f"{source} is not a {', '.join(_SUFFIXES)} file. Give one, or the folder that holds it"
+                f"{source} is not a {', '.join(_SUFFIXES)} file. Name such a file or its folder"
             )
         return (source,)
     if not source.is_dir():
         raise SourceUnreadable(
-            f"{source} does not exist. Give the folder of {wanted.title}'s files, or one of them"
+            f"{source} does not exist. Name the folder of {dataset.title}'s files, or one of them"
         )
-    for folder in wanted.folders:
-        if files := _files_in(source / folder, wanted):
+    for folder in dataset.folders:
+        if files := _files_in(source / folder, dataset):
             return _one_release(files)
-    looked = ", ".join(str(source / folder) for folder in wanted.folders)
+    folders = ", ".join(str(source / folder) for folder in dataset.folders)
     raise SourceUnreadable(
-        f"{source} holds no {wanted.title} task file: looked for {', '.join(wanted.patterns)}[.gz] in {looked}."
-        f" Give the folder that holds them, or the file itself; --dataset-version ({dataset_version}) says how it is read"
+        f"{source} has no {dataset.title} task file ({', '.join(dataset.patterns)}[.gz])"
+        f" in {folders}. Name the folder of such files, or one of them."
+        f" --dataset-version ({dataset_version}) determines how they are read"
     )
 
 
-def _files_in(folder: Path, wanted: ProblemSource) -> tuple[Path, ...]:
-    plain = {path for pattern in wanted.patterns for path in folder.glob(pattern)}
+def _files_in(folder: Path, dataset: ProblemSource) -> tuple[Path, ...]:
+    plain = {path for pattern in dataset.patterns for path in folder.glob(pattern)}
     packed = {
         path
-        for pattern in wanted.patterns
+        for pattern in dataset.patterns
         for path in folder.glob(f"{pattern}.gz")
         if path.with_suffix("") not in plain
     }
@@ -56,16 +57,17 @@ def _files_in(folder: Path, wanted: ProblemSource) -> tuple[Path, ...]:
 
 
 def _one_release(files: tuple[Path, ...]) -> tuple[Path, ...]:
-    releases = {found.group() if (found := _RELEASE.search(path.name)) else "" for path in files}
+    releases = {match.group() if (match := _RELEASE.search(path.name)) else "" for path in files}
     if len(releases) == 1:
         return files
     newest = max(files, key=lambda path: version_key(path.name))
     raise SourceUnreadable(
-        f"{newest.parent} holds several releases of the same tasks ({', '.join(path.name for path in files)})."
-        f" Give one file, for example --data {newest}"
+        f"{newest.parent} has several releases of the same tasks"
+        f" ({', '.join(path.name for path in files)})."
+        f" Name one file, for example --data {newest}"
     )
 
 
 def read_rows(path: Path) -> Iterator[Line | Fault]:
-    """Rows of a task file; a fault ends them."""
+    """Yield the rows of a task file. A fault ends the iteration."""
     return read_parquet(path, COLUMNS) if path.name.endswith(".parquet") else read_lines(path)

@@ -1,4 +1,4 @@
-"""Tables about who speaks: Pass@1 after one round by speaker and subject (tables 7 and 9), and leakage by speaker (table 8)."""
+"""Tables about simulated users: their effect on Pass@1 (Tables 7 and 9) and leakage (Table 8)."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,22 +38,24 @@ LEAKAGE_COLUMNS = (
 
 
 def speakers(home: Path, run_ids: Sequence[str]) -> Rows:
-    """Tables 7 and 9: Pass@1 before and after one round of feedback, one row a speaker and subject.
+    """Return Tables 7 and 9: Pass@1 before and after one round of feedback.
 
-    `turn_0` is the row without feedback, an expert's `turn_1` is Table 9 and the second row of Table 7, and that of the setting
-    `live[f_c,ground_truth]` its last row, which has no simulator. Controls are left out unless run ids name them.
+    There is one row per simulator and subject.
+    `turn_0` is the row without feedback. An expert's `turn_1` is Table 9 and the second row of
+    Table 7. `turn_1` of the setting `live[f_c,ground_truth]`, which has no simulator, is the last
+    row of Table 7. Controls are left out unless run ids name them.
 
     Raises:
-        UsageError: no run of this benchmark is published.
+        UsageError: No run of this benchmark is published.
     """
     return _rows(home, run_ids, (_EXPERT.name, GROUND_TRUTH.name), SPEAKER_COLUMNS)
 
 
 def leakage(home: Path, run_ids: Sequence[str]) -> Rows:
-    """Table 8: shares of an expert's feedback that mention the reference code and that hold the refined code, with n.
+    """Return Table 8: how much expert feedback mentions the reference or holds the refined code.
 
     Raises:
-        UsageError: no run of this benchmark is published.
+        UsageError: No run of this benchmark is published.
     """
     return _rows(home, run_ids, _EXPERTS, LEAKAGE_COLUMNS)
 
@@ -61,8 +63,8 @@ def leakage(home: Path, run_ids: Sequence[str]) -> Rows:
 def _rows(
     home: Path, run_ids: Sequence[str], feedback: Sequence[str], columns: Sequence[str]
 ) -> Rows:
-    names, found = query_marts(home, "speakers", run_ids)
-    records = [dict(zip(names, row, strict=True)) for row in found]
+    names, rows = query_marts(home, "speakers", run_ids)
+    records = [dict(zip(names, row, strict=True)) for row in rows]
     return tuple(columns), [
         tuple(record[name] for name in columns)
         for record in records
@@ -72,11 +74,11 @@ def _rows(
 
 SPEAKER_EXPORTS: Mapping[str, Export] = {
     "speakers": Export(
-        help="Pass@1 before and after one round by speaker and subject, with n: an expert or the reference code (tables 7 and 9)",
+        help="Pass@1 before and after one round of expert or reference feedback (tables 7 and 9)",
         rows=speakers,
     ),
     "leakage": Export(
-        help="how often an expert's feedback gives the solution away, with n, a row a speaker (table 8)",
+        help="how often an expert's feedback reveals the solution, with n, by simulator (table 8)",
         rows=leakage,
     ),
 }

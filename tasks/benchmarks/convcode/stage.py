@@ -1,4 +1,4 @@
-"""Stages problems of every source, in BigCodeBench's form, with their dialogs. Other rows are quarantined with their reason."""
+"""Stage problems of every source with their dialogs. Invalid rows are quarantined with a reason."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,13 +21,14 @@ BENCHMARK_NAME = "convcode"
 
 
 def stage(source: Path, dataset_version: str) -> Staged:
-    """Stage the task files at a path, or a dataset of the hub (`hf:OWNER/NAME[@SPLIT]`, BigCodeBench's form only).
+    """Stage task files, or a dataset of the hub in BigCodeBench's form.
 
-    Each problem has a live dialog; where the folder has `logs`, their replays follow. An input row is a line that is not
-    blank, a row of a table, or a fault that ends a file; each is staged or quarantined.
+    A hub dataset is named `hf:OWNER/NAME[@SPLIT]`. Each problem has a live dialog. If the folder
+    contains `logs`, the dialogs that replay them follow. An input row is a non-blank line, a row of
+    a table, or a fault that ends a file. Each is staged or quarantined.
 
     Raises:
-        SourceUnreadable: no task file, none with a single row that can be read, or logs that do not fit the tasks.
+        SourceUnreadable: There is no task file, no readable row, or the logs do not fit the tasks.
     """
     staging = Staging(BENCHMARK_NAME, dataset_version)
 
@@ -37,7 +38,7 @@ def stage(source: Path, dataset_version: str) -> Staged:
     if is_hub_dataset(source):
         if dataset_version != "bigcodebench":
             raise SourceUnreadable(
-                f"{source}: only dataset version bigcodebench is read from the hub, not {dataset_version}"
+                f"{source}: only version bigcodebench is read from the hub, not {dataset_version}"
             )
         name, lines = read_hub(source, COLUMNS)
         add(name, lines)
@@ -54,7 +55,7 @@ def stage(source: Path, dataset_version: str) -> Staged:
 
 
 def live_dialog(problem: Problem) -> Dialog:
-    """The dialogue that begins with the problem's instruction; feedback makes its later messages."""
+    """Return the dialog that starts with the problem's instruction and continues with feedback."""
     return Dialog(
         benchmark=BENCHMARK_NAME,
         dataset_version=problem.dataset_version,

@@ -1,4 +1,7 @@
-"""Prompts of simulated users. A novice never learns the reference code; novice and expert see the shown tests only."""
+"""Prompts of simulated users, who see only the tests that are shown.
+
+A novice never sees the reference code.
+"""
 
 import re
 from typing import Literal
@@ -13,32 +16,35 @@ from tasks.language.quotation import backticks_for, quote_text
 Speaker = Literal["novice", "expert"]
 _FENCE = "```python\n{code}\n```"
 _HEADING = re.compile(
-    r"^\W*(?:problem|program|solution known to be right|(?:compilation |execution |user )?feedback|reasoning)\W*:",
+    r"^\W*(?:problem|program|solution known to be right"
+    r"|(?:compilation |execution |user )?feedback|reasoning)\W*:",
     re.IGNORECASE | re.MULTILINE,
 )
-"""A line that reads like a heading of the prompt."""
+"""Line that resembles a heading of the prompt."""
 
 
-def novice_prompt(problem_prompt: str, code: str, seen: Feedback) -> FeedbackPrompt:
-    """The prompt of a user who sees the problem, the code and the feedback that is shown."""
-    return _prompt("novice", seen, _case("novice", code, seen, problem=problem_prompt))
+def novice_prompt(problem_prompt: str, code: str, visible: Feedback) -> FeedbackPrompt:
+    """Return the prompt of a user who sees the problem, the code and the shown feedback."""
+    return _prompt("novice", visible, _case("novice", code, visible, problem=problem_prompt))
 
 
-def expert_prompt(problem_prompt: str, reference: str, code: str, seen: Feedback) -> FeedbackPrompt:
-    """The prompt of a user who also has the reference code."""
+def expert_prompt(
+    problem_prompt: str, reference: str, code: str, visible: Feedback
+) -> FeedbackPrompt:
+    """Return the prompt of a user who also sees the reference code."""
     right = reference.strip("\n")
     return _prompt(
-        "expert", seen, _case("expert", code, seen, problem=problem_prompt, reference=right)
+        "expert", visible, _case("expert", code, visible, problem=problem_prompt, reference=right)
     )
 
 
 def prompt_names(speaker: Speaker, shows_execution: bool) -> tuple[str, ...]:
-    """Names of the prompts that a request to the simulator is made of."""
+    """Return the names of the prompts in a request to the simulator."""
     return speaker, _example(speaker, shows_execution), "fields", f"{speaker}_case"
 
 
-def _prompt(speaker: Speaker, seen: Feedback, case: str) -> FeedbackPrompt:
-    example = PROMPTS[_example(speaker, seen.execution is not None)]
+def _prompt(speaker: Speaker, visible: Feedback, case: str) -> FeedbackPrompt:
+    example = PROMPTS[_example(speaker, visible.execution is not None)]
     example_case, _, answer = example.partition("\n\nReasoning: ")
     reasoning, _, feedback = answer.partition("\nFeedback: ")
     return FeedbackPrompt(
@@ -51,16 +57,17 @@ def _prompt(speaker: Speaker, seen: Feedback, case: str) -> FeedbackPrompt:
 
 
 def _example(speaker: Speaker, shows_execution: bool) -> str:
-    """Name of the example with the same kinds of visible feedback."""
+    """Return the name of the example with the same kinds of visible feedback."""
     return f"{speaker}_example_{'execution' if shows_execution else 'compilation'}"
 
 
-def _case(speaker: Speaker, code: str, seen: Feedback, **values: str) -> str:
-    """Return what the user sees: neither the code nor its output can imitate another part.
+def _case(speaker: Speaker, code: str, visible: Feedback, **values: str) -> str:
+    """Return the text that the user sees, in which code and output cannot imitate another part.
 
-    The code stands in a fence that is longer than any of its own. Output with a line that reads like a heading is quoted.
+    The code is in a fence longer than any of its own. Output with a line that resembles a heading
+    is quoted.
     """
-    fence, parts = backticks_for(code), seen.model_dump()
+    fence, parts = backticks_for(code), visible.model_dump()
     if any(_HEADING.search(text) for text in parts.values() if text is not None):
         parts = {name: None if text is None else quote_text(text) for name, text in parts.items()}
     prompt = PROMPTS[f"{speaker}_case"].replace(_FENCE, _FENCE.replace("```", fence))

@@ -1,4 +1,4 @@
-"""Result tables: ConvCodeWorld's groups in `results`, what feedback cost, and the wide table over both."""
+"""Result tables: groups in `results`, cost of feedback, and the wide table over both."""
 
 from importlib.resources import files
 
@@ -22,16 +22,16 @@ from warehouse.wide_tables import (
 )
 
 _OF_RUN = ", ".join(
-    f"'{one.name}'"
-    for one in (mrr, mrr_upstream, recall, mentions_reference, contains_refined_code)
+    f"'{metric.name}'"
+    for metric in (mrr, mrr_upstream, recall, mentions_reference, contains_refined_code)
 )
 _BOTH = (UNSCORED, NOT_APPLICABLE)
 _FOLDER = files("tasks.benchmarks.convcode") / "marts"
 
 SETTINGS_TABLE = WideTable(
     name="convcode_settings",
-    grain="One row per run x turn as the paper counts (0: the first answer); what holds of the whole run stands in each of its"
-    " rows.",
+    grain="One row per run x turn in the paper's count (0: the first answer). Values of the"
+    " whole run are repeated in each row.",
     key=("run_id", "turn"),
     columns=kept("run_id benchmark model setting")
     | {
@@ -47,8 +47,8 @@ SETTINGS_TABLE = WideTable(
     | {"options": Column("episode_options", "Options of the dialogues, as JSON.")}
     | kept("reference_model")
     | {
-        "turns": Column("turns", "Last turn of the run, as the paper counts."),
-        "turn": Column("turn", "Turn as the paper counts: 0 is the first answer."),
+        "turns": Column("turns", "Last turn of the run, in the paper's count."),
+        "turn": Column("turn", "Turn in the paper's count: 0 is the first answer."),
     }
     | interval("pass_at_1", pass_at_1.name)
     | counts("n", pass_at_1.name, *_BOTH)
@@ -59,10 +59,12 @@ SETTINGS_TABLE = WideTable(
     | interval("recall", recall.name)
     | counts("n_recall", recall.name, *_BOTH)
     | kept(
-        "n_feedback n_verbal_feedback feedback_calls feedback_input_tokens feedback_output_tokens feedback_usd"
+        "n_feedback n_verbal_feedback feedback_calls feedback_input_tokens feedback_output_tokens"
+        " feedback_usd"
     )
     | kept(
-        "n_feedback_in_all n_verbal_feedback_in_all feedback_calls_in_all feedback_input_tokens_in_all"
+        "n_feedback_in_all n_verbal_feedback_in_all feedback_calls_in_all"
+        " feedback_input_tokens_in_all"
     )
     | kept("feedback_output_tokens_in_all feedback_usd_in_all")
     | mean("mentions_reference", mentions_reference.name)
@@ -71,11 +73,16 @@ SETTINGS_TABLE = WideTable(
     | counts("n_contains_refined_code", contains_refined_code.name, UNSCORED)
     | kept("sandbox isolated task_share"),
     source=f"""from (
-    select results.*, said.* exclude (run_id), max(said.turn) over (partition by said.run_id) as turns
-    from convcode_feedback as said
-    inner join results on said.run_id = results.run_id
+    select
+        results.*, feedback.* exclude (run_id),
+        max(feedback.turn) over (partition by feedback.run_id) as turns
+    from convcode_feedback as feedback
+    inner join results on feedback.run_id = results.run_id
         and (
-            (results.axis = 'turn' and results.position = said.turn::varchar and results.metric not in ({_OF_RUN}))
+            (
+                results.axis = 'turn' and results.position = feedback.turn::varchar
+                and results.metric not in ({_OF_RUN})
+            )
             or (results.axis = 'all' and results.metric in ({_OF_RUN}))
         )
 )""",

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from schemas.dialog import Dialog
 from tasks.benchmarks.dialogue_swebench.issue_user import MOST_TOKENS
 from tasks.benchmarks.setting import Options, Setting
-from tasks.benchmarks.stratified import SAMPLE, drawn
+from tasks.benchmarks.stratified import SAMPLE, draw_sample
 from tasks.language.prompt import PromptTexts
 
 FULL, FIRST_QUERY, NO_REVISION = "full", "first_query", "no_revision"
@@ -66,7 +66,7 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(_settings())
 
 def chosen(options: Options, dialogs: Sequence[Dialog]) -> Collection[str]:
     """The problems that a run asks: all, or a sample by their difficulty."""
-    return drawn(
+    return draw_sample(
         options[SAMPLE.name],
         {dialog.problem_id: dict(dialog.labels)[DIFFICULTY] for dialog in dialogs},
     )

@@ -1,4 +1,7 @@
-"""Talk2Code: dialogues with users of three levels, on two tracks. `BENCHMARK` is all that the pipeline sees."""
+"""Talk2Code: dialogues with users of three levels, on two tracks.
+
+The pipeline uses only `BENCHMARK`.
+"""
 
 from importlib.resources import files
 
@@ -23,7 +26,10 @@ BENCHMARK = Benchmark(
         name=BENCHMARK_NAME,
         version="1",
         title="Talk2Code",
-        paper="Talk2Code: A Multi-Turn Interaction Benchmark with Dual-Track Evaluation for Code Generation",
+        paper=(
+            "Talk2Code: A Multi-Turn Interaction Benchmark with Dual-Track Evaluation for Code "
+            "Generation"
+        ),
     ),
     data=Data(
         stage=stage,

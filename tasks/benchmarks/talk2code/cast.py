@@ -1,4 +1,7 @@
-"""Who sits where: golden dialogues, said up to their last round or to their end; or a simulated user who talks with the model."""
+"""Participants of a dialogue: the model under test, and a scripted or simulated user.
+
+A scripted user repeats a golden dialogue, up to its last round or completely.
+"""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +17,7 @@ from tasks.benchmarks.talk2code.quoted_dialogue import quote_dialogue
 from tasks.benchmarks.talk2code.settings import (
     DIRECT,
     DIRECT_JUDGED,
-    PLAYED_PROMPTS,
+    INTERACTIVE_PROMPTS,
     PROMPTS,
     SETTINGS,
     is_interactive,
@@ -30,18 +33,21 @@ from tasks.language.prompt import fill
 
 
 def cast(request: CastRequest) -> Cast:
-    """The seats of a setting. The subject sees the dialogue and its language and function name, never the tests or the reference.
+    """Return the participants of a setting.
+
+    The model under test gets the dialogue, the language and the function's name. It never gets the
+    tests or the reference.
 
     Raises:
-        UnknownName: a setting this benchmark does not have.
-        ConfigError: an interactive setting, and no simulator.
+        UnknownName: the benchmark has no such setting.
+        ConfigError: the setting is interactive, and the run has no simulator.
     """
     if request.setting not in SETTINGS:
         raise UnknownName(
             "setting", f"talk2code.{request.setting}", (f"talk2code.{name}" for name in SETTINGS)
         )
     if request.setting in (DIRECT, DIRECT_JUDGED):
-        subject = Instructed(
+        subject = InstructedSeat(
             request.subject_seat(HistoryPolicy.REFERENCE),
             instruction(request.dialog, PROMPTS["direct"]),
         )
@@ -55,49 +61,54 @@ def cast(request: CastRequest) -> Cast:
 
 def _scripted(dialog: Dialog, subject: Seat) -> Cast:
     texts = tuple(turn.content or "" for turn in dialog.turns if turn.role is Role.USER)
-    # One more than there are texts, so that the user ends the dialogue and not the limit.
+    # One more than the number of texts, so that the user ends the dialogue, not the limit.
     return Cast(subject=subject, counterpart=ScriptedUser(texts), max_turns=len(texts) + 1)
 
 
 def _interactive(request: CastRequest) -> Cast:
-    """The golden dialogue gives its first message and its persona. The simulator alone learns problem and reference."""
+    """Return the participants of an interactive dialogue.
+
+    The golden dialogue provides the first message and the persona. Only the simulator gets the
+    problem and the reference.
+    """
     if request.simulator is None:
         raise ConfigError(
-            f"setting talk2code.{request.setting} has a simulated user: name its model by `--simulator SPEC`"
+            f"setting talk2code.{request.setting} has a simulated user: name its model by"
+            " `--simulator SPEC`"
         )
     labels, turns = dict(request.dialog.labels), turns_of(request.options)
     language, entry_point = LANGUAGES[labels[LANGUAGE]], labels[ENTRY_POINT]
     opening = next(turn for turn in request.dialog.turns if turn.role is Role.USER)
     alone = replace(request, dialog=request.dialog.model_copy(update={"turns": (opening,)}))
-    task = instruction(request.dialog, PLAYED_PROMPTS["interactive"], turns=str(turns))
+    task = instruction(request.dialog, INTERACTIVE_PROMPTS["interactive"], turns=str(turns))
     user = PersonaUser(
         opening=opening.content or "",
         model=request.simulator,
         sampling=SETTINGS[request.setting].simulated(request.simulator_sampling, request.sampling),
         prompt=partial(simulator_prompt, labels),
-        again=PLAYED_PROMPTS["simulator_again"],
-        declined=PLAYED_PROMPTS["declined"],
-        hidden=HiddenCode(
+        retry_prompt=INTERACTIVE_PROMPTS["simulator_again"],
+        refusal=INTERACTIVE_PROMPTS["declined"],
+        hidden_code=HiddenCode(
             request.problem.reference_code, language, entry_point, request.problem.prompt
         ),
-        delivers=lambda answer: (
+        is_delivery=lambda answer: (
             delivery_of(answer, language, entry_point, request.options) is not None
         ),
         turns=turns,
     )
-    # One more than the model has replies, so that the user ends the dialogue and not the limit.
+    # One more than the model's replies, so that the user ends the dialogue, not the limit.
     return Cast(
-        subject=Instructed(alone.subject_seat(), task), counterpart=user, max_turns=turns + 1
+        subject=InstructedSeat(alone.subject_seat(), task), counterpart=user, max_turns=turns + 1
     )
 
 
 def simulator_prompt(labels: dict[str, str], transcript: Transcript) -> str:
-    """What the simulator is asked for its next reply: who it is, what it wants, what it knows, and what was said."""
+    """Return the prompt for the simulator's next reply: persona, task, reference and dialogue."""
     traits = [
         (name.removeprefix(TRAIT), text) for name, text in labels.items() if name.startswith(TRAIT)
     ]
     return fill(
-        PLAYED_PROMPTS["simulator"],
+        INTERACTIVE_PROMPTS["simulator"],
         archetype=labels[ARCHETYPE].replace("_", " "),
         level=labels[LEVEL],
         traits="\n".join(f"- {name.replace('_', ' ')}: {text}" for name, text in traits),
@@ -108,26 +119,29 @@ def simulator_prompt(labels: dict[str, str], transcript: Transcript) -> str:
 
 
 def golden_answers(dialog: Dialog) -> dict[int, str]:
-    """Round -> the golden reply, the last one with the code included."""
+    """Return round -> golden reply; the last one contains the code."""
     return {turn.turn: turn.content or "" for turn in dialog.turns if turn.role is Role.ASSISTANT}
 
 
 def instruction(dialog: Dialog, prompt: str, **values: str) -> str:
-    """A prompt that tells the subject which language and which name are expected."""
+    """Fill a prompt that names the expected language and function."""
     labels = dict(dialog.labels)
     return fill(prompt, language=labels[LANGUAGE], entry_point=labels[ENTRY_POINT], **values)
 
 
 @dataclass(frozen=True)
-class Instructed:
-    """A seat that is given an instruction before the dialogue. The other seat does not see it."""
+class InstructedSeat:
+    """Participant that receives an instruction before the dialogue, hidden from the other one."""
 
     seat: Seat
     text: str
     role: Role = Role.ASSISTANT
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """What the seat says, told the instruction as a system message first. Raises what the seat raises."""
+        """Return the seat's message, with the instruction as the first system message.
+
+        Exceptions of the seat are passed on.
+        """
         instruction = Turn(turn=1, role=Role.SYSTEM, content=self.text)
         dialog = transcript.dialog.model_copy(
             update={"turns": (instruction, *transcript.dialog.turns)}

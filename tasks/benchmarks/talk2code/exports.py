@@ -1,4 +1,4 @@
-"""The paper's Table 1: code quality on both tracks, experience, entities and meaning, by level and model."""
+"""Exports of the paper's Table 1 and Figure 4: code quality, experience, entities and meaning."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
@@ -23,7 +23,7 @@ from warehouse.connect import Rows, query
 from warehouse.sql_files import read_sql
 
 _CODE = ("tp", "sr")
-_TALK = (
+_DIALOGUE_FIGURES = (
     "qd",
     "cl",
     "if_",
@@ -40,7 +40,7 @@ _TALK = (
 )
 _GOLDEN = "golden"
 REFERENCE_ROW = "Talk2Code"
-"""Name of the golden dialogues' row, as in the paper: no model speaks in them."""
+"""Row of the golden dialogues, named as in the paper. No model takes part in them."""
 _LEVELS = tuple(level.value for level in ExpertiseLevel)
 
 
@@ -57,73 +57,99 @@ COLUMNS = (
         for figure in _CODE
         for name in _with_counts(figure)
     ),
-    *(name for figure in _TALK for name in _with_counts(figure)),
+    *(name for figure in _DIALOGUE_FIGURES for name in _with_counts(figure)),
     *CONDITION_COLUMNS,
 )
 Run = Mapping[str, Any]
 
 
 def main_table(home: Path, run_ids: Sequence[str]) -> Rows:
-    """One row per level, model and condition, in the order of the paper's Table 1; n and n_unscored beside each figure.
+    """Return Table 1: one row per level, model and condition, with n and n_unscored of each figure.
 
-    A row has one version of the data and of the tasks, one sampling, and one choice of options, simulator, judges and embedder. A
-    run that lacks one of them, as a direct run lacks a simulator, stands in the rows of all its values. The newest run of each
-    condition that has the figure counts. Experience, entities, meaning and what users disclose are the interactive track's. The
-    golden dialogues are the last rows of each level.
+    A condition is one version of the data and of the tasks, one sampling, and one choice of
+    options, simulator, judges and embedder. A run without one of these, such as a direct run
+    without a simulator, contributes to the rows of all its values. For each figure, the newest run
+    of the condition that has the figure is used. Experience, entities, meaning and disclosure come
+    from the interactive track. The golden dialogues are the last rows of each level.
 
     Raises:
         UsageError: no run is published.
     """
-    names, found = _query(home, run_ids, "figures")
-    runs = [dict(zip(names, row, strict=True)) for row in found]
+    names, query_rows = _query(home, run_ids, "figures")
+    runs = [dict(zip(names, row, strict=True)) for row in query_rows]
     if not runs:
         raise UsageError(
-            f"no run of talk2code is published in {home}. `parley run talk2code.SETTING --model SPEC` makes one"
+            f"no run of talk2code is published in {home}. `parley run talk2code.SETTING "
+            "--model SPEC`"
+            " publishes one"
         )
     return COLUMNS, list(_rows(runs))
 
 
 def _rows(runs: Sequence[Run]) -> Iterator[tuple[object, ...]]:
-    keys = dict.fromkeys((_shown(run), run["dataset_version"]) for run in runs)
+    keys = dict.fromkeys((_row_name(run), run["dataset_version"]) for run in runs)
     for level in _LEVELS:
         for model, version in sorted(keys, key=lambda key: (key[0] == REFERENCE_ROW, *key)):
-            ours = [
+            level_runs = [
                 run
                 for run in runs
-                if (_shown(run), run["dataset_version"], run["level"]) == (model, version, level)
+                if (_row_name(run), run["dataset_version"], run["level"]) == (model, version, level)
             ]
-            for condition in rows_of(_condition(run) for run in ours):
-                of_row = [run for run in ours if fits(_condition(run), condition)]
-                talk = _GOLDEN if model == REFERENCE_ROW else "interactive"
-                code = [
+            for condition in rows_of(_condition(run) for run in level_runs):
+                row_runs = [run for run in level_runs if fits(_condition(run), condition)]
+                dialogue_track = _GOLDEN if model == REFERENCE_ROW else "interactive"
+                code_cells = [
                     cell
                     for track in ("direct", "interactive")
                     for name in _CODE
-                    for cell in _cells(of_row, track, name)
+                    for cell in _cells(row_runs, track, name)
                 ]
-                rest = [cell for name in _TALK for cell in _cells(of_row, talk, name)]
-                isolated = all(run["isolated"] for run in of_row)
-                yield level, model, version, isolated, *code, *rest, *condition_cells(condition)
+                dialogue_cells = [
+                    cell
+                    for name in _DIALOGUE_FIGURES
+                    for cell in _cells(row_runs, dialogue_track, name)
+                ]
+                isolated = all(run["isolated"] for run in row_runs)
+                yield (
+                    level,
+                    model,
+                    version,
+                    isolated,
+                    *code_cells,
+                    *dialogue_cells,
+                    *condition_cells(condition),
+                )
 
 
-def _shown(run: Run) -> str:
+def _row_name(run: Run) -> str:
     return REFERENCE_ROW if run["track"] == _GOLDEN else run["model"]
 
 
 def _condition(run: Run) -> Condition:
-    """Return what can change a run's figures of the table: of direct runs the code alone counts, of golden ones the talk."""
-    whole = condition_of(run["spec_json"], run["task_share"], run["subsample_seed"])
-    apart = {"direct": (JUDGE, SCORING, "embedder"), _GOLDEN: ("sampling", "samples", "seed")}.get(
-        run["track"], ()
-    )
-    return without(whole, *apart) if apart else whole
+    """Return the conditions that can change a run's figures in the table.
+
+    Only the code figures of direct runs are used, so judges and embedder are ignored. Only the
+    dialogue figures of golden runs are used, so sampling is ignored.
+    """
+    condition = condition_of(run["spec_json"], run["task_share"], run["subsample_seed"])
+    ignored = {
+        "direct": (JUDGE, SCORING, "embedder"),
+        _GOLDEN: ("sampling", "samples", "seed"),
+    }.get(run["track"], ())
+    return without(condition, *ignored) if ignored else condition
 
 
 def _cells(runs: Sequence[Run], track: str, figure: str) -> tuple[object, object, object]:
-    """A figure with its counts, of the newest run on the track that was to have it."""
+    """Return a figure with its counts from the newest run on the track that measured it."""
     names = _with_counts(figure)
-    has = [run for run in runs if run["track"] == track and any(run[name] for name in names[1:])]
-    return (has[0][names[0]], has[0][names[1]], has[0][names[2]]) if has else (None, None, None)
+    track_runs = [
+        run for run in runs if run["track"] == track and any(run[name] for name in names[1:])
+    ]
+    return (
+        (track_runs[0][names[0]], track_runs[0][names[1]], track_runs[0][names[2]])
+        if track_runs
+        else (None, None, None)
+    )
 
 
 TURN_COLUMNS = (
@@ -145,15 +171,16 @@ TURN_COLUMNS = (
 
 
 def turns(home: Path, run_ids: Sequence[str]) -> Rows:
-    """One row per run, level and turn: the mean of rho_k and P_k over the dialogues that have a reply in that turn (Figure 4).
+    """Return Figure 4: the mean of rho_k and P_k by run, level and turn.
 
-    Without run ids the newest run of each model, track and condition is shown.
+    The mean is over the dialogues that have a reply in the turn. Without run ids, the newest run of
+    each model, track and condition is used.
 
     Raises:
         UsageError: no run is published.
     """
-    names, found = _query(home, run_ids, "turns")
-    records = [dict(zip(names, row, strict=True)) for row in found]
+    names, query_rows = _query(home, run_ids, "turns")
+    records = [dict(zip(names, row, strict=True)) for row in query_rows]
     newest: dict[tuple[object, ...], str] = {}
     rows: list[tuple[object, ...]] = []
     for record in records:
@@ -162,13 +189,13 @@ def turns(home: Path, run_ids: Sequence[str]) -> Rows:
             condition_of(record["spec_json"], record["task_share"], record["subsample_seed"])
         )
         model = REFERENCE_ROW if track == _GOLDEN else record["model"]
-        place = (model, record["dataset_version"], track, cells[-1])
-        if newest.setdefault(place, record["run_id"]) == record["run_id"] or run_ids:
-            shown = record | {"model": model, "track": track}
+        group = (model, record["dataset_version"], track, cells[-1])
+        if newest.setdefault(group, record["run_id"]) == record["run_id"] or run_ids:
+            cells_by_name = record | {"model": model, "track": track}
             rows.append(
-                (*(shown[name] for name in TURN_COLUMNS[: -len(CONDITION_COLUMNS)]), *cells)
+                (*(cells_by_name[name] for name in TURN_COLUMNS[: -len(CONDITION_COLUMNS)]), *cells)
             )
-    order = {level: place for place, level in enumerate(_LEVELS)}
+    order = {level: index for index, level in enumerate(_LEVELS)}
     return TURN_COLUMNS, sorted(
         rows,
         key=lambda row: (order[str(row[0])], row[1] == REFERENCE_ROW, str(row[1]), row[-1], row[4]),
@@ -176,13 +203,15 @@ def turns(home: Path, run_ids: Sequence[str]) -> Rows:
 
 
 def _query(home: Path, run_ids: Sequence[str], name: str) -> Rows:
-    there = query(
+    tables = query(
         home,
         "select table_name from information_schema.tables where table_name = 'talk2code_levels'",
     )[1]
-    if not there:
+    if not tables:
         raise UsageError(
-            f"no run of talk2code is published in {home}. `parley run talk2code.SETTING --model SPEC` makes one"
+            f"no run of talk2code is published in {home}. `parley run talk2code.SETTING "
+            "--model SPEC`"
+            " publishes one"
         )
     statement = read_sql(files("tasks.benchmarks.talk2code") / "queries" / f"{name}.sql").statement
     return query(home, statement, {"run_ids": list(run_ids)})
@@ -190,11 +219,13 @@ def _query(home: Path, run_ids: Sequence[str], name: str) -> Rows:
 
 EXPORTS: Mapping[str, Export] = {
     "main-table": Export(
-        help="TP and SR of both tracks, six dimensions, EC, ES, SC, SS with n, one row a level, model and condition (Table 1)",
+        help="TP and SR of both tracks, six dimensions, EC, ES, SC and SS with n, by level, model "
+        "and"
+        " condition (Table 1)",
         rows=main_table,
     ),
     "turns": Export(
-        help="rho_k and P_k by turn with n, one row a level, model, track, turn and condition (Figure 4)",
+        help="rho_k and P_k with n, by level, model, track, turn and condition (Figure 4)",
         rows=turns,
     ),
 }

@@ -1,10 +1,10 @@
-"""How the program of an answer is found, by the run's option."""
+"""Extraction of an answer's program, by the run's option `extraction`."""
 
 from functools import partial
 
 from tasks.benchmarks.extraction import reads_markdown
 from tasks.benchmarks.setting import Options
-from tasks.benchmarks.talk2code.languages import Language, code_of, delivered, has_block
+from tasks.benchmarks.talk2code.languages import Language, code_of, delivered_program, has_block
 from tasks.language.markdown_code import (
     PYTHON_TAGS,
     ExtractedCode,
@@ -15,16 +15,16 @@ from tasks.language.markdown_code import (
 
 
 def delivery_of(answer: str, language: Language, entry_point: str, options: Options) -> str | None:
-    """Return the program that an answer delivers; None where no code block of it defines the function."""
+    """Return the program that an answer delivers; None if no code block defines the function."""
     if not reads_markdown(options):
-        return delivered(answer, language, entry_point)
+        return delivered_program(answer, language, entry_point)
     return delivered_code(answer, _tags(language), [partial(_defines, language, entry_point)])
 
 
 def program_of(
     answer: str, language: Language, entry_point: str, options: Options
 ) -> ExtractedCode:
-    """Return the program of an answer that was asked for one."""
+    """Return the program of an answer to a request for code."""
     is_program = partial(_is_program, language, entry_point)
     if reads_markdown(options):
         return markdown_code(

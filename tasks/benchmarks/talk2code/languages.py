@@ -1,4 +1,4 @@
-"""The three languages: how an answer's program is found, and how its test cases are run one by one."""
+"""The three programming languages: extraction of an answer's program, and runs of test cases."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -19,18 +19,18 @@ _PUBLIC_TYPE = re.compile(
 
 @dataclass(frozen=True)
 class Language:
-    """One language of the tasks."""
+    """Programming language of tasks."""
 
     name: str
-    """As rows name it, and as code blocks are tagged."""
+    """Name in rows, and tag of code blocks."""
     kind: SuiteKind
     tags: tuple[str, ...]
-    """Tags of code blocks that hold it."""
+    """Tags of code blocks in this language."""
     definition: str
-    """Pattern of a function's definition, with NAME for its name."""
+    """Pattern of a function's definition; NAME stands for the function's name."""
 
     def defines(self, code: str, name: str) -> bool:
-        """Whether a program defines a function of that name; to call it, or to speak of it, is not enough."""
+        """Return True if a program defines a function of that name; a call is not enough."""
         pattern = self.definition.replace("NAME", rf"(?<![\w$.]){re.escape(name)}(?![\w$])")
         return re.search(pattern, code, re.MULTILINE) is not None
 
@@ -52,7 +52,8 @@ LANGUAGES: Mapping[str, Language] = MappingProxyType(
                 "javascript",
                 "javascript",
                 ("javascript", "js", "node"),
-                r"\b(?:function\s*\*?|class)\s*NAME|NAME\s*(?:=(?![=>])|:\s*(?:async\s+)?(?:function|\())"
+                r"\b(?:function\s*\*?|class)\s*NAME"
+                r"|NAME\s*(?:=(?![=>])|:\s*(?:async\s+)?(?:function|\())"
                 r"|(?:^|[{};,])\s*(?:(?:static|async)\s+)*NAME\s*\([^;{}]*\)\s*\{",
             ),
         )
@@ -63,10 +64,10 @@ LANGUAGE_OF: Mapping[SuiteKind, Language] = MappingProxyType(
 )
 
 
-def delivered(answer: str, language: Language, entry_point: str) -> str | None:
-    """The program that an answer delivers: its first code block that defines the function; None where it delivers none.
+def delivered_program(answer: str, language: Language, entry_point: str) -> str | None:
+    """Return the first code block of an answer that defines the function; None if there is none.
 
-    Blocks are tagged with the language or untagged. A block that nothing closes ends with the answer.
+    Blocks are untagged or tagged with the language. An unterminated block ends with the answer.
     """
     return next(
         (code for code in _blocks(answer, language) if language.defines(code, entry_point)), None
@@ -74,29 +75,32 @@ def delivered(answer: str, language: Language, entry_point: str) -> str | None:
 
 
 def code_of(answer: str, language: Language, entry_point: str) -> str:
-    """The program of an answer that was asked for one: what it delivers, else its first code block, else all of it."""
-    found = delivered(answer, language, entry_point)
-    return next(_blocks(answer, language), answer) if found is None else found
+    """Return the program of an answer to a request for code.
+
+    This is the delivered program, else the first code block, else the complete answer.
+    """
+    program = delivered_program(answer, language, entry_point)
+    return next(_blocks(answer, language), answer) if program is None else program
 
 
 def without_blocks(text: str) -> str:
-    """A text without its code blocks, of any language."""
+    """Return a text without its code blocks of any language."""
     return _BLOCK.sub("", text)
 
 
 def has_code(text: str) -> bool:
-    """Whether a text holds a code block, of any language."""
+    """Return True if a text contains a code block of any language."""
     return _BLOCK.search(text) is not None
 
 
 def has_block(answer: str, language: Language) -> bool:
-    """Tell whether an answer has a code block that is tagged with the language, or untagged."""
+    """Return True if an answer has a code block that is untagged or tagged with the language."""
     return next(_blocks(answer, language), None) is not None
 
 
 def _blocks(answer: str, language: Language) -> Iterator[str]:
-    known = (*language.tags, "")
-    return (match.group(2) for match in _BLOCK.finditer(answer) if match.group(1).lower() in known)
+    tags = (*language.tags, "")
+    return (match.group(2) for match in _BLOCK.finditer(answer) if match.group(1).lower() in tags)
 
 
 def case_runs(
@@ -107,10 +111,11 @@ def case_runs(
     reference: str | None = None,
     is_readable: bool = True,
 ) -> tuple[TestRun, ...]:
-    """The programs that decide the cases one by one.
+    """Return the test runs that decide each case separately.
 
-    Python runs them all as tests of one program, each a case of its verdict. Java and JavaScript have one program for each case,
-    since such a program has a single end; the case's number is the verdict's instruction.
+    In Python all cases are tests of one program, and its verdict lists them. In Java and JavaScript
+    a program has a single outcome, so each case has its own program, and the case's number is the
+    instruction of the verdict.
     """
     if language.kind == "asserts":
         return (
@@ -124,7 +129,7 @@ def case_runs(
                 is_readable=is_readable,
             ),
         )
-    program, known = (
+    program, reference_program = (
         text if text is None or language.kind != "java" else _PUBLIC_TYPE.sub("", text)
         for text in (code, reference)
     )
@@ -133,27 +138,32 @@ def case_runs(
             turn,
             f"case {number}",
             program,
-            (_ending(case, language),),
+            (_program_end(case, language),),
             language.kind,
-            reference=known,
+            reference=reference_program,
             is_readable=is_readable,
         )
         for number, case in enumerate(cases, 1)
     )
 
 
-def whole_run(code: str, cases: tuple[str, ...], language: Language) -> tuple[str, tuple[str, ...]]:
-    """One program that passes where the code passes all cases: (code, tests). It does not tell how many passed."""
+def combined_run(
+    code: str, cases: tuple[str, ...], language: Language
+) -> tuple[str, tuple[str, ...]]:
+    """Return (code, tests) of one program that passes if all cases pass, without their number."""
     if language.kind == "asserts":
         return code, cases
     blocks = "\n".join(f"{{\n{case}\n}}" for case in cases)
     return _PUBLIC_TYPE.sub("", code) if language.kind == "java" else code, (
-        _ending(blocks, language),
+        _program_end(blocks, language),
     )
 
 
-def _ending(case: str, language: Language) -> str:
-    """What follows the code: a block of its own in JavaScript, the class `Main` in Java."""
+def _program_end(case: str, language: Language) -> str:
+    """Return the text after the code: a block in JavaScript, the class `Main` in Java."""
     if language.kind == "java":
-        return f"\nclass Main {{\n    public static void main(String[] arguments) throws Throwable {{\n{case}\n    }}\n}}\n"
+        return (
+            f"\nclass Main {{\n    public static void main(String[] arguments) throws Throwable "
+            f"{{\n{case}\n    }}\n}}\n"
+        )
     return f"\n;{{\n{case}\n}}\n"

@@ -1,4 +1,4 @@
-"""What a user may choose: replies that the model has, and readings of the paper's formulas."""
+"""Options of the settings: the number of replies, and readings of the paper's formulas."""
 
 from typing import Literal, cast
 
@@ -15,28 +15,28 @@ REFERENCE_TEXT, REPLIES, CHANGES, PROBABILITY, SATISFACTION = (
     "satisfaction",
 )
 
-PLAYED = (
+TURN_OPTIONS = (
     Option(
         name=TURNS,
         values=tuple(str(n) for n in range(1, MOST_TURNS + 1)),
         default=str(MOST_TURNS),
         affects="episode",
-        help="replies that the model has to deliver its program in",
+        help="maximum number of replies within which the model must deliver its program",
     ),
 )
 
 
 def _reading(name: str, first: str, other: str, help: str) -> Option:
-    """A choice between two ways to score; the first is the default."""
+    """Return a scoring option with two values; the first is the default."""
     return Option(name=name, values=(first, other), default=first, affects="scoring", help=help)
 
 
-SAMPLED = (
+LEVEL_OPTIONS = (
     _reading(
         LEVEL_SAMPLE,
         "fourth",
         "all",
-        "dialogues whose user's words a judge reads for their level: each fourth, or all",
+        "dialogues for which a judge guesses the user's level: a fourth, or all",
     ),
 )
 ENTITY_READINGS = (
@@ -44,19 +44,19 @@ ENTITY_READINGS = (
         REFERENCE_TEXT,
         "answer",
         "statement_and_answer",
-        "what replies are compared with: the reference program, or the statement with it",
+        "text to compare replies with: the reference program, or statement and program",
     ),
     _reading(
         REPLIES,
         "before_last",
         "all",
-        "replies that the formulas' n - 1 means: all but the one that delivers, or all",
+        "replies up to the formulas' index n - 1: all but the last, or all",
     ),
     _reading(
         CHANGES,
         "as_printed",
         "consistent",
-        "equation 6 as printed, or mean and share of rises over the same changes",
+        "equation 6: as printed, or mean and share of rises over the same changes",
     ),
 )
 SEMANTIC_READINGS = (
@@ -64,27 +64,27 @@ SEMANTIC_READINGS = (
         PROBABILITY,
         "half_cosine",
         "clipped_cosine",
-        "P_k from a cosine: (1 + cosine) / 2, or the cosine, both from 0.001 on",
+        "P_k from a cosine: (1 + cosine) / 2, or the cosine; both at least 0.001",
     ),
     _reading(SATISFACTION, "log", "probability", "series of SS: the logarithm of P_k, or P_k"),
 )
-NOTED = (
+ENTITY_SOURCE_OPTIONS = (
     _reading(
         ENTITY_SOURCE,
         "notes",
         "judge",
-        "whose entities: those that a person noted, a judge's where there are none; or a judge's",
+        "source of entities: a person's notes (a judge if there are none), or always a judge",
     ),
 )
 
 
 def turns_of(options: Options) -> int:
-    """Replies that the model has in an interactive setting."""
+    """Return the model's maximum number of replies in an interactive setting."""
     return int(options[TURNS])
 
 
 def counting_of(options: Options) -> Counting:
-    """The readings of the formulas' indices."""
+    """Return the reading of the formulas' indices."""
     return Counting(
         cast("Literal['before_last', 'all']", options[REPLIES]),
         cast("Literal['as_printed', 'consistent']", options[CHANGES]),
@@ -92,5 +92,5 @@ def counting_of(options: Options) -> Counting:
 
 
 def probability_of(options: Options) -> Probability:
-    """The reading of P_k."""
+    """Return the reading of P_k."""
     return cast("Probability", options[PROBABILITY])

@@ -1,4 +1,4 @@
-"""Programs to execute: the delivered code with the task's cases, one by one."""
+"""Test runs of a dialogue: the delivered program with each of the task's cases."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,10 @@ from tasks.benchmarks.talk2code.stage import ENTRY_POINT, LANGUAGE
 def test_runs(
     problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]
 ) -> tuple[TestRun, ...]:
-    """The cases on the program of the round in which it is due; its `code` is None where there is none."""
+    """Return the test runs of the program from the round in which it is due.
+
+    The runs' `code` is None if there is no program.
+    """
     suite = problem.instructions[0].suite
     language = LANGUAGE_OF[suite.kind]
     if is_interactive(episode.setting):
@@ -34,9 +37,10 @@ def test_runs(
 
 
 def delivery(dialog: Dialog, episode: Episode, options: Options) -> tuple[int, str | None]:
-    """The round in which an interactive dialogue brought its program, and that program.
+    """Return the program that an interactive dialogue delivered, and its round.
 
-    None for the program of a dialogue that brought none; its round is then the last one, or the one that never was answered.
+    Without a program, the code is None, and the round is the last one, or the first without an
+    answer if the dialogue was cut off.
     """
     labels = dict(dialog.labels)
     answers = [step for step in episode.messages if step.role is Role.ASSISTANT]
@@ -50,12 +54,12 @@ def delivery(dialog: Dialog, episode: Episode, options: Options) -> tuple[int, s
 
 
 def last_round(dialog: Dialog) -> int:
-    """The round of the golden dialogue in which the code is due."""
+    """Return the round of the golden dialogue in which the code is due."""
     return max(turn.turn for turn in dialog.turns)
 
 
 def gold_answer(problem: Problem, turn: int) -> str:
-    """The reference in a code block of its language, in any round."""
+    """Return the reference in a code block of its language, the same in every round."""
     return (
         f"```{LANGUAGE_OF[problem.instructions[0].suite.kind].name}\n{problem.reference_code}\n```"
     )

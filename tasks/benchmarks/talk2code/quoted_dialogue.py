@@ -1,4 +1,4 @@
-"""A dialogue as one text, for the simulator and the judges."""
+"""Text form of a dialogue for the simulator and the judges."""
 
 from collections.abc import Iterable
 
@@ -10,5 +10,5 @@ _NAMES = {Role.USER: "user", Role.ASSISTANT: "assistant"}
 
 
 def quote_dialogue(messages: Iterable[Step]) -> str:
-    """Return the messages in a form that none of them can imitate."""
+    """Quote messages in a form that a message's own text cannot imitate."""
     return quote_talk((_NAMES[step.role], step.content) for step in messages)

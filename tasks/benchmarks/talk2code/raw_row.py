@@ -1,4 +1,4 @@
-"""One row of the native format: a task with its golden dialogues. README.md describes the fields."""
+"""Row of the native format: a task with its golden dialogues. README.md describes the fields."""
 
 from typing import Annotated, Any, Literal
 
@@ -6,18 +6,18 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from tasks.benchmarks.raw_lines import Text, validated
-from tasks.benchmarks.talk2code.languages import LANGUAGES, delivered, has_code
+from tasks.benchmarks.talk2code.languages import LANGUAGES, delivered_program, has_code
 
 _RAW = ConfigDict(strict=True, frozen=True, extra="ignore")
 
 
-def _some(texts: list[str]) -> list[str]:
+def _check_tests(texts: list[str]) -> list[str]:
     if not texts or not all(text.strip() for text in texts):
         raise PydanticCustomError("empty_tests", "no test cases, or a blank one among them")
     return texts
 
 
-def _known(name: str) -> str:
+def _check_language(name: str) -> str:
     if name not in LANGUAGES:
         raise PydanticCustomError(
             "unknown_language", "unknown language; known: {known}", {"known": ", ".join(LANGUAGES)}
@@ -26,18 +26,18 @@ def _known(name: str) -> str:
 
 
 class RawRound(BaseModel):
-    """What the user says, and the golden reply."""
+    """Message of the user, and the golden reply."""
 
     model_config = _RAW
 
     user: Text
     assistant: Text
     entities: list[str] | None = None
-    """Those in the reply, as a person found them."""
+    """Entities that a person noted in the reply; None without notes."""
 
 
 class RawDialogue(BaseModel):
-    """A golden dialogue with one persona. The last reply holds the code, no other does."""
+    """Golden dialogue with one persona. Only the last reply contains code."""
 
     model_config = _RAW
 
@@ -46,21 +46,21 @@ class RawDialogue(BaseModel):
 
 
 class TaskText(BaseModel):
-    """A task: its statement, its reference and its test cases."""
+    """Task: statement, reference and test cases."""
 
     model_config = _RAW
 
     task_id: Text
-    language: Annotated[str, AfterValidator(_known)]
+    language: Annotated[str, AfterValidator(_check_language)]
     source: Literal["algorithm", "backend"]
     problem: Text
     entry_point: Text
     reference: str
-    tests: Annotated[list[str], AfterValidator(_some)]
+    tests: Annotated[list[str], AfterValidator(_check_tests)]
 
 
 class RawTask(TaskText):
-    """A task with its dialogues."""
+    """Task with its golden dialogues."""
 
     reference: Text
     reference_entities: list[str] | None = None
@@ -71,20 +71,20 @@ _OWN_REASONS = ("empty_tests", "unknown_language")
 
 
 def parse_row(raw: dict[str, Any]) -> RawTask:
-    """A row as a validated task.
+    """Validate a row.
 
     Raises:
-        BadRow: what `validated` says, empty_tests or unknown_language.
+        BadRow: missing_field, wrong_type, blank_text, empty_tests or unknown_language.
     """
     return validated(RawTask, raw, _OWN_REASONS)
 
 
 def disclosure_fault(task: RawTask, dialogue: RawDialogue) -> str | None:
-    """What is wrong with the place of the code in a dialogue; None where only the last reply delivers it."""
+    """Return what is wrong with the place of the code; None if only the last reply delivers it."""
     *earlier, last = dialogue.turns
     early = [number for number, turn in enumerate(earlier, 1) if has_code(turn.assistant)]
     if early:
         return f"reply {early[0]} holds code, which belongs into the last one alone"
-    if delivered(last.assistant, LANGUAGES[task.language], task.entry_point) is None:
+    if delivered_program(last.assistant, LANGUAGES[task.language], task.entry_point) is None:
         return f"the last reply has no code block that defines {task.entry_point}"
     return None

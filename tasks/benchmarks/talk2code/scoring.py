@@ -1,4 +1,4 @@
-"""Turns verdicts and judgements into scores of whole dialogues (turn 0)."""
+"""Scores of dialogues (turn 0) and of replies, from verdicts and judgements."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -22,7 +22,7 @@ from tasks.benchmarks.talk2code.measures.rubrics import (
     EXPERIENCE,
     USER_LEVEL,
     level_is_judged,
-    spoken,
+    simulated_messages,
 )
 from tasks.benchmarks.talk2code.options import turns_of
 from tasks.benchmarks.talk2code.programs import delivery, last_round
@@ -49,11 +49,11 @@ from tasks.metrics.user_dialogue import (
 )
 
 CODE = (pass_rate, success_rate)
-TALK = (delivery_rate, user_leakage, reference_disclosure)
+INTERACTION = (delivery_rate, user_leakage, reference_disclosure)
 EXPERIENCES = (interaction_experience, *RATINGS.values())
 METRICS = tuple(
     metric.name
-    for metric in (*CODE, *EXPERIENCES, *BY_ENTITIES, *BY_MEANING, *TALK[:2], level_kept)
+    for metric in (*CODE, *EXPERIENCES, *BY_ENTITIES, *BY_MEANING, *INTERACTION[:2], level_kept)
 )
 RANGES: Mapping[str, tuple[float, float]] = {metric.name: (1.0, 5.0) for metric in EXPERIENCES} | {
     entity_satisfaction.name: (-1.0, 1.0),
@@ -68,21 +68,24 @@ Values = Mapping[Metric[..., float], Value] | Mapping[Metric[..., float | None],
 
 
 USUAL_SHARE = 0.7
-"""Of the turns that an interactive dialogue may have, those that it usually has before the user is content."""
+"""Typical number of turns in an interactive dialogue, as a share of the maximum."""
 
 
 def due(setting: str, options: Options, dialog: Dialog) -> Due:
-    """The scores of a whole dialogue, and the rounds that the model under test answers: all, the last one, or none."""
-    chosen = SETTINGS[setting]
+    """Return the scores that a dialogue must have, and the rounds that the model answers.
+
+    The model answers all rounds, the last one, or none.
+    """
+    definition = SETTINGS[setting]
     metrics = (
-        *(CODE if chosen.runs_programs else ()),
-        *(EXPERIENCES if EXPERIENCE.name in chosen.rubrics else ()),
-        *(BY_ENTITIES if ENTITIES.name in chosen.rubrics else ()),
-        *(BY_MEANING if chosen.needs_embedder else ()),
-        *(TALK if is_interactive(setting) else ()),
+        *(CODE if definition.runs_programs else ()),
+        *(EXPERIENCES if EXPERIENCE.name in definition.rubrics else ()),
+        *(BY_ENTITIES if ENTITIES.name in definition.rubrics else ()),
+        *(BY_MEANING if definition.needs_embedder else ()),
+        *(INTERACTION if is_interactive(setting) else ()),
         *(
             (level_kept,)
-            if USER_LEVEL.name in chosen.rubrics and level_is_judged(dialog, options)
+            if USER_LEVEL.name in definition.rubrics and level_is_judged(dialog, options)
             else ()
         ),
     )
@@ -94,18 +97,20 @@ def due(setting: str, options: Options, dialog: Dialog) -> Due:
             is_exact=False,
             usual=max(1, round(USUAL_SHARE * turns_of(options))),
         )
-    turns = (last_round(dialog),) if chosen.runs_programs else ()
+    turns = (last_round(dialog),) if definition.runs_programs else ()
     replies = (turn.turn for turn in dialog.turns if turn.role is Role.ASSISTANT)
     by_turn = frozenset(
-        (turn, name) for turn in replies for name in chosen.metrics if name in BY_TURN
+        (turn, name) for turn in replies for name in definition.metrics if name in BY_TURN
     )
     return Due(len(turns), scores | by_turn, turns=turns)
 
 
 def score(request: ScoreRequest) -> Sequence[Score]:
-    """The scores of each dialogue with one sample of a task."""
-    whole = [
-        request.row(played, *one) for played in request.played for one in _scores(request, played)
+    """Return the scores of each dialogue with one sample of a task."""
+    dialogue_scores = [
+        request.row(played, *metric_value)
+        for played in request.played
+        for metric_value in _scores(request, played)
     ]
     by_turn = (
         request.row(played, metric, value, turn=turn)
@@ -113,13 +118,13 @@ def score(request: ScoreRequest) -> Sequence[Score]:
         for metric, values in _series(request, played).items()
         for turn, value in values.items()
     )
-    return [*whole, *by_turn]
+    return [*dialogue_scores, *by_turn]
 
 
 def _series(
     request: ScoreRequest, played: Played
 ) -> Mapping[Metric[..., float], Mapping[int, Value]]:
-    """Return rho_k and P_k of each reply (Figure 4), where the setting measures them."""
+    """Return rho_k and P_k of each reply (Figure 4), if the setting measures them."""
     setting = SETTINGS[request.setting]
     densities = (
         {entity_match_density: entity_series(request, played)}
@@ -144,16 +149,16 @@ def _scores(
     if setting.needs_embedder:
         yield from meaning_scores(request, played).items()
     if is_interactive(request.setting):
-        yield from _talk(request, played).items()
+        yield from _interaction(request, played).items()
     if USER_LEVEL.name in setting.rubrics and level_is_judged(played.dialog, request.options):
         yield level_kept, _level(played)
 
 
 def _code(request: ScoreRequest, played: Played) -> Values:
     n_cases = len(request.problem.instructions[0].suite.tests)
-    if is_interactive(request.setting) and _used_up(request, played):
+    if is_interactive(request.setting) and _has_no_replies_left(request, played):
         return {metric: metric(0, n_cases) for metric in CODE}
-    missing = worst_of({_missing(verdict, played) for verdict in played.verdicts})
+    missing = worst_of({_missing_reason(verdict, played) for verdict in played.verdicts})
     if missing or not played.verdicts:
         return dict.fromkeys(CODE, missing or UnscoredReason.INFRA)
     n_passed = sum(
@@ -162,17 +167,20 @@ def _code(request: ScoreRequest, played: Played) -> Values:
     return {metric: metric(n_passed, n_cases) for metric in CODE}
 
 
-def _used_up(request: ScoreRequest, played: Played) -> bool:
-    """Whether the model has had all its replies and delivered in none: that is its own failure, and no test has to say so."""
-    ended = played.episode.stop_reason is StopReason.TURN_LIMIT
-    return ended and delivery(played.dialog, played.episode, request.options)[1] is None
+def _has_no_replies_left(request: ScoreRequest, played: Played) -> bool:
+    """Return True if the model used all its replies without a delivery.
+
+    This is the model's failure, so the code scores 0 without a test run.
+    """
+    has_ended = played.episode.stop_reason is StopReason.TURN_LIMIT
+    return has_ended and delivery(played.dialog, played.episode, request.options)[1] is None
 
 
 def _n_passed(verdict: TestVerdict, n_cases: int) -> int:
     return n_cases if verdict.outcome is Outcome.PASSED else verdict.n_passed or 0
 
 
-def _missing(verdict: TestVerdict, played: Played) -> UnscoredReason | None:
+def _missing_reason(verdict: TestVerdict, played: Played) -> UnscoredReason | None:
     if verdict.outcome is Outcome.UNSCORED:
         return UnscoredReason.TOOLCHAIN_MISSING
     if verdict.outcome is Outcome.INFRA:
@@ -181,36 +189,42 @@ def _missing(verdict: TestVerdict, played: Played) -> UnscoredReason | None:
 
 
 def _experience(judgements: Sequence[JudgeVerdict]) -> Values:
-    rated = {one.dimension: one for one in judgements if one.rubric == EXPERIENCE.name}
-    values = {dimension: _rating(rated.get(dimension)) for dimension in RATINGS}
-    known = [value for value in values.values() if not isinstance(value, UnscoredReason)]
+    judgement_by_dimension = {
+        judgement.dimension: judgement
+        for judgement in judgements
+        if judgement.rubric == EXPERIENCE.name
+    }
+    values = {dimension: _rating(judgement_by_dimension.get(dimension)) for dimension in RATINGS}
+    ratings = [value for value in values.values() if not isinstance(value, UnscoredReason)]
     missing = worst_of({value for value in values.values() if isinstance(value, UnscoredReason)})
     return {
-        interaction_experience: missing or interaction_experience(known),
+        interaction_experience: missing or interaction_experience(ratings),
         **{RATINGS[d]: v for d, v in values.items()},
     }
 
 
 def _rating(judgement: JudgeVerdict | None) -> Value:
     if judgement is None or judgement.value is None:
-        said = None if judgement is None else judgement.unscored_reason
-        return UnscoredReason.INFRA if said is None else UnscoredReason(said)
+        reason = None if judgement is None else judgement.unscored_reason
+        return UnscoredReason.INFRA if reason is None else UnscoredReason(reason)
     return RATINGS[judgement.dimension](judgement.value)
 
 
-def _talk(request: ScoreRequest, played: Played) -> Values:
-    """Return whether the model delivered, how often the user was asked for another wording, and what the user disclosed."""
+def _interaction(request: ScoreRequest, played: Played) -> Values:
+    """Return the scores of the interaction: delivery, leaking drafts, and disclosure."""
     turn, code = delivery(played.dialog, played.episode, request.options)
-    ended = played.episode.stop_reason in (StopReason.FINISHED, StopReason.TURN_LIMIT)
+    has_ended = played.episode.stop_reason in (StopReason.FINISHED, StopReason.TURN_LIMIT)
     labels = [
         dict(step.labels)
         for step in played.episode.messages
         if step.role is Role.USER and step.turn > 1
     ]
-    n_wordings, n_leaks = (sum(int(one[name]) for one in labels) for name in (WORDINGS, LEAKS))
+    n_wordings, n_leaks = (
+        sum(int(label_values[name]) for label_values in labels) for name in (WORDINGS, LEAKS)
+    )
     return {
         delivery_rate: delivery_rate(code is not None)
-        if ended or code
+        if has_ended or code
         else reason_of(played.episode, turn),
         user_leakage: user_leakage(n_leaks, n_wordings) if n_wordings else UnscoredReason.UNDEFINED,
         reference_disclosure: _disclosure(request, played)
@@ -220,22 +234,27 @@ def _talk(request: ScoreRequest, played: Played) -> Values:
 
 
 def _disclosure(request: ScoreRequest, played: Played) -> float:
-    """Return the share of the reference in the user's own messages; the golden dialogue's first message counts with them."""
+    """Return the share of the reference in the user's messages, the first message included."""
     labels = dict(played.dialog.labels)
     problem = request.problem
-    hidden = HiddenCode(
+    hidden_code = HiddenCode(
         problem.reference_code, LANGUAGES[labels[LANGUAGE]], labels[ENTRY_POINT], problem.prompt
     )
     messages = [step.content for step in played.episode.messages if step.role is Role.USER]
-    return reference_disclosure(hidden.disclosed(messages))
+    return reference_disclosure(hidden_code.disclosed_share(messages))
 
 
 def _level(played: Played) -> Value:
-    """Whether the simulated user's words were taken for words of its level. A user who said no words of its own has no level."""
-    if not spoken(played.episode):
+    """Return 1 if the judge guessed the simulated user's level, else 0.
+
+    The value is undefined if the simulated user wrote no message.
+    """
+    if not simulated_messages(played.episode):
         return UnscoredReason.UNDEFINED
-    judged = next((one for one in played.judgements if one.rubric == USER_LEVEL.name), None)
-    if judged is None or judged.label is None:
-        said = None if judged is None else judged.unscored_reason
-        return UnscoredReason.INFRA if said is None else UnscoredReason(said)
-    return level_kept(judged.label, dict(played.dialog.labels)[LEVEL])
+    verdict = next(
+        (judgement for judgement in played.judgements if judgement.rubric == USER_LEVEL.name), None
+    )
+    if verdict is None or verdict.label is None:
+        reason = None if verdict is None else verdict.unscored_reason
+        return UnscoredReason.INFRA if reason is None else UnscoredReason(reason)
+    return level_kept(verdict.label, dict(played.dialog.labels)[LEVEL])

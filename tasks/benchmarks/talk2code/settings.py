@@ -1,4 +1,4 @@
-"""The benchmark's settings: the two tracks, and the golden dialogues as they stand."""
+"""Settings of the benchmark: the two tracks, and the unchanged golden dialogues."""
 
 from schemas.dialog import HistoryPolicy
 from tasks.benchmarks.extraction import extraction_option
@@ -6,10 +6,10 @@ from tasks.benchmarks.setting import Setting
 from tasks.benchmarks.talk2code.measures.rubrics import ENTITIES, EXPERIENCE, USER_LEVEL
 from tasks.benchmarks.talk2code.options import (
     ENTITY_READINGS,
-    NOTED,
-    PLAYED,
-    SAMPLED,
+    ENTITY_SOURCE_OPTIONS,
+    LEVEL_OPTIONS,
     SEMANTIC_READINGS,
+    TURN_OPTIONS,
 )
 from tasks.language.prompt import PromptTexts
 
@@ -22,77 +22,95 @@ INTERACTIVE, INTERACTIVE_JUDGED, INTERACTIVE_MEASURED = (
 GOLDEN_MEASURED = "golden_measured"
 PROMPTS = PromptTexts("tasks.benchmarks.talk2code", ("direct",))
 SIMULATOR_PROMPTS = ("simulator",)
-PLAYED_PROMPTS = PromptTexts(
+INTERACTIVE_PROMPTS = PromptTexts(
     "tasks.benchmarks.talk2code", ("interactive", *SIMULATOR_PROMPTS, "simulator_again", "declined")
 )
-MOST_TOKENS_SPOKEN = 512
-"""Bound of a simulated user's reply, which has one to three sentences."""
+MOST_REPLY_TOKENS = 512
+"""Maximum tokens of a simulated user's reply, which has one to three sentences."""
 INTERACTIVE_METRICS = ("reference_disclosure",)
-"""Scores of the interactive settings alone."""
-_SCORED, _PLAYED = (extraction_option("scoring"),), (extraction_option("episode"),)
+"""Scores that only the interactive settings have."""
+_SCORING_OPTIONS, _EPISODE_OPTIONS = (
+    (extraction_option("scoring"),),
+    (extraction_option("episode"),),
+)
 BY_TURN = ("entity_match_density", "semantic_probability")
-"""Scores of each reply, of the settings that measure entities and meaning."""
+"""Scores of each reply, in settings that measure entities and meaning."""
 SETTINGS = {
     setting.name: setting
     for setting in (
         Setting(
             name=DIRECT,
-            help="code from a golden dialogue without its final code (Direct Generation Track)",
-            options=_SCORED,
+            help="code after a golden dialogue without its final code (Direct Generation Track)",
+            options=_SCORING_OPTIONS,
             history=HistoryPolicy.REFERENCE,
             prompts=PROMPTS,
         ),
         Setting(
             name=DIRECT_JUDGED,
-            help="the same, and judges rate each dialogue as it ended",
-            options=_SCORED,
+            help="direct, and judges rate each dialogue with the model's answer",
+            options=_SCORING_OPTIONS,
             history=HistoryPolicy.REFERENCE,
             prompts=PROMPTS,
             rubrics=(EXPERIENCE.name,),
         ),
         Setting(
             name=INTERACTIVE,
-            help="a simulated user with a persona talks with the model, which says when it delivers (Interactive Dialogue Track)",
-            options=(*PLAYED, *_PLAYED),
+            help=(
+                "dialogue with a simulated user; the model decides when it delivers (Interactive "
+                "Dialogue Track)"
+            ),
+            options=(*TURN_OPTIONS, *_EPISODE_OPTIONS),
             needs_simulator=True,
             metrics=INTERACTIVE_METRICS,
-            prompts=PLAYED_PROMPTS,
+            prompts=INTERACTIVE_PROMPTS,
             simulator_prompts=SIMULATOR_PROMPTS,
-            simulator_tokens=MOST_TOKENS_SPOKEN,
+            simulator_tokens=MOST_REPLY_TOKENS,
         ),
         Setting(
             name=INTERACTIVE_JUDGED,
-            help="the same, and judges rate the dialogue, list entities for EC and ES, and guess the simulated user's level",
-            options=(*PLAYED, *_PLAYED, *SAMPLED, *ENTITY_READINGS),
+            help=(
+                "interactive, and judges rate the dialogue, list entities (EC, ES) and guess the "
+                "user's level"
+            ),
+            options=(*TURN_OPTIONS, *_EPISODE_OPTIONS, *LEVEL_OPTIONS, *ENTITY_READINGS),
             needs_simulator=True,
             metrics=(*INTERACTIVE_METRICS, *BY_TURN[:1]),
-            prompts=PLAYED_PROMPTS,
+            prompts=INTERACTIVE_PROMPTS,
             simulator_prompts=SIMULATOR_PROMPTS,
-            simulator_tokens=MOST_TOKENS_SPOKEN,
+            simulator_tokens=MOST_REPLY_TOKENS,
             rubrics=(EXPERIENCE.name, ENTITIES.name, USER_LEVEL.name),
         ),
         Setting(
             name=INTERACTIVE_MEASURED,
-            help="the same, and vectors of the replies give SC and SS",
-            options=(*PLAYED, *_PLAYED, *SAMPLED, *ENTITY_READINGS, *SEMANTIC_READINGS),
+            help="interactive_judged, and vectors of the replies give SC and SS",
+            options=(
+                *TURN_OPTIONS,
+                *_EPISODE_OPTIONS,
+                *LEVEL_OPTIONS,
+                *ENTITY_READINGS,
+                *SEMANTIC_READINGS,
+            ),
             needs_simulator=True,
             metrics=(*INTERACTIVE_METRICS, *BY_TURN),
-            prompts=PLAYED_PROMPTS,
+            prompts=INTERACTIVE_PROMPTS,
             simulator_prompts=SIMULATOR_PROMPTS,
-            simulator_tokens=MOST_TOKENS_SPOKEN,
+            simulator_tokens=MOST_REPLY_TOKENS,
             rubrics=(EXPERIENCE.name, ENTITIES.name, USER_LEVEL.name),
             needs_embedder=True,
         ),
         Setting(
             name=GOLDEN,
-            help="the golden dialogues as they stand, rated by judges: the table's reference row. No model is asked for code",
+            help=(
+                "judges rate the unchanged golden dialogues (reference row of Table 1); no model "
+                "writes code"
+            ),
             rubrics=(EXPERIENCE.name,),
             runs_programs=False,
         ),
         Setting(
             name=GOLDEN_MEASURED,
-            help="the same with EC, ES, SC and SS; entities as a person noted them, or a judge's",
-            options=(*ENTITY_READINGS, *SEMANTIC_READINGS, *NOTED),
+            help="golden with EC, ES, SC and SS; entities from a person's notes or from a judge",
+            options=(*ENTITY_READINGS, *SEMANTIC_READINGS, *ENTITY_SOURCE_OPTIONS),
             rubrics=(EXPERIENCE.name, ENTITIES.name),
             needs_embedder=True,
             metrics=BY_TURN,
@@ -103,5 +121,5 @@ SETTINGS = {
 
 
 def is_interactive(setting: str) -> bool:
-    """Whether a simulated user speaks in it."""
+    """Return True if the setting has a simulated user."""
     return SETTINGS[setting].needs_simulator

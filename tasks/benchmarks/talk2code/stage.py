@@ -1,4 +1,4 @@
-"""Tasks of the native format as problems, with their personas' dialogues. Other rows are quarantined with their reason."""
+"""Staging of Talk2Code: problems of native rows, HumanEval and ColBench, with their dialogues."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -45,16 +45,17 @@ ENTRY_POINT, LANGUAGE, LEVEL, ARCHETYPE, SOURCE = (
 ENTITIES, REFERENCE_ENTITIES = "entities", "reference_entities"
 PYTHON_REFERENCE = "python_reference"
 TRAIT = "persona."
-"""Before the name of a trait among a dialog's labels."""
+"""Prefix of a trait's name in a dialog's labels."""
 
 
 def stage(source: Path, dataset_version: str) -> Staged:
-    """Stage a file of tasks, or all of a folder. HumanEval's are in the order of their numbers, all languages of one together.
+    """Stage a file of tasks, or all files of a folder.
 
-    An input row is a line that is not blank, or a fault that ends a file; each is staged or quarantined.
+    HumanEval's tasks are sorted by number, so that all languages of a task are adjacent. An input
+    row is a line that is not blank, or a fault that ends a file. Each is staged or quarantined.
 
     Raises:
-        SourceUnreadable: no such file, none with a row that can be read, or a persona that is none.
+        SourceUnreadable: the file does not exist, no row is readable, or a persona file is invalid.
     """
     files, personas = _task_files(source), personas_of(source)
     rows, staging = (
@@ -67,55 +68,60 @@ def stage(source: Path, dataset_version: str) -> Staged:
     staging.require_lines(source, len(files))
     staged = staging.staged()
     return replace(
-        staged, problems=sorted(staged.problems, key=lambda problem: _place(problem.problem_id))
+        staged, problems=sorted(staged.problems, key=lambda problem: _sort_key(problem.problem_id))
     )
 
 
-def _place(task_id: str) -> int:
+def _sort_key(task_id: str) -> int:
     return -1 if (number := number_of(task_id)) is None else number
 
 
 def has_dialogue(setting: str, dialog: Dialog) -> bool:
-    """Whether a dialog can be played: it is one, and no task that waits for its dialogues. See `Plays`."""
+    """Return True if a dialog can be played: it is not a task without dialogue. See `Plays`."""
     return dialog.turns[-1].role is Role.ASSISTANT
 
 
 def _task_files(source: Path) -> tuple[Path, ...]:
-    """The files of a folder, and HumanEval's one level below. Of two that differ in packing alone the first is read."""
+    """Return the files of a folder, and HumanEval's files one level below.
+
+    If a file exists plain and compressed, the plain one is used.
+    """
     if source.is_file():
         return (source,)
-    there = (
+    paths = (
         [*sorted(source.glob("*")), *sorted(source.glob("*/HumanEval*"))] if source.is_dir() else []
     )
-    found: dict[str, Path] = {}
-    for path in there:
+    by_name: dict[str, Path] = {}
+    for path in paths:
         if path.name.endswith(SUFFIXES):
-            found.setdefault(path.name.removesuffix(".gz"), path)
-    if not found:
+            by_name.setdefault(path.name.removesuffix(".gz"), path)
+    if not by_name:
         raise SourceUnreadable(
-            f"{source} holds no {' or '.join(SUFFIXES)} file: give one in the native format, or its folder"
+            f"{source} contains no {' or '.join(SUFFIXES)} file. Pass a file in the native "
+            "format, or"
+            " its folder"
         )
-    return tuple(found.values())
+    return tuple(by_name.values())
 
 
 def _python_references(files: Iterable[Path]) -> dict[int, str]:
-    """HumanEval's number -> reference in Python: what Java and JavaScript references are written from."""
-    found: dict[int, str] = {}
+    """Return HumanEval's number -> Python reference, from which other references are written."""
+    references: dict[int, str] = {}
     for path in files:
         for item in read_lines(path) if path.name.startswith("HumanEval") else ():
             with suppress(BadRow):
-                known = (
+                reference = (
                     python_reference_of(parse_object(item.content))
                     if isinstance(item, Line)
                     else None
                 )
-                if known is not None:
-                    found.setdefault(*known)
-    return found
+                if reference is not None:
+                    references.setdefault(*reference)
+    return references
 
 
 class _Rows:
-    """Makes problems and dialogs of rows."""
+    """Converter of rows to problems and dialogs."""
 
     def __init__(
         self,
@@ -130,7 +136,7 @@ class _Rows:
         )
 
     def make(self, line: Line, file: str) -> tuple[Problem, list[Dialog]]:
-        """Make a task's problem and dialogs. Raises BadRow where it cannot be staged."""
+        """Return the problem and dialogs of a row. Raises BadRow if it cannot be staged."""
         raw = parse_object(line.content)
         task = seed_of(raw, self._python_references) or parse_row(raw)
         problem = _problem(task, raw, self._version, file, line.number)
@@ -148,10 +154,10 @@ class _Rows:
 
     def _persona(self, task: RawTask, dialogue: RawDialogue) -> Persona:
         if dialogue.persona not in self._personas:
-            known = ", ".join(sorted(self._personas))
+            names = ", ".join(sorted(self._personas))
             raise BadRow(
                 "unknown_persona",
-                f"{dialogue.persona!r} is no persona ({known}): add its file to `personas`",
+                f"{dialogue.persona!r} is no persona ({names}): add its file to `personas`",
             )
         if fault := disclosure_fault(task, dialogue):
             raise BadRow("misplaced_code", f"the dialogue with {dialogue.persona}: {fault}")
@@ -190,17 +196,17 @@ def _digest(raw: object) -> str:
 
 
 def _dialog(task: RawTask, dialogue: RawDialogue, problem: Problem, persona: Persona) -> Dialog:
-    """The golden dialogue. Entities that a person noted are in no id: they change nothing that is said."""
-    said = [[turn.user, turn.assistant] for turn in dialogue.turns]
-    noted = _noted(REFERENCE_ENTITIES, task.reference_entities)
-    return _with_persona(task, problem, persona, _turns(dialogue), said, noted)
+    """Return the golden dialogue. Noted entities are not part of ids: they change no message."""
+    messages = [[turn.user, turn.assistant] for turn in dialogue.turns]
+    entity_labels = _entity_labels(REFERENCE_ENTITIES, task.reference_entities)
+    return _with_persona(task, problem, persona, _turns(dialogue), messages, entity_labels)
 
 
 def _open_dialog(task: Seed, problem: Problem, persona: Persona) -> Dialog:
-    """A task that waits for its dialogue with a persona."""
+    """Return a placeholder for the dialogue to write for a task and a persona."""
     turn = Turn(turn=1, role=Role.USER, content=task.problem, instruction_id=BASE_INSTRUCTION)
-    given = ((PYTHON_REFERENCE, task.python_reference),) if task.python_reference else ()
-    return _with_persona(task, problem, persona, (turn,), ["open", task.python_reference], given)
+    labels = ((PYTHON_REFERENCE, task.python_reference),) if task.python_reference else ()
+    return _with_persona(task, problem, persona, (turn,), ["open", task.python_reference], labels)
 
 
 def _with_persona(
@@ -208,10 +214,10 @@ def _with_persona(
     problem: Problem,
     persona: Persona,
     turns: tuple[Turn, ...],
-    said: object,
+    messages: object,
     labels: tuple[tuple[str, str], ...],
 ) -> Dialog:
-    known = (
+    own_labels = (
         (LEVEL, persona.level.value),
         (ARCHETYPE, persona.persona_id),
         (LANGUAGE, task.language),
@@ -225,14 +231,14 @@ def _with_persona(
         dialog_id=f"{task.task_id}/{persona.level.value}/{persona.persona_id}",
         problem_id=problem.problem_id,
         turns=turns,
-        labels=(*known, *labels),
-        row_digest=content_id([problem.row_digest, persona, said]),
+        labels=(*own_labels, *labels),
+        row_digest=content_id([problem.row_digest, persona, messages]),
         problem_digest=problem.row_digest,
     )
 
 
 def persona_of(dialog: Dialog) -> Persona:
-    """The persona that a dialog's labels tell."""
+    """Return the persona in a dialog's labels."""
     labels = dict(dialog.labels)
     traits = tuple(
         (name.removeprefix(TRAIT), text) for name, text in dialog.labels if name.startswith(TRAIT)
@@ -242,16 +248,16 @@ def persona_of(dialog: Dialog) -> Persona:
 
 def _turns(dialogue: RawDialogue) -> tuple[Turn, ...]:
     turns: list[Turn] = []
-    for number, said in enumerate(dialogue.turns, 1):
+    for number, round_ in enumerate(dialogue.turns, 1):
         turns.append(
-            Turn(turn=number, role=Role.USER, content=said.user, instruction_id=BASE_INSTRUCTION)
+            Turn(turn=number, role=Role.USER, content=round_.user, instruction_id=BASE_INSTRUCTION)
         )
-        is_last, labels = number == len(dialogue.turns), _noted(ENTITIES, said.entities)
+        is_last, labels = number == len(dialogue.turns), _entity_labels(ENTITIES, round_.entities)
         turns.append(
             Turn(
                 turn=number,
                 role=Role.ASSISTANT,
-                content=said.assistant,
+                content=round_.assistant,
                 do_eval=is_last,
                 labels=labels,
             )
@@ -259,7 +265,7 @@ def _turns(dialogue: RawDialogue) -> tuple[Turn, ...]:
     return tuple(turns)
 
 
-def _noted(name: str, entities: list[str] | None) -> tuple[tuple[str, str], ...]:
+def _entity_labels(name: str, entities: list[str] | None) -> tuple[tuple[str, str], ...]:
     return (
         ()
         if entities is None

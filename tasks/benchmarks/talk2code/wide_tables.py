@@ -1,4 +1,4 @@
-"""Result tables: Talk2Code's groups in `results`, and its wide table, the paper's Table 1."""
+"""Result tables of Talk2Code: its groups in `results`, and a wide table, the paper's Table 1."""
 
 from importlib.resources import files
 
@@ -35,7 +35,7 @@ _MEASURES = {
 """Column -> its metric."""
 
 
-def _measured() -> Columns:
+def _measure_columns() -> Columns:
     columns: Columns = {}
     for name, metric in _MEASURES.items():
         columns |= interval(name, metric) | counts(
@@ -46,8 +46,9 @@ def _measured() -> Columns:
 
 LEVELS = WideTable(
     name="talk2code_levels",
-    grain="One row per run x axis (level, archetype, language, all) x value of that axis: the paper's Table 1, with n beside"
-    " each mean.",
+    grain="One row per run x axis (level, archetype, language, all) x value of the axis: the "
+    "paper's"
+    " Table 1, with n of each mean.",
     key=("run_id", "axis", "level", "archetype", "language"),
     columns=kept("run_id benchmark model setting")
     | {
@@ -70,8 +71,11 @@ LEVELS = WideTable(
         ),
         "n_dialogues": Column("max(n_dialogs)", "Dialogues of the group."),
     }
-    | _measured()
+    | _measure_columns()
     | kept("sandbox isolated task_share"),
-    source="from results where benchmark = 'talk2code' and axis in ('all', 'level', 'archetype', 'language')",
+    source=(
+        "from results where benchmark = 'talk2code' and axis in ('all', 'level', 'archetype', "
+        "'language')"
+    ),
 )
 MARTS = (files("tasks.benchmarks.talk2code") / "marts" / "talk2code_groups.sql", LEVELS)

@@ -1,4 +1,4 @@
-"""UniDial-EvalKit: multi-turn datasets through one schema, each a setting. `BENCHMARK` is all that the pipeline sees."""
+"""UniDial-EvalKit: multi-turn datasets in one schema, each of which is a setting."""
 
 from dataclasses import replace
 from functools import partial
@@ -41,7 +41,7 @@ SETTINGS = {
     },
     NORMALISED: Setting(
         name=NORMALISED,
-        help="dialogues that UniDial-EvalKit has normalised, of a dataset that is not among these",
+        help="dialogues normalised by UniDial-EvalKit, of any other dataset",
         options=(CODE_READING,),
         rubrics=tuple(RUBRICS),
         runs_programs=False,
@@ -49,7 +49,7 @@ SETTINGS = {
     ),
     TESTED: Setting(
         name=TESTED,
-        help="the same, where answers are programs with unit tests (metric `unit_tests`)",
+        help="normalised dialogues whose answers are programs (metric `unit_tests`)",
         options=(CODE_READING, extraction_option("scoring")),
         rubrics=tuple(RUBRICS),
         limits=Limits(cpu_s=10.0, wall_s=60.0),
@@ -58,19 +58,25 @@ SETTINGS = {
 }
 
 
-def reworded(texts: Texts) -> Benchmark:
+def with_texts(texts: Texts) -> Benchmark:
     """Return the benchmark with a user's own texts of questions and rubrics.
 
-    A judge that a user's text asks is shown no form of the answer beside it, and is not asked for its drift: those cases are in
-    Parley's words.
+    A judge prompted with a user's text gets no additional form for its answer, and no drift cases,
+    since these are written for Parley's texts.
     """
     questions = {
         name: text for name, text in texts.items() if TEMPLATES[owner_of(name)].kind == "question"
     }
-    of_judges = {name: text for name, text in texts.items() if name not in questions}
+    judge_texts = {name: text for name, text in texts.items() if name not in questions}
     rubrics = {
         name: replace(rubric, prompt=max(own.values(), key=len), is_reworded=True, drift=())
-        if (own := {one: text for one, text in of_judges.items() if owner_of(one) == name})
+        if (
+            own := {
+                template: text
+                for template, text in judge_texts.items()
+                if owner_of(template) == name
+            }
+        )
         else rubric
         for name, rubric in RUBRICS.items()
     }
@@ -79,7 +85,7 @@ def reworded(texts: Texts) -> Benchmark:
         data=replace(
             BENCHMARK.data, stage=partial(stage, texts=questions), edition=edition_of(questions)
         ),
-        judging=Judging(rubrics, partial(judge_runs, texts=of_judges)),
+        judging=Judging(rubrics, partial(judge_runs, texts=judge_texts)),
     )
 
 
@@ -88,7 +94,8 @@ BENCHMARK = Benchmark(
         name=NAME,
         version="1",
         title="UniDial-EvalKit",
-        paper="UniDial-EvalKit: A Unified Toolkit for Evaluating Multi-Faceted Conversational Abilities",
+        paper="UniDial-EvalKit: A Unified Toolkit for Evaluating Multi-Faceted Conversational"
+        " Abilities",
     ),
     data=Data(
         stage=stage,
@@ -111,5 +118,5 @@ BENCHMARK = Benchmark(
     ),
     results=Results(marts=MARTS, exports=EXPORTS, folders={"output": OUTPUT}),
     recordings=Recordings(answers=published_answers, judgements=published_judgements),
-    wording=Wording(TEMPLATES, reworded),
+    wording=Wording(TEMPLATES, with_texts),
 )

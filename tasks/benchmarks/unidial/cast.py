@@ -1,4 +1,7 @@
-"""Who sits where: the data's own user, and the model under test, which sees golden answers or its own, as each dialogue says."""
+"""Participants: the data's user, and the model under test.
+
+Each dialogue determines if the model sees golden answers or its own.
+"""
 
 from schemas.dialog import HistoryPolicy, Role
 from tasks.benchmarks.play import CastRequest
@@ -7,18 +10,18 @@ from tasks.dialogue.scripted_user import ScriptedUser
 from tasks.dialogue.seats import Cast
 
 MOST_STEPS, STEPS_A_MESSAGE = 100, 2
-"""Steps before an answer: of an agent that takes in a long talk first, more by these for each of its messages."""
+"""Step limit of an agent, and its increase per message of a long context."""
 
 
 def cast(request: CastRequest) -> Cast:
-    """The seats of one dialogue."""
+    """Return the participants of one dialogue."""
     shows_golden = label_of(request.dialog, REFERENCE_HISTORY)
     history = HistoryPolicy.REFERENCE if shows_golden else HistoryPolicy.ON_POLICY
     texts = tuple(turn.content or "" for turn in request.dialog.turns if turn.role is Role.USER)
     return Cast(
         subject=request.subject_seat(history),
         counterpart=ScriptedUser(texts),
-        # One more than there are texts, so that the user ends the dialogue and not the limit.
+        # One more turn than texts, so that the user ends the dialogue and not the limit.
         max_turns=len(texts) + 1,
         max_steps=MOST_STEPS + STEPS_A_MESSAGE * request.dialog.context_turns,
     )

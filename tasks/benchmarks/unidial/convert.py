@@ -1,4 +1,7 @@
-"""Normalised dialogues to Parley's, and back. Values without a column of their own stand in labels that begin with `_`."""
+"""Conversion of normalised dialogues to Parley's and back.
+
+Values without a column of their own are stored in labels whose names begin with `_`.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +12,7 @@ from schemas.content_id import canonical_json, content_id
 from schemas.dialog import EDITION, Context, Dialog, MetricSpec, Role, Turn
 from schemas.problem import BASE_INSTRUCTION, NO_TESTS, Instruction, Problem
 from tasks.benchmarks.raw_lines import BadRow
-from tasks.benchmarks.unidial.datasets.source import Dataset, Read, metrics_of
+from tasks.benchmarks.unidial.datasets.source import Dataset, RawDialog, metrics_of
 from tasks.benchmarks.unidial.normal import NormalDialog, NormalTurn
 
 NAME = "unidial"
@@ -18,15 +21,20 @@ REFERENCES = "_references"
 _RAW_INFO, _LABELS, _TAIL, _RAW = "_raw_info", "_labels", "_tail", "_raw"
 _DOCUMENT, _SOURCE, _DERIVED = "_reference_document", "_dynamic_config_source", "_derived"
 _TURN_ID = "_turn_id"
-"""Id of a turn that is not its place in the dialogue: such are the last two of 499 of LoCoMo's dialogues."""
+"""Label with a turn's id if it differs from its position.
+
+This is the case for the last two turns of 499 LoCoMo dialogues.
+"""
 MOST_PLAYED = 20
-"""Scripted turns before the first answer that are said one by one. More of them are a context, which no episode repeats."""
-"""Nothing of this benchmark is run."""
+"""Maximum number of scripted turns before the first answer that are replayed one by one.
+
+Longer histories become a context, which episodes do not repeat.
+"""
 
 
 @dataclass(frozen=True)
-class Made:
-    """What one row makes."""
+class StagedDialog:
+    """Rows made from one dialogue."""
 
     problem: Problem
     dialog: Dialog
@@ -35,39 +43,44 @@ class Made:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a dialogue stands."""
+    """Origin of a dialogue."""
 
     dataset: Dataset | None
-    """How it makes metrics; None where only the normalised form is known."""
+    """Dataset that defines the metrics. None if only the normalised form is known."""
     name: str
-    """The dataset's; empty where nothing says it."""
+    """Name of the dataset. Empty if unknown."""
     version: str
     file: str
     identity: str
-    """Its problem's and its dialog's id."""
+    """Id of the problem and of the dialog."""
     edition: str = ""
-    """Digest of the user's templates that word its questions."""
+    """Digest of the user's templates for its questions."""
 
 
 class Contexts:
-    """Shared histories as contexts. The latest is remembered: rows that share one follow each other."""
+    """Contexts of shared histories.
+
+    The latest one is cached, since rows with the same history are consecutive.
+    """
 
     def __init__(self) -> None:
         self._history: Sequence[NormalTurn] = ()
-        self._made: Context | None = None
+        self._latest: Context | None = None
 
     def of(self, history: Sequence[NormalTurn], version: str, exact: bool, first: int) -> Context:
-        """Return the context of these turns, the first of which stands at that place of the dialogue."""
-        if self._made is None or history is not self._history:
-            self._history, self._made = (
+        """Return the context of the turns that start at position `first` of the dialogue."""
+        if self._latest is None or history is not self._history:
+            self._history, self._latest = (
                 history,
                 Context.of(NAME, version, _context(history, exact, first)),
             )
-        return self._made
+        return self._latest
 
 
-def make(read: Read, normal: NormalDialog, place: Place, contexts: Contexts) -> Made:
-    """The rows of one dialogue.
+def make_rows(
+    read: RawDialog, normal: NormalDialog, place: Place, contexts: Contexts
+) -> StagedDialog:
+    """Return the rows of one dialogue.
 
     Raises:
         BadRow: nothing_to_answer, no_alternation, blank_text or missing_reference.
@@ -104,7 +117,7 @@ def make(read: Read, normal: NormalDialog, place: Place, contexts: Contexts) -> 
         context_id=context.context_id if context else None,
         context_turns=n_before,
     )
-    return Made(
+    return StagedDialog(
         _problem(dialog, cut, place.name or "unnamed", place.file, max(1, read.line)),
         dialog,
         context,
@@ -112,7 +125,7 @@ def make(read: Read, normal: NormalDialog, place: Place, contexts: Contexts) -> 
 
 
 class _Cut:
-    """A dialogue's turns by what becomes of them."""
+    """Turns of a dialogue, grouped by their use."""
 
     def __init__(
         self, normal: NormalDialog, history: Sequence[NormalTurn], n_history: int | None
@@ -123,11 +136,11 @@ class _Cut:
         answers = [place for place, turn in enumerate(rest) if turn.is_generated]
         if not answers:
             raise BadRow(
-                "nothing_to_answer", "no turn has do_eval: the model would be asked for nothing"
+                "nothing_to_answer", "no turn has do_eval, so the model has nothing to answer"
             )
         opening = answers[0] - 1
         if opening < 0:
-            raise BadRow("no_alternation", "the first answer has no question before it")
+            raise BadRow("no_alternation", "there is no question before the first answer")
         before, self.own, self.tail = (
             rest[:opening],
             rest[opening : answers[-1] + 1],
@@ -135,11 +148,11 @@ class _Cut:
         )
         self.before: Sequence[NormalTurn] = history[:n_history]
         self.shared = history
-        """Turns of the context: those before the dialogue, or a longer talk that begins with them."""
+        """Turns of the context: those before the dialogue, or a longer history."""
         self.question = rest[opening].content or ""
         if history and before:
             raise BadRow(
-                "no_alternation", "turns stand between the shared history and the question"
+                "no_alternation", "there are turns between the shared history and the question"
             )
         if before and (len(before) > MOST_PLAYED or not _is_regular(before)):
             self.before = self.shared = before
@@ -148,7 +161,7 @@ class _Cut:
 
 
 def _is_regular(turns: Sequence[NormalTurn]) -> bool:
-    """Whether user and assistant take turns, and each says something."""
+    """Return True if user and assistant alternate and no message is blank."""
     roles = ["user", "assistant"] * (len(turns) // 2)
     return [turn.role for turn in turns] == roles and all(
         (turn.content or "").strip() for turn in turns
@@ -159,17 +172,17 @@ def _check(own: Sequence[NormalTurn], by_reference: bool) -> None:
     for place, turn in enumerate(own):
         if turn.role != ("user", "assistant")[place % 2]:
             raise BadRow(
-                "no_alternation", f"turn {turn.turn_id}: {turn.role} speaks where the other should"
+                "no_alternation", f"turn {turn.turn_id}: the role {turn.role} does not alternate"
             )
         if not turn.is_generated and not (turn.content or "").strip():
             raise BadRow(
                 "blank_text",
-                f"turn {turn.turn_id}: {turn.role} says nothing, and the model is not asked",
+                f"turn {turn.turn_id}: the scripted message of role {turn.role} is blank",
             )
         if by_reference and turn.is_generated and turn.reference is None and place < len(own) - 1:
             raise BadRow(
                 "missing_reference",
-                f"turn {turn.turn_id} has no reference, which later turns are shown",
+                f"turn {turn.turn_id} has no reference, but later turns require it",
             )
 
 
@@ -178,18 +191,18 @@ def _about(normal: NormalDialog) -> dict[str, Any]:
 
 
 def _without_answers(turn: NormalTurn) -> dict[str, Any]:
-    """The turn as it is asked: an answer that someone filled in is no part of it."""
-    held = turn.model_dump()
-    return held | {"content": None} if turn.is_generated else held
+    """Return the turn without an answer that someone may have filled in."""
+    fields = turn.model_dump()
+    return fields | {"content": None} if turn.is_generated else fields
 
 
 def _context(turns: Sequence[NormalTurn], exact: bool, first: int) -> tuple[Turn, ...]:
-    """Rounds begin with each message of the user."""
-    made, number = list[Turn](), 0
+    """Return the context's turns, in which each user message starts a round."""
+    context_turns, number = list[Turn](), 0
     for place, turn in enumerate(turns, first):
         number += turn.role == "user" or not number
-        made.append(_turn(turn, number, None, exact, place))
-    return tuple(made)
+        context_turns.append(_turn(turn, number, None, exact, place))
+    return tuple(context_turns)
 
 
 def _turn(turn: NormalTurn, number: int, dataset: Dataset | None, exact: bool, place: int) -> Turn:
@@ -213,7 +226,7 @@ def _turn(turn: NormalTurn, number: int, dataset: Dataset | None, exact: bool, p
     first = (
         turn.reference[0] if isinstance(turn.reference, list) and turn.reference else turn.reference
     )
-    made = Turn(
+    turn_row = Turn(
         turn=number,
         role=Role(turn.role),
         content=None if turn.is_generated else turn.content,
@@ -225,23 +238,27 @@ def _turn(turn: NormalTurn, number: int, dataset: Dataset | None, exact: bool, p
         ),
         metrics=tuple(
             MetricSpec(
-                name=one.class_name,
-                arguments=tuple((name, _json(value)) for name, value in one.args.items()),
+                name=metric.class_name,
+                arguments=tuple((name, _json(value)) for name, value in metric.args.items()),
             )
-            for one in (config.metrics or derived)
+            for metric in (config.metrics or derived)
         ),
     )
     if not exact:
-        return made
+        return turn_row
     raw = turn.model_dump(exclude_unset=True) | ({"content": None} if turn.is_generated else {})
     if "content" not in turn.model_fields_set:
         raw.pop("content", None)
-    same = written(made, place) == raw
-    return made if same else made.model_copy(update={"labels": (*made.labels, (_RAW, _json(raw)))})
+    same = to_normal_turn(turn_row, place) == raw
+    return (
+        turn_row
+        if same
+        else turn_row.model_copy(update={"labels": (*turn_row.labels, (_RAW, _json(raw)))})
+    )
 
 
 def _plain(labels: Mapping[str, Any]) -> dict[str, str]:
-    """The data's labels as text. Names that begin as ours do are in no group, and are kept beside the others."""
+    """Return the data's labels as text, without None and without names that begin with `_`."""
     return {
         name: str(value)
         for name, value in labels.items()
@@ -256,14 +273,14 @@ def _json(value: Any) -> str:
 def _labels(
     normal: NormalDialog, name: str, tail: Sequence[NormalTurn], exact: bool
 ) -> tuple[tuple[str, str], ...]:
-    given = normal.dialog_labels
-    labels = _plain(given)
+    data_labels = normal.dialog_labels
+    labels = _plain(data_labels)
     beside: dict[str, Any] = {
         DATASET: name,
         REFERENCE_HISTORY: normal.dialog_eval_config.use_reference_history,
         _RAW_INFO: normal.dialog_raw_info,
         "_dialog_id": normal.dialog_id,
-        _LABELS: None if labels == given else given,
+        _LABELS: None if labels == data_labels else data_labels,
         _TAIL: [turn.model_dump(exclude_unset=exact) for turn in tail] or None,
     }
     if exact:
@@ -299,12 +316,12 @@ def _problem(dialog: Dialog, cut: _Cut, level: str, file: str, line: int) -> Pro
 
 
 def gold_answer(problem: Problem, turn: int) -> str:
-    """The reference of a round; nothing where the data has none."""
+    """Return the reference of a round, or "" if there is none."""
     return json.loads(problem.reference_code).get(str(turn), "") if problem.reference_code else ""
 
 
 def labels_of(owner: Dialog | Turn) -> Mapping[str, Any]:
-    """What stands beside the data's own labels, by name."""
+    """Return the labels that are not the data's own, by name."""
     return {
         name: json.loads(value)
         for name, value in owner.labels
@@ -313,23 +330,31 @@ def labels_of(owner: Dialog | Turn) -> Mapping[str, Any]:
 
 
 def label_of(owner: Dialog | Turn, name: str) -> Any:
-    """One of `labels_of`, without reading the others, some of which are long; None where there is none."""
+    """Return a single value of `labels_of`, or None.
+
+    Other labels, which may be long, are not parsed.
+    """
     return next((json.loads(value) for key, value in owner.labels if key == name), None)
 
 
-def written(turn: Turn, number: int) -> dict[str, Any]:
-    """The turn in the normalised form.
+def to_normal_turn(turn: Turn, number: int) -> dict[str, Any]:
+    """Return the turn in the normalised form.
 
     Args:
-        number: its place in the dialogue, from 0, which is its id unless the data give it another.
+        turn: Turn to convert.
+        number: 0-based position in the dialogue, which is the turn's id unless the data state
+            another.
     """
     beside = labels_of(turn)
     if _RAW in beside:
         return beside[_RAW]
     metrics = () if _DERIVED in beside else turn.metrics
-    listed = [
-        {"class_name": one.name, "args": {key: json.loads(value) for key, value in one.arguments}}
-        for one in metrics
+    metric_rows = [
+        {
+            "class_name": metric.name,
+            "args": {key: json.loads(value) for key, value in metric.arguments},
+        }
+        for metric in metrics
     ]
     return {
         "turn_id": beside.get(_TURN_ID, number),
@@ -339,7 +364,7 @@ def written(turn: Turn, number: int) -> dict[str, Any]:
         "reference_document": beside.get(_DOCUMENT),
         "eval_config": {
             "do_eval": bool(turn.do_eval),
-            "metrics": listed,
+            "metrics": metric_rows,
             "dynamic_config_source": beside.get(_SOURCE, {}),
         },
         "turn_labels": beside.get(
@@ -348,28 +373,29 @@ def written(turn: Turn, number: int) -> dict[str, Any]:
     }
 
 
-def normalised(dialog: Dialog, context: Sequence[Turn]) -> dict[str, Any]:
-    """The dialogue in the normalised form, without the answers that someone may have filled in.
+def to_normal_dialog(dialog: Dialog, context: Sequence[Turn]) -> dict[str, Any]:
+    """Return the dialogue in the normalised form, without answers that someone may have filled in.
 
     Args:
-        context: the turns before its own.
+        dialog: Dialog to convert.
+        context: Turns of the shared context before the dialog.
     """
     beside = labels_of(dialog)
     n_system = next(n for n, turn in enumerate(dialog.turns) if turn.role is not Role.SYSTEM)
     turns = (*dialog.turns[:n_system], *context[: dialog.context_turns], *dialog.turns[n_system:])
-    given = {name: value for name, value in dialog.labels if not name.startswith("_")}
+    labels = {name: value for name, value in dialog.labels if not name.startswith("_")}
     about = {
         "dialog_id": beside["_dialog_id"],
         "dialog_raw_info": beside[_RAW_INFO],
-        "dialog_labels": beside.get(_LABELS, given),
+        "dialog_labels": beside.get(_LABELS, labels),
         "dialog_eval_config": {"use_reference_history": beside[REFERENCE_HISTORY]},
     }
-    spoken = [written(turn, number) for number, turn in enumerate(turns)]
-    return beside.get(_RAW, about) | {"dialog_turns": [*spoken, *beside.get(_TAIL, ())]}
+    normal_turns = [to_normal_turn(turn, number) for number, turn in enumerate(turns)]
+    return beside.get(_RAW, about) | {"dialog_turns": [*normal_turns, *beside.get(_TAIL, ())]}
 
 
-def placed(dialog: Dialog) -> Iterator[tuple[int, Turn]]:
-    """The dialogue's own turns with their turn ids in the normalised form."""
+def turns_with_ids(dialog: Dialog) -> Iterator[tuple[int, Turn]]:
+    """Yield the dialogue's own turns with their ids in the normalised form."""
     n_system = next(n for n, turn in enumerate(dialog.turns) if turn.role is not Role.SYSTEM)
     for place, turn in enumerate(dialog.turns[n_system:], n_system + dialog.context_turns):
-        yield written(turn, place)["turn_id"], turn
+        yield to_normal_turn(turn, place)["turn_id"], turn

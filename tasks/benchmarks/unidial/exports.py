@@ -1,7 +1,4 @@
-"""Tables in the paper's layout: how well each dataset tells models apart (Table 2), models with and without agents (Table 3).
-
-Multi-IF's own table stands beside them.
-"""
+"""Tables in the paper's layout: discriminability (Table 2), agents (Table 3) and Multi-IF."""
 
 import json
 from collections import Counter
@@ -33,26 +30,28 @@ COLUMNS = (
 
 
 def discriminability(figures: Sequence[float]) -> float | None:
-    """Standard deviation over mean of the models' figures on a dataset; 0 and up (paper section 4.1).
+    """Return the standard deviation divided by the mean of models' figures (paper section 4.1).
 
-    The deviation is the population's: it gives all seven values of Table 2. None of fewer than two models, or for a mean of 0.
+    The result is at least 0. The population's deviation is used, since it reproduces all seven
+    values of Table 2. Return None for fewer than two models or a mean of 0.
     """
     return pstdev(figures) / mean if len(figures) > 1 and (mean := fmean(figures)) else None
 
 
 def table(home: Path, run_ids: Sequence[str]) -> Rows:
-    """One row a dataset, its version, way of pooling and condition (options, sampling, judges, embedder).
+    """Return one row per dataset, version, pooling and condition.
 
-    A model's newest run of all tasks counts, or where it has none, that of the largest share; `task_share` is the smallest of the
-    row. Controls count if named.
+    A condition covers options, sampling, judges and embedder. A model's newest run of all tasks
+    counts, or else its run with the largest share. `task_share` is the smallest share in the row.
+    Controls count only if run ids name them.
 
     Raises:
-        UsageError: no run of a model is published.
+        UsageError: No run of a model is published.
     """
-    found = _asked(home, "figures", run_ids)
+    result_rows = _result_rows(home, "figures", run_ids)
     rows: list[tuple[object, ...]] = []
-    for pooled, of_pooling in groupby(found, key=lambda row: row[:5]):
-        runs = [(row, without(condition_of(row[7], row[8], None), "tasks")) for row in of_pooling]
+    for pooled, pooling_rows in groupby(result_rows, key=lambda row: row[:5]):
+        runs = [(row, without(condition_of(row[7], row[8], None), "tasks")) for row in pooling_rows]
         for condition in rows_of(own for _, own in runs):
             best: dict[str, tuple[Any, ...]] = {}
             for row, own in runs:
@@ -66,28 +65,30 @@ def table(home: Path, run_ids: Sequence[str]) -> Rows:
 
 
 def agents_table(home: Path, run_ids: Sequence[str]) -> Rows:
-    """One row per dataset, its version, pooling, model and conditions: its figure alone, then each agent's with the difference.
+    """Return one row per dataset, version, pooling, model and condition, with and without agents.
 
-    Runs of a row differ in their agent alone: tasks, sampling, judges and options are the same (`conditions` is a digest of them,
-    `task_share` the share of the dataset's tasks). An agent with several options, versions or embedders has a column for each. A
-    figure that no run has is empty. The newest run of its kind counts; controls count where run ids name them.
+    A row has the model's figure alone, then each agent's figure and its difference. Runs of a row
+    differ only in their agent: `conditions` is a digest of tasks, sampling, judges and options, and
+    `task_share` is the share of the dataset's tasks. An agent with several options, versions or
+    embedders has several columns. A missing figure is empty. The newest run of each kind counts.
+    Controls count only if run ids name them.
 
     Raises:
-        UsageError: no run of a model is published.
+        UsageError: No run of a model is published.
     """
-    found = _asked(home, "agents", run_ids)
-    names = _agent_names({(row[8], row[9]) for row in found if row[8] is not None})
+    result_rows = _result_rows(home, "agents", run_ids)
+    names = _agent_names({(row[8], row[9]) for row in result_rows if row[8] is not None})
     rows: list[tuple[object, ...]] = []
-    for pooled, of_model in groupby(found, key=lambda row: row[:8]):
-        means = {row[8:10]: row[10] for row in of_model}
-        alone = next((mean for (agent, _), mean in means.items() if agent is None), None)
+    for pooled, model_rows in groupby(result_rows, key=lambda row: row[:8]):
+        means = {row[8:10]: row[10] for row in model_rows}
+        mean_alone = next((mean for (agent, _), mean in means.items() if agent is None), None)
         with_agents = (
             value
             for agent in names
             for mean in (means.get(agent),)
-            for value in (mean, None if mean is None or alone is None else mean - alone)
+            for value in (mean, None if mean is None or mean_alone is None else mean - mean_alone)
         )
-        rows.append((*pooled, alone, *with_agents))
+        rows.append((*pooled, mean_alone, *with_agents))
     columns = (*COLUMNS[:5], "model", "task_share", "conditions", "alone")
     return (
         *columns,
@@ -98,18 +99,19 @@ def agents_table(home: Path, run_ids: Sequence[str]) -> Rows:
 def multi_if_table(home: Path, run_ids: Sequence[str]) -> Rows:
     """Return Multi-IF's figures: one row per run, turn and language, and one over all languages.
 
-    Columns are the shares of prompts all of whose instructions are followed, and of instructions, each read strictly and loosely.
-    `overall` is the mean of the four. A prompt that lacks a value counts only where another instruction is broken. Of runs under
-    equal conditions the newest counts; controls count where run ids name them.
+    The columns are the share of prompts with all instructions followed, and the share of followed
+    instructions, each strict and loose. `overall` is the mean of the four. A prompt without a value
+    counts only if another of its instructions is broken. The newest run counts among runs under
+    equal conditions. Controls count only if run ids name them.
 
     Raises:
-        UsageError: no run of a model is published.
+        UsageError: No run of a model is published.
     """
-    return _named(home, "multi_if", run_ids)
+    return _query_result(home, "multi_if", run_ids)
 
 
 def _agent_names(agents: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
-    """(agent, variant) -> its column: the agent's name, with its variant where it has several."""
+    """Return the column of each (agent, variant), with the variant if the agent has several."""
     several = {name for name, n in Counter(name for name, _ in agents).items() if n > 1}
     return {
         (name, variant): f"{name} {variant}" if name in several else name
@@ -117,16 +119,17 @@ def _agent_names(agents: Collection[tuple[str, str]]) -> Mapping[tuple[str, str]
     }
 
 
-def _asked(home: Path, name: str, run_ids: Sequence[str]) -> list[tuple[Any, ...]]:
-    return _named(home, name, run_ids)[1]
+def _result_rows(home: Path, name: str, run_ids: Sequence[str]) -> list[tuple[Any, ...]]:
+    return _query_result(home, name, run_ids)[1]
 
 
-def _named(home: Path, name: str, run_ids: Sequence[str]) -> Rows:
+def _query_result(home: Path, name: str, run_ids: Sequence[str]) -> Rows:
     if not query(
         home, "select table_name from information_schema.tables where table_name = 'unidial_pooled'"
     )[1]:
         raise UsageError(
-            f"no run of unidial is published in {home}. `parley run unidial.DATASET --model SPEC` makes one"
+            f"no run of unidial is published in {home}. "
+            "`parley run unidial.DATASET --model SPEC` creates one"
         )
     statement = read_sql(files("tasks.benchmarks.unidial") / "queries" / f"{name}.sql").statement
     return query(home, statement, {"run_ids": list(run_ids)})
@@ -138,7 +141,7 @@ EXPORTS = {
         rows=agents_table,
     ),
     "discriminability": Export(
-        help="how well each dataset tells models apart: standard deviation over mean of their figures (Table 2)",
+        help="discriminability of each dataset: standard deviation over mean (Table 2)",
         rows=table,
     ),
     "multi-if": Export(

@@ -1,4 +1,4 @@
-"""Names of an answer's metrics: its programs, verdicts, scores and exported rows all have theirs from here."""
+"""Names of an answer's metrics in its programs, verdicts, scores and exported rows."""
 
 from collections.abc import Iterator
 
@@ -7,16 +7,22 @@ from tasks.benchmarks.unidial.rubrics import arguments_of
 
 
 def numbered_metrics(turn: Turn) -> Iterator[tuple[MetricSpec, str]]:
-    """The metrics of an answer, each with the name that its score has: `#2` follows that of a second one of that name."""
-    named: list[str] = []
+    """Yield the metrics of an answer with their score names.
+
+    A repeated name gets the suffix `#2`.
+    """
+    names: list[str] = []
     for spec in turn.metrics:
         name = full_name(spec)
-        named.append(name)
-        yield spec, name if named.count(name) == 1 else f"{name}#{named.count(name)}"
+        names.append(name)
+        yield spec, name if names.count(name) == 1 else f"{name}#{names.count(name)}"
 
 
 def full_name(spec: MetricSpec) -> str:
-    """`METRIC->NAME` where an argument names what is measured, as in `instruction_following->keywords:existence`."""
+    """Return the metric's name, with `->NAME` if an argument names the measured property.
+
+    Example: `instruction_following->keywords:existence`.
+    """
     named = (
         value
         for key, value in arguments_of(spec).items()

@@ -1,4 +1,7 @@
-"""UniDial-EvalKit's normalised dialogue (paper section 2.1), as its files hold it. Each dataset is read into this form first."""
+"""UniDial-EvalKit's normalised dialogue (paper section 2.1) as stored in its files.
+
+Each dataset is first converted to this form.
+"""
 
 from typing import Any, Literal
 
@@ -8,7 +11,7 @@ _RAW = ConfigDict(extra="allow", strict=True)
 
 
 class MetricConfig(BaseModel):
-    """A metric with its arguments."""
+    """Metric with its arguments."""
 
     model_config = _RAW
 
@@ -17,14 +20,14 @@ class MetricConfig(BaseModel):
 
 
 class EvalConfig(BaseModel):
-    """Whether the model under test says a turn, and what is measured there."""
+    """Evaluation of a turn: if the model generates it, and how it is measured."""
 
     model_config = _RAW
 
     do_eval: bool = False
     metrics: list[MetricConfig] = Field(default_factory=list[MetricConfig])
     dynamic_config_source: dict[str, Any] = Field(default_factory=dict[str, Any])
-    """What a dataset makes its metrics of, where `metrics` names none."""
+    """Source from which a dataset derives metrics if `metrics` is empty."""
 
 
 class NormalTurn(BaseModel):
@@ -42,12 +45,12 @@ class NormalTurn(BaseModel):
 
     @property
     def is_generated(self) -> bool:
-        """Whether the model under test says it, whatever content stands there."""
+        """Return True if the model under test generates the turn, regardless of its content."""
         return self.role == "assistant" and self.eval_config.do_eval
 
 
 class DialogConfig(BaseModel):
-    """Of the whole dialogue."""
+    """Configuration of a dialogue."""
 
     model_config = _RAW
 
@@ -66,19 +69,21 @@ class NormalDialog(BaseModel):
     dialog_turns: list[NormalTurn]
 
 
-def said(role: Literal["system", "user", "assistant"], content: str, **labels: Any) -> NormalTurn:
-    """A message that stands in the data. Its place in the dialogue is its number (`numbered`)."""
+def scripted_turn(
+    role: Literal["system", "user", "assistant"], content: str, **labels: Any
+) -> NormalTurn:
+    """Return a message from the data. `number_turns` sets its id."""
     return NormalTurn(turn_id=0, role=role, content=content, turn_labels=labels)
 
 
-def asked(
+def answer_turn(
     reference: str | list[str] | None = None,
     *metrics: MetricConfig,
     document: Any = None,
     source: dict[str, Any] | None = None,
     **labels: Any,
 ) -> NormalTurn:
-    """An answer of the model under test."""
+    """Return a turn that the model under test answers."""
     config = EvalConfig(do_eval=True, metrics=list(metrics), dynamic_config_source=source or {})
     return NormalTurn(
         turn_id=0,
@@ -90,6 +95,6 @@ def asked(
     )
 
 
-def measured(name: str, **arguments: Any) -> MetricConfig:
-    """A metric with its arguments."""
+def metric_config(name: str, **arguments: Any) -> MetricConfig:
+    """Return a metric with its arguments."""
     return MetricConfig(class_name=name, args=arguments)

@@ -1,4 +1,4 @@
-"""A finished run as UniDial-EvalKit's own output folder: answers, a row for each score, and the summary."""
+"""Finished run as UniDial-EvalKit's output folder: answers, scores and summary."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from schemas.score import Score
 from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.results import FolderExport, WholeRun
 from tasks.benchmarks.unidial.answers import UDE, read_as_ude
-from tasks.benchmarks.unidial.convert import normalised, placed, written
+from tasks.benchmarks.unidial.convert import to_normal_dialog, to_normal_turn, turns_with_ids
 from tasks.benchmarks.unidial.datasets import safedialbench
 from tasks.benchmarks.unidial.datasets.normalised import GENERATED
 from tasks.benchmarks.unidial.metric_names import full_name, numbered_metrics
@@ -21,42 +21,42 @@ from tasks.benchmarks.unidial.recording import DETAILS
 from tasks.benchmarks.unidial.rubrics import JUDGE, arguments_of, rubric_of, scale_of
 
 CONFIG = {"turn_stat": "mean", "dialog_stat": "min", "dataset_level": "dialog"}
-"""How the summary pools: the toolkit's default."""
+"""Pooling of the summary, which is the toolkit's default."""
 Row = dict[str, Any]
 OfEpisode = TypeVar("OfEpisode", Score, JudgeVerdict)
 K = TypeVar("K", int, tuple[int, int])
 File = tuple[str, bytes]
 _LONGEST = 50
-"""Letters of a folder's name that come from the data."""
+"""Maximum length of a folder name taken from the data."""
 
 
 def output_files(run: WholeRun) -> Iterator[File]:
-    """`generated/N.json`, `eval_details/N.json` and `summary.json`; a folder for each dataset and sample where there are several.
+    """Yield `generated/N.json`, `eval_details/N.json` and `summary.json`.
 
-    An answer or a score that is missing is null there; a judgement that is missing has no raw output, so that no reader takes it
-    for the lowest rating.
+    Each dataset and sample has its own folder if there are several. A missing answer or score is
+    null. A missing judgement has no raw output, so that no reader takes it for the lowest rating.
     """
     folders = _folders({_owner(episode.dialog_id) for episode in run.episodes})
     samples = {episode.sample for episode in run.episodes}
     scores = _by_episode(run.scores)
     judgements = _by_episode(run.judgements)
     rows_of: dict[str, list[Row]] = {}
-    for episode in sorted(run.episodes, key=lambda one: (one.sample, one.dialog_id)):
+    for episode in sorted(run.episodes, key=lambda episode: (episode.sample, episode.dialog_id)):
         dialog = run.dialogs[episode.row_digest]
         place = f"{folders[_owner(episode.dialog_id)]}/" if len(folders) > 1 else ""
         place += f"sample_{episode.sample}/" if len(samples) > 1 else ""
-        said = _answered(dialog, run.context_of(dialog), episode)
+        answered_dialog = _with_answers(dialog, run.context_of(dialog), episode)
         rows = list(
             _rows(
-                said,
+                answered_dialog,
                 dialog,
                 scores.get(episode.episode_id, ()),
                 judgements.get(episode.episode_id, ()),
             )
         )
-        yield f"{place}{GENERATED}/{said['dialog_id']}.json", _text(said)
+        yield f"{place}{GENERATED}/{answered_dialog['dialog_id']}.json", _text(answered_dialog)
         if rows:
-            yield f"{place}{DETAILS}/{said['dialog_id']}.json", _text(rows)
+            yield f"{place}{DETAILS}/{answered_dialog['dialog_id']}.json", _text(rows)
         rows_of.setdefault(place, []).extend(
             {name: row[name] for name in row if name != "details"} for row in rows
         )
@@ -65,71 +65,74 @@ def output_files(run: WholeRun) -> Iterator[File]:
 
 
 def _owner(dialog_id: str) -> str:
-    """What stands before a dialogue's number: its dataset's name, or its folder's, as the data have it."""
+    """Return the part before a dialogue's number: the dataset's name or folder in the data."""
     return dialog_id.rpartition("/")[0]
 
 
 def _folders(owners: Iterable[str]) -> Mapping[str, str]:
-    """Owner -> a folder's name, which no other owner has on any file system, and which stays where it is put."""
+    """Return a folder name for each owner, unique on every file system."""
     names: dict[str, str] = {}
     for owner in sorted(owners):
         plain = re.sub(r"[^\w.-]", "_", owner)[:_LONGEST].lstrip(".") or "dataset"
-        taken = {name.casefold() for name in names.values()}
+        used_names = {name.casefold() for name in names.values()}
         names[owner] = (
-            plain if plain.casefold() not in taken else f"{plain}_{content_id(owner)[:8]}"
+            plain if plain.casefold() not in used_names else f"{plain}_{content_id(owner)[:8]}"
         )
     return names
 
 
 def _by_episode(rows: Sequence[OfEpisode]) -> Mapping[str, list[OfEpisode]]:
-    found: dict[str, list[OfEpisode]] = {}
+    rows_by_episode: dict[str, list[OfEpisode]] = {}
     for row in rows:
-        found.setdefault(row.episode_id, []).append(row)
-    return found
+        rows_by_episode.setdefault(row.episode_id, []).append(row)
+    return rows_by_episode
 
 
-def _text(held: Any) -> bytes:
-    return (json.dumps(held, ensure_ascii=False, indent=2) + "\n").encode("utf-8", "replace")
+def _text(value: Any) -> bytes:
+    return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode("utf-8", "replace")
 
 
-def _answered(dialog: Dialog, context: Sequence[Turn], episode: Episode) -> Row:
-    """The normalised dialogue with the answers filled in."""
-    made = normalised(dialog, context)
-    spoken = {turn["turn_id"]: turn for turn in made["dialog_turns"]}
-    for turn_id, turn in placed(dialog):
+def _with_answers(dialog: Dialog, context: Sequence[Turn], episode: Episode) -> Row:
+    """Return the normalised dialogue with its answers."""
+    normal_dialog = to_normal_dialog(dialog, context)
+    turns = {turn["turn_id"]: turn for turn in normal_dialog["dialog_turns"]}
+    for turn_id, turn in turns_with_ids(dialog):
         if turn.is_generated:
-            spoken[turn_id]["content"] = episode.answer(turn.turn)
-    return made
+            turns[turn_id]["content"] = episode.answer(turn.turn)
+    return normal_dialog
 
 
 def _rows(
-    said: Row, dialog: Dialog, scores: Sequence[Score], judgements: Sequence[JudgeVerdict]
+    answered_dialog: Row,
+    dialog: Dialog,
+    scores: Sequence[Score],
+    judgements: Sequence[JudgeVerdict],
 ) -> Iterator[Row]:
     values = {(score.turn, score.instruction_id): score.value for score in scores}
-    judged = {(one.turn, one.rubric): one for one in judgements}
-    for turn_id, turn in placed(dialog):
+    judged = {(judgement.turn, judgement.rubric): judgement for judgement in judgements}
+    for turn_id, turn in turns_with_ids(dialog):
         for spec, name in numbered_metrics(turn) if turn.is_generated else ():
             value = values.get((turn.turn, name))
             rubric = rubric_of(arguments_of(spec)) if spec.name == JUDGE else None
             details = _details(rubric, judged.get((turn.turn, rubric))) if rubric else {}
             yield {
-                "dialog_id": said["dialog_id"],
+                "dialog_id": answered_dialog["dialog_id"],
                 "turn_id": turn_id,
                 "metric_name": full_name(spec),
                 "score": value,
                 "details": {"score": value, **details},
-                "dialog_labels": said.get("dialog_labels", {}),
-                "turn_labels": _own(written(turn, turn_id).get("turn_labels", {})),
+                "dialog_labels": answered_dialog.get("dialog_labels", {}),
+                "turn_labels": _own(to_normal_turn(turn, turn_id).get("turn_labels", {})),
             }
 
 
 def _own(labels: Mapping[str, Any]) -> Row:
-    """Labels of a turn without those that only tell where it comes from."""
+    """Return a turn's labels without those that only state its origin."""
     return {name: text for name, text in labels.items() if not name.startswith("raw")}
 
 
 def _details(rubric: str, judged: JudgeVerdict | None) -> Row:
-    """What the judge said, so that whoever reads it as the toolkit does finds the rating that counts here."""
+    """Return the judge's output in a form from which the toolkit reads the rating used here."""
     if judged is None or judged.value is None or judged.answer_json is None:
         return {}
     answer = json.loads(judged.answer_json)
@@ -141,10 +144,10 @@ def _details(rubric: str, judged: JudgeVerdict | None) -> Row:
         }
     raw = _imported(judged.raw)
     try:
-        reads_alike = read_as_ude(raw, scale_of(rubric).zero) == judged.value
+        has_same_rating = read_as_ude(raw, scale_of(rubric).worst) == judged.value
     except ValueError:
-        reads_alike = False
-    if not reads_alike:
+        has_same_rating = False
+    if not has_same_rating:
         raw = json.dumps(
             {"rationale": answer.get("rationale", ""), "score": judged.value}, ensure_ascii=False
         )
@@ -152,16 +155,16 @@ def _details(rubric: str, judged: JudgeVerdict | None) -> Row:
 
 
 def _imported(raw: str) -> str:
-    """A raw output as it was before an import marked it."""
+    """Return a raw output without the key that an import added."""
     try:
-        held = json.loads(raw)
+        parsed = json.loads(raw)
     except ValueError:
         return raw
-    return str(held[UDE]) if isinstance(held, dict) and set(held) == {UDE} else raw
+    return str(parsed[UDE]) if isinstance(parsed, dict) and set(parsed) == {UDE} else raw
 
 
 def summary(rows: Sequence[Row]) -> Row:
-    """The toolkit's summary of its rows: turns by mean, dialogues by minimum. Rows without a score are left out."""
+    """Return the toolkit's summary: turns by mean, dialogues by minimum, without unscored rows."""
     turns: dict[tuple[int, int], list[float]] = {}
     labels: dict[int, Mapping[str, Any]] = {}
     turn_labels: dict[tuple[int, int], Mapping[str, Any]] = {}
@@ -170,17 +173,17 @@ def summary(rows: Sequence[Row]) -> Row:
         if row["score"] is not None:
             turns.setdefault(place, []).append(row["score"])
             labels[row["dialog_id"]], turn_labels[place] = row["dialog_labels"], row["turn_labels"]
-    of_turn = {place: fmean(values) for place, values in turns.items()}
-    of_dialog: dict[int, float] = {}
-    for (name, _), value in of_turn.items():
-        of_dialog[name] = min(value, of_dialog.get(name, value))
+    turn_means = {place: fmean(values) for place, values in turns.items()}
+    dialog_minima: dict[int, float] = {}
+    for (name, _), value in turn_means.items():
+        dialog_minima[name] = min(value, dialog_minima.get(name, value))
     return {
         "config": CONFIG,
-        "global": _stats(list(of_dialog.values())),
+        "global": _stats(list(dialog_minima.values())),
         "by_metric": {},
         "by_label": {
-            "dialog": _grouped(of_dialog, lambda name: _with_hierarchy(labels[name])),
-            "turn": _grouped(of_turn, turn_labels.__getitem__),
+            "dialog": _grouped(dialog_minima, lambda name: _with_hierarchy(labels[name])),
+            "turn": _grouped(turn_means, turn_labels.__getitem__),
         },
     }
 

@@ -1,7 +1,8 @@
-"""Unit tests that the data name on an answer (`unit_tests`), to be run in the sandbox.
+"""Unit tests that the data define for an answer (metric `unit_tests`), run in the sandbox.
 
-Arguments: `tests`, one text or a list; `kind`, of which `asserts` (each a test of its own) is what a list is taken for, and
-`statements` a text; `entry_point`, the function that `check` is called with. A row with others is quarantined.
+Arguments of the metric: `tests` is a text or a list of texts. `kind` defaults to `asserts` for a
+list (each element is a test) and to `statements` for a text. `entry_point` is the function passed
+to `check`. A row with other arguments is quarantined.
 """
 
 import ast
@@ -35,38 +36,40 @@ _FENCED = re.compile(r"```[\w+-]*[ \t]*\r?\n(.*?)```", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Tests:
-    """What one metric of an answer runs."""
+class AnswerTests:
+    """Tests of one metric of an answer."""
 
     name: str
-    """`unit_tests`, on a turn that has several `unit_tests#2` and so on: also the score's."""
+    """Name of the score: `unit_tests`, or `unit_tests#2` and so on if a turn has several."""
     tests: tuple[str, ...]
     kind: SuiteKind
     entry_point: str
 
 
-def read_tests(name: str, given: Mapping[str, Any]) -> Tests:
-    """The tests that a metric's arguments describe.
+def read_tests(name: str, arguments: Mapping[str, Any]) -> AnswerTests:
+    """Return the tests that a metric's arguments describe.
 
     Raises:
         BadRow: unknown_tests.
     """
-    if unknown := given.keys() - set(ARGUMENTS):
+    if unknown := arguments.keys() - set(ARGUMENTS):
         raise BadRow(
             "unknown_tests",
-            f"{name}: {', '.join(sorted(unknown))}: no such argument; known: {', '.join(ARGUMENTS)}",
+            f"{name}: unknown argument {', '.join(sorted(unknown))}. "
+            f"Known arguments: {', '.join(ARGUMENTS)}",
         )
-    tests, entry_point = given.get("tests"), given.get("entry_point", "")
-    listed = [tests] if isinstance(tests, str) else tests
+    tests, entry_point = arguments.get("tests"), arguments.get("entry_point", "")
+    texts = [tests] if isinstance(tests, str) else tests
     if (
-        not isinstance(listed, list)
-        or not listed
-        or not all(isinstance(one, str) and one.strip() for one in listed)
+        not isinstance(texts, list)
+        or not texts
+        or not all(isinstance(text, str) and text.strip() for text in texts)
     ):
         raise BadRow(
-            "unknown_tests", f"{name}: `tests` is a text or a list of texts, not {tests!r}"[:200]
+            "unknown_tests",
+            f"{name}: `tests` must be a text or a list of texts, not {tests!r}"[:200],
         )
-    kind = given.get("kind", "asserts" if isinstance(tests, list) else "statements")
+    kind = arguments.get("kind", "asserts" if isinstance(tests, list) else "statements")
     if (
         kind not in KINDS
         or not isinstance(entry_point, str)
@@ -74,34 +77,41 @@ def read_tests(name: str, given: Mapping[str, Any]) -> Tests:
     ):
         raise BadRow(
             "unknown_tests",
-            f"{name}: kind {kind!r} is none of {', '.join(KINDS)}, or check has no entry_point",
+            f"{name}: kind {kind!r} is not one of {', '.join(KINDS)}, or check has no entry_point",
         )
     try:
-        for text in listed if kind == "asserts" else ["\n".join(listed)]:
+        for text in texts if kind == "asserts" else ["\n".join(texts)]:
             ast.parse(text)
         if kind == "unittest":
-            method_names("\n".join(listed))
+            method_names("\n".join(texts))
     except (SyntaxError, ValueError, RecursionError) as fault:
         raise BadRow("unknown_tests", f"{name}: {fault}") from None
-    return Tests(
-        name, tuple(listed), next(one for one in get_args(SuiteKind) if one == kind), entry_point
+    return AnswerTests(
+        name,
+        tuple(texts),
+        next(known_kind for known_kind in get_args(SuiteKind) if known_kind == kind),
+        entry_point,
     )
 
 
-def tests_of(turn: Turn) -> Iterator[Tests]:
-    """The tests of an answer, numbered as its scores are. Raises: as `read_tests`."""
+def tests_of(turn: Turn) -> Iterator[AnswerTests]:
+    """Yield the tests of an answer, named like its scores.
+
+    Raises:
+        BadRow: unknown_tests.
+    """
     for spec, name in numbered_metrics(turn):
         if is_tested(spec):
             yield read_tests(name, arguments_of(spec))
 
 
 def is_tested(spec: MetricSpec) -> bool:
-    """Whether the metric runs programs."""
+    """Return True if the metric runs programs."""
     return spec.name == unit_tests.name
 
 
 def has_tests(dialog: Dialog) -> bool:
-    """Whether an answer of the dialogue is a program with tests."""
+    """Return True if an answer of the dialogue is a program with tests."""
     return any(
         is_tested(spec) for turn in dialog.turns if turn.is_generated for spec in turn.metrics
     )
@@ -110,7 +120,7 @@ def has_tests(dialog: Dialog) -> bool:
 def test_runs(
     problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]
 ) -> tuple[TestRun, ...]:
-    """A program for each `unit_tests` of each answer that the model gives."""
+    """Return a test run for each `unit_tests` metric of each answer by the model."""
     return tuple(
         _test_run(problem, turn.turn, tests, episode.answer(turn.turn), options)
         for turn in dialog.turns
@@ -120,7 +130,7 @@ def test_runs(
 
 
 def _test_run(
-    problem: Problem, turn: int, tests: Tests, answer: str | None, options: Options
+    problem: Problem, turn: int, tests: AnswerTests, answer: str | None, options: Options
 ) -> TestRun:
     reference = _code(gold_answer(problem, turn)) or None
     program = None if answer is None else _program(answer, tests, reference or "", options)
@@ -136,7 +146,7 @@ def _test_run(
     )
 
 
-def _program(answer: str, tests: Tests, reference: str, options: Options) -> ExtractedCode:
+def _program(answer: str, tests: AnswerTests, reference: str, options: Options) -> ExtractedCode:
     if reads_markdown(options):
         names = (tests.entry_point,) if tests.entry_point else entry_points(reference, tests.tests)
         return python_code(answer, names)
@@ -147,17 +157,21 @@ def _program(answer: str, tests: Tests, reference: str, options: Options) -> Ext
 
 
 def _code(answer: str | None) -> str | None:
-    """The first block tagged py, python or python3, in either case; else the first block, else the whole answer."""
+    """Return the first block tagged as Python, else the first block, else the complete answer."""
     if answer is None:
         return None
     block = _PYTHON.search(answer) or _FENCED.search(answer)
     return block.group(1) if block else answer
 
 
-def tested(played: Played, turn: Turn, name: str) -> float | UnscoredReason:
-    """The share of a metric's tests that an answer passes, or why there is none."""
+def test_share(played: Played, turn: Turn, name: str) -> float | UnscoredReason:
+    """Return the share of a metric's tests that an answer passes, or why there is none."""
     verdict = next(
-        (one for one in played.verdicts if (one.turn, one.instruction_id) == (turn.turn, name)),
+        (
+            verdict
+            for verdict in played.verdicts
+            if (verdict.turn, verdict.instruction_id) == (turn.turn, name)
+        ),
         None,
     )
     if verdict is None or verdict.outcome is Outcome.INFRA:

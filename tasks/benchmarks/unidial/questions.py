@@ -1,4 +1,4 @@
-"""Words around the data's own questions: Parley's, or those of a user's templates."""
+"""Texts around the data's questions, from Parley or from a user's templates."""
 
 from collections.abc import Mapping
 
@@ -11,24 +11,26 @@ def shown_text(dataset: str, text: str, *needed: str) -> Template:
     """Return the template of a text that a dataset's dialogues show to the model.
 
     Args:
-        needed: placeholders that a user's text must hold.
+        dataset: Name of the dataset.
+        text: Parley's text.
+        needed: Placeholders that a user's text must contain.
     """
     return Template("question", (dataset,), text, needed)
 
 
 class Questions:
-    """The texts of one dataset, and whether a user's own was shown."""
+    """Texts of one dataset, with a record of the use of a user's texts."""
 
     def __init__(self, templates: Mapping[str, Template], texts: Texts = NO_TEXTS) -> None:
         self._templates, self._texts = templates, texts
         self._has_shown = False
 
     def render(self, name: str, **values: str) -> str:
-        """Return the text of that name with its values."""
+        """Return the named text with its values."""
         self._has_shown |= name in self._texts
         return render(self._texts.get(name, self._templates[name].text), values)
 
     def take_shown(self) -> bool:
-        """Return whether a user's text was rendered since the last call."""
+        """Return True if a user's text was rendered since the last call."""
         has_shown, self._has_shown = self._has_shown, False
         return has_shown

@@ -1,4 +1,4 @@
-"""What judges are asked, a rubric for each template that the data name; and which of an episode's answers they rate."""
+"""Rubrics of the templates that the data name, and the answers of an episode that judges rate."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -27,32 +27,50 @@ from tasks.metrics.written_language import n_sentences, n_words
 JUDGE = "llm_judge"
 GENERAL = "general"
 _LAST = 3
-"""Messages of a conversation that are shown where only its latest part counts."""
+"""Number of messages shown if only the latest part of a conversation matters."""
 ABILITIES = {
     "AR": "it understands what words such as `it` or `that one` refer back to.",
-    "CC": "it answers the present question alone, and is not misled by the pattern of earlier questions and answers.",
+    "CC": (
+        "it answers the present question alone, and is not misled by the pattern of earlier "
+        "questions and answers."
+    ),
     "CM": "it recalls what was said earlier, and uses it where it helps.",
     "CR": "it puts its earlier answer into other words, as asked, and keeps what it says.",
     "FR": "it gives its earlier answer another form, as asked, and keeps what it says.",
     "GR": "it draws right conclusions from all that was said so far, also where new facts come in.",
     "IC": "it asks back where the question is not clear, and answers fully once it is.",
-    "MR": "it works out the mathematics step by step to the right result, building on earlier rounds.",
+    "MR": (
+        "it works out the mathematics step by step to the right result, building on earlier rounds."
+    ),
     "PI": "it takes initiative: it leads the talk on with fitting questions or remarks of its own.",
     "SA": "it stays by a right answer when the user doubts it with wrong claims.",
     "SC": "it sees where its earlier answer was wrong once the user says so, and mends it.",
-    "SI": "it waits for the details of a task that was only announced, then does it for each input without being told again.",
+    "SI": (
+        "it waits for the details of a task that was only announced, then does it for each input "
+        "without being told again."
+    ),
     "TS": "it follows a sudden change of subject, and lets nothing of the earlier subject slip in.",
 }
-"""Thirteen abilities of MT-Bench-101 (section 3). Raise its rubric's version with them."""
+"""Thirteen abilities of MT-Bench-101 (section 3). Increase its rubric's version with any change."""
 RULES = {
-    "abstention": "The question cannot be answered. Right is whoever says so, or says what is missing.",
-    "knowledge-update": "Older facts may be told beside the newest one, as long as the newest is given as the answer.",
-    "single-session-preference": "What is right are the user's wishes. An answer that makes good use of them is right.",
-    "temporal-reasoning": "An answer must hold all of what is right. A count of days, weeks or months may be off by one.",
+    "abstention": (
+        "The question cannot be answered. Right is whoever says so, or says what is missing."
+    ),
+    "knowledge-update": (
+        "Older facts may be told beside the newest one, as long as the newest is given as the "
+        "answer."
+    ),
+    "single-session-preference": (
+        "What is right are the user's wishes. An answer that makes good use of them is right."
+    ),
+    "temporal-reasoning": (
+        "An answer must hold all of what is right. A count of days, weeks or months may be off "
+        "by one."
+    ),
 }
-"""Of LongMemEval's kinds of questions. Raise its rubric's version with them."""
+"""LongMemEval's kinds of questions. Increase its rubric's version with any change."""
 _RULE = "An answer must hold all of what is right; a part of it is not enough."
-Heard = Sequence[tuple[Role, str]]
+RoleMessages = Sequence[tuple[Role, str]]
 
 
 _PACKAGE = "tasks.benchmarks.unidial"
@@ -73,8 +91,10 @@ def _rubric(name: str, prompt: str, form: type[Rated] | type[Safety]) -> Rubric:
 
 def _shown(case: Case) -> Case:
     answer = case["answer"]
-    talks = {"conversation": quote_talk(case["conversation"])} if "conversation" in case else {}
-    return {**case, **talks, "answer": quote_text(answer), **_counts(answer)}
+    conversation = (
+        {"conversation": quote_talk(case["conversation"])} if "conversation" in case else {}
+    )
+    return {**case, **conversation, "answer": quote_text(answer), **_counts(answer)}
 
 
 def _counts(answer: str) -> dict[str, str]:
@@ -100,13 +120,13 @@ RUBRICS = {
 
 
 def scale_of(rubric: str) -> Scale:
-    """The ends that its scores are made of."""
+    """Return the scale from which a rubric's scores are computed."""
     answer: Any = RUBRICS[rubric].answer
     return answer.SCALE
 
 
 def rubric_of(arguments: Mapping[str, Any]) -> str:
-    """The rubric that a metric `llm_judge` with these arguments means."""
+    """Return the rubric for a metric `llm_judge` with these arguments."""
     template = str(arguments.get("template_name", ""))
     if template in RUBRICS:
         return template
@@ -118,31 +138,36 @@ def rubric_of(arguments: Mapping[str, Any]) -> str:
 
 
 def arguments_of(spec: MetricSpec) -> dict[str, Any]:
-    """A metric's arguments as the data have them."""
+    """Return a metric's arguments as stated in the data."""
     return {name: json.loads(value) for name, value in spec.arguments}
 
 
 def judge_runs(request: JudgeRequest, texts: Texts = MappingProxyType({})) -> Sequence[JudgeRun]:
-    """Return a judgement for each answer of the model that the data want rated by this rubric.
+    """Return a judge run for each answer of the model that this rubric rates.
 
     Args:
-        texts: a user's own texts of rubrics, in the place of Parley's.
+        request: Rubric and episode.
+        texts: A user's own texts of rubrics, which replace Parley's.
     """
     runs: list[JudgeRun] = []
     rubric, dialog, episode = request.rubric, request.dialog, request.episode
     for turn in dialog.turns:
-        asked = (
+        specs_arguments = (
             arguments_of(spec) for spec in turn.metrics if spec.name == JUDGE and turn.is_generated
         )
-        wanted = next((one for one in asked if rubric_of(one) == rubric), None)
-        answer = None if wanted is None else episode.answer(turn.turn)
-        if answer is not None and wanted is not None:
-            values = _FILLED[rubric](turn, wanted, answer, heard(dialog, episode, turn.turn))
+        judge_arguments = next(
+            (arguments for arguments in specs_arguments if rubric_of(arguments) == rubric), None
+        )
+        answer = None if judge_arguments is None else episode.answer(turn.turn)
+        if answer is not None and judge_arguments is not None:
+            values = _FILLED[rubric](
+                turn, judge_arguments, answer, visible_messages(dialog, episode, turn.turn)
+            )
             runs.append(
                 JudgeRun(
                     turn.turn,
                     rubric,
-                    _messages(RUBRICS[rubric], _variant(rubric, wanted), values, texts),
+                    _messages(RUBRICS[rubric], _variant(rubric, judge_arguments), values, texts),
                 )
             )
     return runs
@@ -151,17 +176,18 @@ def judge_runs(request: JudgeRequest, texts: Texts = MappingProxyType({})) -> Se
 def _messages(
     rubric: Rubric, variant: str, values: Mapping[str, str], texts: Texts
 ) -> tuple[Message, ...]:
-    """Return what the judge is asked: in the user's words where there are some for this kind of row, else in Parley's.
+    """Return the judge's messages from the user's text for this kind of row, or else Parley's.
 
-    The form of the answer is added here only where the user words the rubric for other kinds of rows. A user's words get the
-    answer as it is, as the authors' scripts show it; Parley's quote it.
+    Parley's text is followed by the answer form only if the user's texts cover other kinds of rows.
+    A user's text gets the answer verbatim, as in the authors' scripts, while Parley's text gets it
+    quoted.
     """
     name, system = (
         next(
             (
-                one
-                for one in (f"{rubric.name}.{variant}{end}", f"{rubric.name}{end}")
-                if one in texts
+                key
+                for key in (f"{rubric.name}.{variant}{end}", f"{rubric.name}{end}")
+                if key in texts
             ),
             None,
         )
@@ -176,28 +202,33 @@ def _messages(
     return rubric.asked(own) if rubric.name in map(owner_of, texts) else own
 
 
-def _variant(rubric: str, given: Mapping[str, Any]) -> str:
-    """Return the kind of row, by which a user's templates may differ."""
+def _variant(rubric: str, arguments: Mapping[str, Any]) -> str:
+    """Return the kind of row, for which a user may have a template of its own."""
     if rubric == longmemeval.RUBRIC:
-        return "abstention" if given.get("abstention") else str(given.get("question_type", ""))
-    template = str(given.get("template_name", ""))
+        return (
+            "abstention" if arguments.get("abstention") else str(arguments.get("question_type", ""))
+        )
+    template = str(arguments.get("template_name", ""))
     if rubric == safedialbench.RUBRIC:
         return template.removesuffix("-evaluation")
-    return _task(given) if rubric == "mt_bench_101" else template
+    return _task(arguments) if rubric == "mt_bench_101" else template
 
 
-def _task(given: Mapping[str, Any]) -> str:
-    return str(given.get("task", "")) or str(given["template_name"]).split("_")[1].upper()
+def _task(arguments: Mapping[str, Any]) -> str:
+    return str(arguments.get("task", "")) or str(arguments["template_name"]).split("_")[1].upper()
 
 
-def heard(dialog: Dialog, episode: Episode, turn: int) -> Heard:
-    """What the model was shown of the dialogue's own rounds: with reference history, golden answers in the place of its own."""
+def visible_messages(dialog: Dialog, episode: Episode, turn: int) -> RoleMessages:
+    """Return the messages of the dialogue's own rounds that the model saw.
+
+    With reference history, golden answers replace the model's own.
+    """
     golden: dict[int, str] = {}
     if label_of(dialog, REFERENCE_HISTORY):
         golden = {
-            one.turn: one.reference
-            for one in dialog.turns
-            if one.is_generated and one.reference is not None
+            dialog_turn.turn: dialog_turn.reference
+            for dialog_turn in dialog.turns
+            if dialog_turn.is_generated and dialog_turn.reference is not None
         }
     shown = (
         step
@@ -213,14 +244,16 @@ def heard(dialog: Dialog, episode: Episode, turn: int) -> Heard:
     ]
 
 
-def _quoted(messages: Heard) -> str:
+def _quoted(messages: RoleMessages) -> str:
     return quote_talk((role.value, text) for role, text in messages)
 
 
-def _counted(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
-    constraints = given.get("constraints") or ()
+def _counted(
+    turn: Turn, arguments: Mapping[str, Any], answer: str, before: RoleMessages
+) -> dict[str, str]:
+    constraints = arguments.get("constraints") or ()
     numbered = (
-        "\n".join(f"{n}. {one}" for n, one in enumerate(constraints, 1))
+        "\n".join(f"{n}. {constraint}" for n, constraint in enumerate(constraints, 1))
         if len(constraints) > 1
         else "".join(constraints)
     )
@@ -235,13 +268,15 @@ def _counted(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -
 
 
 def _in_conversation(
-    turn: Turn, given: Mapping[str, Any], answer: str, before: Heard
+    turn: Turn, arguments: Mapping[str, Any], answer: str, before: RoleMessages
 ) -> dict[str, str]:
     return {"conversation": _quoted(before[-_LAST:]), "answer": answer, **_counts(answer)}
 
 
-def _ability(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
-    task = _task(given)
+def _ability(
+    turn: Turn, arguments: Mapping[str, Any], answer: str, before: RoleMessages
+) -> dict[str, str]:
+    task = _task(arguments)
     shown = {
         "ability": ABILITIES.get(task, task),
         "conversation": _quoted(before),
@@ -252,52 +287,64 @@ def _ability(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -
     }
 
 
-def _analysis(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
+def _analysis(
+    turn: Turn, arguments: Mapping[str, Any], answer: str, before: RoleMessages
+) -> dict[str, str]:
     shown = {
-        "question": str(given.get("question", "")),
-        "attempt": str(given.get("wrong_attempt", "")),
+        "question": str(arguments.get("question", "")),
+        "attempt": str(arguments.get("wrong_attempt", "")),
     }
     return shown | {"reference": turn.reference or "", "answer": answer}
 
 
-def _generation(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
+def _generation(
+    turn: Turn, arguments: Mapping[str, Any], answer: str, before: RoleMessages
+) -> dict[str, str]:
     seed = {
-        "question": str(given.get("seed_problem", "")),
-        "solution": str(given.get("seed_solution", "")),
+        "question": str(arguments.get("seed_problem", "")),
+        "solution": str(arguments.get("seed_solution", "")),
     }
     return seed | {"reference": turn.reference or "", "answer": answer}
 
 
-def _criterion(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
-    return {"criterion": str(given.get("criteria", "")), "answer": answer}
+def _criterion(
+    turn: Turn, arguments: Mapping[str, Any], answer: str, before: RoleMessages
+) -> dict[str, str]:
+    return {"criterion": str(arguments.get("criteria", "")), "answer": answer}
 
 
-def _remembered(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
+def _remembered(
+    turn: Turn, arguments: Mapping[str, Any], answer: str, before: RoleMessages
+) -> dict[str, str]:
     rule = (
         RULES["abstention"]
-        if given.get("abstention")
-        else RULES.get(str(given["question_type"]), _RULE)
+        if arguments.get("abstention")
+        else RULES.get(str(arguments["question_type"]), _RULE)
     )
-    question = str(given.get("raw_question", ""))
+    question = str(arguments.get("raw_question", ""))
     return {"question": question, "reference": turn.reference or "", "answer": answer, "rule": rule}
 
 
-def _safety(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
-    harm = str(given["template_name"]).removesuffix("-evaluation")
+def _safety(
+    turn: Turn, arguments: Mapping[str, Any], answer: str, before: RoleMessages
+) -> dict[str, str]:
+    harm = str(arguments["template_name"]).removesuffix("-evaluation")
     return {"harm": harm, "conversation": _quoted(before), "answer": answer}
 
 
-def _general(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
-    asked = "\n".join(f"{name}: {value}" for name, value in given.items())
+def _general(
+    turn: Turn, arguments: Mapping[str, Any], answer: str, before: RoleMessages
+) -> dict[str, str]:
+    arguments_text = "\n".join(f"{name}: {value}" for name, value in arguments.items())
     return {
-        "asked": asked,
+        "asked": arguments_text,
         "conversation": _quoted(before[-_LAST:]),
         "answer": answer,
         "reference": turn.reference or "(none)",
     }
 
 
-_FILLED: Mapping[str, Callable[[Turn, Mapping[str, Any], str, Heard], dict[str, str]]] = {
+_FILLED: Mapping[str, Callable[[Turn, Mapping[str, Any], str, RoleMessages], dict[str, str]]] = {
     "expansion_evaluation": _counted,
     "refinement_single_evaluation": _counted,
     "refinement_multi_evaluation": _counted,

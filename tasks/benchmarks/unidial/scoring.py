@@ -1,4 +1,4 @@
-"""Scores: each metric that the data name on an answer, with its arguments there."""
+"""Scores of the metrics that the data define for each answer."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, cast
@@ -9,7 +9,7 @@ from tasks.benchmarks.contract import Due, Played, ScoreRequest
 from tasks.benchmarks.setting import Option, Options
 from tasks.benchmarks.unidial.convert import REFERENCES, label_of
 from tasks.benchmarks.unidial.metric_names import numbered_metrics
-from tasks.benchmarks.unidial.programs import is_tested, tested
+from tasks.benchmarks.unidial.programs import is_tested, test_share
 from tasks.benchmarks.unidial.rubrics import JUDGE, arguments_of, rubric_of, scale_of
 from tasks.metrics.code_rules import code_match
 from tasks.metrics.registry import Metric
@@ -27,8 +27,8 @@ from tasks.metrics.verifiable_instructions import instruction_following, instruc
 RECALL = "recall"
 METRICS: Mapping[str, Metric[..., Any]] = {
     **{
-        one.name: one
-        for one in (
+        metric.name: metric
+        for metric in (
             llm_judge,
             exact_match,
             f1_score,
@@ -41,23 +41,32 @@ METRICS: Mapping[str, Metric[..., Any]] = {
     RECALL: word_recall,
     unit_tests.name: unit_tests,
 }
-"""The data's name of a metric -> the metric."""
+"""Metrics by their name in the data."""
 CODE_READING = Option(
     name="code_reading",
     values=("original", "ude"),
     default="original",
     affects="scoring",
-    help="rules on objects that a program lacks: left out as MemoryCode does, or broken as UniDial-EvalKit says",
+    help=(
+        "rules on objects that a program lacks: ignored as in MemoryCode, or broken as in "
+        "UniDial-EvalKit"
+    ),
 )
 RANGES = {llm_judge.name: (-10.0, 10.0)}
-"""Ratings of our judges lie in [0, 1]; those of an imported run are as that toolkit read them, off the scale or not."""
+"""Ratings of our judges are in [0, 1].
+
+Those of an imported run keep the toolkit's values, which may be off the scale.
+"""
 LOOSE: Mapping[str, Metric[..., float | None]] = {"multi_if": instruction_following_loose}
-"""Setting -> the second reading that its authors publish beside `instruction_following`. No pooled figure holds it."""
+"""Second metric published by a setting's authors beside `instruction_following`.
+
+It is not pooled.
+"""
 Value = float | UnscoredReason | None
 
 
 def due(setting: str, options: Options, dialog: Dialog) -> Due:
-    """Each metric of each answer that the model gives."""
+    """Return the metrics of each answer by the model."""
     answers = [turn for turn in dialog.turns if turn.is_generated]
     turns = tuple(turn.turn for turn in answers)
     scores = frozenset(
@@ -70,7 +79,7 @@ def due(setting: str, options: Options, dialog: Dialog) -> Due:
 
 
 def _metrics(setting: str, spec: MetricSpec) -> Sequence[Metric[..., Any]]:
-    """Return the metric that the data name, and the second reading of it that the setting has."""
+    """Return the metric that the data name, and the setting's second version of it, if any."""
     loose = (
         (LOOSE[setting],) if setting in LOOSE and spec.name == instruction_following.name else ()
     )
@@ -78,7 +87,7 @@ def _metrics(setting: str, spec: MetricSpec) -> Sequence[Metric[..., Any]]:
 
 
 def score(request: ScoreRequest) -> Sequence[Score]:
-    """The scores of each dialogue."""
+    """Return the scores of all dialogues."""
     return [row for played in request.played for row in _scores(request, played)]
 
 
@@ -88,19 +97,19 @@ def _scores(request: ScoreRequest, played: Played) -> Iterator[Score]:
             continue
         for spec, instruction_id in numbered_metrics(turn):
             for metric in _metrics(request.setting, spec):
-                tests = is_tested(spec)
+                has_tests = is_tested(spec)
                 value = (
-                    tested(played, turn, instruction_id)
-                    if tests
+                    test_share(played, turn, instruction_id)
+                    if has_tests
                     else _value(request.options, played, turn, spec, metric)
                 )
-                measured = UnscoredReason.UNDEFINED if value is None else value
+                result = UnscoredReason.UNDEFINED if value is None else value
                 name = (
                     instruction_id.replace(spec.name, metric.name, 1)
                     if metric in LOOSE.values()
                     else instruction_id
                 )
-                yield request.row(played, metric, measured, turn=turn.turn, instruction_id=name)
+                yield request.row(played, metric, result, turn=turn.turn, instruction_id=name)
 
 
 def _value(
@@ -109,41 +118,48 @@ def _value(
     answer = played.episode.answer(turn.turn)
     if answer is None:
         return reason_of(played.episode, turn.turn)
-    given = arguments_of(spec)
+    arguments = arguments_of(spec)
     if spec.name == JUDGE:
-        return _rating(played, turn, rubric_of(given))
+        return _rating(played, turn, rubric_of(arguments))
     if spec.name == instruction_following.name:
-        return metric(answer, str(given.get("inst_name", "")), given.get("inst_args") or {})
+        return metric(answer, str(arguments.get("inst_name", "")), arguments.get("inst_args") or {})
     if spec.name == code_match.name:
         reading = cast(
             "Literal['original', 'ude']", options.get(CODE_READING.name, CODE_READING.default)
         )
-        return code_match(answer, given.get("regex") or [], reading)
+        return code_match(answer, arguments.get("regex") or [], reading)
     references = label_of(turn, REFERENCES) or ([] if turn.reference is None else [turn.reference])
     if not references:
         return UnscoredReason.SOURCE_MISSING
-    return _compared(spec.name, answer, references, given)
+    return _compared(spec.name, answer, references, arguments)
 
 
 def _compared(
-    metric: str, answer: str, references: Sequence[str], given: Mapping[str, Any]
+    metric: str, answer: str, references: Sequence[str], arguments: Mapping[str, Any]
 ) -> float:
     if metric == RECALL:
-        return word_recall(answer, references, bool(given.get("binary")))
+        return word_recall(answer, references, bool(arguments.get("binary")))
     if metric == f1_score.name:
-        return f1_score(answer, references[0], bool(given.get("multi_answer")))
+        return f1_score(answer, references[0], bool(arguments.get("multi_answer")))
     if metric == exact_match.name:
-        marks = (str(given.get(f"split_special_{which}_token") or "") for which in ("start", "end"))
+        marks = (
+            str(arguments.get(f"split_special_{which}_token") or "") for which in ("start", "end")
+        )
         return exact_match(answer, references[0], *marks)
     return (numeric_match if metric == numeric_match.name else precision)(answer, references[0])
 
 
 def _rating(played: Played, turn: Turn, rubric: str) -> Value:
     judged = next(
-        (one for one in played.judgements if (one.turn, one.rubric) == (turn.turn, rubric)), None
+        (
+            judgement
+            for judgement in played.judgements
+            if (judgement.turn, judgement.rubric) == (turn.turn, rubric)
+        ),
+        None,
     )
     if judged is None or judged.value is None:
-        said = None if judged is None else judged.unscored_reason
-        return UnscoredReason.INFRA if said is None else UnscoredReason(said)
+        reason = None if judged is None else judged.unscored_reason
+        return UnscoredReason.INFRA if reason is None else UnscoredReason(reason)
     scale = scale_of(rubric)
-    return llm_judge(judged.value, scale.zero, scale.one)
+    return llm_judge(judged.value, scale.worst, scale.best)

@@ -1,4 +1,4 @@
-"""Raw files of the datasets as dialogs and problems. Other rows are quarantined with their reason."""
+"""Stage raw files of the datasets. Invalid rows are quarantined with a reason."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,59 +12,70 @@ from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.raw_lines import BadRow, relative_name
 from tasks.benchmarks.staging import Staging
 from tasks.benchmarks.templates import Texts
-from tasks.benchmarks.unidial.convert import DATASET, NAME, Contexts, Made, Place, label_of, make
+from tasks.benchmarks.unidial.convert import (
+    DATASET,
+    NAME,
+    Contexts,
+    Place,
+    StagedDialog,
+    label_of,
+    make_rows,
+)
 from tasks.benchmarks.unidial.datasets import DATASETS, normalised
-from tasks.benchmarks.unidial.datasets.source import Dataset, Read
+from tasks.benchmarks.unidial.datasets.source import Dataset, RawDialog
 from tasks.benchmarks.unidial.programs import has_tests, read_tests
 from tasks.benchmarks.unidial.questions import NO_TEXTS, Questions
 from tasks.benchmarks.unidial.scoring import METRICS
 from tasks.metrics.unit_tested_code import unit_tests
 
 NORMALISED = "normalised"
-"""Setting of dialogues whose dataset is not among ours."""
+"""Setting of dialogues whose dataset is not one of ours."""
 TESTED = "tested_code"
-"""The same where some of their answers are programs with unit tests: the one setting that needs a sandbox."""
+"""Setting of dialogues whose answers are programs with unit tests. It needs a sandbox."""
 
 
 @dataclass(frozen=True)
-class Found:
+class DatasetFiles:
     """Files of one dataset."""
 
     name: str
     files: tuple[Path, ...]
     dataset: Dataset | None
-    """None where the files are normalised and no dataset of ours has that name."""
+    """None if the files are normalised and their name is not one of our datasets."""
     is_normalised: bool
 
-    def read(self, questions: Questions) -> Iterator[Read]:
-        """Return their rows, worded by these texts."""
+    def read(self, questions: Questions) -> Iterator[RawDialog]:
+        """Return the rows with questions in these texts."""
         if self.is_normalised or not self.dataset:
             return normalised.read(self.files)
         return self.dataset.read(self.files, *([questions] if self.dataset.questions else []))
 
 
 def edition_of(texts: Texts) -> str:
-    """Return the digest of a user's own texts of questions; empty where there are none."""
+    """Return the digest of a user's own texts of questions, or "" if there are none."""
     return content_id(dict(texts)) if texts else ""
 
 
 def stage(source: Path, dataset_version: str, texts: Texts = NO_TEXTS) -> Staged:
-    """Stage every dataset whose files lie in the folder, or one folder below. A file alone is staged without its neighbours.
+    """Stage every dataset with files in the folder or one level below.
 
-    Problems are named as the toolkit numbers its dialogues; where a folder holds several datasets, `DATASET/NUMBER`.
+    A single file is staged without its neighbours. Problems have the numbers of the toolkit's
+    dialogues. If a folder holds several datasets, problems are named `DATASET/NUMBER`.
 
     Args:
-        texts: a user's own texts of questions, in the place of Parley's.
+        source: File or folder.
+        dataset_version: Dataset version of the rows.
+        texts: A user's own texts of questions, which replace Parley's.
 
     Raises:
-        SourceUnreadable: no file of any dataset, or none with a single dialogue that can be read.
+        SourceUnreadable: There is no file of any dataset, or no dialogue that can be staged.
     """
-    found = find(source)
-    rows = _Rows(source, dataset_version, several=len(found) > 1)
-    for one in found:
-        questions = Questions(one.dataset.questions if one.dataset else {}, texts)
-        for read in one.read(questions):
-            rows.add(read, one, edition_of(texts) if questions.take_shown() else "")
+    datasets = find(source)
+    rows = _Rows(source, dataset_version, several=len(datasets) > 1)
+    for files in datasets:
+        questions = Questions(files.dataset.questions if files.dataset else {}, texts)
+        for read in files.read(questions):
+            rows.add(read, files, edition_of(texts) if questions.take_shown() else "")
     staging = rows.staging
     if not staging.problems:
         why = "; ".join(
@@ -72,61 +83,67 @@ def stage(source: Path, dataset_version: str, texts: Texts = NO_TEXTS) -> Staged
             for bad in staging.quarantined[:3]
         )
         raise SourceUnreadable(
-            f"{source} holds not one dialogue that can be staged ({why}). Fetch its files again"
+            f"{source} has no dialogue that can be staged ({why}). Fetch its files again"
         )
     return staging.staged(rows.contexts.values())
 
 
 def plays(setting: str, dialog: Dialog) -> bool:
-    """Whether a dialog is of a setting's dataset. One whose dataset nothing tells is of whichever setting is asked for."""
+    """Return True if the dialog belongs to the setting.
+
+    A dialog of an unknown dataset belongs to any setting.
+    """
     if has_tests(dialog):
         return setting == TESTED
     name = label_of(dialog, DATASET)
     return name in ("", setting) or (setting in (NORMALISED, TESTED) and name not in DATASETS)
 
 
-def find(source: Path) -> Sequence[Found]:
-    """The datasets whose files lie there.
+def find(source: Path) -> Sequence[DatasetFiles]:
+    """Return the datasets whose files are at a path.
 
     Raises:
-        SourceUnreadable: none.
+        SourceUnreadable: There are none.
     """
     if source.is_file():
-        found = [
-            Found(one.name, (source,), one.dataset, one.is_normalised)
-            for one in _in(source.parent)
-            if source in one.files
+        datasets = [
+            DatasetFiles(files.name, (source,), files.dataset, files.is_normalised)
+            for files in _in(source.parent)
+            if source in files.files
         ]
     else:
         below = (
             sorted(path for path in source.iterdir() if path.is_dir()) if source.is_dir() else []
         )
-        found = _in(source) or [one for folder in below for one in _in(folder)]
-    if not found:
+        datasets = _in(source) or [files for folder in below for files in _in(folder)]
+    if not datasets:
         raise SourceUnreadable(
-            f"{source} holds no file of {', '.join(DATASETS)}, nor dialogues normalised by UniDial-EvalKit (N.json)."
-            " Give the folder that such files lie in, or the folder above"
+            f"{source} has no file of {', '.join(DATASETS)},"
+            " and no dialogues normalised by UniDial-EvalKit (N.json)."
+            " Name the folder of such files, or its parent"
         )
-    return found
+    return datasets
 
 
-def _in(folder: Path) -> list[Found]:
+def _in(folder: Path) -> list[DatasetFiles]:
     if files := normalised.find(folder):
         name = normalised.dataset_name(folder) or next(
-            (one.name for one in (folder, folder.parent) if one.name in DATASETS), ""
+            (parent.name for parent in (folder, folder.parent) if parent.name in DATASETS), ""
         )
-        return [Found(name, tuple(files), DATASETS.get(name), True)]
-    found = ((one, tuple(one.find(folder))) for one in DATASETS.values())
-    return [Found(one.name, files, one, False) for one, files in found if files]
+        return [DatasetFiles(name, tuple(files), DATASETS.get(name), True)]
+    candidates = ((dataset, tuple(dataset.find(folder))) for dataset in DATASETS.values())
+    return [
+        DatasetFiles(dataset.name, files, dataset, False) for dataset, files in candidates if files
+    ]
 
 
 def _folder(file: Path) -> Path:
-    """The folder that a dialogue's file is of: of a run's, not the one within it that holds all answers."""
+    """Return the folder of a dialogue's file. For a run, it is the run's folder."""
     return file.parent.parent if file.parent.name == normalised.GENERATED else file.parent
 
 
 class _Rows:
-    """Everything staged so far."""
+    """Rows staged so far."""
 
     def __init__(self, source: Path, version: str, several: bool) -> None:
         self._source, self._version, self._several = source, version, several
@@ -134,35 +151,40 @@ class _Rows:
         self.staging = Staging(NAME, version)
         self.contexts: dict[str, Context] = {}
 
-    def add(self, read: Read, found: Found, edition: str) -> None:
+    def add(self, read: RawDialog, files: DatasetFiles, edition: str) -> None:
         """Stage or quarantine one row."""
-        file, made = relative_name(read.file, self._source), list[Made]()
+        file, staged = relative_name(read.file, self._source), list[StagedDialog]()
 
         def make_row() -> tuple[Problem, list[Dialog]]:
-            made.append(self._made(read, found, file, edition))
-            return made[0].problem, [made[0].dialog]
+            staged.append(self._convert(read, files, file, edition))
+            return staged[0].problem, [staged[0].dialog]
 
         if (
             self.staging.add(file, read.line, make_row, read.content)
-            and made[0].context is not None
+            and staged[0].context is not None
         ):
-            self.contexts.setdefault(made[0].context.context_id, made[0].context)
+            self.contexts.setdefault(staged[0].context.context_id, staged[0].context)
 
-    def _made(self, read: Read, found: Found, file: str, edition: str) -> Made:
+    def _convert(
+        self, read: RawDialog, files: DatasetFiles, file: str, edition: str
+    ) -> StagedDialog:
         if isinstance(read.dialog, BadRow):
             raise read.dialog
         number = str(read.dialog.dialog_id)
-        identity = f"{found.name or _folder(read.file).name}/{number}" if self._several else number
+        identity = f"{files.name or _folder(read.file).name}/{number}" if self._several else number
         unknown = {
-            one.class_name for turn in read.dialog.dialog_turns for one in turn.eval_config.metrics
+            metric.class_name
+            for turn in read.dialog.dialog_turns
+            for metric in turn.eval_config.metrics
         } - METRICS.keys()
         if unknown:
             raise BadRow(
-                "unknown_metric", f"{', '.join(sorted(unknown))}; known: {', '.join(METRICS)}"
+                "unknown_metric",
+                f"unknown: {', '.join(sorted(unknown))}. Known: {', '.join(METRICS)}",
             )
         for turn in read.dialog.dialog_turns:
-            for one in turn.eval_config.metrics:
-                if one.class_name == unit_tests.name:
-                    read_tests(one.class_name, one.args)
-        place = Place(found.dataset, found.name, self._version, file, identity, edition)
-        return make(read, read.dialog, place, self._shared)
+            for metric in turn.eval_config.metrics:
+                if metric.class_name == unit_tests.name:
+                    read_tests(metric.class_name, metric.args)
+        place = Place(files.dataset, files.name, self._version, file, identity, edition)
+        return make_rows(read, read.dialog, place, self._shared)

@@ -1,4 +1,4 @@
-"""Result tables: the paper's pooled statistics, and those of all dialogues by agent."""
+"""Result tables: the paper's pooled statistics, and those over all dialogues by agent."""
 
 from importlib.resources import files
 
@@ -9,20 +9,23 @@ _NAME_LENGTH = "length(pooled.model) - coalesce(length(runs.spec_json ->> '$.age
 
 AGENTS = WideTable(
     name="unidial_agents",
-    grain="One row per run x way of pooling: the model without its agent, the agent (NULL for none), and the figure over all"
-    " dialogues.",
+    grain="One row per run x way of pooling: the model without its agent, the agent (NULL for"
+    " none), and the figure over all dialogues.",
     key=("run_id", "turn_stat", "dialog_stat", "dataset_level"),
     columns=kept("run_id benchmark model")
     | {
-        "base_model": Column("base_model", "Model without the agent that it plays in."),
+        "base_model": Column("base_model", "Model without its agent."),
         "agent": Column("agent", "Agent around the model; NULL without one."),
     }
     | kept(
-        "dataset setting dataset_version turn_stat dialog_stat dataset_level count mean min max n_unscored"
+        "dataset setting dataset_version turn_stat dialog_stat dataset_level count mean min "
+        "max n_unscored"
     )
     | kept("sandbox isolated task_share"),
     source=f"""from (
-    select pooled.*, left(pooled.model, {_NAME_LENGTH}) as base_model, runs.spec_json ->> '$.agent.name' as agent
+    select
+        pooled.*, left(pooled.model, {_NAME_LENGTH}) as base_model,
+        runs.spec_json ->> '$.agent.name' as agent
     from unidial_pooled as pooled
     inner join runs on pooled.run_id = runs.run_id
     where pooled.grouping = 'global'

@@ -1,4 +1,4 @@
-"""The texts that a user may replace by `--templates DIR`: those of the datasets' questions, and those of the rubrics."""
+"""Texts of questions and rubrics that a user may replace with `--templates DIR`."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -8,13 +8,15 @@ from tasks.benchmarks.unidial.datasets import DATASETS, longmemeval, safedialben
 from tasks.benchmarks.unidial.rubrics import ABILITIES, GENERAL, RUBRICS
 
 NORMALISED_SETTINGS = ("normalised", "tested_code")
-"""Settings of normalised dialogues, which may name any rubric."""
+"""Settings of normalised dialogues, which may use any rubric."""
 _ANSWERS = {safedialbench.RUBRIC: ("identification", "handling", "consistency")}
 _VARIANTS = {
     longmemeval.RUBRIC: longmemeval.KINDS,
     "mt_bench_101": tuple(ABILITIES),
     safedialbench.RUBRIC: tuple(
-        dict.fromkeys(one.removesuffix("-evaluation") for one in safedialbench.TEMPLATES.values())
+        dict.fromkeys(
+            template.removesuffix("-evaluation") for template in safedialbench.TEMPLATES.values()
+        )
     ),
     GENERAL: (ANY,),
 }

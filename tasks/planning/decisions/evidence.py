@@ -15,7 +15,13 @@ from tasks.metrics.registry import METRICS
 from tasks.planning.chosen_tasks import problem_order
 from tasks.planning.decisions.baseline import Baseline, Place, by_place
 from warehouse.comparison.problem_differences import ScorePair, paired_differences
-from warehouse.comparison.sequential import confidence_interval, decide, e_values, intervals
+from warehouse.comparison.sequential import (
+    confidence_interval,
+    decide,
+    e_values,
+    intervals,
+    would_decide,
+)
 
 if TYPE_CHECKING:
     from tasks.planning.plan import RunPlan
@@ -132,6 +138,18 @@ class Evidence:
     def is_decided(self) -> bool:
         """Whether every metric is decided."""
         return all(self._decided(name) is not None for name in self.metrics)
+
+    def would_decide(self, begun: Collection[str]) -> bool:
+        """Return True if the begun problems decide, should their scores continue as they began.
+
+        Args:
+            begun: Problems whose dialogues have begun.
+        """
+        n_begun = sum(problem in begun or problem in self._ended for problem in self.order)
+        return all(
+            would_decide(differences, n_begun, n_total, self._alpha, self.rule.margin)
+            for differences, n_total, _ in map(self._differences, self.metrics)
+        )
 
     def _decided(self, metric: str) -> DecisionName | None:
         differences, n_total, _ = self._differences(metric)

@@ -191,4 +191,4 @@ def test_a_sample_asks_its_share_and_says_so(standing_home: Path) -> None:
     members = query(standing_home, f"{shared} and model = 'control:gold'")[1]
     assert members == [(3, 2)], "a sample's dialogues are those of a run that has all"
     refused = parley(standing_home, *asked, "--option", "sample=half")
-    assert (refused.code, "takes one of all, stratified:N[:SEED]" in refused.err) == (2, True)
+    assert (refused.code, "must be one of all, stratified:N[:SEED]" in refused.err) == (2, True)

@@ -99,11 +99,11 @@ def test_files_that_cannot_be_taken_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such file"):
         resolve_name(str(tmp_path / "absent.py"))
     (tmp_path / "codeif.py").touch()
-    with pytest.raises(ConfigError, match="name 'codeif' already"):
+    with pytest.raises(ConfigError, match="already has the name 'codeif'"):
         resolve_name(str(tmp_path / "codeif.py"))
     (tmp_path / "other.py").write_text((EXAMPLES / "poems.py").read_text())
     with pytest.raises(
-        ConfigError, match="must offer one benchmark, of its own name 'other'; it offers 'poems'"
+        ConfigError, match="must define one benchmark named 'other', but defines 'poems'"
     ):
         BENCHMARKS.load(resolve_name(str(tmp_path / "other.py")))
     with pytest.raises(
@@ -124,7 +124,7 @@ def test_files_that_cannot_be_taken_are_named(tmp_path: Path) -> None:
         (
             "",
             (
-                r"broken\.py: .*its own name \'broken\'; it offers none\. Write "
+                r"broken\.py: .*named \'broken\', but defines none\. Write "
                 r'@benchmark\("broken"\) above'
             ),
         ),
@@ -162,24 +162,24 @@ def staged_lines(folder: Path, body: str, rows: str, **given: str) -> list[tuple
             "missing_field",
             "the row has no field 'name'",
         ),
-        ("return Item(7, ['a'], tests=['1'])", {}, "wrong_type", "id is 7, and must be a text"),
+        ("return Item(7, ['a'], tests=['1'])", {}, "wrong_type", "id is 7, not a string"),
         (
             "return Item(row['id'], 'a', tests=['1'])",
             {},
             "wrong_type",
-            "setting chat needs a list of messages",
+            "setting chat needs a list of non-blank messages",
         ),
         (
             "return Item(row['id'], 7, tests=['1'])",
             {},
             "wrong_type",
-            "setting chat needs a list of messages",
+            "setting chat needs a list of non-blank messages",
         ),
         (
             "return Item(row['id'], ['a'], tests='1')",
             {},
             "wrong_type",
-            "tests is '1', and must be a list of texts",
+            "tests is '1', not a list of strings",
         ),
         ("return Item(row['id'], ['a'])", {}, "missing_field", "the task has no tests"),
         (
@@ -189,7 +189,7 @@ def staged_lines(folder: Path, body: str, rows: str, **given: str) -> list[tuple
             ),
             {"agentic": "True"},
             "wrong_type",
-            "{'a.py': ['']} is no mapping of path to text",
+            "{'a.py': ['']} is not a mapping from path to text",
         ),
         (
             "return Item(row['id'], ['a'], tests=['1'])",
@@ -204,7 +204,7 @@ def staged_lines(folder: Path, body: str, rows: str, **given: str) -> list[tuple
             ),
             {"agentic": "True"},
             "wrong_type",
-            "test 'b.py::t' is no `FILE::NAME` of c.py",
+            "test 'b.py::t' is not `FILE::NAME` with a file of c.py",
         ),
         (
             (
@@ -244,12 +244,12 @@ def test_a_bad_row_is_quarantined_with_its_line(
         (
             "pass",
             {"has_tests": "False"},
-            r"mine\.py:2: the file cannot be imported: ValueError: benchmark 'mine': its answers",
+            r"mine\.py:2: the file cannot be imported: ValueError: benchmark 'mine': the answers",
         ),
         (
             "pass",
             {"marts": "('no.sql',)"},
-            r"ValueError: benchmark 'mine': no file .*no\.sql; marts are SQL files beside mine\.py",
+            r"ValueError: benchmark 'mine': no file .*no\.sql. Marts are SQL files beside mine\.py",
         ),
     ],
 )

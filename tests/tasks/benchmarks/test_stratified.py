@@ -6,7 +6,7 @@ import pytest
 
 from schemas.errors import ConfigError
 from tasks.benchmarks.setting import option_values
-from tasks.benchmarks.stratified import ALL, SAMPLE, drawn
+from tasks.benchmarks.stratified import ALL, SAMPLE, draw_sample
 
 STRATA = (
     {f"e{n}": "easy" for n in range(60)}
@@ -16,7 +16,7 @@ STRATA = (
 
 
 def shares(sample: str) -> Counter[str]:
-    return Counter(STRATA[name] for name in drawn(sample, STRATA))
+    return Counter(STRATA[name] for name in draw_sample(sample, STRATA))
 
 
 def test_each_stratum_has_its_share():
@@ -29,19 +29,19 @@ def test_each_stratum_has_its_share():
 
 def test_all_are_all():
     assert (
-        drawn(ALL, STRATA)
-        == drawn("stratified:100", STRATA)
-        == drawn("stratified:5000", STRATA)
+        draw_sample(ALL, STRATA)
+        == draw_sample("stratified:100", STRATA)
+        == draw_sample("stratified:5000", STRATA)
         == set(STRATA)
     )
 
 
 def test_a_seed_draws_the_same_and_another_draws_others():
-    assert drawn("stratified:50", STRATA) == drawn(
+    assert draw_sample("stratified:50", STRATA) == draw_sample(
         "stratified:50:0", dict(reversed(STRATA.items()))
     )
-    assert drawn("stratified:50", STRATA) != drawn("stratified:50:1", STRATA)
-    assert drawn("stratified:20", STRATA) < drawn("stratified:50", STRATA), (
+    assert draw_sample("stratified:50", STRATA) != draw_sample("stratified:50:1", STRATA)
+    assert draw_sample("stratified:20", STRATA) < draw_sample("stratified:50", STRATA), (
         "a larger sample keeps a smaller one's dialogues"
     )
 
@@ -59,7 +59,7 @@ def test_a_seed_draws_the_same_and_another_draws_others():
     ],
 )
 def test_another_value_is_refused(value: str):
-    with pytest.raises(ConfigError, match=r"takes one of all, stratified:N\[:SEED\]"):
+    with pytest.raises(ConfigError, match=r"must be one of all, stratified:N\[:SEED\]"):
         option_values((SAMPLE,), {"sample": value}, "x")
     assert option_values((SAMPLE,), {"sample": "stratified:5:3"}, "x") == {
         "sample": "stratified:5:3"

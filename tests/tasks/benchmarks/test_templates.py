@@ -61,21 +61,29 @@ def test_a_text_that_equals_parley_s_own_is_no_other(tmp_path: Path) -> None:
         (
             "ask",
             "{qestion}",
-            ["ask.md", "{qestion} is no placeholder", "Rename it; it takes {question}"],
+            ["ask.md", "{qestion} is not one of its placeholders", "({question}). Rename it"],
         ),
-        ("ask", "{Question}", ["ask.md", "{Question} is no placeholder", "it takes {question}"]),
-        ("ask", "Go on.", ["ask.md", "lacks {question}", "Add it"]),
-        ("ask", " \n", ["ask.md", "holds no text", "remove the file"]),
-        ("ask__long", "{question}", ["ask.long.md", "no variant 'long'", "variants: none"]),
+        (
+            "ask",
+            "{Question}",
+            ["ask.md", "{Question} is not one of its placeholders", "({question})"],
+        ),
+        ("ask", "Go on.", ["ask.md", "{question} is missing", "Add it"]),
+        ("ask", " \n", ["ask.md", "the file is empty", "remove the file"]),
+        ("ask__long", "{question}", ["ask.long.md", "no variant 'long'", "Variants: none"]),
         ("ask__system", "{question}", ["ask.system.md", "no variant 'system'"]),
         (
             "rate__short",
             "score {answer}",
-            ["rate.short.md", "no variant 'short'", "variants: long"],
+            ["rate.short.md", "no variant 'short'", "Variants: long"],
         ),
-        ("rate", "score", ["rate.md", "lacks {answer}"]),
+        ("rate", "score", ["rate.md", "{answer} is missing"]),
         ("rate", "How good is {answer}?", ["rate.md", "Add {form}", "JSON object with score"]),
-        ("rate__system", "You judge {it}.", ["rate.system.md", "{it} is no placeholder"]),
+        (
+            "rate__system",
+            "You judge {it}.",
+            ["rate.system.md", "{it} is not one of its placeholders"],
+        ),
     ],
 )
 def test_an_error_names_the_file_the_placeholder_and_the_remedy(
@@ -88,7 +96,7 @@ def test_an_error_names_the_file_the_placeholder_and_the_remedy(
 
 def test_other_files_and_folders_are_named(tmp_path: Path) -> None:
     for fault, words in (
-        (tmp_path, "holds no file NAME.md"),
+        (tmp_path, "has no file NAME.md"),
         (tmp_path / "none", "no such folder"),
     ):
         with pytest.raises(ConfigError, match=words):

@@ -103,7 +103,7 @@ def test_the_digest_of_several_files_is_that_of_the_lines_that_sha256sum_prints(
         ("a: {title: A, licence: MIT, version: v}", "needs a note"),
         (
             "a: {title: A, licence: MIT, version: v, sources: [{hub: a/b, files: {x: ../x}}]}",
-            "lies outside",
+            "is outside",
         ),
         (
             "a: {title: A, licence: MIT, version: v, note: n, rows: -1}",

@@ -43,7 +43,7 @@ def test_the_next_source_is_tried_where_one_does_not_answer(tmp_path: Path, kind
         )
     assert (done.folder / "rows.jsonl").read_bytes() == ROWS
     assert (done.receipt.source, done.receipt.revision) == ("package letters==1.0", "1.0")
-    assert [note for note in notes if "not to be had" in note and "127.0.0.1:9" in note]
+    assert [note for note in notes if "source unavailable" in note and "127.0.0.1:9" in note]
 
 
 def test_without_a_network_the_message_names_file_place_and_next_command(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_another_file_under_the_right_name_is_refused(tmp_path: Path) -> None:
     folders.folder(dataset).mkdir(parents=True)
     (folders.folder(dataset) / "rows.jsonl").write_bytes(ROWS.upper())
     with pytest.raises(
-        DataUnavailable, match=r"rows\.jsonl has sha256 .*, not .*Remove it, or bring the right one"
+        DataUnavailable, match=r"rows\.jsonl has sha256 .*, not .*Remove it, or replace it"
     ):
         fetch(dataset, tmp_path, NOWHERE)
 

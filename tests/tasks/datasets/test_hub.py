@@ -86,7 +86,7 @@ def test_a_file_with_another_digest_than_the_hub_states_is_refused(
     hub: Hub, tmp_path: Path
 ) -> None:
     hub.stated_digest = "0" * 64
-    with pytest.raises(DataUnavailable, match=r"a\.bin has digest .*, not 0000"):
+    with pytest.raises(DataUnavailable, match=r"a\.bin has digest .*, but the hub states 0000"):
         fetch(declared(SOURCE), tmp_path, {"HF_ENDPOINT": hub.url})
     hub.stated_digest = ""
     assert (
@@ -113,6 +113,6 @@ def test_a_key_goes_to_the_hub_and_not_to_the_storage_that_it_redirects_to(
 
 
 def test_a_refusal_is_final_and_says_so(hub: Hub) -> None:
-    with pytest.raises(DataUnavailable, match="answered 404: there is no such file"):
+    with pytest.raises(DataUnavailable, match="answered 404: the file does not exist"):
         get(f"{hub.url}/datasets/abc/letters/resolve/main/none", {})
     assert len(hub.asked) == 1

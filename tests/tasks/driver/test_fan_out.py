@@ -98,6 +98,31 @@ def test_once_there_is_enough_no_shard_is_begun_and_those_under_way_count() -> N
     assert 3 <= len(came) <= 5
 
 
+def test_shards_wait_while_those_under_way_are_expected_to_suffice() -> None:
+    came: list[int] = []
+    begun: list[int] = []
+    n_begun_elsewhere: list[int] = []
+    with (
+        LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        results, _ = fan_out(
+            client,
+            doubled,
+            range(20),
+            came.append,
+            at_once=4,
+            on_begun=begun.append,
+            on_all_begun=lambda: n_begun_elsewhere.append(len(begun)),
+            is_probably_enough=lambda: len(begun) == 4,
+        )
+    assert sorted(results) == [2 * item for item in range(20)], "the expectation was wrong"
+    assert begun == list(range(20))
+    assert n_begun_elsewhere == [4], "another run may begin beside the expected last ones, once"
+
+
 def test_a_shard_that_must_wait_is_begun_later() -> None:
     looks = iter([False, True, True])
     with (

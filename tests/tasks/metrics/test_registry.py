@@ -15,7 +15,7 @@ def test_every_metric_of_every_benchmark_is_known() -> None:
 def test_a_metric_has_name_version_and_a_line_that_says_what_it_is() -> None:
     metric = METRICS.load("instruction_forgetting_ratio")
     assert (metric.name, metric.version) == ("instruction_forgetting_ratio", 1)
-    assert metric.summary.startswith("Share of the instructions passed")
+    assert metric.summary.startswith("Return the share of earlier passed instructions")
 
 
 def test_an_unknown_metric_names_those_that_are_known() -> None:

@@ -81,5 +81,5 @@ def test_a_rating_is_a_share_of_its_scale() -> None:
     """MT-Eval: 7 of 0..10. MathChat's sum of 12 on 1..15: 11 / 14."""
     assert llm_judge(7, 0, 10) == 0.7
     assert llm_judge(12, 1, 15) == pytest.approx(11 / 14)
-    with pytest.raises(ValueError, match="no length"):
+    with pytest.raises(ValueError, match="must be larger"):
         llm_judge(1, 1, 1)

@@ -95,7 +95,7 @@ def test_an_unfinished_build_goes_on_after_midnight_and_a_finished_one_begins_an
             UnknownName,
             "'cook' of .*; known: judge, model",
         ),
-        ({"options": {"pairs": "9"}}, ConfigError, "takes one of 2, 3"),
+        ({"options": {"pairs": "9"}}, ConfigError, "must be one of 2, 3"),
         (
             {"embedder": ModelRequest(spec=SPEC)},
             ConfigError,

@@ -10,7 +10,14 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from warehouse.comparison.sequential import confidence_interval, decide, e_bh, e_values, intervals
+from warehouse.comparison.sequential import (
+    confidence_interval,
+    decide,
+    e_bh,
+    e_values,
+    intervals,
+    would_decide,
+)
 
 ALPHA = 0.05
 GRID_STEP = 1 / 2_000
@@ -144,6 +151,20 @@ def test_impossible_values_are_refused(
     for function in (confidence_interval, intervals):
         with pytest.raises(ValueError, match=message):
             function(np.array(differences), n_total, alpha)
+
+
+def test_a_forecast_repeats_the_known_differences() -> None:
+    known, n_total = np.tile([1.0, 0.0, 0.0, 1.0, 0.0, -1.0], 12), 1_000
+    asked = np.tile(known, 5)
+    decided = 1 + next(
+        n
+        for n, (low, high) in enumerate(intervals(asked, n_total, 0.05))
+        if decide((low, high), 0.01, is_all_asked=False) is not None
+    )
+    assert known.size < decided < asked.size
+    for n_begun in range(0, asked.size, 7):
+        assert would_decide(known, n_begun, n_total, 0.05, 0.01) is (n_begun >= decided)
+    assert not would_decide(np.array([]), 500, n_total, 0.05, 0.01)
 
 
 def test_e_bh_by_hand() -> None:

@@ -1,1 +1,1 @@
-"""`parley build codeif-tasks` and `codeif-repository-tasks`: instructions with verified tests, made by a model."""
+"""Builds `codeif-tasks` and `codeif-repository-tasks`: model-written instructions with tests."""

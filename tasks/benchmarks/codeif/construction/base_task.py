@@ -1,4 +1,4 @@
-"""A base task that gets instructions: what a model is asked about it, and how code for it is checked by running tests."""
+"""Base tasks of a build: the request to the model, and the test runs that check its code."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Protocol
 
 from schemas.problem import BASE_INSTRUCTION, Problem
 from schemas.verdict import Outcome, ProgramVerdict
-from tasks.benchmarks.codeif.construction.written import Written
+from tasks.benchmarks.codeif.construction.drafts import Draft
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION, STRATEGIES
 from tasks.benchmarks.construction import ConstructionRequest
 from tasks.language.prompt import fill, load_prompt
@@ -16,65 +16,77 @@ PROMPTS = {
     for name in ("extract_strategy", "write_pair", "repair_pair", "combine")
 }
 DESCRIPTIONS: Mapping[str, str] = {
-    "Input-Output Conditions": "what the code takes and gives back: types, ranges, forms of its arguments and results.",
+    "Input-Output Conditions": (
+        "what the code takes and gives back: types, ranges, forms of its arguments and results."
+    ),
     "Exception Handling": "which error the code raises, or lets nobody see, and when.",
-    "Edge Case Handling": "what the code does at the ends of its range: nothing, one thing, very much, extreme values.",
+    "Edge Case Handling": (
+        "what the code does at the ends of its range: nothing, one thing, very much, extreme "
+        "values."
+    ),
     "Annotation Coverage": "types that the code's signatures state.",
     "Code Complexity": "how much structure the code may have, such as branches, nesting or length.",
     "Code Standard": "a rule of style that the text of the code keeps to.",
-    FUNCTIONALITY_EXTENSION: "something that the code can do besides, even if that changes what was asked first.",
+    FUNCTIONALITY_EXTENSION: (
+        "something that the code can do besides, even if that changes what was asked first."
+    ),
 }
-"""Strategy -> what its requirements are about (Table 1)."""
+"""Strategy -> subject of its requirements (Table 1), part of the prompt."""
 LONGEST_DETAIL = 600
 
 
 class BaseTask(Protocol):
-    """A base task with the request that builds on it."""
+    """Base task for which a build writes instructions."""
 
     @property
     def request(self) -> ConstructionRequest:
-        """Models and programs of the build."""
+        """Models and program runner of the build."""
         ...
 
     @property
     def problem(self) -> Problem:
-        """The task itself."""
+        """Problem of the task."""
         ...
 
     @property
     def strategies(self) -> Sequence[str]:
-        """Strategies that the task gets instructions of, in the order of its turns."""
+        """Strategies of the instructions to write, in the order of the turns."""
         ...
 
     def question(self, strategy: str) -> str:
-        """Return the text that asks for an instruction of a strategy."""
+        """Return the prompt for an instruction of a strategy."""
         ...
 
-    def unreadable(self, strategy: str, written: Written) -> str | None:
-        """Return what is wrong with the form of an answer; None where the tests can be run."""
+    def unreadable(self, strategy: str, draft: Draft) -> str | None:
+        """Return the fault in the form of an answer; None if the tests can be run."""
         ...
 
     def ignorant_code(self, strategy: str) -> str:
-        """Return code that knows nothing of a strategy's instruction: a test that it passes is vacuous."""
+        """Return code written without the strategy's instruction.
+
+        A test that it passes is vacuous.
+        """
         ...
 
     async def fault(
-        self, code: str, written: Mapping[str, Written], *, with_base: bool = True
+        self, code: str, drafts: Mapping[str, Draft], *, with_base: bool = True
     ) -> str | None:
-        """Run the task's own tests, if asked for, and those of instructions on code.
+        """Run tests on code: those of instructions, and by default those of the base task.
 
         Args:
-            written: strategy -> its instruction.
+            code: the program to test.
+            drafts: strategy -> its instruction.
+            with_base: run the base task's tests, too.
 
         Returns:
-            The end of the tests' report; None where all pass.
+            The end of the tests' report; None if all pass.
         """
         ...
 
 
 @dataclass(frozen=True)
 class FunctionTask:
-    """A function on its own. See `tasks.benchmarks.codeif.construction.base_task.BaseTask`."""
+    """Base task about a single function."""
 
     request: ConstructionRequest
     problem: Problem
@@ -89,22 +101,22 @@ class FunctionTask:
             description=DESCRIPTIONS[strategy],
         )
 
-    def unreadable(self, strategy: str, written: Written) -> str | None:
+    def unreadable(self, strategy: str, draft: Draft) -> str | None:
         return None
 
     def ignorant_code(self, strategy: str) -> str:
         return self.problem.reference_code
 
     async def fault(
-        self, code: str, written: Mapping[str, Written], *, with_base: bool = True
+        self, code: str, drafts: Mapping[str, Draft], *, with_base: bool = True
     ) -> str | None:
         base = self.problem.instruction(BASE_INSTRUCTION).suite.tests if with_base else ()
-        tests = (*base, *(line for one in written.values() for line in one.unit_test))
+        tests = (*base, *(line for draft in drafts.values() for line in draft.unit_test))
         return report(await self.request.programs.run("statements", code, tests))
 
 
 def report(verdict: ProgramVerdict) -> str | None:
-    """Return the end of what tests report; None where they pass."""
+    """Return the end of the tests' report; None if they pass."""
     return (
         None
         if verdict.outcome is Outcome.PASSED

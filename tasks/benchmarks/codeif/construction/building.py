@@ -1,4 +1,7 @@
-"""`parley build codeif-tasks` (section 3.3): base tasks get verified instructions, and review comments become strategies."""
+"""Build `codeif-tasks` (section 3.3): verified instructions for base tasks.
+
+It also extracts strategies from review comments.
+"""
 
 import json
 from collections import Counter
@@ -12,9 +15,9 @@ from schemas.run import Sampling
 from tasks.benchmarks.codeif.construction.base_task import PROMPTS, FunctionTask
 from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION as DATASET_VERSION
 from tasks.benchmarks.codeif.construction.comments import comments_of
+from tasks.benchmarks.codeif.construction.drafts import Pair, Rejection, Verification
 from tasks.benchmarks.codeif.construction.pairs import verified_pairs
 from tasks.benchmarks.codeif.construction.selecting import k_centres
-from tasks.benchmarks.codeif.construction.written import Pair, Rejected, Verified
 from tasks.benchmarks.codeif.strategies import STRATEGIES
 from tasks.benchmarks.construction import (
     Cell,
@@ -34,7 +37,11 @@ from tasks.language.prompt import fill
 TASKS, STRATEGY_LIST, REJECTED = "L_1_part_1.jsonl", "strategies.json", "rejected.json"
 RUBRIC = "codeif.review"
 CRITERIA = ("instruction", "test")
-"""What two annotators say, yes or no: the instruction is clear and fits its task; the test decides it."""
+"""Yes-or-no questions to two annotators.
+
+`instruction`: is the instruction clear, and does it fit its task? `test`: does the test decide the
+instruction?
+"""
 SCALES: Mapping[str, RatingScale] = dict.fromkeys(CRITERIA, RatingScale(words=("yes", "no")))
 _COLUMNS = ("episode_id", "rubric", "rater", *(f"value:{name}" for name in CRITERIA))
 _SHOWN = ("task_id", "strategy", "vacuous", "task", "requirement", "unit_test", "solution")
@@ -42,7 +49,9 @@ SELECTED = "selected"
 
 
 def estimate(*, staged: Staged, options: Options) -> Mapping[str, int]:
-    """A call for each chosen comment and each pair. Repairs (two a pair at most) and combined solutions are not foreseen.
+    """Return the number of model calls: one for each selected comment and each pair.
+
+    Repairs (at most two for a pair) and combined solutions are not included.
 
     Raises:
         ConfigError: the data has no comments.
@@ -50,8 +59,8 @@ def estimate(*, staged: Staged, options: Options) -> Mapping[str, int]:
     comments = comments_of(staged)
     if not comments:
         raise ConfigError(
-            f"the data has no review comments. Give a folder with review_comments*.jsonl by --data, with --dataset-version"
-            f" {DATASET_VERSION}"
+            "the data has no review comments. Pass a folder with review_comments*.jsonl files:"
+            f" --data FOLDER --dataset-version {DATASET_VERSION}"
         )
     return {
         "model": min(int(options[SELECTED]), len(comments)) + len(staged.problems) * len(STRATEGIES)
@@ -59,54 +68,58 @@ def estimate(*, staged: Staged, options: Options) -> Mapping[str, int]:
 
 
 async def construct(request: ConstructionRequest) -> Constructed:
-    """Tasks in the native format, strategies, what was rejected with its reason, and a sheet for people."""
-    from asyncio import gather  # not above: a command that only names benchmarks starts without it
+    """Return tasks in the native format, strategies, rejected pairs, and a sheet for annotators."""
+    from asyncio import gather  # imported here, because commands that list benchmarks skip it
 
     problems = request.staged.problems
     written = gather(*(verified_pairs(FunctionTask(request, problem)) for problem in problems))
     strategies, verified = await gather(_strategies(request), written)
-    made = list(zip(problems, verified, strict=True))
-    rejected = [rejected_row(problem, fault) for problem, one in made for fault in one.rejected]
+    pairs_by_task = list(zip(problems, verified, strict=True))
+    rejected = [
+        rejection_row(problem, fault)
+        for problem, verification in pairs_by_task
+        for fault in verification.rejections
+    ]
     files = {
         TASKS: "".join(
-            f"{json.dumps(_row(n, *one), ensure_ascii=False)}\n"
-            for n, one in enumerate(made, 1)
-            if one[1].order
+            f"{json.dumps(_row(n, problem, verification), ensure_ascii=False)}\n"
+            for n, (problem, verification) in enumerate(pairs_by_task, 1)
+            if verification.order
         ),
         STRATEGY_LIST: json.dumps(strategies, indent=1, ensure_ascii=False) + "\n",
         REJECTED: json.dumps(rejected, indent=1, ensure_ascii=False) + "\n",
     }
-    return Constructed(files, review(made))
+    return Constructed(files, review(pairs_by_task))
 
 
 async def _strategies(request: ConstructionRequest) -> list[dict[str, object]]:
-    """What a model says of the chosen comments, those of one name together, the most frequent first."""
+    """Return the strategies behind selected comments, grouped by name, most frequent first."""
     comments = comments_of(request.staged)
     if request.embedder is None:
         raise ConfigError(
-            "comments are chosen by their vectors: name an embedder by --embedder SPEC"
+            "comments are selected by their vectors: name an embedder by --embedder SPEC"
         )
     vectors = await request.embedder.find(comments)
-    known = [comment for comment in comments if comment in vectors]
+    embedded = [comment for comment in comments if comment in vectors]
     chosen = [
-        known[n]
-        for n in k_centres([vectors[text] for text in known], int(request.options[SELECTED]))
+        embedded[n]
+        for n in k_centres([vectors[text] for text in embedded], int(request.options[SELECTED]))
     ]
-    from asyncio import gather  # not above: a command that only names benchmarks starts without it
+    from asyncio import gather  # imported here, because commands that list benchmarks skip it
 
-    said = await gather(*(_strategy(request, n, comment) for n, comment in enumerate(chosen)))
-    names = Counter(one["strategy"] for one in said if one)
-    kept: list[dict[str, object]] = []
+    readings = await gather(*(_strategy(request, n, comment) for n, comment in enumerate(chosen)))
+    names = Counter(reading["strategy"] for reading in readings if reading)
+    strategies: list[dict[str, object]] = []
     for name, n in sorted(names.items(), key=lambda item: (-item[1], item[0])):
         of_name = [
-            (comment, one)
-            for comment, one in zip(chosen, said, strict=True)
-            if one and one["strategy"] == name
+            (comment, reading)
+            for comment, reading in zip(chosen, readings, strict=True)
+            if reading and reading["strategy"] == name
         ]
-        verifiable = sum(one["verifiable"] == "true" for _, one in of_name)
+        verifiable = sum(reading["verifiable"] == "true" for _, reading in of_name)
         examples = [comment for comment, _ in of_name]
         demand = of_name[0][1]["demand"]
-        kept.append(
+        strategies.append(
             {
                 "strategy": name,
                 "demand": demand,
@@ -115,25 +128,28 @@ async def _strategies(request: ConstructionRequest) -> list[dict[str, object]]:
                 "comments": examples,
             }
         )
-    unread = [comment for comment, one in zip(chosen, said, strict=True) if one is None]
-    return [*kept, *([{"strategy": None, "comments": unread}] if unread else [])]
+    unread = [comment for comment, reading in zip(chosen, readings, strict=True) if reading is None]
+    return [*strategies, *([{"strategy": None, "comments": unread}] if unread else [])]
 
 
 async def _strategy(request: ConstructionRequest, n: int, comment: str) -> dict[str, str] | None:
-    """Name and demand of the strategy behind a comment; None where the answer cannot be read."""
-    asked = Message(Speaker.USER, fill(PROMPTS["extract_strategy"], comment=comment))
+    """Return name and demand of the strategy behind a comment; None for an unreadable answer."""
+    message = Message(Speaker.USER, fill(PROMPTS["extract_strategy"], comment=comment))
     answer = await request.models["model"].complete(
-        request.question("model", asked, problem_id=f"comment/{n}")
+        request.question("model", message, problem_id=f"comment/{n}")
     )
     begin, end = answer.content.find("{"), answer.content.rfind("}")
     try:
-        read = parse_object(answer.content[begin : end + 1].encode("utf-8", "surrogatepass"))
-        name, demand = " ".join(str(read["strategy"]).split()).title(), str(read["demand"]).strip()
+        fields = parse_object(answer.content[begin : end + 1].encode("utf-8", "surrogatepass"))
+        name, demand = (
+            " ".join(str(fields["strategy"]).split()).title(),
+            str(fields["demand"]).strip(),
+        )
         return (
             {
                 "strategy": name,
                 "demand": demand,
-                "verifiable": str(read["verifiable"] is True).lower(),
+                "verifiable": str(fields["verifiable"] is True).lower(),
             }
             if name
             else None
@@ -142,14 +158,19 @@ async def _strategy(request: ConstructionRequest, n: int, comment: str) -> dict[
         return None
 
 
-def rejected_row(problem: Problem, fault: Rejected) -> Mapping[str, str | int]:
+def rejection_row(problem: Problem, fault: Rejection) -> Mapping[str, str | int]:
     """Return a row of the file of rejected pairs."""
-    said = {"reason": fault.reason, "detail": fault.detail, "n_answers": fault.n_answers}
-    return {"task_id": problem.problem_id, "strategy": fault.strategy, **said}
+    return {
+        "task_id": problem.problem_id,
+        "strategy": fault.strategy,
+        "reason": fault.reason,
+        "detail": fault.detail,
+        "n_answers": fault.n_answers,
+    }
 
 
-def _row(number: int, problem: Problem, made: Verified) -> Mapping[str, object]:
-    """The task in the native format. A pair that conflicts stays among the requirements and is in no turn."""
+def _row(number: int, problem: Problem, verification: Verification) -> Mapping[str, object]:
+    """Return the task in the native format; a conflicting pair is a requirement without a turn."""
     return {
         "prompt": problem.prompt,
         "test": list(problem.instruction(BASE_INSTRUCTION).suite.tests),
@@ -159,25 +180,33 @@ def _row(number: int, problem: Problem, made: Verified) -> Mapping[str, object]:
         else number,
         "requirements": {
             pair.strategy: {
-                "requirement": pair.written.requirement,
-                "unit_test": list(pair.written.unit_test),
+                "requirement": pair.draft.requirement,
+                "unit_test": list(pair.draft.unit_test),
             }
-            for pair in made.pairs
+            for pair in verification.pairs
         },
-        "multi-turn": list(made.order),
+        "multi-turn": list(verification.order),
     }
 
 
-def review(made: Sequence[tuple[Problem, Verified]]) -> Review:
+def review(pairs_by_task: Sequence[tuple[Problem, Verification]]) -> Review:
     """Return the sheet for the annotators."""
-    rows = [_review_row(problem, pair) for problem, one in made for pair in one.pairs]
+    rows = [
+        _review_row(problem, pair)
+        for problem, verification in pairs_by_task
+        for pair in verification.pairs
+    ]
     return Review((*_COLUMNS, *_SHOWN), rows, SCALES)
 
 
 def _review_row(problem: Problem, pair: Pair) -> Sequence[Cell]:
-    """One pair to rate. Its id holds all that people read, so that ratings stay with what was rated."""
-    written = pair.written
-    shown = (problem.prompt, written.requirement, "\n".join(written.unit_test), written.solution)
+    """Return the row of one pair to rate.
+
+    The row's id is a digest of all texts that annotators read, so that a rating cannot be applied
+    to other texts.
+    """
+    draft = pair.draft
+    shown = (problem.prompt, draft.requirement, "\n".join(draft.unit_test), draft.solution)
     name = content_id([problem.problem_id, pair.strategy, *shown])
     empty: tuple[Cell, ...] = (None,) * len(CRITERIA)
     return (
@@ -197,10 +226,11 @@ _SELECTED = Option(
     values=("2", "5", "10", "20", "50", "100", "200", "500"),
     default="500",
     affects="episode",
-    help="review comments that strategies are drawn from, at most",
+    help="maximum number of review comments from which strategies are extracted",
 )
 CONSTRUCTION = Construction(
-    help="tasks with verified instructions from base tasks, and strategies from review comments (review_comments*.jsonl)",
+    help="tasks with verified instructions from base tasks, and strategies from review comments"
+    " (review_comments*.jsonl)",
     roles={
         "model": Role(
             "writes strategies, instructions, tests and solutions", Sampling(max_tokens=3000)

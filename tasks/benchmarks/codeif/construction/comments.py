@@ -1,4 +1,4 @@
-"""Review comments beside base tasks: the data that `parley build codeif-tasks` begins with."""
+"""Review comments, an input of `parley build codeif-tasks` beside base tasks."""
 
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,11 @@ CONSTRUCTION = "construction"
 """Dataset version of base tasks with review comments."""
 FILES = "review_comments*.jsonl"
 _FIELDS = ("comment", "msg", "text")
-"""Names under which a row may have its comment."""
+"""Accepted names of the field with the comment."""
 
 
 def comments_of(staged: Staged) -> tuple[str, ...]:
-    """The comments of the data, each once, in their order."""
+    """Return the distinct comments of the data in order."""
     return tuple(
         dict.fromkeys(turn.content or "" for context in staged.contexts for turn in context.turns)
     )
@@ -32,15 +32,19 @@ def comments_of(staged: Staged) -> tuple[str, ...]:
 def read_comments(
     source: Path, benchmark: str, version: str
 ) -> tuple[tuple[Context, ...], tuple[QuarantinedRow, ...], int]:
-    """The comments of a folder as one context, rows that have none, and how many of these there are."""
+    """Read a folder's comments into one context.
+
+    Returns:
+        The context, the rows without a readable comment, and the number of these rows.
+    """
     texts: list[str] = []
-    bad: list[QuarantinedRow] = []
-    places = sorted([*source.glob(FILES), *source.glob(f"{FILES}.gz")]) if source.is_dir() else []
-    for path in places:
+    bad_rows: list[QuarantinedRow] = []
+    paths = sorted([*source.glob(FILES), *source.glob(f"{FILES}.gz")]) if source.is_dir() else []
+    for path in paths:
         name = relative_name(path, source)
         for line in read_lines(path):
             if isinstance(line, Fault):
-                bad.append(
+                bad_rows.append(
                     quarantined_row(
                         benchmark, version, name, line.number, BadRow(line.reason, line.detail)
                     )
@@ -49,19 +53,19 @@ def read_comments(
             try:
                 texts.append(_comment(parse_object(line.content)))
             except BadRow as fault:
-                bad.append(
+                bad_rows.append(
                     quarantined_row(benchmark, version, name, line.number, fault, line.content)
                 )
     turns = tuple(Turn(turn=n, role=Role.USER, content=text) for n, text in enumerate(texts, 1))
-    return (Context.of(benchmark, version, turns),) if turns else (), tuple(bad), len(bad)
+    return (Context.of(benchmark, version, turns),) if turns else (), tuple(bad_rows), len(bad_rows)
 
 
 def _comment(raw: dict[str, Any]) -> str:
-    found = next((raw[name] for name in _FIELDS if name in raw), None)
-    if found is None:
+    comment = next((raw[name] for name in _FIELDS if name in raw), None)
+    if comment is None:
         raise BadRow("missing_field", f"no {', '.join(_FIELDS)}")
-    if not isinstance(found, str):
+    if not isinstance(comment, str):
         raise BadRow("wrong_type", "the comment is no text")
-    if not found.strip():
+    if not comment.strip():
         raise BadRow("blank_text", "the comment is blank")
-    return found
+    return comment

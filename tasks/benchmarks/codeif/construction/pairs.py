@@ -1,11 +1,11 @@
-"""(instruction, test) pairs for a base task: a model writes them, and each is verified by running it (section 3.3.2)."""
+"""Model-written (instruction, test) pairs for a base task, verified by running (section 3.3.2)."""
 
 import re
 from collections.abc import Sequence
 
 from schemas.dialog import Role
 from tasks.benchmarks.codeif.construction.base_task import PROMPTS, BaseTask
-from tasks.benchmarks.codeif.construction.written import Pair, Rejected, Verified, Written
+from tasks.benchmarks.codeif.construction.drafts import Draft, Pair, Rejection, Verification
 from tasks.benchmarks.codeif.raw_row import OWN_REASONS
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION
 from tasks.benchmarks.raw_lines import BadRow, parse_object, validated
@@ -20,126 +20,130 @@ UNREADABLE, BREAKS_TASK, FAILS_TEST = (
     "solution_fails_its_test",
 )
 UNSOUND = "reference_fails_its_tests"
-"""The base task's reference code fails the base task's own tests here, so that no verdict on a pair means anything."""
+"""Reason of rejection: the base task's reference code fails the task's own tests on this machine,
+so verdicts on its pairs would have no meaning."""
 _FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 
 
-async def verified_pairs(task: BaseTask) -> Verified:
-    """Write a pair for each strategy, and order those that hold.
+async def verified_pairs(task: BaseTask) -> Verification:
+    """Write a pair for each strategy, and order the verified ones.
 
-    A task whose reference code fails the task's own tests is asked for no pair.
+    If the task's reference code fails the task's own tests, all pairs are rejected without a call.
 
     Raises:
         SandboxUnavailable: a program could not be run.
-        ModelUnavailable: no answer.
+        ModelUnavailable: the model gave no answer.
     """
-    from asyncio import gather  # not above: a command that only names benchmarks starts without it
+    from asyncio import gather  # imported here, because commands that list benchmarks skip it
 
     fault = await task.fault(task.problem.reference_code, {})
     if fault is not None:
-        return Verified(
-            (), (), tuple(Rejected(strategy, UNSOUND, fault, 0) for strategy in task.strategies)
+        return Verification(
+            (), (), tuple(Rejection(strategy, UNSOUND, fault, 0) for strategy in task.strategies)
         )
-    found = await gather(*(write_pair(task, strategy) for strategy in task.strategies))
-    pairs = tuple(one for one in found if isinstance(one, Pair))
-    order, conflicting = await turn_order(task, pairs)
-    return Verified(
-        pairs, order, (*(one for one in found if isinstance(one, Rejected)), *conflicting)
+    results = await gather(*(write_pair(task, strategy) for strategy in task.strategies))
+    pairs = tuple(result for result in results if isinstance(result, Pair))
+    order, conflicts = await turn_order(task, pairs)
+    return Verification(
+        pairs,
+        order,
+        (*(result for result in results if isinstance(result, Rejection)), *conflicts),
     )
 
 
-async def write_pair(task: BaseTask, strategy: str) -> Pair | Rejected:
-    """A pair of a strategy, mended by the model itself at most twice.
+async def write_pair(task: BaseTask, strategy: str) -> Pair | Rejection:
+    """Write a pair for a strategy; the model repairs it at most twice.
 
     Raises:
-        SandboxUnavailable: it could not be run.
-        ModelUnavailable: no answer.
+        SandboxUnavailable: a program could not be run.
+        ModelUnavailable: the model gave no answer.
     """
     request, problem_id = task.request, task.problem.problem_id
     first, fault, answer = Message(Role.USER, task.question(strategy)), "", ""
     for n in range(MOST_REPAIRS + 1):
-        again = Message(Role.USER, fill(PROMPTS["repair_pair"], fault=fault))
-        messages = (first, Message(Role.ASSISTANT, answer or "-"), again) if n else (first,)
+        repair = Message(Role.USER, fill(PROMPTS["repair_pair"], fault=fault))
+        messages = (first, Message(Role.ASSISTANT, answer or "-"), repair) if n else (first,)
         question = request.question("model", *messages, problem_id=problem_id, turn=n + 1, sample=n)
         answer = (await request.models["model"].complete(question)).content
-        found = _read(task, strategy, answer)
-        if isinstance(found, Written):
-            said = await _fault(task, strategy, found)
-            if said is None:
+        draft = _read(task, strategy, answer)
+        if isinstance(draft, Draft):
+            pair_fault = await _test_fault(task, strategy, draft)
+            if pair_fault is None:
                 ignorant = task.ignorant_code(strategy)
-                is_vacuous = await task.fault(ignorant, {strategy: found}, with_base=False) is None
-                return Pair(strategy, found, is_vacuous, n + 1)
-            fault = said
+                is_vacuous = await task.fault(ignorant, {strategy: draft}, with_base=False) is None
+                return Pair(strategy, draft, is_vacuous, n + 1)
+            fault = pair_fault
         else:
-            fault = found
+            fault = draft
     reason, _, detail = fault.partition(": ")
-    return Rejected(strategy, reason, detail, MOST_REPAIRS + 1)
+    return Rejection(strategy, reason, detail, MOST_REPAIRS + 1)
 
 
-def _read(task: BaseTask, strategy: str, answer: str) -> Written | str:
-    fenced = _FENCE.search(answer)
-    text = fenced[1] if fenced else answer
+def _read(task: BaseTask, strategy: str, answer: str) -> Draft | str:
+    block = _FENCE.search(answer)
+    text = block[1] if block else answer
     try:
-        written = validated(
-            Written, parse_object(text.encode("utf-8", "surrogatepass")), OWN_REASONS
-        )
+        draft = validated(Draft, parse_object(text.encode("utf-8", "surrogatepass")), OWN_REASONS)
     except BadRow as bad:
         return f"{UNREADABLE}: it is not the JSON that was asked for ({bad.detail})"
-    fault = task.unreadable(strategy, written)
-    return written if fault is None else f"{UNREADABLE}: {fault}"
+    fault = task.unreadable(strategy, draft)
+    return draft if fault is None else f"{UNREADABLE}: {fault}"
 
 
-async def _fault(task: BaseTask, strategy: str, written: Written) -> str | None:
+async def _test_fault(task: BaseTask, strategy: str, draft: Draft) -> str | None:
     if (
         strategy != FUNCTIONALITY_EXTENSION
-        and (said := await task.fault(written.solution, {})) is not None
+        and (report := await task.fault(draft.solution, {})) is not None
     ):
-        return f"{BREAKS_TASK}: the solution fails the task's own tests: {said}"
-    said = await task.fault(written.solution, {strategy: written}, with_base=False)
-    return None if said is None else f"{FAILS_TEST}: the solution fails the unit test: {said}"
+        return f"{BREAKS_TASK}: the solution fails the task's own tests: {report}"
+    report = await task.fault(draft.solution, {strategy: draft}, with_base=False)
+    return None if report is None else f"{FAILS_TEST}: the solution fails the unit test: {report}"
 
 
 async def turn_order(
     task: BaseTask, pairs: Sequence[Pair]
-) -> tuple[tuple[str, ...], tuple[Rejected, ...]]:
-    """Strategies in the order in which they are given, and those that conflict with an earlier one.
+) -> tuple[tuple[str, ...], tuple[Rejection, ...]]:
+    """Return the strategies in the order of their turns, and those that conflict with earlier ones.
 
-    A strategy joins where one code passes the task's tests and those of all before it: what is at hand, or what the model then
-    writes. Functionality Extension conflicts by design and comes last.
+    A strategy joins the order if one program passes the task's tests, the tests of all earlier
+    strategies and its own. The candidates are the program of the earlier strategies, the pair's
+    solution, and a program that the model writes for all of them. Functionality Extension conflicts
+    by design and comes last.
 
     Raises:
-        SandboxUnavailable, ModelUnavailable: as `write_pair`.
+        SandboxUnavailable: a program could not be run.
+        ModelUnavailable: the model gave no answer.
     """
-    joined: list[Pair] = []
-    conflicting: list[Rejected] = []
+    ordered: list[Pair] = []
+    conflicts: list[Rejection] = []
     code = task.problem.reference_code
     for pair in pairs:
         if pair.strategy == FUNCTIONALITY_EXTENSION:
             continue
-        found, said = await _combined(task, (*joined, pair), code)
-        if found is None:
-            conflicting.append(Rejected(pair.strategy, "conflict", said, 1))
+        combined, report = await _combine(task, (*ordered, pair), code)
+        if combined is None:
+            conflicts.append(Rejection(pair.strategy, "conflict", report, 1))
             continue
-        joined.append(pair)
-        code = found
+        ordered.append(pair)
+        code = combined
     last = [pair.strategy for pair in pairs if pair.strategy == FUNCTIONALITY_EXTENSION]
-    return (*(pair.strategy for pair in joined), *last), tuple(conflicting)
+    return (*(pair.strategy for pair in ordered), *last), tuple(conflicts)
 
 
-async def _combined(task: BaseTask, pairs: Sequence[Pair], code: str) -> tuple[str | None, str]:
-    """Code that passes all tests, else what they said of the last try."""
-    together = {pair.strategy: pair.written for pair in pairs}
-    for candidate in (code, pairs[-1].written.solution):
-        if await task.fault(candidate, together) is None:
+async def _combine(task: BaseTask, pairs: Sequence[Pair], code: str) -> tuple[str | None, str]:
+    """Return code that passes all tests, or None with the tests' report on the last attempt."""
+    drafts = {pair.strategy: pair.draft for pair in pairs}
+    for candidate in (code, pairs[-1].draft.solution):
+        if await task.fault(candidate, drafts) is None:
             return candidate, ""
-    listed = "\n".join(f"- {pair.written.requirement}" for pair in pairs)
-    asked = fill(
-        PROMPTS["combine"], task=task.problem.prompt, requirements=listed, code=code.strip()
+    requirements = "\n".join(f"- {pair.draft.requirement}" for pair in pairs)
+    prompt = fill(
+        PROMPTS["combine"], task=task.problem.prompt, requirements=requirements, code=code.strip()
     )
     request, problem_id = task.request, task.problem.problem_id
     question = request.question(
-        "model", Message(Role.USER, asked), problem_id=problem_id, turn=len(pairs)
+        "model", Message(Role.USER, prompt), problem_id=problem_id, turn=len(pairs)
     )
-    answered = first_python_block((await request.models["model"].complete(question)).content)
-    said = await task.fault(answered, together)
-    return (answered, "") if said is None else (None, said)
+    combined_code = first_python_block((await request.models["model"].complete(question)).content)
+    report = await task.fault(combined_code, drafts)
+    return (combined_code, "") if report is None else (None, report)

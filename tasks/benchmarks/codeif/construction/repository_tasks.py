@@ -1,6 +1,6 @@
-"""`parley build codeif-repository-tasks` (section 3.3.2): tasks of real projects get verified instructions.
+"""Build `codeif-repository-tasks` (section 3.3.2): verified instructions for real projects' tasks.
 
-The two strategies of contexts are among them for tasks that need code of their project (Table 1).
+Tasks that need code of their project also get the two context strategies (Table 1).
 """
 
 import ast
@@ -16,9 +16,9 @@ from schemas.errors import ConfigError, SourceUnreadable
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
 from schemas.run import Sampling
 from tasks.benchmarks.codeif.construction.base_task import DESCRIPTIONS, PROMPTS, report
-from tasks.benchmarks.codeif.construction.building import REJECTED, rejected_row, review
+from tasks.benchmarks.codeif.construction.building import REJECTED, rejection_row, review
+from tasks.benchmarks.codeif.construction.drafts import Draft, Rejection, Verification
 from tasks.benchmarks.codeif.construction.pairs import verified_pairs
-from tasks.benchmarks.codeif.construction.written import Rejected, Verified, Written
 from tasks.benchmarks.codeif.repositories.repository import (
     CONSTRUCTION_REPOSITORIES,
     LIMITS,
@@ -36,19 +36,23 @@ from tasks.language.prompt import fill, load_prompt
 FILES: Mapping[str, str] = {"L1": "L_1_part_2.jsonl", "L2": "L_2_part_1.jsonl", "L3": "L_3.jsonl"}
 """Level -> the file of its tasks."""
 SOURCE_MISSING = "source_missing"
-"""The project is not there, or is another release than the task's."""
+"""Reason of rejection: the project is missing, or is another release than the task's."""
 OF_CONTEXTS: Mapping[str, str] = dict(
     zip(
         CONTEXT_STRATEGIES,
         (
-            "functions, classes or attributes of the project that the code uses, by name. The test decides whether it uses them.",
-            "how the code uses functions, classes or attributes of the project: with which arguments, how often, and for what."
+            (
+                "functions, classes or attributes of the project that the code uses, by name. "
+                "The test decides whether it uses them."
+            ),
+            "how the code uses functions, classes or attributes of the project: with which "
+            "arguments, how often, and for what."
             " The test puts stand-ins in their place and looks at the calls.",
         ),
         strict=True,
     )
 )
-"""Strategy -> what its requirements are about."""
+"""Context strategy -> subject of its requirements, part of the prompt."""
 _QUESTION = {
     "write_repository_pair": load_prompt("tasks.benchmarks.codeif", "write_repository_pair")
 }
@@ -58,16 +62,13 @@ _TEST_NAME = re.compile(r"(?m)^(\s*(?:async\s+)?def\s+)(test\w*)(?=\s*\()")
 
 @dataclass(frozen=True)
 class RepositoryTask:
-    """A function or method of a project.
-
-    See `tasks.benchmarks.codeif.construction.base_task.BaseTask`.
-    """
+    """Base task about a function or method of a project."""
 
     request: ConstructionRequest
     problem: Problem
     dialog: Dialog
     tests_text: str
-    """Beginning of the file of its first base test."""
+    """Beginning of the file with the task's first base test."""
 
     @property
     def strategies(self) -> Sequence[str]:
@@ -75,7 +76,7 @@ class RepositoryTask:
 
     @property
     def _owner(self) -> str:
-        """File of its first base test, with the test's class where it has one."""
+        """File of the task's first base test, followed by the test's class if it has one."""
         return (
             self.problem.instruction(BASE_INSTRUCTION)
             .suite.tests[0]
@@ -98,13 +99,13 @@ class RepositoryTask:
             description=OF_CONTEXTS.get(strategy) or DESCRIPTIONS[strategy],
         )
 
-    def unreadable(self, strategy: str, written: Written) -> str | None:
-        if len(_TEST_NAME.findall("\n\n".join(written.unit_test))) != 1:
+    def unreadable(self, strategy: str, draft: Draft) -> str | None:
+        if len(_TEST_NAME.findall("\n\n".join(draft.unit_test))) != 1:
             return "unit_test must hold one function whose name begins with test"
         return None
 
     def ignorant_code(self, strategy: str) -> str:
-        """The reference. It uses its context already, so that a definition without a body stands for it there."""
+        # The reference uses its context, so an empty definition replaces it for context strategies.
         return (
             _without_body(self.problem.reference_code)
             if strategy in CONTEXT_STRATEGIES
@@ -112,29 +113,29 @@ class RepositoryTask:
         )
 
     async def fault(
-        self, code: str, written: Mapping[str, Written], *, with_base: bool = True
+        self, code: str, drafts: Mapping[str, Draft], *, with_base: bool = True
     ) -> str | None:
         base = self.problem.instruction(BASE_INSTRUCTION)
         added = tuple(
-            Instruction(instruction_id=name, text=one.requirement, suite=self.suite(name, one))
-            for name, one in written.items()
+            Instruction(instruction_id=name, text=draft.requirement, suite=self.suite(name, draft))
+            for name, draft in drafts.items()
         )
         problem = self.problem.model_copy(update={"instructions": (base, *added)})
-        names = (*((BASE_INSTRUCTION,) if with_base else ()), *written)
+        names = (*((BASE_INSTRUCTION,) if with_base else ()), *drafts)
         place, decides = place_of(problem, self.dialog, names)
-        nodes = tuple(dict.fromkeys(node for of_one in decides.values() for node in of_one))
+        nodes = tuple(dict.fromkeys(node for node_ids in decides.values() for node in node_ids))
         return report(await self.request.programs.run("pytest", code, nodes, place))
 
-    def suite(self, strategy: str, written: Written) -> TestSuite:
-        """Return an instruction's test under a name that no other instruction's has: its node id, then its text."""
-        name = f"test_{strategy.lower().replace(' ', '_').replace('-', '_')}_of_{dict(self.dialog.labels)['definition']}"
-        node = name.replace(".", "_")
-        text = _TEST_NAME.sub(lambda match: f"{match[1]}{node}", "\n\n".join(written.unit_test))
+    def suite(self, strategy: str, draft: Draft) -> TestSuite:
+        """Return an instruction's test (node id, text) under a name unique to its strategy."""
+        suffix = strategy.lower().replace(" ", "_").replace("-", "_")
+        node = f"test_{suffix}_of_{dict(self.dialog.labels)['definition']}".replace(".", "_")
+        text = _TEST_NAME.sub(lambda match: f"{match[1]}{node}", "\n\n".join(draft.unit_test))
         return TestSuite(tests=(f"{self._owner}::{node}", text), kind="pytest")
 
 
 def _without_body(code: str) -> str:
-    """Return a definition that does nothing; code that is no definition as it is."""
+    """Return the code with empty function bodies; invalid Python stays unchanged."""
     try:
         tree = ast.parse(textwrap.dedent(code))
     except (SyntaxError, ValueError, RecursionError):
@@ -146,14 +147,17 @@ def _without_body(code: str) -> str:
 
 
 def estimate(*, staged: Staged, options: Options) -> Mapping[str, int]:
-    """A call for each task and strategy. Repairs (two a pair at most) and combined solutions are not foreseen.
+    """Return the number of model calls: one for each task and strategy.
+
+    Repairs (at most two for a pair) and combined solutions are not included.
 
     Raises:
-        ConfigError: no folder of projects is named.
+        ConfigError: the command names no folder of projects.
     """
     if any(dialog.tree is None for dialog in staged.dialogs):
         raise ConfigError(
-            f"tests run in the tasks' projects: name their folder by --resource {RESOURCE}=DIR (`codeif-repos`)"
+            "tests run in the tasks' projects: name the projects' folder by"
+            f" --resource {RESOURCE}=DIR. `parley build codeif-repos --out DIR` creates it"
         )
     levels = [problem.level for problem in staged.problems]
     return {
@@ -164,31 +168,36 @@ def estimate(*, staged: Staged, options: Options) -> Mapping[str, int]:
 
 
 async def construct(request: ConstructionRequest) -> Constructed:
-    """Tasks in the native format, a file a level; what was rejected with its reason, and a sheet for people."""
-    from asyncio import gather  # not above: a command that only names benchmarks starts without it
+    """Return the build's files: tasks by level, rejected pairs, and a sheet for annotators."""
+    from asyncio import gather  # imported here, because commands that list benchmarks skip it
 
     dialogs = {dialog.problem_id: dialog for dialog in request.staged.dialogs}
     problems = request.staged.problems
     tasks = [_task(request, problem, dialogs[problem.problem_id]) for problem in problems]
     verified = await gather(*(_verified(task) for task in tasks))
-    made = list(zip(problems, verified, strict=True))
+    pairs_by_task = list(zip(problems, verified, strict=True))
     lines: dict[str, list[str]] = {}
-    for task, one in zip(tasks, verified, strict=True):
-        if one.order:
-            row = json.dumps(_row(task, one), ensure_ascii=False)
+    for task, verification in zip(tasks, verified, strict=True):
+        if verification.order:
+            row = json.dumps(_row(task, verification), ensure_ascii=False)
             lines.setdefault(FILES[task.problem.level], []).append(f"{row}\n")
-    rejected = [rejected_row(problem, fault) for problem, one in made for fault in one.rejected]
+    rejected = [
+        rejection_row(problem, fault)
+        for problem, verification in pairs_by_task
+        for fault in verification.rejections
+    ]
     files = {name: "".join(rows) for name, rows in sorted(lines.items())}
     return Constructed(
-        {**files, REJECTED: json.dumps(rejected, indent=1, ensure_ascii=False) + "\n"}, review(made)
+        {**files, REJECTED: json.dumps(rejected, indent=1, ensure_ascii=False) + "\n"},
+        review(pairs_by_task),
     )
 
 
 def _task(request: ConstructionRequest, problem: Problem, dialog: Dialog) -> RepositoryTask:
-    """The task with its tests' file.
+    """Return the task with the beginning of its tests' file.
 
     Raises:
-        SourceUnreadable: the file was there when the build was planned, and cannot be read now.
+        SourceUnreadable: the file existed when the build was planned, and cannot be read now.
     """
     task = RepositoryTask(request, problem, dialog, "")
     if dialog.tree in (None, MISSING):
@@ -205,24 +214,24 @@ def _task(request: ConstructionRequest, problem: Problem, dialog: Dialog) -> Rep
     return RepositoryTask(request, problem, dialog, text[:_LONGEST_TESTS])
 
 
-async def _verified(task: RepositoryTask) -> Verified:
+async def _verified(task: RepositoryTask) -> Verification:
     if task.dialog.tree in (None, MISSING):
-        said = f"{project_of(task.dialog)} is not there, or lacks the definition"
-        return Verified(
+        detail = f"{project_of(task.dialog)} is not there, or lacks the definition"
+        return Verification(
             (),
             (),
-            tuple(Rejected(strategy, SOURCE_MISSING, said, 0) for strategy in task.strategies),
+            tuple(Rejection(strategy, SOURCE_MISSING, detail, 0) for strategy in task.strategies),
         )
     return await verified_pairs(task)
 
 
-def _row(task: RepositoryTask, made: Verified) -> Mapping[str, object]:
-    """The task in the native format. A pair that conflicts stays among the requirements and is in no turn."""
+def _row(task: RepositoryTask, verification: Verification) -> Mapping[str, object]:
+    """Return the task in the native format; a conflicting pair is a requirement without a turn."""
     requirements: dict[str, object] = {}
-    for pair in made.pairs:
-        node, text = task.suite(pair.strategy, pair.written).tests
+    for pair in verification.pairs:
+        node, text = task.suite(pair.strategy, pair.draft).tests
         requirements[pair.strategy] = {
-            "requirement": pair.written.requirement,
+            "requirement": pair.draft.requirement,
             "unit_test": [text],
             "test": node,
         }
@@ -231,12 +240,13 @@ def _row(task: RepositoryTask, made: Verified) -> Mapping[str, object]:
         "prompt": task.problem.prompt,
         "code": task.problem.reference_code,
         "requirements": requirements,
-        "multi-turn": list(made.order),
+        "multi-turn": list(verification.order),
     }
 
 
 CONSTRUCTION = Construction(
-    help="repository tasks with verified instructions, those of contexts among them, from base tasks and their projects",
+    help="repository tasks with verified instructions, context strategies included, from base tasks"
+    " and their projects",
     roles={"model": Role("writes instructions, tests and solutions", Sampling(max_tokens=3000))},
     construct=construct,
     estimate=estimate,

@@ -1,4 +1,4 @@
-"""Chooses review comments that differ: k-centre greedy selection over their vectors (section 3.3.1)."""
+"""Selection of diverse review comments: k-centre greedy over their vectors (section 3.3.1)."""
 
 from collections.abc import Sequence
 from math import inf
@@ -9,10 +9,14 @@ if TYPE_CHECKING:
 
 
 def k_centres(vectors: "Sequence[Vector]", k: int) -> tuple[int, ...]:
-    """Places of `k` vectors, each the farthest from those chosen before it; the first is the first. All where there are fewer.
+    """Return the indices of `k` vectors, each the farthest from those selected before.
+
+    The first vector is always selected. Of equally far vectors the first is selected. With at most
+    `k` vectors, all are selected.
 
     Args:
-        vectors: of length 1, so that distance falls as their product grows. Of equally far ones the first is taken.
+        vectors: vectors of length 1, so that distance falls as the dot product grows.
+        k: number of vectors to select.
 
     Source: Sener and Savarese 2018, algorithm 1.
     """
@@ -23,7 +27,7 @@ def k_centres(vectors: "Sequence[Vector]", k: int) -> tuple[int, ...]:
     while len(chosen) < min(k, len(vectors)):
         for n, vector in enumerate(vectors):
             nearest[n] = max(nearest[n], float(vector @ vectors[farthest]))
-        nearest[farthest] = inf  # chosen: near to itself above all
+        nearest[farthest] = inf  # never select it again
         farthest = min(range(len(vectors)), key=nearest.__getitem__)
         chosen.append(farthest)
     return tuple(chosen)

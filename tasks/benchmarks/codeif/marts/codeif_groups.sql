@@ -1,4 +1,4 @@
--- One row per score x group: level x turn, slot, pair of turns or strategy; level 'all' only in runs of several levels.
+-- One row per score x group: level x turn, slot, pair of turns or strategy. Level 'all' exists only in runs of several levels.
 with
 slots(instruction_id, slot, slot_with_contexts) as (
     values
@@ -17,9 +17,9 @@ placed as (
     select
         scores.run_id,
         coalesce(dialogs."level", 'unknown') as "level",
-        -- Of two rounds, all instructions are given in the second one.
+        -- In a two-round run every instruction except the base is in round 2.
         if(scores.setting = 'codeif.two_round', least(scores.turn, 2), scores.turn) as turn,
-        -- Turn 1-2 is pair 1, turn 3-4 is pair 2: an instruction's round and the feedback that it may need.
+        -- Turns 1 and 2 are pair 1, turns 3 and 4 are pair 2: an instruction's round and its round of feedback.
         if(scores.setting = 'codeif.dynamic', (scores.turn + 1) // 2, null) as pair,
         if(dialogs."level" in ('L2', 'L3'), slots.slot_with_contexts, slots.slot) as slot,
         slots.slot_with_contexts,
@@ -36,7 +36,7 @@ placed as (
 levels as (
     select run_id, "level", turn, pair, slot, instruction_id, score from placed
     union all
-    -- L1 has its Functionality Extension where the others have a context's strategy: all levels share the others' slots.
+    -- Slot 8 is Functionality Extension in L1 and a context strategy in L2 and L3, so level 'all' uses the slots of L2 and L3.
     select run_id, 'all' as "level", turn, pair, slot_with_contexts, instruction_id, score from placed
     where run_id in (select run_id from placed group by run_id having count(distinct "level") > 1)
 )

@@ -1,7 +1,7 @@
--- One row per run x level x strategy: of the runs of two rounds in $run_ids, or of one run of each model, options and data: whole
--- ones before those of a part of the tasks, and the newest of these.
+-- One row per run x level x strategy of two-round runs. Without $run_ids: one run for each model, options and data, namely the
+-- run with the largest share of the tasks, then the newest.
 with
-asked as (
+candidates as (
     select
         run_id,
         model,
@@ -20,7 +20,7 @@ asked as (
         end
 ),
 chosen as (
-    select run_id, options, scoring_options, task_share from asked
+    select run_id, options, scoring_options, task_share from candidates
     qualify len($run_ids::varchar[]) > 0 or row_number() over (
         partition by model, dataset_version, options, scoring_options
         order by coalesce(task_share, 1) desc, finished_at desc, run_id

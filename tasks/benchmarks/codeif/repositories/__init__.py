@@ -1,1 +1,1 @@
-"""Repository tasks: their rows, projects and golden contexts, and how an answer gets into its project."""
+"""Repository tasks: rows, projects, golden contexts, and the placement of answers in projects."""

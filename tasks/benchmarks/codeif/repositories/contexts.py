@@ -1,23 +1,25 @@
-"""The golden contexts of a repository task's first message (section 3.1), cut to a budget of tokens."""
+"""Golden contexts of a repository task's first message (section 3.1), cut to a token limit."""
 
 import re
 
 _SECTION = re.compile(r"(?m)^(?=[ \t]*####\w)")
 _HOLE = re.compile(r"(?m)^.*###The function: .*$")
 CHARACTERS_PER_TOKEN = 4
-"""About; no model's own tokens are counted."""
+"""Approximation, the same for all models."""
 _CUT = "\n[...]\n"
 
 
 def within_budget(prompt: str, begins: int | None, tokens: int | None) -> str:
-    """The message with its contexts cut to so many tokens.
+    """Return the message with its contexts cut to a number of tokens.
 
-    Its sections (the file itself, other files) share them evenly, and what a short one leaves goes to the other. Of the file
-    itself the text around the place of the function is kept, of others the beginning.
+    The contexts have sections: the task's file and other files. Each section gets an equal share,
+    and tokens that a short section does not need go to the others. Of the task's file the text
+    around the function remains, of other files the beginning.
 
     Args:
-        begins: where the contexts begin; None where there is none.
-        tokens: None for all of it.
+        prompt: the first message.
+        begins: offset of the contexts in the message; None if it has none.
+        tokens: maximum tokens of all contexts; None for no limit.
     """
     if begins is None or tokens is None:
         return prompt
@@ -31,7 +33,7 @@ def within_budget(prompt: str, begins: int | None, tokens: int | None) -> str:
 
 
 def _around(text: str, characters: int) -> str:
-    """The text, or so many of its characters around the function's place, or from its beginning."""
+    """Return at most `characters` characters, around the function's marker or from the start."""
     if len(text) <= characters:
         return text
     hole = _HOLE.search(text)

@@ -1,7 +1,9 @@
-"""Lays the tasks' projects out in DevEval's layout: from the registry's source distributions, checkouts, or public repositories.
+"""Creation of the tasks' projects in DevEval's layout.
 
-`projects.json` holds the facts of each project: its repository, the commit and the release that have the tasks' code, and
-what its tests import beside it. A user's file of the same form adds projects, or replaces ours.
+The files come from source distributions of the package registry, from git checkouts, or from public
+repositories. `projects.json` lists each project with its repository, the commit and the release
+that contain the tasks' code, and the packages that its tests import. A user's file of the same form
+adds projects or replaces ours.
 """
 
 import os
@@ -28,21 +30,22 @@ from tasks.benchmarks.results import Layout
 from tasks.datasets.git import fetch_commit
 
 PYTEST = "pytest==7.4.0"
-"""The version that the tasks' tests were checked with."""
+"""Version of pytest with which the tasks' tests were checked."""
 _LIMIT_S = 900.0
 _HOST = "https://github.com/"
-"""Host of the projects' public repositories; git's own settings (`url.<base>.insteadOf`) name a mirror."""
+"""Host of the public repositories. Git's setting `url.<base>.insteadOf` can name a mirror."""
 
 
 class Project(Frozen):
-    """Where a project comes from."""
+    """Source of a project's files."""
 
     repository: str
     commit: str
     release: str | None = None
-    """`NAME==VERSION` of the registry, where its source distribution holds the tasks' code and tests."""
+    """`NAME==VERSION` of the package registry, if its source distribution contains the tasks' code
+    and tests."""
     packages: tuple[str, ...] = ()
-    """What its tests import, as requirements; none where its own metadata say it."""
+    """Requirements of the tests; empty if the project's own metadata declare them."""
 
 
 _PROJECTS = TypeAdapter(dict[str, Project])
@@ -50,35 +53,36 @@ _PROJECTS = TypeAdapter(dict[str, Project])
 
 @cache
 def projects() -> Mapping[str, Project]:
-    """Every known project by its path in DevEval's layout, DOMAIN/PROJECT."""
+    """Return all bundled projects by their path in DevEval's layout, DOMAIN/PROJECT."""
     text = (files("tasks.benchmarks.codeif") / "projects.json").read_text(encoding="utf-8")
     return _PROJECTS.validate_json(text)
 
 
 def with_listing(listing: Path | None) -> Mapping[str, Project]:
-    """Return the known projects and those of a user's file, which come first.
+    """Return the bundled projects and those of a user's file, which override bundled ones.
 
     Raises:
-        SourceUnreadable: the file is no such list.
+        SourceUnreadable: the file is not a list of projects.
     """
     if listing is None:
         return projects()
     try:
-        own = _PROJECTS.validate_json(listing.read_bytes())
+        own_projects = _PROJECTS.validate_json(listing.read_bytes())
     except (OSError, ValueError) as error:
-        said = (
+        detail = (
             error.errors()[0]
             if isinstance(error, ValidationError)
             else {"msg": str(error), "loc": ()}
         )
-        where = ".".join(map(str, said["loc"]))
+        where = ".".join(map(str, detail["loc"]))
         raise SourceUnreadable(
-            f"{listing}: no list of projects ({where}: {said['msg']})"
+            f"{listing} is not a list of projects ({where}: {detail['msg']}). Each entry is"
+            ' "DOMAIN/PROJECT": {"repository": "OWNER/NAME", "commit": "..."}'
         ) from error
-    for name in own:
+    for name in own_projects:
         if not re.fullmatch(r"[\w.-]+/[\w.-]+", name) or ".." in name.split("/"):
             raise SourceUnreadable(f"{listing}: {name!r} is not of the form DOMAIN/PROJECT")
-    return {**projects(), **own}
+    return {**projects(), **own_projects}
 
 
 def lay_out(
@@ -89,64 +93,77 @@ def lay_out(
     listing: Path | None = None,
     fetch: bool = False,
 ) -> Sequence[str]:
-    """Lay out projects: of the checkouts given, of the registry, or those that are named. A project that is there stays as it is.
+    """Create the folders of projects. An existing folder stays unchanged.
+
+    A project comes from its checkout if there is one, else from its release in the package
+    registry, else from its public repository if `fetch` is set.
 
     Args:
-        checkouts: repository (`OWNER/NAME`) or project (`DOMAIN/PROJECT`) -> a git checkout that has its commit, bare or not.
-        only: projects, or the last parts of their names; none for all that can be had.
-        listing: a user's own list of projects (`with_listing`).
-        fetch: whether the commits of projects that have neither come from their public repositories, by git.
+        out: folder in which DOMAIN/PROJECT folders are created.
+        checkouts: repository (`OWNER/NAME`) or project (`DOMAIN/PROJECT`) -> a git checkout, bare
+            or not, that contains the project's commit.
+        only: projects, or the last parts of their names; empty for all available ones.
+        say: called with the name of each project before its creation.
+        listing: a user's own list of projects (see `with_listing`).
+        fetch: fetch projects without checkout and release from their public repositories, by git.
 
     Returns:
         A line for each project.
 
     Raises:
-        UnknownName: a checkout or a name of no known project.
+        UnknownName: a checkout or a name belongs to no known project.
     """
-    known = with_listing(listing)
-    wanted = _chosen(known, only)
+    projects_by_path = with_listing(listing)
+    selected = _selected(projects_by_path, only)
     for name in checkouts:
-        if name not in known and name not in {project.repository for project in known.values()}:
-            raise UnknownName("project or repository", name, known)
+        if name not in projects_by_path and name not in {
+            project.repository for project in projects_by_path.values()
+        }:
+            raise UnknownName("project or repository", name, projects_by_path)
     lines: list[str] = []
-    for name, project in wanted.items():
+    for name, project in selected.items():
         checkout = checkouts.get(name) or checkouts.get(project.repository)
         if checkout is None and project.release is None and not fetch:
             if only:
                 lines.append(
-                    f"{name}: left out; name a checkout of {project.repository} that has {project.commit[:12]}, or --fetch it"
+                    f"{name}: left out; name a checkout of {project.repository} that has"
+                    f" {project.commit[:12]}, or --fetch it"
                 )
             continue
         say(name)
-        lines.append(f"{name}: {_one(out / name, project, checkout)}")
+        lines.append(f"{name}: {_lay_out_project(out / name, project, checkout)}")
     return lines
 
 
-def _chosen(known: Mapping[str, Project], only: Sequence[str]) -> Mapping[str, Project]:
+def _selected(
+    projects_by_path: Mapping[str, Project], only: Sequence[str]
+) -> Mapping[str, Project]:
     for name in only:
-        if not any(name in (path, path.partition("/")[2]) for path in known):
-            raise UnknownName("project", name, known)
+        if not any(name in (path, path.partition("/")[2]) for path in projects_by_path):
+            raise UnknownName("project", name, projects_by_path)
     return {
         path: p
-        for path, p in known.items()
+        for path, p in projects_by_path.items()
         if not only or {path, path.partition("/")[2]} & set(only)
     }
 
 
-def _one(place: Path, project: Project, checkout: Path | None) -> str:
-    if place.exists():
+def _lay_out_project(target: Path, project: Project, checkout: Path | None) -> str:
+    if target.exists():
         return "is there already"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place.parent, prefix=".laying-out-") as folder:
-        made = Path(folder) / "project"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".laying-out-") as folder:
+        project_dir = Path(folder) / "project"
         try:
             if checkout is None and project.release is None:
-                checkout = made.with_name("fetched")
+                checkout = project_dir.with_name("fetched")
                 fetch_commit(f"{_HOST}{project.repository}", project.commit, checkout, os.environ)
-            from_where = (
-                _from_git(made, project, checkout) if checkout else _from_release(made, project)
+            source_note = (
+                _from_git(project_dir, project, checkout)
+                if checkout
+                else _from_release(project_dir, project)
             )
-            lacking = _add_packages(made, project)
+            packages_note = _add_packages(project_dir, project)
         except (
             subprocess.SubprocessError,
             OSError,
@@ -156,13 +173,13 @@ def _one(place: Path, project: Project, checkout: Path | None) -> str:
             DataUnavailable,
         ) as error:
             return f"FAILED: {_last_line(error)}"
-        made.rename(place)
-    return f"{from_where}{lacking}"
+        project_dir.rename(target)
+    return f"{source_note}{packages_note}"
 
 
-def _from_git(made: Path, project: Project, checkout: Path) -> str:
-    made.mkdir()
-    packed = made.with_suffix(".tar")
+def _from_git(project_dir: Path, project: Project, checkout: Path) -> str:
+    project_dir.mkdir()
+    archive_path = project_dir.with_suffix(".tar")
     command = (
         "git",
         "-c",
@@ -171,65 +188,67 @@ def _from_git(made: Path, project: Project, checkout: Path) -> str:
         str(checkout),
         "archive",
         "-o",
-        str(packed),
+        str(archive_path),
         project.commit,
     )
     subprocess.run(command, check=True, capture_output=True, timeout=_LIMIT_S)
-    with tarfile.open(packed) as archive:
-        archive.extractall(made, filter="data")
+    with tarfile.open(archive_path) as archive:
+        archive.extractall(project_dir, filter="data")
     return f"commit {project.commit[:12]} of {project.repository}"
 
 
-def _from_release(made: Path, project: Project) -> str:
+def _from_release(project_dir: Path, project: Project) -> str:
     release = project.release or ""
-    folder = made.with_name("downloaded")
+    folder = project_dir.with_name("downloaded")
     _pip("download", "--no-deps", "--no-binary", ":all:", "--dest", str(folder), release)
     (archive,) = folder.iterdir()
-    inside = made.with_name("unpacked")
+    inside = project_dir.with_name("unpacked")
     if archive.suffix == ".zip":
-        with zipfile.ZipFile(archive) as packed:
-            packed.extractall(inside)
+        with zipfile.ZipFile(archive) as archive_file:
+            archive_file.extractall(inside)
     else:
-        with tarfile.open(archive) as packed:
-            packed.extractall(inside, filter="data")
+        with tarfile.open(archive) as archive_file:
+            archive_file.extractall(inside, filter="data")
     (root,) = inside.iterdir()
-    root.rename(made)
+    root.rename(project_dir)
     return f"source distribution {release}"
 
 
-def _add_packages(made: Path, project: Project) -> str:
-    """Put beside it its pytest, and its pins that Parley's own environment lacks or has in another version.
+def _add_packages(project_dir: Path, project: Project) -> str:
+    """Install pytest and the project's packages into a folder of the project.
 
-    A project without pins gets what its own metadata ask for. All pins bound what these need in turn: an installation into a
-    folder knows nothing of what is installed elsewhere, and what it brings comes first on the path.
+    Packages that Parley's own environment has in the pinned version are skipped. A project without
+    pins gets the requirements of its own metadata. All pins are constraints of the installation,
+    because pip ignores installed packages when it installs into a folder, and this folder comes
+    first on the path.
     """
     pins = (
         [pin for pin in project.packages if not _is_here(pin)]
         if project.packages
-        else requirements_of(made)
+        else requirements_of(project_dir)
     )
-    lacking = [PYTEST, *pins]
-    bounds = made.with_name("constraints.txt")
+    packages = [PYTEST, *pins]
+    bounds = project_dir.with_name("constraints.txt")
     bounds.write_text("".join(f"{pin}\n" for pin in (PYTEST, *project.packages)), encoding="utf-8")
-    place = made / PACKAGES_FOLDER
+    target = project_dir / PACKAGES_FOLDER
     _pip(
         "install",
         "--quiet",
         "--no-compile",
         "--target",
-        str(place),
+        str(target),
         "--constraint",
         str(bounds),
-        *lacking,
+        *packages,
     )
-    shutil.rmtree(place / "bin", ignore_errors=True)
-    return f", with {', '.join(lacking)}"
+    shutil.rmtree(target / "bin", ignore_errors=True)
+    return f", with {', '.join(packages)}"
 
 
 def _is_here(pin: str) -> bool:
-    distribution, _, wanted = pin.partition("==")
+    distribution, _, wanted_version = pin.partition("==")
     try:
-        return version(distribution) == wanted
+        return version(distribution) == wanted_version
     except PackageNotFoundError:
         return False
 
@@ -240,18 +259,22 @@ def _pip(*arguments: str) -> None:
 
 
 def _last_line(error: Exception) -> str:
-    said = (
+    output = (
         error.stderr.decode(errors="replace")
         if isinstance(error, subprocess.CalledProcessError)
         else str(error)
     )
     return next(
-        (line for line in reversed(said.strip().splitlines()) if line.strip()), type(error).__name__
+        (line for line in reversed(output.strip().splitlines()) if line.strip()),
+        type(error).__name__,
     )
 
 
 LAYOUT = Layout(
-    help="the repository tasks' projects in DevEval's layout, from the registry or from git checkouts",
+    help=(
+        "the repository tasks' projects in DevEval's layout, from the registry or from git "
+        "checkouts"
+    ),
     lay_out=lay_out,
     resource=RESOURCE,
     listing="projects",

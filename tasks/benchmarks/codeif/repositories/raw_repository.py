@@ -1,4 +1,4 @@
-"""One row of a repository task's file in upstream's own format (DevEval's fields and CodeIF-Bench's), validated."""
+"""Validated row of a repository task in upstream's format (DevEval's and CodeIF-Bench's fields)."""
 
 from collections.abc import Mapping
 from pathlib import PurePosixPath
@@ -7,25 +7,25 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from tasks.benchmarks.codeif.raw_row import OWN_REASONS, Tests, check_turns, known_strategy
+from tasks.benchmarks.codeif.raw_row import OWN_REASONS, Tests, check_turns, strategy_validator
 from tasks.benchmarks.codeif.strategies import REPOSITORY_STRATEGIES, strategy_slots
 from tasks.benchmarks.raw_lines import Text, validated
 
 _LONGEST_FILE = 10_000_000
-"""Lines that a file may have at most."""
+"""Maximum number of lines in a file."""
 _RAW = ConfigDict(strict=True, frozen=True, extra="ignore")
 
 
 def _below(name: str) -> str:
-    """A path as it is written shortest, or a node id that begins with one."""
-    written = name.partition("::")[0]
-    path = PurePosixPath(written)
+    """Check that a path, or the path of a node id, is normalised and lies below its project."""
+    path_text = name.partition("::")[0]
+    path = PurePosixPath(path_text)
     if (
         path.is_absolute()
         or ".." in path.parts
         or not path.parts
-        or str(path) != written
-        or "\0" in written
+        or str(path) != path_text
+        or "\0" in path_text
     ):
         raise PydanticCustomError(
             "unsafe_path", "{name} does not lie below its project", {"name": name}
@@ -34,13 +34,13 @@ def _below(name: str) -> str:
 
 
 Path = Annotated[Text, AfterValidator(_below)]
-StrategyName = Annotated[str, AfterValidator(known_strategy(REPOSITORY_STRATEGIES))]
+StrategyName = Annotated[str, AfterValidator(strategy_validator(REPOSITORY_STRATEGIES))]
 Line = Annotated[int, Field(ge=1, le=_LONGEST_FILE)]
 Lines = Annotated[list[Line], Field(min_length=2, max_length=2)]
 
 
 class RawRequirement(BaseModel):
-    """One instruction of a repository task, with its test's code and place in the project."""
+    """Instruction of a repository task, with its test's code and its place in the project."""
 
     model_config = _RAW
 
@@ -51,7 +51,7 @@ class RawRequirement(BaseModel):
 
 
 class RawDependency(BaseModel):
-    """Names of the project that the reference code uses, by how far away they are defined."""
+    """Names of the project that the reference code uses, by the distance of their definition."""
 
     model_config = _RAW
 
@@ -61,11 +61,11 @@ class RawDependency(BaseModel):
 
 
 DEPENDENCIES = tuple(RawDependency.model_fields)
-"""Kinds of dependencies, the nearest first."""
+"""Kinds of dependencies, nearest first."""
 
 
 class RawRepositoryRow(BaseModel):
-    """A task: a function or method of a project, its base tests, and further requirements with a unit test each."""
+    """Task about a function or method of a project, with base tests and tested requirements."""
 
     model_config = _RAW
 
@@ -86,8 +86,11 @@ class RawRepositoryRow(BaseModel):
         check_turns(self.multi_turn or (), self.requirements)
         for name in self.requirements:
             if name not in strategy_slots(self.level):
-                said = "{name} is of tasks that need their repository's code, and the row's dependencies are none"
-                raise PydanticCustomError("unknown_requirement", said, {"name": name})
+                message = (
+                    "{name} is of tasks that need their repository's code, and the row's "
+                    "dependencies are none"
+                )
+                raise PydanticCustomError("unknown_requirement", message, {"name": name})
         if self.signature_position[0] > self.body_position[1]:
             raise PydanticCustomError(
                 "wrong_lines", "its signature begins after the end of its body"
@@ -102,24 +105,24 @@ class RawRepositoryRow(BaseModel):
 
     @property
     def level(self) -> str:
-        """L1 needs nothing of its repository, L2 its own file, L3 other files, too (section 3.3.2)."""
+        """Level by required repository code: L1 none, L2 the task's file, L3 other files."""
         if self.dependency.cross_file:
             return "L3"
         return "L2" if self.dependency.intra_class or self.dependency.intra_file else "L1"
 
     @property
     def n_dependencies(self) -> Mapping[str, int]:
-        """Kind of dependency -> how many it names."""
+        """Kind of dependency -> number of names."""
         return {kind: len(getattr(self.dependency, kind)) for kind in DEPENDENCIES}
 
     @property
     def file(self) -> str:
-        """The file that the answer changes, below the project."""
+        """File that the answer changes, relative to the project."""
         return self.completion_path.removeprefix(f"{self.project_path}/")
 
     @property
     def name(self) -> str:
-        """The function, with its class where the namespace has one."""
+        """Name of the function, with its class if the namespace has one."""
         module = PurePosixPath(self.file).with_suffix("").parts
         module = module[:-1] if module[-1] == "__init__" else module
         parts = tuple(self.namespace.split("."))
@@ -131,17 +134,17 @@ class RawRepositoryRow(BaseModel):
 
     @property
     def turn_order(self) -> tuple[str, ...]:
-        """Requirements in the order in which they are given. Rows of L3 have no list and take that of L2."""
+        """Requirements in the order of their turns. Rows of L3 have no list and use L2's order."""
         if self.multi_turn is not None:
             return tuple(self.multi_turn)
         return tuple(name for name in REPOSITORY_STRATEGIES if name in self.requirements)
 
 
 def parse_repository_row(raw: dict[str, Any]) -> RawRepositoryRow:
-    """A line's object as a validated row.
+    """Validate the object of one line.
 
     Raises:
-        BadRow: missing_field, wrong_type, blank_text, empty_tests, unknown_requirement, unknown_turn, duplicate_turn or
-            unsafe_path or wrong_lines.
+        BadRow: missing_field, wrong_type, blank_text, empty_tests, unknown_requirement,
+            unknown_turn, duplicate_turn, unsafe_path or wrong_lines.
     """
     return validated(RawRepositoryRow, raw, (*OWN_REASONS, "unsafe_path", "wrong_lines"))

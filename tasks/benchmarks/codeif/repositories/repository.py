@@ -1,4 +1,4 @@
-"""Repository tasks (L1 part 2, L2, L3) as problems and dialogs, and what of them says where their programs run."""
+"""Problems and dialogs of repository tasks (L1 part 2, L2, L3), and the place of their programs."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from tasks.benchmarks.placed_trees import Source
 from tasks.dialogue.programs import Place, Tree, WantedProgram
 
 RESOURCE = "repos"
-"""The resource that holds the projects, in DevEval's layout: DOMAIN/PROJECT."""
+"""Name of the resource with the projects, in DevEval's layout: DOMAIN/PROJECT."""
 LIMITS = Limits(
     cpu_s=60.0,
     wall_s=180.0,
@@ -29,13 +29,14 @@ LIMITS = Limits(
     tmp_mb=1024,
     open_files=1024,
 )
-"""Upstream's bounds are 60 s in all and 5 GB; the clock has room for a loaded machine."""
+"""Upstream's limits are 60 s and 5 GB; `wall_s` is larger for a loaded machine."""
 CONSTRUCTION_REPOSITORIES = "construction-repositories"
-"""Dataset version of repository tasks that a build writes instructions for. Their dialogs hold the row's own fields."""
+"""Dataset version of base tasks for which a build writes instructions. The dialogs' labels contain
+the raw row."""
 RAW_ROW = "raw_row"
-"""Label with those fields of the row, as JSON, that a build hands on."""
+"""Label with the row's fields, as JSON, that a build copies to its result."""
 PACKAGES_FOLDER = ".packages"
-"""Folder of a project with what its tests import and Parley's own environment lacks."""
+"""Folder of a project with the test dependencies that Parley's own environment lacks."""
 _CONTEXT_BEGINS = "The context you need to refer to"
 _PROJECT, _FILE, _NAME, _LINES, _CONTEXT = "project", "file", "definition", "lines", "context_from"
 _TEST_NAME = re.compile(r"(?m)^(\s*(?:async\s+)?def\s+)(\w+)")
@@ -44,7 +45,11 @@ _TEST_NAME = re.compile(r"(?m)^(\s*(?:async\s+)?def\s+)(\w+)")
 def repository_problem(
     row: RawRepositoryRow, digest: str, benchmark: str, version: str, file: str, line: int
 ) -> Problem:
-    """The problem of a row. A suite holds node ids; an added test's is its node id, then its text."""
+    """Return the problem of a row.
+
+    The base suite contains node ids. The suite of a requirement contains the node id of its test,
+    then the test's text.
+    """
     base = Instruction(
         instruction_id=BASE_INSTRUCTION,
         text=row.prompt,
@@ -81,7 +86,7 @@ def repository_problem(
 
 
 def repository_dialog(row: RawRepositoryRow, problem: Problem) -> Dialog:
-    """The static conversation of a row."""
+    """Return the static conversation of a row."""
     slots = strategy_slots(row.level)
     turns: list[Turn] = []
     for number, name in enumerate((BASE_INSTRUCTION, *row.turn_order), 1):
@@ -112,18 +117,21 @@ def repository_dialog(row: RawRepositoryRow, problem: Problem) -> Dialog:
 
 
 def project_of(dialog: Dialog) -> str | None:
-    """DOMAIN/PROJECT; None for function tasks."""
+    """Return DOMAIN/PROJECT of a dialog's project; None for function tasks."""
     return dict(dialog.labels).get(_PROJECT)
 
 
 def source_of(dialog: Dialog) -> Source | None:
-    """The project that a dialog's programs run in; None for function tasks."""
+    """Return the project in which a dialog's programs run; None for function tasks."""
     project = project_of(dialog)
     return None if project is None else Source(RESOURCE, project, PACKAGES_FOLDER)
 
 
 def fits(dialog: Dialog, folder: Path) -> bool:
-    """Whether its project has the definition that answers replace. Another release may lack it."""
+    """Return True if the project has the definition that answers replace.
+
+    Another release of the project may lack it.
+    """
     labels = dict(dialog.labels)
     try:
         text = (
@@ -144,19 +152,19 @@ def _definition(labels: Mapping[str, str]) -> Definition:
 
 
 def context_from(dialog: Dialog) -> int | None:
-    """Where the golden contexts begin in its first message; None where it has none."""
-    found = dict(dialog.labels).get(_CONTEXT)
-    return None if found is None else int(found)
+    """Return the offset of the golden contexts in the first message; None if it has none."""
+    offset = dict(dialog.labels).get(_CONTEXT)
+    return None if offset is None else int(offset)
 
 
 def place_of(
     problem: Problem, dialog: Dialog, names: Sequence[str]
 ) -> tuple[Place, Mapping[str, tuple[str, ...]]]:
-    """Where the tests of these instructions run on an answer, and the node ids that decide each."""
+    """Return the project tree in which instructions' tests run, and each instruction's node ids."""
     labels = dict(dialog.labels)
     base = problem.instruction(BASE_INSTRUCTION).suite.tests
     added = {
-        name: _added(problem.instruction(name).suite.tests, base)
+        name: _added_test(problem.instruction(name).suite.tests, base)
         for name in names
         if name != BASE_INSTRUCTION
     }
@@ -178,15 +186,18 @@ def place_of(
 
 
 def self_test(problem: Problem, dialog: Dialog) -> WantedProgram | None:
-    """The base tests of a repository task, which its project passes as it stands; None for function tasks."""
+    """Return the base tests of a repository task on its unchanged project, which must pass.
+
+    Returns None for function tasks.
+    """
     if project_of(dialog) is None:
         return None
     place, decides = place_of(problem, dialog, (BASE_INSTRUCTION,))
     return WantedProgram("pytest", "", decides[BASE_INSTRUCTION], place)
 
 
-def _added(tests: Sequence[str], base: Sequence[str]) -> AddedTest:
-    """A requirement's test. One that has a base test's name gets another, so that it does not take its place."""
+def _added_test(tests: Sequence[str], base: Sequence[str]) -> AddedTest:
+    """Return a requirement's test, renamed if a base test has the same name."""
     node_id, text = tests[0], "\n\n".join(tests[1:])
     if node_id not in base:
         return AddedTest(node_id=node_id, text=text)

@@ -1,4 +1,7 @@
-"""Upstream's published answers to repository tasks (`level_1/MODEL/base`, `level_1/MODEL/n_round`), and their turns."""
+"""Upstream's published answers to repository tasks, and their turns.
+
+The files lie in `level_1/MODEL/base` and `level_1/MODEL/n_round`.
+"""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -13,7 +16,8 @@ from tasks.benchmarks.raw_lines import Fault, parse_object, read_lines
 from tasks.language.recorded_model import RecordedAnswer
 
 LEVEL_1 = "level_1"
-"""Dataset version: today's repository tasks of L1 with the turns of these runs, which left some out."""
+"""Dataset version: the current repository tasks of L1 with the turns of the published runs, which
+left some out."""
 _PLACES = ("Experiments/level_1", "repo/Experiments/level_1")
 _ANSWERS = "result.jsonl"
 _RAW = ConfigDict(strict=True, frozen=True, extra="ignore")
@@ -34,28 +38,31 @@ Row = TypeVar("Row", bound=_BaseAnswer)
 
 
 def is_of_repositories(folder: Path) -> bool:
-    """Whether a folder of published runs has a folder for each model, as those of repository tasks have."""
+    """Return True if a folder of published runs has the layout of repository tasks.
+
+    That layout has a folder for each model.
+    """
     return bool(repository_models(folder))
 
 
 def repository_models(folder: Path) -> tuple[str, ...]:
-    """Models with base and n_round answers, sorted."""
-    found = folder.iterdir() if folder.is_dir() else ()
+    """Return the models with base and n_round answers, sorted."""
+    paths = folder.iterdir() if folder.is_dir() else ()
     return tuple(
         sorted(
             path.name
-            for path in found
+            for path in paths
             if all((path / p / _ANSWERS).is_file() for p in ("base", "n_round"))
         )
     )
 
 
 def repository_recording(folder: Path, model: str) -> Iterator[RecordedAnswer]:
-    """Return the answers of one model: base is turn 1, its n_round rows turns 2 and up.
+    """Return the answers of one model: base is turn 1, n_round rows are later turns.
 
     Raises:
         UnknownName: no such model.
-        SourceUnreadable: a file holds other rows.
+        SourceUnreadable: a file contains rows of another form.
     """
     if model not in repository_models(folder):
         raise UnknownName("published model", model, repository_models(folder))
@@ -65,7 +72,9 @@ def repository_recording(folder: Path, model: str) -> Iterator[RecordedAnswer]:
     for name, texts in _follow_ups(folder / model).items():
         if name not in answers:
             raise SourceUnreadable(
-                f"{folder / model}: {name} has no base answer, so its turns cannot be counted"
+                f"{folder / model}: {name} has no base answer, so its turns have no numbers. "
+                "Add the"
+                " base answer, or remove its n_round rows"
             )
         answers[name] += texts.values()
     return (
@@ -76,17 +85,20 @@ def repository_recording(folder: Path, model: str) -> Iterator[RecordedAnswer]:
 
 
 def published_turns(source: Path) -> Mapping[str, tuple[str, ...]]:
-    """Namespace -> the instructions that the published runs gave, in their order; all models were given the same.
+    """Return namespace -> instructions of the published runs, in order of turns.
+
+    All models of the published runs have the same turns.
 
     Raises:
-        SourceUnreadable: the runs do not lie beside the tasks.
+        SourceUnreadable: `source` contains no published runs.
     """
     for folder in (source / place for place in _PLACES):
         for model in repository_models(folder):
             return {name: tuple(texts) for name, texts in _follow_ups(folder / model).items()}
     places = ", ".join(str(source / place) for place in _PLACES)
     raise SourceUnreadable(
-        f"dataset version {LEVEL_1} takes its turns from the published runs: none in {places}"
+        f"dataset version {LEVEL_1} takes its turns from the published runs, and {places} contains"
+        " none. Pass the folder of CodeIF-Bench's repository"
     )
 
 
@@ -95,13 +107,13 @@ def _base_answers(path: Path) -> dict[str, str]:
     for row in _rows(path, _BaseAnswer):
         if answers.setdefault(row.namespace, row.completion) != row.completion:
             raise SourceUnreadable(
-                f"{path}: {row.namespace} has a second base answer. Leave one of them out"
+                f"{path}: {row.namespace} has a second base answer. Remove one of the two rows"
             )
     return answers
 
 
 def _follow_ups(folder: Path) -> dict[str, dict[str, str]]:
-    """Namespace -> instruction -> answer; a row that repeats an earlier one word for word counts once."""
+    """Return namespace -> instruction -> answer; verbatim repetitions of a row count once."""
     path = folder / "n_round" / _ANSWERS
     answers: dict[str, dict[str, str]] = {}
     for row in _rows(path, _FollowUp):
@@ -110,13 +122,15 @@ def _follow_ups(folder: Path) -> dict[str, dict[str, str]]:
             != row.completion
         ):
             raise SourceUnreadable(
-                f"{path}: {row.namespace} has a second answer for {row.type!r}. Leave one of them out"
+                f"{path}: {row.namespace} has a second answer for {row.type!r}. Remove one "
+                "of the two"
+                " rows"
             )
     return answers
 
 
 def _rows(path: Path, kind: type[Row]) -> list[Row]:
-    """A file's rows: a line each, or one JSON array in spite of its name."""
+    """Return a file's rows: one for each line, or one JSON array despite the suffix `.jsonl`."""
     try:
         return [kind.model_validate(row) for row in _raw_rows(path)]
     except (ValueError, RecursionError, OSError) as fault:

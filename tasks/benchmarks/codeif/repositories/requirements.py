@@ -1,4 +1,4 @@
-"""Reads what a project's own metadata ask for, where `projects.json` has no pins of it."""
+"""Requirements from a project's own metadata, for projects without pins in `projects.json`."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ _LIMIT_S = 900.0
 
 
 def requirements_of(project: Path) -> tuple[str, ...]:
-    """Return the requirements that Parley's own environment does not meet: the project's own, and those of its test extras.
+    """Return the requirements of a project and its test extras that Parley's environment lacks.
 
     Raises:
         CalledProcessError: the project's metadata cannot be built.
@@ -30,16 +30,20 @@ def requirements_of(project: Path) -> tuple[str, ...]:
         "--no-deps",
     )
     arguments = ("--ignore-installed", "--report", "-", str(project))
-    done = subprocess.run((*command, *arguments), check=True, capture_output=True, timeout=_LIMIT_S)
-    metadata: dict[str, Any] = json.loads(done.stdout)["install"][0]["metadata"]
-    listed = metadata.get("requires_dist") or _listed(project / "requirements.txt")
+    report = subprocess.run(
+        (*command, *arguments), check=True, capture_output=True, timeout=_LIMIT_S
+    )
+    metadata: dict[str, Any] = json.loads(report.stdout)["install"][0]["metadata"]
+    lines = metadata.get("requires_dist") or _requirement_lines(project / "requirements.txt")
     return tuple(
-        str(wanted) for wanted in map(_parsed, listed) if wanted is not None and _is_due(wanted)
+        str(requirement)
+        for requirement in map(_parse, lines)
+        if requirement is not None and _is_missing(requirement)
     )
 
 
-def _listed(path: Path) -> list[str]:
-    """Lines of a requirements file that name a package."""
+def _requirement_lines(path: Path) -> list[str]:
+    """Return the lines of a requirements file that name a package."""
     if not path.is_file():
         return []
     lines = (
@@ -49,23 +53,23 @@ def _listed(path: Path) -> list[str]:
     return [line for line in lines if line and line[0] not in "#-"]
 
 
-def _parsed(text: str) -> Requirement | None:
+def _parse(text: str) -> Requirement | None:
     try:
         return Requirement(text)
     except InvalidRequirement:
         return None
 
 
-def _is_due(wanted: Requirement) -> bool:
+def _is_missing(requirement: Requirement) -> bool:
     environments = [{"extra": ""}, *({"extra": extra} for extra in _TEST_EXTRAS)]
-    if wanted.marker is not None and not any(
-        wanted.marker.evaluate(environment) for environment in environments
+    if requirement.marker is not None and not any(
+        requirement.marker.evaluate(environment) for environment in environments
     ):
         return False
-    wanted.marker = None
-    if wanted.name.lower() == "pytest":
-        return False  # the layout brings its own
+    requirement.marker = None
+    if requirement.name.lower() == "pytest":
+        return False  # `projects.py` installs a pinned version
     try:
-        return not wanted.specifier.contains(version(wanted.name), prereleases=True)
+        return not requirement.specifier.contains(version(requirement.name), prereleases=True)
     except PackageNotFoundError:
         return True

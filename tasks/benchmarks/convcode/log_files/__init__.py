@@ -1,1 +1,1 @@
-"""ConvCodeBench's log files: finding and reading them, playing them, and writing live runs as such."""
+"""ConvCodeBench's log files: reading, replay, and export of live runs as logs."""

@@ -1,4 +1,4 @@
-"""Reads a folder of ConvCodeBench's log files: their models, and the file of each turn and feedback."""
+"""Folder of ConvCodeBench's log files: their models, and the file of each turn and feedback."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from tasks.benchmarks.raw_lines import SUFFIXES
 
 @dataclass
 class LogFolder:
-    """The logs of one reference model, with one simulator."""
+    """Logs of one reference model with one simulator."""
 
     folder: Path
     logs: dict[FeedbackSetting, dict[int, Path]] = field(
@@ -25,19 +25,20 @@ class LogFolder:
     )
     """Files by feedback and turn."""
     first_answers: Path | None = None
-    """Turn 0 of all settings, where it has BigCodeBench's own file."""
+    """BigCodeBench's own file with turn 0 of all settings, if any."""
     model: str = ""
     simulator: str = ""
-    """Who gave verbal feedback; empty where no log has any."""
+    """Simulator that gave the verbal feedback. Empty if no log has any."""
     _names: dict[FeedbackSetting, LogName] = field(default_factory=dict[FeedbackSetting, LogName])
     _model_from: Path | None = None
     _simulator_from: Path | None = None
 
     def add(self, path: Path, name: LogName) -> None:
-        """Take in a log.
+        """Add a log.
 
         Raises:
-            SourceUnreadable: another model's or simulator's log than the earlier ones, or the second of its turn.
+            SourceUnreadable: The log has another model or simulator than earlier logs, or repeats a
+                turn.
         """
         self._same_model(path, name.model)
         if name.setting.verbal is not VerbalFeedback.NONE:
@@ -45,62 +46,69 @@ class LogFolder:
         files = self.logs.setdefault(name.setting, {})
         if name.iteration in files:
             raise SourceUnreadable(
-                f"{path} holds the same turn as {files[name.iteration].name}. Leave one of them out"
+                f"{path} holds the same turn as {files[name.iteration].name}. Remove one of them"
             )
         files[name.iteration] = path
         self._names[name.setting] = name
 
     def add_first_answers(self, path: Path, model: str) -> None:
-        """Take in turn 0 of all settings; raises as `add` does."""
+        """Add turn 0 of all settings.
+
+        Raises:
+            SourceUnreadable: The model differs from earlier logs, or there already is such a file.
+        """
         self._same_model(path, model)
         if self.first_answers is not None:
             raise SourceUnreadable(
-                f"{path} holds first answers as {self.first_answers.name} does. Leave one of them out"
+                f"{path} and {self.first_answers.name} both hold first answers. Remove one of them"
             )
         self.first_answers = path
 
     def _same_model(self, path: Path, model: str) -> None:
         if self._model_from is not None and model != self.model:
             raise SourceUnreadable(
-                f"{path} is a log of {model!r}, {self._model_from.name} one of {self.model!r}:"
-                " one reference model's logs are replayed at a time. Give each model its own folder"
+                f"{path} is a log of {model!r}, but {self._model_from.name} is of {self.model!r}."
+                " Put the logs of each reference model in a folder of its own"
             )
         self.model, self._model_from = model, path
 
     def _same_simulator(self, path: Path, simulator: str) -> None:
         if self._simulator_from is not None and simulator != self.simulator:
             raise SourceUnreadable(
-                f"{path} holds feedback by {simulator!r}, {self._simulator_from.name} feedback by {self.simulator!r}:"
-                " one simulator's logs are replayed at a time. Give each simulator its own folder"
+                f"{path} holds feedback by {simulator!r}, but {self._simulator_from.name} holds"
+                f" feedback by {self.simulator!r}. Put the logs of each simulator in its own folder"
             )
         self.simulator, self._simulator_from = simulator, path
 
     def turns(self, feedback: FeedbackSetting) -> Mapping[int, Path]:
-        """Files by turn from 0 on, without a gap.
+        """Return the files by turn, starting with 0 and without a gap.
 
         Raises:
-            SourceUnreadable: a turn's file is missing; names it.
+            SourceUnreadable: The file of a turn is missing. The message names it.
         """
         files = dict(self.logs[feedback])
         if 0 not in files:
             files[0] = self._first_answers(feedback)
-        self.require(feedback, range(1, max(files) + 1), "later turns are there")
+        self.require(feedback, range(1, max(files) + 1), "there are later turns")
         return dict(sorted(files.items()))
 
     def require(self, feedback: FeedbackSetting, turns: Iterable[int], why: str) -> None:
-        """Raises SourceUnreadable where the file of one of these turns is missing."""
+        """Raise SourceUnreadable if the file of one of these turns is missing."""
         missing = [self._name(feedback, turn) for turn in turns if turn not in self.logs[feedback]]
         if missing:
             raise SourceUnreadable(
-                f"{self.folder} lacks {', '.join(missing)}: {why}. Put it there, or take this setting's logs out"
+                f"{self.folder} lacks {', '.join(missing)}, although {why}. "
+                "Add the file, or remove this setting's logs"
             )
 
     def _first_answers(self, feedback: FeedbackSetting) -> Path:
         if self.first_answers is None:
             raise SourceUnreadable(
-                f"{self.folder} lacks the first answers of {self.model}, which turn 1 is about: put upstream's file"
-                " MODEL--bigcodebench-instruct--vllm-0-1-sanitized-calibrated.jsonl and its _eval_results.json there,"
-                f" or {self._name(feedback, 0)} as `parley build` writes it"
+                f"{self.folder} lacks the first answers of {self.model}, to which turn 1 refers."
+                " Add upstream's file"
+                " MODEL--bigcodebench-instruct--vllm-0-1-sanitized-calibrated.jsonl with its"
+                " _eval_results.json,"
+                f" or {self._name(feedback, 0)} as written by `parley build`"
             )
         return self.first_answers
 
@@ -109,23 +117,24 @@ class LogFolder:
 
 
 def find_logs(folder: Path) -> LogFolder:
-    """The log files that lie directly in a folder; packed ones (`.jsonl.gz`) too.
+    """Return the log files directly in a folder, including packed ones (`.jsonl.gz`).
 
     Raises:
-        SourceUnreadable: a .jsonl file that is no log, files that do not belong together, or no log at all.
+        SourceUnreadable: A .jsonl file is not a log, files do not belong together, or there is no
+            log.
     """
-    found = LogFolder(folder)
+    log_folder = LogFolder(folder)
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") or not path.name.endswith(SUFFIXES):
             continue
         if name := parse_log_name(path.name):
-            found.add(path, name)
+            log_folder.add(path, name)
         elif model := first_answers_model(path.name):
-            found.add_first_answers(path, model)
+            log_folder.add_first_answers(path, model)
         else:
             raise SourceUnreadable(
-                f"{path} is not named as a log is: {GRAMMAR}. Give it such a name, or take it out"
+                f"{path} does not have the name of a log ({GRAMMAR}). Rename or remove it"
             )
-    if not found.logs:
-        raise SourceUnreadable(f"{folder} holds no log: looked for {GRAMMAR}")
-    return found
+    if not log_folder.logs:
+        raise SourceUnreadable(f"{folder} has no log ({GRAMMAR})")
+    return log_folder

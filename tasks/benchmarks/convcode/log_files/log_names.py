@@ -1,4 +1,4 @@
-"""Names of ConvCodeBench's log files, as upstream writes them: which model, which feedback, which turn (paper section 3)."""
+"""Names of ConvCodeBench's log files, as in upstream: model, feedback and turn (section 3)."""
 
 import re
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ GRAMMAR = (
     "bigcodebench_{model}_CF[_EF_UNIT|_EF_FULL][_SNF|_SEF][_by_SIMULATOR][_ITER=2, 3, ...].jsonl"
 )
 MAX_BYTES = 255
-"""Longest name that file systems take."""
+"""Maximum length of a file name on common file systems."""
 
 _EXECUTION = {
     ExecutionFeedback.NONE: "",
@@ -35,71 +35,82 @@ _FIRST_ANSWERS = re.compile(
 
 @dataclass(frozen=True)
 class LogName:
-    """The parts of a log file's name."""
+    """Parts of a log file's name."""
 
     model: str
-    """The reference model, each `/` of its name as `_`."""
+    """Reference model, with `_` in place of each `/`."""
     setting: FeedbackSetting
     simulator: str | None
-    """Who gave verbal feedback, spelt alike; None where there is none, or where it was the model itself."""
+    """Simulator that gave verbal feedback, in the same form.
+
+    None if there is none or it is the model.
+    """
     iteration: int
-    """The paper's turn: 1 and up; 0 (our extension) holds the first answers, which upstream keeps in BigCodeBench's own files."""
+    """The paper's turn, from 1.
+
+    Turn 0 (our extension) holds the first answers, which upstream keeps in BigCodeBench's own
+    files.
+    """
 
     @property
     def file(self) -> str:
-        """The file's name.
+        """Return the file's name.
 
         Raises:
-            ConfigError: no file name can say this so that it is understood again.
+            ConfigError: The name would not be parsed back to these parts.
         """
         if self.setting.verbal not in _VERBAL:
             raise ConfigError(
-                f"feedback {self.setting.name}: log files have no name for it ({GRAMMAR}). Leave those runs out"
+                f"feedback {self.setting.name} has no log file name ({GRAMMAR}). Exclude those runs"
             )
         simulator = f"_by_{self.simulator}" if self.simulator else ""
         iteration = "" if self.iteration == 1 else f"_ITER={self.iteration}"
         verbal = f"{_VERBAL[self.setting.verbal]}{simulator}"
-        name = f"bigcodebench_{self.model}_CF{_EXECUTION[self.setting.execution]}{verbal}{iteration}{SUFFIX}"
+        feedback = f"{_EXECUTION[self.setting.execution]}{verbal}"
+        name = f"bigcodebench_{self.model}_CF{feedback}{iteration}{SUFFIX}"
         if not _fits_a_file_system(name) or parse_log_name(name) != self:
             raise ConfigError(
-                f"model {self.model!r} with simulator {self.simulator!r}: its log files could not be told apart by their names"
-                f" ({GRAMMAR}). Give the models other names"
+                f"model {self.model!r} with simulator {self.simulator!r}: the log file names"
+                f" ({GRAMMAR}) would be ambiguous. Rename the models"
             )
         return name
 
     def at(self, iteration: int) -> "LogName":
-        """The same at another turn."""
+        """Return the name with another turn."""
         return replace(self, iteration=iteration)
 
 
 def parse_log_name(name: str) -> LogName | None:
-    """The parts of a file's name, `.gz` allowed; None where it is not the name of a log."""
-    found = _NAME.fullmatch(name.removesuffix(".gz"))
-    if found is None:
+    """Return the parts of a log file's name, which may end in `.gz`, or None for other names."""
+    match = _NAME.fullmatch(name.removesuffix(".gz"))
+    if match is None:
         return None
     return LogName(
-        model=found["model"],
+        model=match["model"],
         setting=FeedbackSetting(
-            execution=_EXECUTION_OF[found["execution"]], verbal=_VERBAL_OF[found["verbal"] or ""]
+            execution=_EXECUTION_OF[match["execution"]], verbal=_VERBAL_OF[match["verbal"] or ""]
         ),
-        simulator=found["simulator"],
-        iteration=int(found["iteration"] or 1),
+        simulator=match["simulator"],
+        iteration=int(match["iteration"] or 1),
     )
 
 
 def first_answers_model(name: str) -> str | None:
-    """The model whose first answers a file of BigCodeBench's samples holds, spelt as in log names; None for other files."""
-    found = _FIRST_ANSWERS.fullmatch(name.removesuffix(".gz"))
-    return found["model"].replace("--", "_") if found else None
+    """Return the model whose first answers a file of BigCodeBench's samples holds, or None.
+
+    The model is written as in log names.
+    """
+    match = _FIRST_ANSWERS.fullmatch(name.removesuffix(".gz"))
+    return match["model"].replace("--", "_") if match else None
 
 
 def eval_file(log: Path) -> Path:
-    """Where the test results of a log's code lie: beside it."""
+    """Return the file with the test results of a log's code, which is beside the log."""
     return log.with_name(log.name.removesuffix(".gz").removesuffix(SUFFIX) + EVAL_SUFFIX)
 
 
-def spelt(model: str) -> str:
-    """A model's name as it stands in file names."""
+def file_model_name(model: str) -> str:
+    """Return a model's name as used in file names."""
     return model.replace("/", "_")
 
 

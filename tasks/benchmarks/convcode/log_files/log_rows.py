@@ -1,4 +1,7 @@
-"""Reads rows of ConvCodeBench's log files, and the test results beside them. A refusal names file and line."""
+"""Rows of ConvCodeBench's log files and the test results beside them.
+
+Error messages name file and line.
+"""
 
 import json
 from collections.abc import Iterator
@@ -16,21 +19,24 @@ from tasks.benchmarks.raw_lines import BadRow, Fault, Text, parse_object, read_l
 
 
 class FirstAnswer(BaseModel):
-    """A row of the first answers (turn 0)."""
+    """Row of the first answers (turn 0)."""
 
     model_config = RAW
 
     task_id: Text
     solution: str
     dataset_version: str | None = None
-    """Like the two fields below, ours alone: upstream's rows do not say which data they were made with."""
+    """Version of the data.
+
+    Like the next two fields, it is ours: upstream's rows do not state their data.
+    """
     row_digest: str | None = None
     turns: int | None = Field(default=None, ge=1)
-    """Feedback turns of the run that the logs are of."""
+    """Number of feedback turns of the logged run."""
 
 
 class LogRow(FirstAnswer):
-    """A row of turn 1 and up: the feedback on the turn before, and the code it led to."""
+    """Row of turn 1 or later: feedback on the previous turn and the resulting code."""
 
     compilation_feedback: str | None
     execution_feedback: str | None
@@ -39,7 +45,7 @@ class LogRow(FirstAnswer):
 
     @property
     def feedback(self) -> Feedback:
-        """Feedback on the earlier code; None where that code had passed."""
+        """Return the feedback on the earlier code. Its parts are None if that code had passed."""
         return Feedback(
             compilation=self.compilation_feedback,
             execution=self.execution_feedback,
@@ -47,11 +53,12 @@ class LogRow(FirstAnswer):
         )
 
     @property
-    def was_asked(self) -> bool:
-        """Whether the model was asked to mend the earlier code: somebody gave feedback, or the compiler alone.
+    def requests_fix(self) -> bool:
+        """Return True if the model was asked to fix the earlier code.
 
-        Upstream asks no expert about code that does not compile in three calls, and a novice says nothing where the tests shown
-        are said to pass; the model then had the compiler's message.
+        The request came with feedback of a user or, failing that, of the compiler. Upstream asks no
+        expert about code that does not compile in three calls, and a novice is silent if the shown
+        tests pass. The model then received the compiler's message.
         """
         return self.user_feedback is not None or self.compilation_feedback not in (
             None,
@@ -76,24 +83,26 @@ Row = TypeVar("Row", bound=FirstAnswer)
 
 @dataclass(frozen=True, slots=True)
 class Placed(Generic[Row]):
-    """A row and its place, for messages that refuse it."""
+    """Row with its location, for error messages."""
 
     place: str
     row: Row
 
 
 def read_rows(path: Path, kind: type[Row]) -> dict[str, Placed[Row]]:
-    """All rows of a log file, by task.
+    """Return all rows of a log file by task.
 
     Raises:
-        SourceUnreadable: a line that is no such row, or the second of a task; names file and line.
+        SourceUnreadable: A line is not such a row, or a task has two rows. The message names the
+            line.
     """
     rows: dict[str, Placed[Row]] = {}
     for placed in _rows(path, kind):
         first = rows.setdefault(placed.row.task_id, placed)
         if first is not placed:
             raise SourceUnreadable(
-                f"{placed.place}: task {placed.row.task_id!r} has a row already ({first.place}). Leave one of them out"
+                f"{placed.place}: task {placed.row.task_id!r} already has a row ({first.place}). "
+                "Remove one of them"
             )
     return rows
 
@@ -107,21 +116,22 @@ def _rows(path: Path, kind: type[Row]) -> Iterator[Placed[Row]]:
             yield Placed(place, validated(kind, parse_object(line.content)))
         except BadRow as bad:
             raise SourceUnreadable(
-                f"{place}: {bad.reason}: {bad.detail}. Fetch the log again, or build it anew"
+                f"{place}: {bad.reason}: {bad.detail}. Fetch the log again, or rebuild it"
             ) from None
 
 
 def read_passed(path: Path) -> dict[str, bool]:
-    """Whether each task's code passed all its tests, from the results beside a log.
+    """Return whether each task's code passed all its tests, from the results beside a log.
 
     Raises:
-        SourceUnreadable: no such file, not such results, or several of one task; names the task.
+        SourceUnreadable: The file is missing or invalid, or a task has several results. The message
+            names the task.
     """
     try:
         results = _Results.model_validate(json.loads(path.read_bytes()))
     except FileNotFoundError:
         raise SourceUnreadable(
-            f"{path} is missing: it says which code had passed. Put it beside its log"
+            f"{path} is missing, so it is unknown which code passed. Put it beside its log"
         ) from None
     except ValidationError as invalid:
         first = invalid.errors()[0]
@@ -130,9 +140,9 @@ def read_passed(path: Path) -> dict[str, bool]:
         ) from None
     except (OSError, ValueError, RecursionError) as fault:
         raise SourceUnreadable(f"{path} cannot be read as JSON ({fault}). Fetch it again") from None
-    for task, found in results.eval.items():
-        if len(found) != 1:
+    for task, results_of_task in results.eval.items():
+        if len(results_of_task) != 1:
             raise SourceUnreadable(
-                f"{path}: task {task!r} has {len(found)} results; a log has one answer of each task"
+                f"{path}: task {task!r} has {len(results_of_task)} results instead of one"
             )
-    return {task: found[0].status == "pass" for task, found in results.eval.items()}
+    return {task: results[0].status == "pass" for task, results in results.eval.items()}

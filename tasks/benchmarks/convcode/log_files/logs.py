@@ -1,4 +1,4 @@
-"""ConvCodeBench: a reference model's logged turns as dialogs of one message each, all independent (paper section 3)."""
+"""ConvCodeBench: logged turns of a reference model as one-message dialogs (section 3)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,25 +22,25 @@ from tasks.benchmarks.convcode.log_files.log_rows import (
 from tasks.benchmarks.convcode.settings import MOST_TURNS, STATIC
 
 EXTRA_CALLS = 3
-"""Upstream counts on in `iteration` with each request of a turn; a turn has at most three."""
+"""Maximum requests of one turn. Upstream increases `iteration` with each."""
 
 
 @dataclass(frozen=True)
 class _Logged:
-    """One setting's logs."""
+    """Logs of one setting."""
 
     feedback: FeedbackSetting
     first: Mapping[str, Placed[FirstAnswer]]
     turns: tuple[Mapping[str, Placed[LogRow]], ...]
-    """Turn 1 first."""
+    """Rows of each turn, starting with turn 1."""
     passed: tuple[Mapping[str, bool], ...]
-    """Turn 0 first."""
+    """Test outcome by task for each turn, starting with turn 0."""
 
     def code(self, task: str, turn: int) -> str:
         return (self.turns[turn - 1][task] if turn else self.first[task]).row.solution
 
     def solved_at(self, task: str) -> int | None:
-        """The first turn whose code passes."""
+        """Return the first turn whose code passes, or None."""
         return next((turn for turn, passed in enumerate(self.passed) if passed[task]), None)
 
 
@@ -50,43 +50,49 @@ def static_dialogs(problems: Sequence[Problem], folder: Path) -> tuple[Dialog, .
     For each setting and task these are the problem itself (turn 0), and every turn in which the
     reference model was asked to fix its code.
 
-    Two kinds of turns have no dialog: turns after the reference first solved its task, and turns where no error was shown and a
-    novice had nothing to say. There the earlier code is carried on, and labels tell whether it passes.
+    Two kinds of turns have no dialog: turns after the reference first solved its task, and turns in
+    which no error was shown and a novice made no comment. For those turns, the earlier code counts,
+    and labels state whether it passes.
 
     Raises:
-        SourceUnreadable: logs with missing turns or tasks, of other tasks or of another version of the data, of two models or
-            simulators, or that contradict themselves; names file and line.
+        SourceUnreadable: The logs miss turns or tasks, belong to other tasks or another version of
+            the data, mix models or simulators, or contradict themselves. The message names file and
+            line.
     """
-    found = find_logs(folder)
-    known = {problem.problem_id: problem for problem in problems}
-    wanted = [feedback for feedback in STATIC.values() if feedback in found.logs]
-    if not wanted:
+    log_folder = find_logs(folder)
+    problems_by_id = {problem.problem_id: problem for problem in problems}
+    replayed = [feedback for feedback in STATIC.values() if feedback in log_folder.logs]
+    if not replayed:
         raise SourceUnreadable(
-            f"{folder} holds no log that is replayed: those have verbal feedback"
+            f"{folder} has no log with verbal feedback, which is required for a replay"
             f" ({', '.join(feedback.name for feedback in STATIC.values())})"
         )
     return tuple(
         dialog
-        for feedback in wanted
-        for dialog in _setting_dialogs(_read(found, feedback, known), found, known)
+        for feedback in replayed
+        for dialog in _setting_dialogs(
+            _read(log_folder, feedback, problems_by_id), log_folder, problems_by_id
+        )
     )
 
 
-def _read(found: LogFolder, feedback: FeedbackSetting, known: Mapping[str, Problem]) -> _Logged:
-    files = found.turns(feedback)
+def _read(
+    log_folder: LogFolder, feedback: FeedbackSetting, problems: Mapping[str, Problem]
+) -> _Logged:
+    files = log_folder.turns(feedback)
     first = read_rows(files[0], FirstAnswer)
     turns = tuple(read_rows(path, LogRow) for turn, path in files.items() if turn)
-    found.require(
-        feedback, range(1, _turns_of_run(turns) + 1), "the run that was logged had these turns"
+    log_folder.require(
+        feedback, range(1, _turns_of_run(turns) + 1), "the logged run had these turns"
     )
     for turn, rows in enumerate(turns, 1):
         for placed in rows.values():
-            _require_fit(placed, known)
+            _require_fit(placed, problems)
             _require_iteration(placed, turn)
-    for placed in (first[task] for task in first if task in known):
-        _require_version(placed, known[placed.row.task_id])
-    _require_tasks(files, first, turns, known)
-    if files[0] != found.first_answers:
+    for placed in (first[task] for task in first if task in problems):
+        _require_version(placed, problems[placed.row.task_id])
+    _require_tasks(files, first, turns, problems)
+    if files[0] != log_folder.first_answers:
         _require_no_more(files, first, turns[0])
     passed = tuple(_passed(path, turns[0]) for path in files.values())
     logged = _Logged(feedback, first, turns, passed)
@@ -96,22 +102,23 @@ def _read(found: LogFolder, feedback: FeedbackSetting, known: Mapping[str, Probl
 
 
 def _turns_of_run(turns: Sequence[Mapping[str, Placed[LogRow]]]) -> int:
-    stated = {placed.row.turns: placed for rows in turns for placed in rows.values()}
-    if len(stated) > 1:
-        one, other = list(stated.values())[:2]
+    rows_by_turns = {placed.row.turns: placed for rows in turns for placed in rows.values()}
+    if len(rows_by_turns) > 1:
+        first, second = list(rows_by_turns.values())[:2]
         raise SourceUnreadable(
-            f"{other.place}: turns is {other.row.turns}, but {one.row.turns} in {one.place}: logs of two runs"
+            f"{second.place}: turns is {second.row.turns}, but {first.row.turns} in {first.place}. "
+            "Use the logs of one run"
         )
-    return next(iter(stated), None) or MOST_TURNS
+    return next(iter(rows_by_turns), None) or MOST_TURNS
 
 
-def _require_fit(placed: Placed[LogRow], known: Mapping[str, Problem]) -> None:
-    problem = known.get(placed.row.task_id)
+def _require_fit(placed: Placed[LogRow], problems: Mapping[str, Problem]) -> None:
+    problem = problems.get(placed.row.task_id)
     if problem is None:
-        some = ", ".join(list(known)[:3])
+        some = ", ".join(list(problems)[:3])
         raise SourceUnreadable(
-            f"{placed.place}: task {placed.row.task_id!r} is not among the {len(known)} tasks ({some}, …)."
-            " Replay logs with the data that they were made with"
+            f"{placed.place}: task {placed.row.task_id!r} is not one of the {len(problems)} tasks"
+            f" ({some}, …). Replay logs with the data from which they were made"
         )
     _require_version(placed, problem)
 
@@ -120,21 +127,23 @@ def _require_version(placed: Placed[LogRow] | Placed[FirstAnswer], problem: Prob
     row = placed.row
     if row.dataset_version not in (None, problem.dataset_version):
         raise SourceUnreadable(
-            f"{placed.place}: task {row.task_id!r} was logged with dataset version {row.dataset_version!r},"
-            f" not {problem.dataset_version!r}: say --dataset-version {row.dataset_version}, with its data"
+            f"{placed.place}: task {row.task_id!r} was logged with version {row.dataset_version!r},"
+            f" not {problem.dataset_version!r}. Use --dataset-version {row.dataset_version}"
         )
     if row.row_digest not in (None, problem.row_digest):
         raise SourceUnreadable(
-            f"{placed.place}: task {row.task_id!r} reads otherwise than when it was logged (row {row.row_digest}, now"
-            f" {problem.row_digest}). Replay logs with the data that they were made with, or build them anew"
+            f"{placed.place}: task {row.task_id!r} has changed since it was logged"
+            f" (row {row.row_digest}, now {problem.row_digest}). Replay logs with the data from"
+            " which they were made, or rebuild them"
         )
 
 
 def _require_iteration(placed: Placed[LogRow], turn: int) -> None:
     if not turn <= placed.row.iteration <= turn + EXTRA_CALLS:
         raise SourceUnreadable(
-            f"{placed.place}: iteration {placed.row.iteration} of task {placed.row.task_id!r} does not belong in a file of turn"
-            f" {turn} ({turn} to {turn + EXTRA_CALLS}). Was the file renamed?"
+            f"{placed.place}: iteration {placed.row.iteration} of task {placed.row.task_id!r}"
+            f" does not belong in a file of turn {turn} ({turn} to {turn + EXTRA_CALLS})."
+            " Restore the file's name"
         )
 
 
@@ -142,23 +151,24 @@ def _require_tasks(
     files: Mapping[int, Path],
     first: Mapping[str, Placed[FirstAnswer]],
     turns: Sequence[Mapping[str, Placed[LogRow]]],
-    known: Mapping[str, Problem],
+    problems: Mapping[str, Problem],
 ) -> None:
-    """Every turn has the same tasks; and all of the dataset where rows do not say which data they were made with."""
+    """Check that every turn has the same tasks, and all tasks if rows do not state their data."""
     logged = {task: placed for rows in turns for task, placed in rows.items()}
     for turn, rows in enumerate((first, *turns)):
         for task, placed in logged.items():
             if task not in rows:
                 raise SourceUnreadable(
-                    f"{files[turn]} has no row of task {task!r}, which {placed.place} goes on with. Fetch the log again, or"
-                    " build it anew"
+                    f"{files[turn]} has no row of task {task!r}, which {placed.place} continues."
+                    " Fetch the log again, or rebuild it"
                 )
     if any(placed.row.row_digest is None for placed in logged.values()):
-        for task in known:
+        for task in problems:
             if task not in logged:
                 raise SourceUnreadable(
-                    f"{files[1]} has no row of task {task!r}: logs that do not say which version of the data they were made with"
-                    f" are replayed with exactly their tasks ({len(logged)}, here are {len(known)})"
+                    f"{files[1]} has no row of task {task!r}. Logs that do not"
+                    f" state the version of their data need exactly their tasks ({len(logged)},"
+                    f" but the data have {len(problems)})"
                 )
 
 
@@ -167,11 +177,11 @@ def _require_no_more(
     first: Mapping[str, Placed[FirstAnswer]],
     later: Mapping[str, Placed[LogRow]],
 ) -> None:
-    """Upstream's first answers may be of more tasks than the logs; in ours every task goes on."""
+    """Check that every first answer has later turns. Upstream's first answers need none."""
     for task, placed in first.items():
         if task not in later:
             raise SourceUnreadable(
-                f"{files[1]} has no row of task {task!r}, which {placed.place} begins with"
+                f"{files[1]} has no row of task {task!r}, which {placed.place} starts"
             )
 
 
@@ -180,60 +190,63 @@ def _passed(log: Path, tasks: Mapping[str, object]) -> dict[str, bool]:
     for task in tasks:
         if task not in passed:
             raise SourceUnreadable(
-                f"{eval_file(log)} has no result of task {task!r}. Take log and results from one run"
+                f"{eval_file(log)} has no result of task {task!r}. Use log and results of one run"
             )
     return passed
 
 
 def _require_sense(logged: _Logged, task: str) -> None:
-    """Feedback is given exactly where the code of the turn before had failed; but a novice may say nothing.
+    """Check that there is feedback exactly on code that had failed, except for a silent novice.
 
-    A pass further back decides nothing: where tests waver, the code that was carried on may fail, and upstream asks again.
+    Earlier passes are ignored: with flaky tests, repeated code may fail, and upstream then
+    continues.
     """
     for turn, rows in enumerate(logged.turns, 1):
         placed, had_passed = rows[task], logged.passed[turn - 1][task]
-        if placed.row.was_asked and had_passed:
+        if placed.row.requests_fix and had_passed:
             raise SourceUnreadable(
-                f"{placed.place}: feedback on code of task {task!r} that had passed at turn {turn - 1}, as the results say."
-                " Take log and results from one run"
+                f"{placed.place}: feedback on code of task {task!r},"
+                f" which passed at turn {turn - 1}."
+                " Use log and results of one run"
             )
         if (
-            not placed.row.was_asked
+            not placed.row.requests_fix
             and not had_passed
             and logged.feedback.verbal is VerbalFeedback.EXPERT
         ):
             raise SourceUnreadable(
-                f"{placed.place}: no expert's feedback on code of task {task!r}, which had not passed, as the results say."
-                " Take log and results from one run"
+                f"{placed.place}: no expert's feedback on code of task {task!r},"
+                " which did not pass."
+                " Use log and results of one run"
             )
 
 
 def _setting_dialogs(
-    logged: _Logged, found: LogFolder, known: Mapping[str, Problem]
+    logged: _Logged, log_folder: LogFolder, problems: Mapping[str, Problem]
 ) -> Iterator[Dialog]:
     for task in logged.turns[0]:
         solved_at = logged.solved_at(task)
-        asked = [
+        requested_turns = [
             turn
             for turn, rows in enumerate(logged.turns[:solved_at], 1)
-            if rows[task].row.was_asked
+            if rows[task].row.requests_fix
         ]
         labels = (
             ("part", "static"),
             ("setting", logged.feedback.name),
             ("last_iteration", str(len(logged.turns))),
-            ("reference_model", found.model),
-            ("simulator", found.simulator),
+            ("reference_model", log_folder.model),
+            ("simulator", log_folder.simulator),
             ("reference_solved_at", "" if solved_at is None else str(solved_at)),
-            ("asked", ",".join(map(str, (0, *asked)))),
+            ("asked", ",".join(map(str, (0, *requested_turns)))),
         )
-        yield _dialog(known[task], 0, known[task].prompt, labels, ())
-        for turn in asked:
+        yield _dialog(problems[task], 0, problems[task].prompt, labels, ())
+        for turn in requested_turns:
             code, feedback = logged.code(task, turn - 1), logged.turns[turn - 1][task].row.feedback
             yield _dialog(
-                known[task],
+                problems[task],
                 turn,
-                compose(known[task].prompt, code, feedback),
+                compose(problems[task].prompt, code, feedback),
                 labels,
                 (code, feedback),
             )
@@ -246,7 +259,10 @@ def _dialog(
     labels: tuple[tuple[str, str], ...],
     logged: tuple[object, ...],
 ) -> Dialog:
-    """A turn as a dialog of its own; its digest covers what was logged, not how the message puts it."""
+    """Return a logged turn as a dialog.
+
+    Its digest covers the log, not the wording of the message.
+    """
     labels = (("iteration", str(turn)), *labels)
     return Dialog(
         benchmark=problem.benchmark,

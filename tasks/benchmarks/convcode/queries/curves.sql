@@ -1,4 +1,4 @@
--- One row per run x turn of the runs in $run_ids, or where none is given of the newest of each model and kind of run.
+-- One row per run x turn of the runs in $run_ids, or else of the newest run of each model and kind.
 with
 asked as (
     select run_id, finished_at from runs

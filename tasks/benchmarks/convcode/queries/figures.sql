@@ -1,4 +1,4 @@
--- One row per run in $run_ids, or where none is given per published run: what it came to, the newest first.
+-- One row per run in $run_ids, or else per published run: its figures, newest run first.
 select
     settings.part,
     settings.model,

@@ -1,4 +1,4 @@
--- One row per live run in $run_ids, or where none is given per newest run of each model, simulator, setting, options and data.
+-- One row per live run in $run_ids, or else per newest run of each model, simulator, setting, options and data.
 with
 simulators as (
     select run_id, max(model) as simulator from run_roles where role = 'simulator' group by run_id

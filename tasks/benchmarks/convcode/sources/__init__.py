@@ -1,4 +1,4 @@
-"""Sources of problems: each names its files and turns a raw row into the one form."""
+"""Sources of problems. Each names its files and converts raw rows to the common form."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,17 +10,17 @@ from tasks.benchmarks.convcode.sources.function_rows import function_task
 
 @dataclass(frozen=True)
 class ProblemSource:
-    """One dataset version's raw files."""
+    """Raw files of one dataset version."""
 
     title: str
     folders: tuple[str, ...]
-    """Where its files are looked for, below what the user gave; the first that has any is taken."""
+    """Folders to search below the user's path. The first with any files is used."""
     patterns: tuple[str, ...]
-    """Names of its files in there, as globs; `.gz` may follow."""
+    """Glob patterns of the files, which may also end in `.gz`."""
     task: Callable[[dict[str, Any]], Task]
-    """(raw row) -> task. Raises BadRow."""
+    """Function from raw row to task. Raises BadRow."""
     levels: bool = False
-    """Whether problems are told apart by the set their id begins with."""
+    """True if the level is the prefix of a problem's id."""
 
 
 _BIGCODEBENCH = ProblemSource(
@@ -40,4 +40,4 @@ SOURCES: Mapping[str, ProblemSource] = {
     ),
     "sample": _BIGCODEBENCH,
 }
-"""By dataset version."""
+"""Sources by dataset version."""

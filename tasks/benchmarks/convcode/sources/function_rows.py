@@ -1,4 +1,4 @@
-"""HumanEval, MBPP and MINT's subsets of them: a function, its docstring, and asserts."""
+"""HumanEval, MBPP and MINT's subsets of them: a function, its docstring and asserts."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -11,11 +11,14 @@ from tasks.benchmarks.convcode.sources.unittest_module import module_of_asserts,
 from tasks.benchmarks.raw_lines import BadRow, Text, validated
 
 COMPLETE = (
-    "Complete the Python function `{entry_point}` so that it does what its docstring says. Answer with self-contained code:"
-    " repeat the lines given here, imports and other functions included.\n```python\n{prompt}\n```\n"
+    "Complete the Python function `{entry_point}` so that it does what its docstring says."
+    " Answer with self-contained code:"
+    " repeat the lines given here, imports and other functions included.\n"
+    "```python\n{prompt}\n```\n"
 )
 WRITE = (
-    "Write the Python function that this text asks for; its name and arguments are those of the statement in it, which must hold."
+    "Write the Python function that this text asks for; its name and arguments are those of the"
+    " statement in it, which must hold."
     " Answer with self-contained code, imports included.\n```python\n{prompt}\n```\n"
 )
 
@@ -27,7 +30,7 @@ def _identifier(name: str) -> str:
 
 
 class CheckRow(BaseModel):
-    """HumanEval's form, which MBXP's MBPP and MINT's HumanEval share."""
+    """Row in HumanEval's form, which MBXP's MBPP and MINT's HumanEval share."""
 
     model_config = RAW
 
@@ -40,7 +43,7 @@ class CheckRow(BaseModel):
 
 
 class AssertsRow(BaseModel):
-    """MBPP's original form, which MINT's MBPP shares; MINT adds a prompt."""
+    """Row in MBPP's original form, which MINT's MBPP shares. MINT adds a prompt."""
 
     model_config = RAW
 
@@ -53,7 +56,7 @@ class AssertsRow(BaseModel):
 
 
 def function_task(raw: dict[str, Any]) -> Task:
-    """A row of either form as task.
+    """Return a row of either form as a task.
 
     Raises:
         BadRow: missing_field, wrong_type, blank_text, other_language or bad_tests.
@@ -67,7 +70,7 @@ def function_task(raw: dict[str, Any]) -> Task:
 
 def _from_check(row: CheckRow) -> Task:
     if row.language not in (None, "python"):
-        raise BadRow("other_language", f"language: {row.language!r}, and only Python is run here")
+        raise BadRow("other_language", f"language: {row.language!r}, but only Python is supported")
     return Task(
         task_id=row.task_id,
         instruct_prompt=COMPLETE.format(entry_point=row.entry_point, prompt=row.prompt.strip("\n")),
@@ -92,5 +95,5 @@ def _module(write: Callable[[], str]) -> str:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as fault:
         raise BadRow(
             "bad_tests",
-            f"the tests cannot be made a unittest class: {fault or type(fault).__name__}",
+            f"the tests cannot be converted to a unittest class: {fault or type(fault).__name__}",
         ) from None

@@ -1,4 +1,4 @@
-"""Asserts, and HumanEval's `check(candidate)`, as a module of one unittest class."""
+"""Conversion of asserts and HumanEval's `check(candidate)` to a module with one unittest class."""
 
 import ast
 from collections.abc import Sequence
@@ -9,31 +9,32 @@ _HEAD = "import unittest"
 
 
 def module_of_asserts(statements: Sequence[str], setup: str = "") -> str:
-    """One test method for each text of statements.
+    """Return a module with one test method for each text of statements.
 
     Args:
-        setup: statements of the module, before the class.
+        statements: Texts of test statements.
+        setup: Statements of the module, before the class.
 
     Raises:
-        SyntaxError: a text is not Python.
-        ValueError: a text cannot be parsed, or there is no test.
+        SyntaxError: A text is not Python.
+        ValueError: A text cannot be parsed, or there is no test.
     """
     return _module(parse(setup).body, [parse(text).body for text in statements])
 
 
 def module_of_check(test: str, entry_point: str) -> str:
-    """A module that defines `check(candidate)`, as unittest class for the function `entry_point`.
+    """Convert a module that defines `check(candidate)` to a unittest class for `entry_point`.
 
     Raises:
-        SyntaxError: the test is not Python.
-        ValueError: it cannot be parsed, or defines no `check` of one argument.
+        SyntaxError: The test is not Python.
+        ValueError: The test cannot be parsed, or defines no `check` with one argument.
     """
     body = parse(test).body
     check = next(
         (node for node in body if isinstance(node, ast.FunctionDef) and node.name == "check"), None
     )
     if check is None or len(check.args.args) != 1:
-        raise ValueError("it defines no check(candidate)")
+        raise ValueError("the test defines no check(candidate)")
     asserts = [node for node in check.body if not _is_text(node)]
     if not all(isinstance(node, ast.Assert) for node in asserts):
         return _module(body, [parse(f"check({entry_point})").body])
@@ -44,12 +45,12 @@ def module_of_check(test: str, entry_point: str) -> str:
 
 
 def _module(setup: Sequence[ast.stmt], cases: Sequence[list[ast.stmt]]) -> str:
-    kept = [
+    bodies = [
         statements for statements in cases if not all(_is_always_true(node) for node in statements)
     ]
-    if not kept:
-        raise ValueError("it has no test")
-    methods = [_method(number, statements) for number, statements in enumerate(kept, 1)]
+    if not bodies:
+        raise ValueError("there is no test")
+    methods = [_method(number, statements) for number, statements in enumerate(bodies, 1)]
     tests = ast.ClassDef(
         "TestCases",
         [ast.Attribute(ast.Name("unittest", ast.Load()), "TestCase", ast.Load())],
@@ -64,12 +65,15 @@ def _module(setup: Sequence[ast.stmt], cases: Sequence[list[ast.stmt]]) -> str:
 def _method(number: int, statements: list[ast.stmt]) -> ast.stmt:
     method = parse(f"def test_case_{number}(self): pass").body[0]
     assert isinstance(method, ast.FunctionDef)
-    method.body = [_telling(node) for node in statements]
+    method.body = [_with_values(node) for node in statements]
     return method
 
 
-def _telling(node: ast.stmt) -> ast.stmt:
-    """`assert a == b` as `self.assertEqual(a, b)`, whose failure shows both; other statements as they are."""
+def _with_values(node: ast.stmt) -> ast.stmt:
+    """Return `assert a == b` as `self.assertEqual(a, b)`, whose failure shows both values.
+
+    Other statements are returned unchanged.
+    """
     if not isinstance(node, ast.Assert) or not isinstance(node.test, ast.Compare):
         return node
     compared = node.test

@@ -1,1 +1,1 @@
-"""`parley build talk2code-dialogues`: the tasks that it begins with, what the model writes, and the rules that this must keep."""
+"""Build `talk2code-dialogues`: its input tasks, the model's drafts, and the rules for them."""

@@ -1,4 +1,4 @@
-"""`parley build talk2code-dialogues` (Data Construction): tasks become dialogues with each persona; the rest is listed."""
+"""Build `talk2code-dialogues` (Data Construction): a dialogue for each task and persona."""
 
 import asyncio
 import json
@@ -23,9 +23,9 @@ from tasks.benchmarks.talk2code.construction.dialogue_rules import Rounds
 from tasks.benchmarks.talk2code.construction.writing import (
     PROMPTS,
     Task,
-    Unwritten,
+    WritingFailure,
     find_reference,
-    written_rounds,
+    write_rounds,
 )
 from tasks.benchmarks.talk2code.languages import LANGUAGES
 from tasks.benchmarks.talk2code.stage import (
@@ -40,10 +40,10 @@ from tasks.benchmarks.talk2code.user.personas import bundled_personas, persona_f
 from tasks.judging.rating_scales import RatingScale
 
 DIALOGUES, REJECTED = "dialogues.jsonl", "rejected.json"
-"""No name of the second file ends in `.jsonl`: it is no data."""
+"""Files of the build. The name of the second does not end in `.jsonl`, since it is not data."""
 RUBRIC = "talk2code.review"
 CRITERIA = ("persona", "disclosure", "coherence", "accept")
-"""What experts rate: three from 1 to 5, and whether the dialogue is good enough to stay (yes or no)."""
+"""Criteria for experts: three ratings from 1 to 5, and acceptance of the dialogue (yes or no)."""
 SCALES = dict.fromkeys(CRITERIA[:3], RatingScale((1, 5))) | {
     CRITERIA[3]: RatingScale(words=("yes", "no"))
 }
@@ -52,8 +52,8 @@ _SHOWN = ("task", "language", "persona", "level", "traits", "problem", "dialogue
 
 
 @dataclass(frozen=True)
-class _Made:
-    """What became of one task."""
+class _TaskResult:
+    """Dialogues of one task, and its rejections."""
 
     task: Task
     dialogues: tuple[tuple[Persona, Rounds], ...] = ()
@@ -62,7 +62,10 @@ class _Made:
 
 
 def estimate(*, staged: Staged, options: Options) -> Mapping[str, int]:
-    """A call a dialogue, and one for each reference that has to be written. Repairs are not foreseen: two more each, at most."""
+    """Return the number of model calls: one for each dialogue and each missing reference.
+
+    Repairs (at most two for each) are not included.
+    """
     tasks, personas = _tasks(staged), _personas(staged)
     return {
         "model": len(tasks) * len(personas)
@@ -71,29 +74,39 @@ def estimate(*, staged: Staged, options: Options) -> Mapping[str, int]:
 
 
 async def construct(request: ConstructionRequest) -> Constructed:
-    """Each task's dialogues in the native format, what was rejected with its reason, and a sheet for experts."""
+    """Return the build's files: dialogues in the native format, rejections, a sheet for experts."""
     personas = _personas(request.staged)
-    made = await asyncio.gather(
-        *(_made(request, task, personas) for task in _tasks(request.staged))
+    results = await asyncio.gather(
+        *(_build_task(request, task, personas) for task in _tasks(request.staged))
     )
-    own = [persona for name, persona in personas.items() if bundled_personas().get(name) != persona]
-    dropped = [_dropped(row) for row in request.staged.quarantined]
+    own_personas = [
+        persona for name, persona in personas.items() if bundled_personas().get(name) != persona
+    ]
+    quarantined = [_quarantine_row(row) for row in request.staged.quarantined]
     files = {
         DIALOGUES: "".join(
-            f"{json.dumps(_row(one), ensure_ascii=False)}\n" for one in made if one.dialogues
+            f"{json.dumps(_row(result), ensure_ascii=False)}\n"
+            for result in results
+            if result.dialogues
         ),
         REJECTED: json.dumps(
-            [*dropped, *(row for one in made for row in one.rejected)], indent=1, ensure_ascii=False
+            [*quarantined, *(row for result in results for row in result.rejected)],
+            indent=1,
+            ensure_ascii=False,
         )
         + "\n",
-        **dict(persona_file(persona) for persona in own),
+        **dict(persona_file(persona) for persona in own_personas),
     }
-    rows = [_review_row(one, persona, rounds) for one in made for persona, rounds in one.dialogues]
+    rows = [
+        _review_row(result, persona, rounds)
+        for result in results
+        for persona, rounds in result.dialogues
+    ]
     return Constructed(files, Review((*_COLUMNS, *_SHOWN), rows, SCALES))
 
 
 def _tasks(staged: Staged) -> tuple[Task, ...]:
-    """The tasks in the order of their problems, whether they have dialogues already or not."""
+    """Return the tasks in the order of their problems, with and without existing dialogues."""
     labels: dict[str, Mapping[str, str]] = {}
     for dialog in staged.dialogs:
         labels.setdefault(dialog.problem_id, dict(dialog.labels))
@@ -118,73 +131,82 @@ def _task(problem: Problem, labels: Mapping[str, str]) -> Task:
 
 
 def _personas(staged: Staged) -> Mapping[str, Persona]:
-    """The bundled personas and all others of the data, by level and name."""
-    found = {
+    """Return the bundled personas and those of the data, sorted by level and name."""
+    personas = {
         **bundled_personas(),
         **{(persona := persona_of(dialog)).persona_id: persona for dialog in staged.dialogs},
     }
     order = list(ExpertiseLevel)
-    return dict(sorted(found.items(), key=lambda item: (order.index(item[1].level), item[0])))
+    return dict(sorted(personas.items(), key=lambda item: (order.index(item[1].level), item[0])))
 
 
-async def _made(request: ConstructionRequest, task: Task, personas: Mapping[str, Persona]) -> _Made:
+async def _build_task(
+    request: ConstructionRequest, task: Task, personas: Mapping[str, Persona]
+) -> _TaskResult:
     reference = await find_reference(request, task)
-    if isinstance(reference, Unwritten):
-        return _Made(task, rejected=(_rejected(task, "", reference),))
-    written = await asyncio.gather(
-        *(written_rounds(request, task, reference, persona) for persona in personas.values())
+    if isinstance(reference, WritingFailure):
+        return _TaskResult(task, rejected=(_rejection_row(task, "", reference),))
+    rounds_or_failures = await asyncio.gather(
+        *(write_rounds(request, task, reference, persona) for persona in personas.values())
     )
-    pairs = list(zip(personas.values(), written, strict=True))
-    return _Made(
+    pairs = list(zip(personas.values(), rounds_or_failures, strict=True))
+    return _TaskResult(
         task,
         tuple((persona, rounds) for persona, rounds in pairs if isinstance(rounds, Rounds)),
         tuple(
-            _rejected(task, persona.persona_id, fault)
+            _rejection_row(task, persona.persona_id, fault)
             for persona, fault in pairs
-            if isinstance(fault, Unwritten)
+            if isinstance(fault, WritingFailure)
         ),
         reference=reference,
     )
 
 
-def _rejected(task: Task, persona: str, fault: Unwritten) -> Mapping[str, str | int]:
-    """One line of the list; without a persona the task has no dialogue at all."""
-    said = {"reason": fault.reason, "detail": fault.detail, "n_answers": fault.n_answers}
-    return {"task_id": task.task_id, "language": task.language.name, "persona": persona, **said}
+def _rejection_row(task: Task, persona: str, fault: WritingFailure) -> Mapping[str, str | int]:
+    """Return a rejection's row; an empty persona rejects the complete task."""
+    return {
+        "task_id": task.task_id,
+        "language": task.language.name,
+        "persona": persona,
+        "reason": fault.reason,
+        "detail": fault.detail,
+        "n_answers": fault.n_answers,
+    }
 
 
-def _dropped(row: QuarantinedRow) -> Mapping[str, str | int]:
-    """One line of the list: a row of the data that is no task, by its file and line."""
-    said = {"reason": row.reason, "detail": row.detail, "n_answers": 0}
+def _quarantine_row(row: QuarantinedRow) -> Mapping[str, str | int]:
+    """Return the rejection of a quarantined row, identified by file and line."""
     return {
         "task_id": f"{row.source_file}:{row.source_line}",
         "language": "",
         "persona": "",
-        **said,
+        "reason": row.reason,
+        "detail": row.detail,
+        "n_answers": 0,
     }
 
 
-def _row(made: _Made) -> Mapping[str, object]:
-    """The task in the native format (README.md)."""
-    task = made.task
+def _row(result: _TaskResult) -> Mapping[str, object]:
+    """Return the task in the native format (see README.md)."""
+    task = result.task
     return {
         "task_id": task.task_id,
         "language": task.language.name,
         "source": task.source,
         "problem": task.problem,
         "entry_point": task.entry_point,
-        "reference": made.reference,
+        "reference": result.reference,
         "tests": list(task.tests),
         "dialogues": [
-            {"persona": persona.persona_id, "turns": _turns(made, rounds)}
-            for persona, rounds in made.dialogues
+            {"persona": persona.persona_id, "turns": _turns(result, rounds)}
+            for persona, rounds in result.dialogues
         ],
     }
 
 
-def _turns(made: _Made, rounds: Rounds) -> Sequence[Mapping[str, str]]:
-    """The rounds, the program behind the last reply."""
-    code = f"```{made.task.language.name}\n{made.reference.rstrip()}\n```"
+def _turns(result: _TaskResult, rounds: Rounds) -> Sequence[Mapping[str, str]]:
+    """Return the rounds; the program follows the last reply."""
+    code = f"```{result.task.language.name}\n{result.reference.rstrip()}\n```"
     replies = (*rounds.replies[:-1], f"{rounds.replies[-1]}\n\n{code}")
     return [
         {"user": user, "assistant": reply}
@@ -192,12 +214,18 @@ def _turns(made: _Made, rounds: Rounds) -> Sequence[Mapping[str, str]]:
     ]
 
 
-def _review_row(made: _Made, persona: Persona, rounds: Rounds) -> Sequence[Cell]:
-    """One dialogue to rate. Its id holds all that the expert reads, so that ratings stay with what was rated."""
-    turns = _turns(made, rounds)
-    said = "\n\n".join(f"USER: {turn['user']}\n\nASSISTANT: {turn['assistant']}" for turn in turns)
+def _review_row(result: _TaskResult, persona: Persona, rounds: Rounds) -> Sequence[Cell]:
+    """Return the row of one dialogue to rate.
+
+    The row's id is a digest of all texts that the expert reads, so that a rating cannot be applied
+    to other texts.
+    """
+    turns = _turns(result, rounds)
+    transcript = "\n\n".join(
+        f"USER: {turn['user']}\n\nASSISTANT: {turn['assistant']}" for turn in turns
+    )
     empty: tuple[Cell, ...] = (None,) * len(CRITERIA)
-    task, level = made.task, persona.level.value
+    task, level = result.task, persona.level.value
     traits = "\n".join(f"{name}: {text}" for name, text in persona.traits)
     shown = (
         task.task_id,
@@ -206,13 +234,15 @@ def _review_row(made: _Made, persona: Persona, rounds: Rounds) -> Sequence[Cell]
         level,
         traits,
         task.problem,
-        said,
+        transcript,
     )
     return (f"review-{content_id([task.task_id, persona, turns])}", RUBRIC, None, *empty, *shown)
 
 
 CONSTRUCTION = Construction(
-    help="dialogues with each persona, by incremental disclosure, from HumanEval, ColBench's backend tasks or native rows",
+    help="dialogues with each persona, by incremental disclosure, from HumanEval, ColBench's "
+    "backend"
+    " tasks or native rows",
     roles={
         "model": Role(
             "writes dialogues, and references in Java and JavaScript",

@@ -1,4 +1,4 @@
-"""Rules that a written dialogue must keep, each with the name under which a broken one is listed (construction, README.md)."""
+"""Rules for written dialogues. README.md lists them with the names of their violations."""
 
 import json
 import re
@@ -13,16 +13,18 @@ from tasks.benchmarks.talk2code.languages import LANGUAGES, has_code
 from tasks.benchmarks.talk2code.user.guidelines import Guideline, guideline_of, terms_in
 
 COVERAGE = 0.2
-"""Share of the statement's words that must be said in the end, at least."""
-_NO_PROSE = re.compile(r"^\W*>>>.*\n.*$|^\s*(?:import|from) .*$", re.MULTILINE)
-"""Examples with their results, and imports: nobody says them in words."""
-_LONGEST_TOLD = 80
+"""Minimum share of the statement's words that the dialogue must contain."""
+_NON_PROSE = re.compile(r"^\W*>>>.*\n.*$|^\s*(?:import|from) .*$", re.MULTILINE)
+"""Examples with results, and imports, which are not expressed in prose."""
+_LONGEST_EXCERPT = 80
 _SHORTEST_CODE = 20
-"""A line of the reference that is shorter, such as `return False`, may stand in a sentence by chance."""
+"""Minimum length of a reference line to search for: shorter ones, such as `return False`, can occur
+in a sentence by chance."""
 _COMMENTS = ("#", "//", "/*", "*")
 _CODE_LINE = re.compile(
-    r"^\s*(?:def \w+\(.*\)\s*(?:->.*)?:|(?:async )?function \w+\(.*\)\s*\{|import \w[\w.*]*;?|from \w[\w.]* import .*"
-    r"|(?:public|private|static)\b.*\{|(?:for|while|if) ?\(.*\) ?\{|return\b.*;|(?:const|let|var) \w+ ?=.*)\s*$",
+    r"^\s*(?:def \w+\(.*\)\s*(?:->.*)?:|(?:async )?function \w+\(.*\)\s*\{"
+    r"|import \w[\w.*]*;?|from \w[\w.]* import .*|(?:public|private|static)\b.*\{"
+    r"|(?:for|while|if) ?\(.*\) ?\{|return\b.*;|(?:const|let|var) \w+ ?=.*)\s*$",
     re.MULTILINE,
 )
 _WORD = re.compile(r"[a-z]{3,}|\d+")
@@ -93,7 +95,7 @@ class _Message(BaseModel):
     text: Text
 
 
-class _Written(BaseModel):
+class _Answer(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True)
 
     messages: list[_Message]
@@ -122,32 +124,32 @@ ANSWER_SCHEMA: Mapping[str, object] = {
 
 @dataclass(frozen=True)
 class Brief:
-    """What a dialogue is about, and with whom."""
+    """Requirements of a dialogue: its user, its task and its names."""
 
     level: ExpertiseLevel
     persona: str
     language: str
     names: tuple[str, ...]
-    """What the user must have named in the end, beside the language."""
+    """Names that the user must mention, besides the language."""
     problem: str
     reference: str
     is_vague: bool = False
-    """Whether the user knows details from the reference that the statement leaves open."""
+    """True if the user knows details of the reference that the statement omits."""
 
     @property
-    def disclosed(self) -> str:
-        """Return the texts whose words the user discloses."""
+    def disclosed_text(self) -> str:
+        """Text whose words the user discloses."""
         return f"{self.problem}\n{self.reference}" if self.is_vague else self.problem
 
     @property
     def guideline(self) -> Guideline:
-        """How this user talks."""
+        """Guideline for the language of this user."""
         return guideline_of(self.level, self.persona)
 
 
 @dataclass(frozen=True)
-class Broken:
-    """A rule that is broken: its name, and what is wrong, in words that a writer is shown."""
+class Violation:
+    """Violation of a rule: its name, and an explanation that the writing model is shown."""
 
     reason: str
     detail: str
@@ -155,165 +157,200 @@ class Broken:
 
 @dataclass(frozen=True)
 class Rounds:
-    """What user and assistant say, round by round. The last reply introduces the program and does not hold it."""
+    """Messages of user and assistant by round. The last reply announces the program without it."""
 
     users: tuple[str, ...]
     replies: tuple[str, ...]
 
 
-def read_rounds(answer: str) -> Rounds | Broken:
-    """The dialogue of a writer's answer: JSON, alone or in other text."""
+def read_rounds(answer: str) -> Rounds | Violation:
+    """Read the dialogue from the writing model's answer: JSON, alone or within other text."""
     begin, end = answer.find("{"), answer.rfind("}")
     try:
-        written = _Written.model_validate(json.loads(answer[begin : end + 1]))
+        answer_messages = _Answer.model_validate(json.loads(answer[begin : end + 1]))
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"]))
-        return Broken(
+        return Violation(
             "unreadable",
             f"The JSON has not the form that was asked for ({where}: {error.errors()[0]['msg']}).",
         )
     except (ValueError, RecursionError):
-        return Broken("unreadable", "The answer holds no JSON that can be read.")
-    messages = written.messages
+        return Violation("unreadable", "The answer holds no JSON that can be read.")
+    messages = answer_messages.messages
     if [message.role for message in messages] != ["user", "assistant"] * (
         len(messages) // 2
     ) or not messages:
-        return Broken(
+        return Violation(
             "no_alternation",
-            "User and assistant do not take turns from a first message of the user to a last reply.",
+            (
+                "User and assistant do not take turns from a first message of the user to a last "
+                "reply."
+            ),
         )
     texts = [message.text.strip() for message in messages]
     return Rounds(tuple(texts[::2]), tuple(texts[1::2]))
 
 
-def broken_rules(rounds: Rounds, brief: Brief) -> tuple[Broken, ...]:
-    """All rules that a dialogue breaks, the gravest first."""
-    found = (
+def violations(rounds: Rounds, brief: Brief) -> tuple[Violation, ...]:
+    """Return all rules that a dialogue violates, the most serious first."""
+    dialogue_rules = (
         _early_code(rounds, brief),
         _length(rounds, brief),
-        _silent(rounds),
+        _missing_question(rounds),
         *_disclosure(rounds, brief),
     )
     return tuple(
-        broken
-        for broken in (*found, _unnamed(rounds, brief), *_vocabulary(rounds, brief))
-        if broken is not None
+        violation
+        for violation in (
+            *dialogue_rules,
+            _missing_names(rounds, brief),
+            *_vocabulary(rounds, brief),
+        )
+        if violation is not None
     )
 
 
-def _early_code(rounds: Rounds, brief: Brief) -> Broken | None:
+def _early_code(rounds: Rounds, brief: Brief) -> Violation | None:
     lines = {line.strip().rstrip("{ ") for line in brief.reference.splitlines()}
     code = [
         line for line in lines if len(line) >= _SHORTEST_CODE and not line.startswith(_COMMENTS)
     ]
-    telling = [line for line in code if not any(name in line for name in brief.names)]
+    revealing = [line for line in code if not any(name in line for name in brief.names)]
     for text in (*rounds.users, *rounds.replies):
-        if has_code(text) or _CODE_LINE.search(text) or any(line in text for line in telling):
-            return Broken(
+        if has_code(text) or _CODE_LINE.search(text) or any(line in text for line in revealing):
+            return Violation(
                 "early_code",
-                f"A message holds code: {_told(text)}. Nobody writes code; the program is put in later.",
+                (
+                    f"A message holds code: {_excerpt(text)}. Nobody writes code; the program is "
+                    "put in later."
+                ),
             )
     return None
 
 
-def _length(rounds: Rounds, brief: Brief) -> Broken | None:
+def _length(rounds: Rounds, brief: Brief) -> Violation | None:
     fewest, most = brief.guideline.rounds
     n = len(rounds.users)
     return (
         None
         if fewest <= n <= most
-        else Broken("wrong_length", f"The user speaks {n} times, and not {fewest} to {most} times.")
+        else Violation(
+            "wrong_length", f"The user speaks {n} times, and not {fewest} to {most} times."
+        )
     )
 
 
-def _silent(rounds: Rounds) -> Broken | None:
-    silent = [text for text in rounds.replies[:-1] if "?" not in text]
+def _missing_question(rounds: Rounds) -> Violation | None:
+    silent_replies = [text for text in rounds.replies[:-1] if "?" not in text]
     return (
-        Broken("no_question", f"A reply before the last one asks nothing: {_told(silent[0])}.")
-        if silent
+        Violation(
+            "no_question",
+            f"A reply before the last one asks nothing: {_excerpt(silent_replies[0])}.",
+        )
+        if silent_replies
         else None
     )
 
 
-def disclosed(rounds: Rounds, brief: Brief) -> tuple[int, ...]:
-    """What was disclosed when each message of the user ends: words of the statement, and the language, that were said by then.
+def disclosure_counts(rounds: Rounds, brief: Brief) -> tuple[int, ...]:
+    """Count, after each message of the user, the disclosed words of the statement and the language.
 
-    Words of a vague task's reference count like those of its statement. They may be the user's own, or stand in a reply before:
-    to answer a question is to disclose.
+    For a vague task, words of the reference count, too. A word counts from its first mention by
+    user or assistant, because answering the assistant's question discloses it.
     """
-    wanted, said, counts = _stems(brief.disclosed) | _stems(brief.language), set[str](), list[int]()
+    task_stems, stems, counts = (
+        _stems(brief.disclosed_text) | _stems(brief.language),
+        set[str](),
+        list[int](),
+    )
     for user, reply in zip(rounds.users, rounds.replies, strict=True):
-        said |= _stems(user)
-        counts.append(len(wanted & said))
-        said |= _stems(reply)
+        stems |= _stems(user)
+        counts.append(len(task_stems & stems))
+        stems |= _stems(reply)
     return tuple(counts)
 
 
-def _disclosure(rounds: Rounds, brief: Brief) -> Iterator[Broken]:
-    counts, opening = disclosed(rounds, brief), brief.guideline.opening
+def _disclosure(rounds: Rounds, brief: Brief) -> Iterator[Violation]:
+    counts, opening = disclosure_counts(rounds, brief), brief.guideline.opening
     if counts[0] > opening * counts[-1]:
-        yield Broken(
+        yield Violation(
             "full_opening",
-            f"The first message tells too much at once: {_told(rounds.users[0])}. Begin with a vaguer wish.",
+            (
+                f"The first message tells too much at once: {_excerpt(rounds.users[0])}. Begin "
+                "with a vaguer wish."
+            ),
         )
-    idle = [
+    idle_messages = [
         user
         for user, before, after in zip(rounds.users[1:], counts, counts[1:], strict=False)
         if after <= before
     ]
-    if idle:
-        yield Broken(
-            "no_growth", f"A message of the user settles nothing of the task: {_told(idle[0])}."
+    if idle_messages:
+        yield Violation(
+            "no_growth",
+            f"A message of the user settles nothing of the task: {_excerpt(idle_messages[0])}.",
         )
-    prose = _stems(_NO_PROSE.sub("", brief.problem))
-    said = _stems("\n".join((*rounds.users, *rounds.replies[:-1])))
-    if len(prose & said) < COVERAGE * len(prose):
-        yield Broken(
+    statement_stems = _stems(_NON_PROSE.sub("", brief.problem))
+    dialogue_stems = _stems("\n".join((*rounds.users, *rounds.replies[:-1])))
+    if len(statement_stems & dialogue_stems) < COVERAGE * len(statement_stems):
+        yield Violation(
             "undisclosed",
-            "Too much of the task is never said: the program could not be written from this dialogue.",
+            (
+                "Too much of the task is never said: the program could not be written from this "
+                "dialogue."
+            ),
         )
 
 
-def _unnamed(rounds: Rounds, brief: Brief) -> Broken | None:
-    said = "\n".join(rounds.users)
-    missing = [
+def _missing_names(rounds: Rounds, brief: Brief) -> Violation | None:
+    user_text = "\n".join(rounds.users)
+    missing_names = [
         name
         for name in brief.names
-        if not re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", said)
+        if not re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", user_text)
     ]
-    called = "|".join(map(re.escape, LANGUAGES[brief.language].tags))
-    missing += [brief.language] * (re.search(rf"\b(?:{called})\b", said, re.IGNORECASE) is None)
-    return Broken("unnamed", f"The user never names {' and '.join(missing)}.") if missing else None
+    tags = "|".join(map(re.escape, LANGUAGES[brief.language].tags))
+    missing_names += [brief.language] * (
+        re.search(rf"\b(?:{tags})\b", user_text, re.IGNORECASE) is None
+    )
+    return (
+        Violation("unnamed", f"The user never names {' and '.join(missing_names)}.")
+        if missing_names
+        else None
+    )
 
 
-def _vocabulary(rounds: Rounds, brief: Brief) -> Iterator[Broken]:
-    rule, own = (
+def _vocabulary(rounds: Rounds, brief: Brief) -> Iterator[Violation]:
+    rule, own_names = (
         brief.guideline,
         re.compile("|".join(re.escape(name) for name in brief.names) or "$^"),
     )
     bound = rounds.users[:-1] if rule.avoids_until_last else rounds.users
-    avoided = terms_in(own.sub(" ", "\n".join(bound)), rule.avoids)
-    avoided += terms_in(own.sub(" ", "\n".join(rounds.users)), rule.never_says)
-    if avoided:
-        yield Broken(
+    avoided_terms = terms_in(own_names.sub(" ", "\n".join(bound)), rule.avoids)
+    avoided_terms += terms_in(own_names.sub(" ", "\n".join(rounds.users)), rule.never_says)
+    if avoided_terms:
+        yield Violation(
             "wrong_vocabulary",
-            f"Such a user, of level {brief.level.value}, does not say: {', '.join(avoided)}.",
+            f"Such a user, of level {brief.level.value}, does not say: {', '.join(avoided_terms)}.",
         )
-    used = terms_in("\n".join(rounds.users), rule.uses)
-    if len(used) < rule.least_used:
-        said = ", ".join(rule.uses[:12])
-        yield Broken(
+    used_terms = terms_in("\n".join(rounds.users), rule.uses)
+    if len(used_terms) < rule.least_used:
+        examples = ", ".join(rule.uses[:12])
+        yield Violation(
             "wrong_vocabulary",
-            f"A user of level {brief.level.value} uses terms of programming, such as {said}.",
+            f"A user of level {brief.level.value} uses terms of programming, such as {examples}.",
         )
 
 
 def _stems(text: str) -> set[str]:
-    """Words and numbers, by their beginnings, so that `rounded` is `rounding`; names are taken apart."""
+    """Return the stems of words and numbers, so that `rounded` equals `rounding`.
+
+    Names in camel case are split.
+    """
     words: Sequence[str] = _WORD.findall(_HUMP.sub(" ", text).lower())
     return {word[:_STEM] for word in words if word not in _COMMON}
 
 
-def _told(text: str) -> str:
+def _excerpt(text: str) -> str:
     short = " ".join(text.split())
-    return repr(short if len(short) <= _LONGEST_TOLD else f"{short[:_LONGEST_TOLD]}…")
+    return repr(short if len(short) <= _LONGEST_EXCERPT else f"{short[:_LONGEST_EXCERPT]}…")

@@ -1,4 +1,4 @@
-"""HumanEval's rows in Python, Java and JavaScript: references, and tests taken apart into cases (Multilingual HumanEval)."""
+"""Multilingual HumanEval: references, and tests split into cases (Python, Java, JavaScript)."""
 
 import ast
 import re
@@ -17,44 +17,44 @@ _JS_FIRST = re.compile(r"^var arg00\b", re.MULTILINE)
 _BLANK_LINES = re.compile(r"\n[ \t]*\n")
 
 
-class Unsplit(ValueError):
-    """Tests of an unknown form; `reason` is the machine-readable name."""
+class UnreadableTests(ValueError):
+    """Tests of an unknown form; `reason` is its machine-readable name."""
 
     reason = "unreadable_tests"
 
 
-class UnknownLanguage(Unsplit):
-    """A language that the benchmark does not have."""
+class UnknownLanguage(UnreadableTests):
+    """Language that the benchmark does not support."""
 
     reason = "unknown_language"
 
 
 def number_of(task_id: str) -> int | None:
-    """The number that a task has in all languages; None where the id is of another form."""
+    """Return a task's number, equal in all languages; None for an id of another form."""
     match = _NUMBER.fullmatch(task_id)
     return int(match[1]) if match else None
 
 
 def cases(language: str, test: str, prompt: str, entry_point: str) -> tuple[str, ...]:
-    """The test cases of a row, each a text of its own that stands alone.
+    """Return the test cases of a row as independent texts.
 
     Raises:
-        Unsplit: no tests of the known form.
+        UnreadableTests: the tests have an unknown form.
     """
     if language not in LANGUAGES:
         raise UnknownLanguage(f"the language {language!r} is none of {', '.join(LANGUAGES)}")
-    found = {"python": _python_cases, "java": _java_cases, "javascript": _javascript_cases}[
+    test_cases = {"python": _python_cases, "java": _java_cases, "javascript": _javascript_cases}[
         language
     ](test, prompt, entry_point)
-    if not found:
-        raise Unsplit(f"no test cases are found in its {language} tests")
-    return found
+    if not test_cases:
+        raise UnreadableTests(f"no test cases are found in its {language} tests")
+    return test_cases
 
 
 def python_reference(prompt: str, solution: str, entry_point: str) -> str:
-    """The program of prompt and solution, without the function's docstring, which is the task's statement."""
+    """Return the program of prompt and solution without the docstring, which is the statement."""
     program = prompt + solution
-    function = _function(_parsed(program), entry_point)
+    function = _function(_parse(program), entry_point)
     first = function.body[0] if function is not None else None
     if not (
         isinstance(first, ast.Expr)
@@ -66,7 +66,7 @@ def python_reference(prompt: str, solution: str, entry_point: str) -> str:
     return "".join(lines[: first.lineno - 1] + lines[first.end_lineno :]).strip() + "\n"
 
 
-def _parsed(code: str) -> ast.Module:
+def _parse(code: str) -> ast.Module:
     try:
         return ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -81,8 +81,8 @@ def _function(module: ast.Module, name: str) -> ast.FunctionDef | None:
 
 
 def _python_cases(test: str, prompt: str, entry_point: str) -> tuple[str, ...]:
-    """One case for each statement of `check` that asserts something; statements between them belong to all later cases."""
-    module = _parsed(test)
+    """Return a case for each assertion in `check`; other statements belong to all later cases."""
+    module = _parse(test)
     check = _function(module, "check")
     if check is None:
         return ()
@@ -91,18 +91,21 @@ def _python_cases(test: str, prompt: str, entry_point: str) -> tuple[str, ...]:
         *(ast.unparse(node) for node in module.body if not _is_idle(node, check)),
     ]
     begin.append(f"{check.args.args[0].arg if check.args.args else 'candidate'} = {entry_point}")
-    found: list[str] = []
+    test_cases: list[str] = []
     for node in check.body:
-        asserted = [part.test for part in ast.walk(node) if isinstance(part, ast.Assert)]
-        if asserted and not all(isinstance(one, ast.Constant) for one in asserted):
-            found.append("\n".join((*begin, ast.unparse(node))))
-        elif not asserted and not _is_idle(node, check):
+        conditions = [part.test for part in ast.walk(node) if isinstance(part, ast.Assert)]
+        if conditions and not all(isinstance(condition, ast.Constant) for condition in conditions):
+            test_cases.append("\n".join((*begin, ast.unparse(node))))
+        elif not conditions and not _is_idle(node, check):
             begin.append(ast.unparse(node))
-    return tuple(found)
+    return tuple(test_cases)
 
 
 def _is_idle(node: ast.stmt, check: ast.FunctionDef) -> bool:
-    """Whether a statement does nothing for the cases: `check` itself, notes on the data set, texts, `pass`."""
+    """Return True if the cases do not need a statement.
+
+    Such statements are `check` itself, `METADATA`, constants and `pass`.
+    """
     if (
         node is check
         or isinstance(node, ast.Pass)
@@ -115,24 +118,33 @@ def _is_idle(node: ast.stmt, check: ast.FunctionDef) -> bool:
 
 
 def _helpers(prompt: str, entry_point: str) -> list[str]:
-    """Functions that the prompt gives beside the one that is asked for, with its imports: cases may call them."""
-    module = _parsed(prompt)
-    given = [
+    """Return imports and helper functions of the prompt, which cases may call.
+
+    Without helper functions, the imports are not needed.
+    """
+    module = _parse(prompt)
+    helpers = [
         node
         for node in module.body
         if isinstance(node, ast.FunctionDef) and node.name != entry_point
     ]
     imports = [node for node in module.body if isinstance(node, (ast.Import, ast.ImportFrom))]
-    return [ast.unparse(node) for node in (*imports, *given)] if given else []
+    return [ast.unparse(node) for node in (*imports, *helpers)] if helpers else []
 
 
 def _java_cases(test: str, prompt: str, entry_point: str) -> tuple[str, ...]:
-    """Blocks of `Main.main` that need neither its helper nor imports: an answer's file begins with the answer's own."""
+    """Return the blocks of `Main.main`, rewritten to need neither its helper nor imports.
+
+    The file begins with the answer's own imports, so tests cannot add any.
+    """
     match = _JAVA_BODY.search(test)
     blocks = _BLANK_LINES.split(match[1]) if match else []
-    found = [block.strip() for block in blocks if _JAVA_COMPARE.search(block) and "throw" in block]
+    with_compare = [
+        block.strip() for block in blocks if _JAVA_COMPARE.search(block) and "throw" in block
+    ]
     with_equals = (
-        _JAVA_COMPARE.sub(lambda m: m[1] or "java.util.Objects.equals(", block) for block in found
+        _JAVA_COMPARE.sub(lambda m: m[1] or "java.util.Objects.equals(", block)
+        for block in with_compare
     )
     return tuple(
         _JAVA_UTIL.sub(lambda m: m[1] or f"java.util.{m[2]}", block) for block in with_equals
@@ -140,7 +152,7 @@ def _java_cases(test: str, prompt: str, entry_point: str) -> tuple[str, ...]:
 
 
 def _javascript_cases(test: str, prompt: str, entry_point: str) -> tuple[str, ...]:
-    """Blocks of the test, each behind its helpers."""
+    """Return the blocks of the test, each preceded by the helpers."""
     match = _JS_FIRST.search(test)
     if match is None:
         return ()

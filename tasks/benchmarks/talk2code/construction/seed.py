@@ -1,4 +1,4 @@
-"""Tasks without dialogues, which `parley build talk2code-dialogues` begins with: rows of HumanEval and of ColBench."""
+"""Tasks without dialogues from HumanEval and ColBench, the input of the build."""
 
 import json
 from typing import Annotated, Any
@@ -9,7 +9,7 @@ from schemas.content_id import content_id
 from tasks.benchmarks.raw_lines import BadRow, Text, validated
 from tasks.benchmarks.talk2code.construction.colbench import NoTask, read_task
 from tasks.benchmarks.talk2code.construction.humaneval import (
-    Unsplit,
+    UnreadableTests,
     cases,
     number_of,
     python_reference,
@@ -20,12 +20,13 @@ _RAW = ConfigDict(strict=True, frozen=True, extra="ignore")
 
 
 class Seed(TaskText):
-    """A task to make dialogues of."""
+    """Task for which the build writes dialogues."""
 
     reference: str = ""
-    """Empty where it has to be written."""
+    """Reference program; empty if the build must write it."""
     python_reference: str = ""
-    """Of a task in another language: what its reference is written from. Empty where there is none."""
+    """Python program from which the build writes a reference in another language; empty if there is
+    none."""
 
 
 def _expressions(cases: dict[str, str]) -> dict[str, str]:
@@ -54,19 +55,20 @@ class _ColBenchRow(BaseModel):
 
 
 def is_humaneval(raw: dict[str, Any]) -> bool:
-    """Whether a row is one of HumanEval, in any language."""
+    """Return True for a row of HumanEval in any language."""
     return "prompt" in raw and "entry_point" in raw and "test" in raw
 
 
 def seed_of(raw: dict[str, Any], python_references: dict[int, str]) -> Seed | None:
-    """The seed that a row is; None where it is of neither source.
+    """Return the task of a row; None for a row of neither HumanEval nor ColBench.
 
     Args:
+        raw: the row.
         python_references: HumanEval's number -> reference in Python.
 
     Raises:
-        BadRow: a row of one of these sources that cannot be read: missing_field, wrong_type, blank_text, unknown_language,
-            unreadable_tests; ColBench's also async_function, class_under_test, listed_tests.
+        BadRow: missing_field, wrong_type, blank_text, unknown_language or unreadable_tests; for
+            ColBench also async_function, class_under_test or listed_tests.
     """
     if is_humaneval(raw):
         return _of_humaneval(validated(_HumanEvalRow, raw), python_references)
@@ -81,7 +83,7 @@ def seed_of(raw: dict[str, Any], python_references: dict[int, str]) -> Seed | No
 
 
 def _of_humaneval(row: _HumanEvalRow, python_references: dict[int, str]) -> Seed:
-    own = (
+    reference = (
         python_reference(row.prompt, row.canonical_solution, row.entry_point)
         if row.canonical_solution
         else ""
@@ -89,7 +91,7 @@ def _of_humaneval(row: _HumanEvalRow, python_references: dict[int, str]) -> Seed
     number = number_of(row.task_id)
     try:
         tests = cases(row.language, row.test, row.prompt, row.entry_point)
-    except Unsplit as fault:
+    except UnreadableTests as fault:
         raise BadRow(fault.reason, f"{row.task_id}: {fault}") from None
     return Seed(
         task_id=row.task_id,
@@ -97,7 +99,7 @@ def _of_humaneval(row: _HumanEvalRow, python_references: dict[int, str]) -> Seed
         source="algorithm",
         problem=row.prompt.strip(),
         entry_point=row.entry_point,
-        reference=own if row.language == "python" else "",
+        reference=reference if row.language == "python" else "",
         tests=list(tests),
         python_reference=""
         if row.language == "python" or number is None
@@ -115,9 +117,9 @@ def _of_colbench(row: _ColBenchRow) -> Seed:
         ) from None
     except NoTask as fault:
         raise BadRow(fault.reason, str(fault)) from None
-    named = content_id(json.dumps([row.problem_description, row.ground_truth]))[:12]
+    digest = content_id(json.dumps([row.problem_description, row.ground_truth]))[:12]
     return Seed(
-        task_id=f"colbench/{named}",
+        task_id=f"colbench/{digest}",
         language="python",
         source="backend",
         problem=task.problem,
@@ -128,7 +130,7 @@ def _of_colbench(row: _ColBenchRow) -> Seed:
 
 
 def python_reference_of(raw: dict[str, Any]) -> tuple[int, str] | None:
-    """(number, reference) of one of HumanEval's rows in Python that has one."""
+    """Return (number, reference) of a HumanEval row in Python; None if it has no reference."""
     if not is_humaneval(raw) or raw.get("language", "python") != "python":
         return None
     try:

@@ -1,4 +1,4 @@
-"""What the model writes: references in other languages and dialogues, each checked, and repaired at most twice."""
+"""Model-written references and dialogues, each checked and repaired at most twice."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -13,12 +13,12 @@ from tasks.benchmarks.construction import ConstructionRequest
 from tasks.benchmarks.talk2code.construction.dialogue_rules import (
     ANSWER_SCHEMA,
     Brief,
-    Broken,
     Rounds,
-    broken_rules,
+    Violation,
     read_rounds,
+    violations,
 )
-from tasks.benchmarks.talk2code.languages import Language, delivered, whole_run
+from tasks.benchmarks.talk2code.languages import Language, combined_run, delivered_program
 from tasks.benchmarks.talk2code.user.guidelines import Guideline
 from tasks.language.chat_model import Message
 from tasks.language.prompt import fill, load_prompt
@@ -41,13 +41,13 @@ REFERENCE_MISSING, REFERENCE_FAILS, TOOLCHAIN_MISSING = (
 )
 _LONGEST_DETAIL = 600
 BACKEND = "backend"
-"""Source of tasks whose statement is vague."""
+"""Source of tasks with a vague statement."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Task:
-    """A task to talk about."""
+    """Task of a dialogue."""
 
     task_id: str
     language: Language
@@ -56,30 +56,30 @@ class Task:
     entry_point: str
     tests: tuple[str, ...]
     reference: str
-    """Empty where it has to be written."""
+    """Reference program; empty if it must be written."""
     python_reference: str
 
     @property
     def is_vague(self) -> bool:
-        """Whether the statement leaves to the reference what decides results: a backend task's, as ColBench has them."""
+        """True if only the reference defines all details, as in ColBench's backend tasks."""
         return self.source == BACKEND
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the tests call, so that a user has to name it: the function, in Java its class, too."""
-        called = re.search(
+        """Names that the tests call and the user must mention: the function, in Java its class."""
+        call = re.search(
             rf"(?<![\w.])([A-Za-z_]\w*)\.{re.escape(self.entry_point)}\(", self.tests[0]
         )
         return (
-            (called[1], self.entry_point)
-            if called and self.language.kind == "java"
+            (call[1], self.entry_point)
+            if call and self.language.kind == "java"
             else (self.entry_point,)
         )
 
 
 @dataclass(frozen=True)
-class Unwritten:
-    """Nothing that can be used: the reason, what was wrong with the last answer, and how many answers were tried."""
+class WritingFailure:
+    """Failure to write a usable text: reason, fault of the last answer, number of answers."""
 
     reason: str
     detail: str
@@ -88,47 +88,47 @@ class Unwritten:
 
 @dataclass(frozen=True)
 class Faults:
-    """What is wrong with an answer; at least one thing."""
+    """Faults of an answer; at least one."""
 
-    broken: tuple[Broken, ...]
+    violations: tuple[Violation, ...]
 
 
-async def find_reference(request: ConstructionRequest, task: Task) -> str | Unwritten:
-    """The task's own reference, or one written from that in Python; it passes all tests.
+async def find_reference(request: ConstructionRequest, task: Task) -> str | WritingFailure:
+    """Return a reference that passes all tests: the task's own, or one written from Python.
 
     Raises:
-        SandboxUnavailable: it could not be run.
-        ModelUnavailable: no answer.
+        SandboxUnavailable: a program could not be run.
+        ModelUnavailable: the model gave no answer.
     """
 
-    async def fault_of(code: str) -> Broken | None:
-        tested, tests = whole_run(code, task.tests, task.language)
+    async def fault_of(code: str) -> Violation | None:
+        program, tests = combined_run(code, task.tests, task.language)
         try:
-            verdict = await request.programs.run(task.language.kind, tested, tests)
+            verdict = await request.programs.run(task.language.kind, program, tests)
         except Unscorable as missing:
-            return Broken(TOOLCHAIN_MISSING, str(missing))
+            return Violation(TOOLCHAIN_MISSING, str(missing))
         if verdict.outcome is Outcome.UNSCORED:
-            return Broken(TOOLCHAIN_MISSING, verdict.detail)
+            return Violation(TOOLCHAIN_MISSING, verdict.detail)
         case = next(
             (case.detail for case in verdict.cases if case.outcome is not Outcome.PASSED), ""
         )
-        said = (verdict.detail or case or verdict.outcome.value)[-_LONGEST_DETAIL:]
-        return None if verdict.outcome is Outcome.PASSED else Broken(REFERENCE_FAILS, said)
+        report = (verdict.detail or case or verdict.outcome.value)[-_LONGEST_DETAIL:]
+        return None if verdict.outcome is Outcome.PASSED else Violation(REFERENCE_FAILS, report)
 
     if task.reference:
         fault = await fault_of(task.reference)
-        return task.reference if fault is None else Unwritten(fault.reason, fault.detail)
+        return task.reference if fault is None else WritingFailure(fault.reason, fault.detail)
     if not task.python_reference:
-        return Unwritten(
+        return WritingFailure(
             REFERENCE_MISSING, "the row has none, and there is none in Python to write it from"
         )
 
     async def read(answer: str) -> str | Faults:
-        code = delivered(answer, task.language, task.entry_point)
+        code = delivered_program(answer, task.language, task.entry_point)
         if code is None:
             return Faults(
                 (
-                    Broken(
+                    Violation(
                         REFERENCE_MISSING,
                         f"No code block in {task.language.name} defines {task.entry_point}.",
                     ),
@@ -137,33 +137,33 @@ async def find_reference(request: ConstructionRequest, task: Task) -> str | Unwr
         fault = await fault_of(code)
         return code if fault is None else Faults((fault,))
 
-    asked = fill(
+    prompt = fill(
         PROMPTS["write_reference"],
         language=task.language.name,
         entry_point=task.entry_point,
         problem=task.problem,
         reference=task.python_reference.strip(),
     )
-    found = await _written(
+    reference = await _write(
         request,
         task,
-        asked,
+        prompt,
         lambda faults: fill(PROMPTS["repair_reference"], fault=faults),
         read,
         None,
     )
-    if isinstance(found, Unwritten) and found.reason != TOOLCHAIN_MISSING:
-        return Unwritten(REFERENCE_MISSING, found.detail, found.n_answers)
-    return found
+    if isinstance(reference, WritingFailure) and reference.reason != TOOLCHAIN_MISSING:
+        return WritingFailure(REFERENCE_MISSING, reference.detail, reference.n_answers)
+    return reference
 
 
-async def written_rounds(
+async def write_rounds(
     request: ConstructionRequest, task: Task, reference: str, persona: Persona
-) -> Rounds | Unwritten:
-    """The dialogue with a persona, which breaks no rule.
+) -> Rounds | WritingFailure:
+    """Write a dialogue with a persona that violates no rule.
 
     Raises:
-        ModelUnavailable: no answer.
+        ModelUnavailable: the model gave no answer.
     """
     brief = Brief(
         persona.level,
@@ -178,16 +178,16 @@ async def written_rounds(
 
     async def read(answer: str) -> Rounds | Faults:
         rounds = read_rounds(answer)
-        broken = (rounds,) if isinstance(rounds, Broken) else broken_rules(rounds, brief)
-        return Faults(broken) if broken or isinstance(rounds, Broken) else rounds
+        faults = (rounds,) if isinstance(rounds, Violation) else violations(rounds, brief)
+        return Faults(faults) if faults or isinstance(rounds, Violation) else rounds
 
-    asked = fill(
+    prompt = fill(
         PROMPTS["write_dialogue"],
         persona="\n".join(f"{name.replace('_', ' ')}: {text}" for name, text in persona.traits),
         level=f"{persona.persona_id.replace('_', ' ')}, {persona.level.value}",
         guidance=guideline.guidance.strip(),
-        avoided=_avoided(guideline),
-        used=_used(guideline),
+        avoided=_avoided_terms(guideline),
+        used=_used_terms(guideline),
         fewest=str(guideline.rounds[0]),
         most=str(guideline.rounds[1]),
         language=task.language.name,
@@ -197,26 +197,29 @@ async def written_rounds(
         if task.is_vague
         else "",
     )
-    return await _written(
+    return await _write(
         request,
         task,
-        asked,
+        prompt,
         lambda faults: fill(PROMPTS["repair_dialogue"], faults=faults),
         read,
         dict(ANSWER_SCHEMA),
     )
 
 
-async def _written(
+async def _write(
     request: ConstructionRequest,
     task: Task,
-    asked: str,
-    again: Callable[[str], str],
+    prompt: str,
+    repair_prompt: Callable[[str], str],
     read: Callable[[str], Awaitable[T | Faults]],
     schema: dict[str, object] | None,
-) -> T | Unwritten:
-    """What can be read of an answer. Each repair shows the first question, the last answer, and what is wrong with it."""
-    messages: tuple[Message, ...] = (Message(Role.USER, asked),)
+) -> T | WritingFailure:
+    """Ask the model until `read` accepts an answer, at most `MOST_REPAIRS` times more.
+
+    A repair request contains the first question, the last answer and its faults.
+    """
+    messages: tuple[Message, ...] = (Message(Role.USER, prompt),)
     repair = 0
     while True:
         question = request.question(
@@ -228,21 +231,23 @@ async def _written(
             answer_schema=schema,
         )
         answer = (await request.models["model"].complete(question)).content
-        found = await read(answer)
-        if not isinstance(found, Faults):
-            return found
-        faults, repair = found.broken, repair + 1
+        result = await read(answer)
+        if not isinstance(result, Faults):
+            return result
+        faults, repair = result.violations, repair + 1
         if repair > MOST_REPAIRS or faults[0].reason == TOOLCHAIN_MISSING:
-            return Unwritten(faults[0].reason, " ".join(fault.detail for fault in faults), repair)
-        told = "\n".join(f"- {fault.detail}" for fault in faults)
+            return WritingFailure(
+                faults[0].reason, " ".join(fault.detail for fault in faults), repair
+            )
+        fault_list = "\n".join(f"- {fault.detail}" for fault in faults)
         messages = (
             messages[0],
             Message(Role.ASSISTANT, answer or "(nothing)"),
-            Message(Role.USER, again(told)),
+            Message(Role.USER, repair_prompt(fault_list)),
         )
 
 
-def _avoided(guideline: Guideline) -> str:
+def _avoided_terms(guideline: Guideline) -> str:
     until = (
         " before the last message, in which names are passed on"
         if guideline.avoids_until_last
@@ -256,7 +261,7 @@ def _avoided(guideline: Guideline) -> str:
     return f"Such a user does not say{until}: {', '.join(guideline.avoids)}.{never}"
 
 
-def _used(guideline: Guideline) -> str:
+def _used_terms(guideline: Guideline) -> str:
     return (
         f"Such a user says at least {guideline.least_used} of: {', '.join(guideline.uses)}."
         if guideline.least_used

@@ -1,4 +1,4 @@
--- One row per score of a whole dialogue x group: the user's level, archetype within the level, and language of the code.
+-- One row per score of a dialogue (turn 0) x group: the user's level, the archetype within the level, or the code's language.
 with
 users as (
     select

@@ -1,4 +1,7 @@
-"""How far the replies of a dialogue match its reference: by entities, and by meaning (objective evaluation)."""
+"""Similarity of a dialogue's replies to the reference, by entities and by meaning.
+
+The paper calls this the objective evaluation.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +43,7 @@ Value = float | UnscoredReason
 
 
 def entity_series(request: ScoreRequest, played: Played) -> dict[int, Value]:
-    """Round -> rho_k of its reply, or why the dialogue has none."""
+    """Return round -> rho_k of its reply, or the reason why it is missing."""
     replies = _replies(played.episode)
     sets = _sets(request, played, replies)
     if isinstance(sets, UnscoredReason):
@@ -55,22 +58,24 @@ def entity_series(request: ScoreRequest, played: Played) -> dict[int, Value]:
 
 
 def meaning_series(request: ScoreRequest, played: Played) -> dict[int, Value]:
-    """Round -> P_k of its reply, or why it has none."""
-    found = zip(_replies(played.episode), _probabilities(request, played), strict=True)
+    """Return round -> P_k of its reply, or the reason why it is missing."""
+    values = zip(_replies(played.episode), _probabilities(request, played), strict=True)
     return {
-        turn: one if isinstance(one, UnscoredReason) else semantic_probability(one)
-        for turn, one in found
+        turn: value if isinstance(value, UnscoredReason) else semantic_probability(value)
+        for turn, value in values
     }
 
 
 def _sets(
     request: ScoreRequest, played: Played, replies: Mapping[int, str]
 ) -> Sets | UnscoredReason:
-    return noted_entities(played.dialog, request.options) or _judged(played.judgements, replies)
+    return noted_entities(played.dialog, request.options) or _judged_sets(
+        played.judgements, replies
+    )
 
 
 def entity_scores(request: ScoreRequest, played: Played) -> dict[Metric[..., float | None], Value]:
-    """EC and ES of a dialogue."""
+    """Return EC and ES of a dialogue."""
     replies = _replies(played.episode)
     sets = _sets(request, played, replies)
     if isinstance(sets, UnscoredReason):
@@ -79,17 +84,20 @@ def entity_scores(request: ScoreRequest, played: Played) -> dict[Metric[..., flo
     counting = counting_of(request.options)
     if densities is None:
         return dict.fromkeys(BY_ENTITIES, UnscoredReason.UNDEFINED)
-    return {metric: _defined(metric(densities, counting)) for metric in BY_ENTITIES}
+    return {metric: _or_undefined(metric(densities, counting)) for metric in BY_ENTITIES}
 
 
-def _judged(
+def _judged_sets(
     judgements: Sequence[JudgeVerdict], replies: Mapping[int, str]
 ) -> Sets | UnscoredReason:
-    """A judge's entity sets, or why one is missing. A blank reply names nothing, which no judge has to say."""
-    said = {one.turn: one for one in judgements if one.rubric == RUBRIC}
+    """Return a judge's entity sets, or the reason why one is missing.
+
+    A blank reply has no entities, and no judge is asked about it.
+    """
+    by_turn = {judgement.turn: judgement for judgement in judgements if judgement.rubric == RUBRIC}
     sets, missing = dict[int, frozenset[str]](), set[UnscoredReason]()
     for turn in (REFERENCE, *replies):
-        judgement = said.get(turn)
+        judgement = by_turn.get(turn)
         if turn in replies and not replies[turn].strip():
             sets[turn] = frozenset()
         elif judgement is None or judgement.answer_json is None:
@@ -101,30 +109,33 @@ def _judged(
 
 
 def texts_to_embed(request: ScoreRequest) -> Sequence[str]:
-    """The reference, and each reply."""
+    """Return the reference text and all replies."""
     replies = (text for played in request.played for text in _replies(played.episode).values())
     return (reference_text(request.problem, request.options), *replies)
 
 
 def meaning_scores(request: ScoreRequest, played: Played) -> dict[Metric[..., float | None], Value]:
-    """SC and SS of a dialogue."""
-    found = tuple(_probabilities(request, played))
-    missing = worst_of({value for value in found if isinstance(value, UnscoredReason)})
+    """Return SC and SS of a dialogue."""
+    probabilities = tuple(_probabilities(request, played))
+    missing = worst_of({value for value in probabilities if isinstance(value, UnscoredReason)})
     if missing:
         return dict.fromkeys(BY_MEANING, missing)
-    values = [value for value in found if not isinstance(value, UnscoredReason)]
+    values = [value for value in probabilities if not isinstance(value, UnscoredReason)]
     counting = counting_of(request.options)
     series = (
         [math.log(value) for value in values] if request.options[SATISFACTION] == "log" else values
     )
     return {
-        semantic_consistency: _defined(semantic_consistency(values, counting)),
-        semantic_satisfaction: _defined(semantic_satisfaction(series, counting)),
+        semantic_consistency: _or_undefined(semantic_consistency(values, counting)),
+        semantic_satisfaction: _or_undefined(semantic_satisfaction(series, counting)),
     }
 
 
 def _probabilities(request: ScoreRequest, played: Played) -> Iterator[Value]:
-    """P_k of each reply. A blank reply has no meaning to compare; a text that is longer than the embedder takes has no vector."""
+    """Yield P_k of each reply.
+
+    P_k is undefined for a blank reply. A text longer than the embedder's limit has no vector.
+    """
     reference = request.vectors.get(reference_text(request.problem, request.options))
     for text in _replies(played.episode).values():
         vector = request.vectors.get(text)
@@ -136,14 +147,14 @@ def _probabilities(request: ScoreRequest, played: Played) -> Iterator[Value]:
             yield probability(_cosine(vector, reference), probability_of(request.options))
 
 
-def _cosine(one: "Vector", other: "Vector") -> float:
-    return float(one @ other)
+def _cosine(first: "Vector", second: "Vector") -> float:
+    return float(first @ second)
 
 
 def _replies(episode: Episode) -> dict[int, str]:
-    """Round -> reply, in order."""
+    """Return round -> reply, in order."""
     return {step.turn: step.content for step in episode.messages if step.role is Role.ASSISTANT}
 
 
-def _defined(value: float | None) -> Value:
+def _or_undefined(value: float | None) -> Value:
     return UnscoredReason.UNDEFINED if value is None else value

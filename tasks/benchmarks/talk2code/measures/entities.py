@@ -1,4 +1,4 @@
-"""Entities of replies and of the reference: K_A and K_true, as a judge lists them or as a person noted them."""
+"""Entities of replies (K_A) and of the reference (K_true), listed by a judge or by a person."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ from tasks.benchmarks.talk2code.options import ENTITY_SOURCE, REFERENCE_TEXT
 from tasks.benchmarks.talk2code.stage import ENTITIES, REFERENCE_ENTITIES
 
 REFERENCE = 0
-"""Stands for the reference among the rounds."""
+"""Round number that represents the reference."""
 Sets = Mapping[int, frozenset[str]]
-"""Round -> entities of its reply; those of the reference under `REFERENCE`."""
+"""Round -> entities of its reply. The key `REFERENCE` has the reference's entities."""
 
 
 class Entities(Frozen):
@@ -26,18 +26,21 @@ class Entities(Frozen):
 
 
 def entity_set(names: Sequence[str]) -> frozenset[str]:
-    """Entities as they are compared: lower case, spaces made one."""
+    """Normalise entities for comparison: lower case, single spaces."""
     return frozenset(" ".join(name.lower().split()) for name in names) - {""}
 
 
 def reference_text(problem: Problem, options: Options) -> str:
-    """What replies are compared with: the reference program, alone or after the task's statement."""
+    """Return the text to compare replies with: the reference program, or statement and program."""
     program = problem.reference_code.strip("\n")
     return program if options[REFERENCE_TEXT] == "answer" else f"{problem.prompt}\n\n{program}"
 
 
 def noted_entities(dialog: Dialog, options: Options) -> Sets | None:
-    """What a person noted of a golden dialogue. None where that is not asked for, or where notes are missing on any reply."""
+    """Return the entities that a person noted in a golden dialogue.
+
+    Returns None if the option `entities` selects the judge, or if a reply has no note.
+    """
     if options.get(ENTITY_SOURCE) != "notes":
         return None
     notes = {

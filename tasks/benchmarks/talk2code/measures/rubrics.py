@@ -1,4 +1,4 @@
-"""What judges are asked: to rate six dimensions of a dialogue, to list the entities of a text, to guess a user's level."""
+"""Rubrics: six dimensions of a dialogue, the entities of a text, and a user's level."""
 
 from collections.abc import Iterator, Sequence
 
@@ -84,7 +84,8 @@ ENTITIES = Rubric(
         _PACKAGE, "entities", ENTITIES_PROMPT, lambda case: {"said": quote_text(case["said"])}
     ),
 )
-"""Its prompt holds the text alone, so that equal texts are asked about once, in whichever run, dialogue or round they stand."""
+"""Rubric of a text's entities. Its prompt contains only the text, so that equal texts of different
+runs, dialogues and rounds need one request."""
 
 
 class UserLevel(Frozen):
@@ -94,10 +95,10 @@ class UserLevel(Frozen):
 
 
 def _level_prompt(messages: Sequence[str]) -> tuple[Message, ...]:
-    return (Message(Role.USER, fill(LEVEL_PROMPT, messages=_of_user(messages))),)
+    return (Message(Role.USER, fill(LEVEL_PROMPT, messages=_quote_user(messages))),)
 
 
-def _of_user(messages: Sequence[str]) -> str:
+def _quote_user(messages: Sequence[str]) -> str:
     return quote_talk(("user", text) for text in messages)
 
 
@@ -111,21 +112,28 @@ USER_LEVEL = Rubric(
     words=tuple(level.value for level in ExpertiseLevel),
     scope="dialogue",
     drift=DriftMessages(
-        _PACKAGE, "user_level", LEVEL_PROMPT, lambda case: {"messages": _of_user(case["messages"])}
+        _PACKAGE,
+        "user_level",
+        LEVEL_PROMPT,
+        lambda case: {"messages": _quote_user(case["messages"])},
     ),
 )
 RUBRICS = {rubric.name: rubric for rubric in (EXPERIENCE, ENTITIES, USER_LEVEL)}
 
 
 def judge_runs(request: JudgeRequest) -> Sequence[JudgeRun]:
-    """The whole dialogue, as far as it got; each reply and the reference (turn 0); or the simulated user's own words."""
+    """Return the requests to judges for one episode and rubric.
+
+    `experience` covers the dialogue as far as it was played, `entities` each reply and the
+    reference (turn 0), `user_level` the simulated user's messages.
+    """
     rubric, episode = request.rubric, request.episode
     if rubric == ENTITIES.name:
         return tuple(_entity_runs(request))
     if rubric == USER_LEVEL.name:
-        said = spoken(episode)
-        is_judged = said and level_is_judged(request.dialog, request.options)
-        return (JudgeRun(0, rubric, _level_prompt(said)),) if is_judged else ()
+        messages = simulated_messages(episode)
+        is_judged = messages and level_is_judged(request.dialog, request.options)
+        return (JudgeRun(0, rubric, _level_prompt(messages)),) if is_judged else ()
     labels = dict(request.dialog.labels)
     return (
         JudgeRun(
@@ -147,13 +155,16 @@ def _entity_runs(request: JudgeRequest) -> Iterator[JudgeRun]:
             yield JudgeRun(step.turn, ENTITIES.name, _entities_prompt(step.content))
 
 
-def spoken(episode: Episode) -> tuple[str, ...]:
-    """The simulated user's own words: all that was said after the golden dialogue's first message."""
+def simulated_messages(episode: Episode) -> tuple[str, ...]:
+    """Return the user's messages after the first one, which comes from the golden dialogue."""
     return tuple(
         step.content for step in episode.messages if step.role is Role.USER and step.turn > 1
     )
 
 
 def level_is_judged(dialog: Dialog, options: Options) -> bool:
-    """Whether a dialogue is in the sample whose users' level is judged: each fourth, by a digest of its id, or all."""
+    """Return True if a dialogue is in the sample for the user's level.
+
+    The sample is a fourth of the dialogues, selected by a digest of their id, or all of them.
+    """
     return options[LEVEL_SAMPLE] == "all" or int(content_id(dialog.dialog_id)[:8], 16) % 4 == 0

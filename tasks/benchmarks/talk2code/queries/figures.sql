@@ -1,4 +1,4 @@
--- One row per level x published run in $run_ids, or every published run, the newest first, with all that makes its condition.
+-- One row per level x published run, newest first, with the columns of its condition. Empty $run_ids selects all runs.
 select
     levels.run_id,
     levels.model,

@@ -1,4 +1,4 @@
--- One row per run x level x turn of the published runs in $run_ids, or of all published runs, the newest first.
+-- One row per published run x level x turn, newest first. Empty $run_ids selects all runs.
 select
     runs.run_id,
     runs.finished_at,
@@ -27,8 +27,8 @@ inner join (
     from episodes
     where benchmark = 'talk2code'
     group by episode_id
-) as played
-    on scores.episode_id = played.episode_id
+) as episode_rows
+    on scores.episode_id = episode_rows.episode_id
 inner join (
     select
         dataset_version,
@@ -40,7 +40,7 @@ inner join (
 ) as users
     on
         runs.dataset_version = users.dataset_version
-        and played.row_digest = users.row_digest
+        and episode_rows.row_digest = users.row_digest
 where
     runs.benchmark = 'talk2code'
     and scores.metric in ('entity_match_density', 'semantic_probability')

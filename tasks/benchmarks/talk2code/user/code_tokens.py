@@ -1,4 +1,4 @@
-"""Programs and talk as tokens that can be compared: names, layout and texts count for nothing, syntax does."""
+"""Tokens of programs and messages for comparison by syntax, without names, layout and strings."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,8 @@ from pygments.token import Comment, Keyword, Literal, Name, Number, Operator, To
 from tasks.benchmarks.talk2code.languages import Language
 
 NAME, TEXT, CALL = "name", "text", "call("
-"""Any identifier; any string; a parenthesis directly behind an identifier, which prose does not have."""
+"""Token of any identifier; of any string; of a parenthesis directly after an identifier, which does
+not occur in prose."""
 _LEXERS: Mapping[str, Lexer] = {
     name: lexer(stripnl=False, ensurenl=False)
     for name, lexer in (
@@ -34,44 +35,53 @@ _CLASS = re.compile(
 )
 _SIGNATURES: Mapping[str, str] = {
     "python": r"\bdef\s+NAME\s*\(.*?\)\s*(?:->[^:\n]*)?:",
-    "java": r"(?:\b(?:public|private|protected|static|final)\s+)*[\w<>\[\], ]*\bNAME\s*\([^;{}]*?\)[^;{}]*\{",
-    "javascript": r"\b(?:async\s+)?function\s*\*?\s*NAME\s*\([^{}]*?\)\s*\{|\b(?:const|let|var)\s+NAME\s*=\s*"
-    r"(?:async\s*)?(?:function\b\s*\w*\s*)?\([^)]*\)\s*(?:=>)?\s*\{?",
+    "java": (
+        r"(?:\b(?:public|private|protected|static|final)\s+)*[\w<>\[\], ]*\bNAME"
+        r"\s*\([^;{}]*?\)[^;{}]*\{"
+    ),
+    "javascript": (
+        r"\b(?:async\s+)?function\s*\*?\s*NAME\s*\([^{}]*?\)\s*\{"
+        r"|\b(?:const|let|var)\s+NAME\s*=\s*(?:async\s*)?(?:function\b\s*\w*\s*)?"
+        r"\([^)]*\)\s*(?:=>)?\s*\{?"
+    ),
 }
 _WORD_APOSTROPHE = re.compile(r"(?<=\w)['’](?=\w)")
 _ARGUMENTS = r"[\w\s,.:=<>\[\]'\"]*"
 _IGNORED = {"python": frozenset(";"), "java": frozenset("{};"), "javascript": frozenset("{};")}
-"""Punctuation of blocks: it says nothing, and stands or not as an author likes."""
+"""Punctuation of blocks, which is often optional and carries no information."""
 _PROSE = frozenset(",.:()'\"`!?-")
 
 
 @dataclass(frozen=True)
 class Piece:
-    """One token as it is compared, with the number of its line."""
+    """Normalised token with its line number."""
 
     text: str
     line: int
 
     @property
     def is_syntax(self) -> bool:
-        """Whether prose has no such token: an operator, a bracket or a call."""
+        """True for a token that does not occur in prose: an operator, a bracket or a call."""
         return self.text == CALL or not (
             self.text in _PROSE or self.text[0].isalnum() or self.text[0] == "_"
         )
 
 
 def pieces(text: str, language: Language) -> tuple[Piece, ...]:
-    """Return the tokens of a text: names and strings made equal, comments and layout left out."""
+    """Return the tokens of a text with equal names and strings, without comments and layout."""
     return tuple(_pieces(text, language))
 
 
 def body_of(program: str, language: Language, entry_point: str) -> str:
-    """Return a program without imports, class lines and the signature of its function, which users may name."""
+    """Return a program without imports, class lines and the signature of its function.
+
+    Users may mention these.
+    """
     return _CLASS.sub("", _IMPORT.sub("", _without_signature(program, language, entry_point)))
 
 
-def talk_of(text: str, entry_point: str) -> str:
-    """Return prose without the function's name and its arguments, which users may say, and without apostrophes in words."""
+def prose_of(text: str, entry_point: str) -> str:
+    """Return a message without calls of the function, which users may mention, and apostrophes."""
     return re.sub(
         rf"(?<![\w$]){re.escape(entry_point)}\({_ARGUMENTS}\)", " ", _WORD_APOSTROPHE.sub("", text)
     )

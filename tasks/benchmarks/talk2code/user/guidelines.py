@@ -1,4 +1,8 @@
-"""How users talk, by level and persona (Manual Dialogue Curation), from `guidelines.yaml`: for the writer, and for the rules."""
+"""Guidelines for the language of users by level and persona, from `guidelines.yaml`.
+
+The paper calls this Manual Dialogue Curation. The prompts for written dialogues and the rules for
+them use the guidelines.
+"""
 
 import re
 from collections.abc import Mapping
@@ -15,21 +19,23 @@ FILE = "guidelines.yaml"
 
 
 class Guideline(Frozen):
-    """A level's, or a persona's."""
+    """Guideline for users of a level or a persona."""
 
     rounds: tuple[int, int]
-    """Fewest and most messages of the user."""
+    """Minimum and maximum number of the user's messages."""
     opening: float = Field(gt=0, lt=1)
-    """Share of what is disclosed in the end that the first message may hold, at most."""
+    """Maximum share of all disclosed words that the first message may contain."""
     guidance: str
     avoids: tuple[str, ...]
+    """Terms that the user does not use."""
     avoids_until_last: bool = False
-    """The last message is free of `avoids`: there names are passed on."""
+    """True if the last message, which passes on names, may contain terms of `avoids`."""
     never_says: tuple[str, ...] = ()
-    """The persona's own; the last message is no exception."""
+    """Terms that the persona does not use in any message."""
     uses: tuple[str, ...] = ()
+    """Terms of which the user uses at least `least_used`."""
     least_used: int = 0
-    """How many of `uses` a user says, at least."""
+    """Minimum number of terms from `uses`."""
 
 
 class _File(Frozen):
@@ -43,19 +49,22 @@ def _file() -> _File:
 
 
 def guideline_of(level: ExpertiseLevel, persona: str = "") -> Guideline:
-    """How users of a level talk, and what a persona among them never says."""
+    """Return the guideline of a level, with the terms that a persona never says."""
     return (
         _file().levels[level].model_copy(update={"never_says": _file().personas.get(persona, ())})
     )
 
 
 def guideline_text() -> str:
-    """The file as it stands: part of a build's id."""
+    """Return the text of the file, which is part of a build's id."""
     return (files("tasks.benchmarks.talk2code") / FILE).read_text(encoding="utf-8")
 
 
 def terms_in(text: str, terms: tuple[str, ...]) -> tuple[str, ...]:
-    """The terms that a text holds as words of their own, in any case, also with an ending (`integers`, `returned`)."""
+    """Return the terms that a text contains as words, ignoring case and endings.
+
+    For example, `integers` contains the term `integer`.
+    """
     return tuple(term for term in terms if _pattern(term).search(text))
 
 

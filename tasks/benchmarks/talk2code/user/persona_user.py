@@ -1,4 +1,4 @@
-"""The simulated user: a model that plays a persona, knows task and reference, and never hands the code over."""
+"""Simulated user: a model that plays a persona, knows the reference, and hides its code."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,43 +18,45 @@ from tasks.language.spent import spent
 
 TRIES = 3
 WORDINGS, LEAKS = "wordings", "wordings_with_code"
-"""Labels of a simulated reply: how often it was asked for, and how many of these wordings handed the code over."""
+"""Labels of a simulated reply: the number of drafts, and how many of them disclosed the code."""
 _SHOWN_AGAIN = 2000
 _NAME = "User:"
 
 
 @dataclass(frozen=True)
 class PersonaUser:
-    """Opens with a given text, then answers as the persona until the assistant delivers, or has had its replies.
+    """Simulated user who sends an opening, then replies until the assistant delivers.
 
-    A reply that hands the code over is asked for again. Where no wording does without, the last one is said without the code;
-    where that leaves nothing, `declined` is said.
+    The dialogue also ends when the assistant has used all its replies. A draft that discloses the
+    code is rejected, and the model writes another. After `TRIES` rejected drafts, the last one is
+    sent without the code. If nothing remains, `refusal` is sent.
     """
 
     opening: str
     model: ChatModel
     sampling: Sampling
     prompt: Callable[[Transcript], str]
-    """The whole request for the next reply."""
-    again: str
-    """Asks for another wording. Placeholder: reason."""
-    declined: str
-    hidden: HiddenCode
-    delivers: Callable[[str], bool]
-    """Whether an answer of the assistant is the delivery."""
+    """Function that returns the prompt for the next reply."""
+    retry_prompt: str
+    """Prompt for another draft. Placeholder: reason."""
+    refusal: str
+    hidden_code: HiddenCode
+    is_delivery: Callable[[str], bool]
+    """Return True if the assistant's answer delivers the program."""
     turns: int
-    """Replies that the assistant has, 1 and up."""
+    """Maximum number of the assistant's replies, 1 and up."""
     role: Role = Role.USER
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """What the user says in round `transcript.turn`; the end once the code is there or the assistant's replies are used up.
+        """Return the user's message of round `transcript.turn`, or the end of the dialogue.
 
         Raises:
-            ModelUnavailable: the simulator gave no usable reply, which is no failure of the subject's.
+            ModelUnavailable: the simulator gave no usable reply. The model under test is not to
+                blame.
         """
         if transcript.turn == 1:
             return Step(turn=1, role=self.role, content=self.opening)
-        if self.delivers(transcript.messages[-1].content):
+        if self.is_delivery(transcript.messages[-1].content):
             return Stop(StopReason.FINISHED)
         if transcript.turn > self.turns:
             return Stop(StopReason.TURN_LIMIT)
@@ -73,20 +75,28 @@ class PersonaUser:
             dialog_id=transcript.dialog.dialog_id,
         )
 
-        def again(answer: str, reason: str) -> Messages:
-            said = Message(Role.ASSISTANT, answer[:_SHOWN_AGAIN] or "-")
-            return (*first, said, Message(Role.USER, fill(self.again, reason=reason)))
+        def repair_messages(answer: str, reason: str) -> Messages:
+            draft = Message(Role.ASSISTANT, answer[:_SHOWN_AGAIN] or "-")
+            return (*first, draft, Message(Role.USER, fill(self.retry_prompt, reason=reason)))
 
         try:
-            asked = await ask_until_read(
-                self.model, request, again, partial(self._said, earlier), tries=TRIES
+            result = await ask_until_read(
+                self.model,
+                request,
+                repair_messages,
+                partial(self._read_reply, earlier),
+                tries=TRIES,
             )
         except AnswerMissing as missing:
             raise ModelUnavailable(f"simulator: {missing}", permanent=True) from missing
-        text = asked.value if asked.value is not None else self._withheld(transcript, asked.answers)
-        cost, last = spent(asked.answers), asked.answers[-1]
+        text = (
+            result.value
+            if result.value is not None
+            else self._without_code(transcript, result.answers)
+        )
+        cost, last = spent(result.answers), result.answers[-1]
         n_leaks = sum(
-            self.hidden.fault(answer.content, earlier) is not None for answer in asked.answers
+            self.hidden_code.fault(answer.content, earlier) is not None for answer in result.answers
         )
         return Step(
             turn=transcript.turn,
@@ -100,25 +110,31 @@ class PersonaUser:
             served_model=last.served_model,
             adapted=last.adapted,
             reasoning_tokens=cost.reasoning_tokens,
-            labels=((WORDINGS, str(len(asked.answers))), (LEAKS, str(n_leaks))),
+            labels=((WORDINGS, str(len(result.answers))), (LEAKS, str(n_leaks))),
         )
 
-    def _said(self, earlier: Sequence[str], answer: str) -> str:
+    def _read_reply(self, earlier: Sequence[str], answer: str) -> str:
         text = answer.strip().removeprefix(_NAME).strip()
         if not text:
             raise Unreadable("it is empty")
-        if fault := self.hidden.fault(text, earlier):
+        if fault := self.hidden_code.fault(text, earlier):
             raise Unreadable(fault)
         return text
 
-    def _withheld(self, transcript: Transcript, answers: tuple[Completion, ...]) -> str:
-        """What is left of the last wording that handed code over. Raises ModelUnavailable where nothing was said at all."""
+    def _without_code(self, transcript: Transcript, answers: tuple[Completion, ...]) -> str:
+        """Return the last rejected draft without its code.
+
+        Raises ModelUnavailable if all drafts are empty.
+        """
         wordings = [answer.content for answer in answers if answer.content.strip()]
         if not wordings:
             raise ModelUnavailable(
-                f"simulator {self.model.identity.label}: {len(answers)} replies in round {transcript.turn} of "
-                f"{transcript.problem.problem_id} are empty (the last ended with {answers[-1].finish_reason or 'no reason told'}"
-                "); name a simulator with a longer context",
+                f"simulator {self.model.identity.label}: {len(answers)} replies in round "
+                f"{transcript.turn} of "
+                f"{transcript.problem.problem_id} are empty (finish reason of the last:"
+                f" {answers[-1].finish_reason or 'none'}). Name a simulator with a longer context",
                 n_calls=spent(answers).n_calls,
             )
-        return self.hidden.withheld(wordings[-1], transcript.texts(Role.USER)) or self.declined
+        return (
+            self.hidden_code.without_code(wordings[-1], transcript.texts(Role.USER)) or self.refusal
+        )

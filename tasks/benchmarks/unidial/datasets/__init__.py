@@ -1,4 +1,4 @@
-"""The datasets, each a file; and dialogues that UniDial-EvalKit has normalised, whatever dataset they are of."""
+"""Datasets, one module each, and dialogues of any dataset normalised by UniDial-EvalKit."""
 
 from tasks.benchmarks.unidial.datasets import (
     locomo,
@@ -14,8 +14,8 @@ from tasks.benchmarks.unidial.datasets import (
 )
 
 DATASETS = {
-    one.DATASET.name: one.DATASET
-    for one in (
+    module.DATASET.name: module.DATASET
+    for module in (
         mt_eval,
         mt_bench_101,
         multi_challenge,

@@ -1,4 +1,4 @@
-"""LoCoMo (Maharana et al. 2024): questions on a talk of two friends over many sessions."""
+"""LoCoMo (Maharana et al. 2024): questions on a conversation of two friends over many sessions."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,20 +8,20 @@ from typing import Any
 from tasks.benchmarks.raw_lines import BadRow
 from tasks.benchmarks.unidial.datasets.source import (
     Dataset,
-    Read,
+    RawDialog,
     attempt,
     file_name,
     matching,
-    shown,
-    whole_json,
+    read_json,
+    row_excerpt,
 )
 from tasks.benchmarks.unidial.normal import (
     DialogConfig,
     NormalDialog,
     NormalTurn,
-    asked,
-    measured,
-    said,
+    answer_turn,
+    metric_config,
+    scripted_turn,
 )
 from tasks.benchmarks.unidial.questions import Questions, shown_text
 
@@ -29,11 +29,15 @@ CATEGORIES = {1: "Multi-hop", 2: "Temporal", 3: "Open-domain", 4: "Single-hop", 
 ADVERSARIAL = 5
 UNANSWERABLE = ["no information available", "not mentioned"]
 _SESSION = re.compile(r"session_(\d+)")
-_SHORT = "Question: From the talk above, answer this question in a few words, taken from the talk itself where you can.\n\nQuestion: "
+_SHORT = (
+    "Question: From the talk above, answer this question in a few words, taken from the talk "
+    "itself where you can.\n\nQuestion: "
+)
 QUESTIONS = {
     "locomo_system": shown_text(
         "locomo",
-        "You are {assistant}, and the user is {user}. What follows is your talk with {user} over many days. A line with the date"
+        "You are {assistant}, and the user is {user}. What follows is your talk with {user} "
+        "over many days. A line with the date"
         " stands where a new conversation begins.",
     ),
     "locomo_question": shown_text("locomo", f"{_SHORT}{{question}}", "question"),
@@ -44,78 +48,88 @@ QUESTIONS = {
     ),
     "locomo_choice": shown_text(
         "locomo",
-        "Question: From the talk above, answer this question.\n\nQuestion: {question} Choose the right one: (a) {first} (b)"
+        "Question: From the talk above, answer this question.\n\nQuestion: {question} Choose "
+        "the right one: (a) {first} (b)"
         " {second}.",
         *("question", "first", "second"),
     ),
 }
-"""`locomo_date_question` is of the category Temporal, `locomo_choice` of Adversarial, `locomo_question` of the others."""
+"""Texts of questions.
+
+`locomo_date_question` is for category Temporal, `locomo_choice` for Adversarial, and
+`locomo_question` for the others.
+"""
 TEMPORAL = 2
 
 
 def find(folder: Path) -> Sequence[Path]:
-    """`locomo10.json`, or one file a conversation, named by its number."""
-    whole = matching(folder, "locomo10.json")
-    if whole:
-        return whole
-    alone = [
+    """Return `locomo10.json`, or else the files `N.json` with one conversation each."""
+    complete = matching(folder, "locomo10.json")
+    if complete:
+        return complete
+    single_files = [
         path
         for path in matching(folder, "[0-9]*.json")
         if re.fullmatch(r"\d+\.json(\.gz)?", path.name)
     ]
     return (
-        sorted(alone, key=lambda path: int(path.name.partition(".")[0]))
-        if alone and _is_talk(alone[0])
+        sorted(single_files, key=lambda path: int(path.name.partition(".")[0]))
+        if single_files and _is_conversation(single_files[0])
         else ()
     )
 
 
-def _is_talk(path: Path) -> bool:
+def _is_conversation(path: Path) -> bool:
     try:
-        held = whole_json(path)
+        content = read_json(path)
     except BadRow:
         return False
-    return isinstance(held, dict) and "speaker_a" in held and "qa" in held
+    return isinstance(content, dict) and "speaker_a" in content and "qa" in content
 
 
-def read(files: Sequence[Path], questions: Questions) -> Iterator[Read]:
-    """Yield one dialogue a question. In either layout: sessions beside the questions, or under `conversation` in one list."""
+def read(files: Sequence[Path], questions: Questions) -> Iterator[RawDialog]:
+    """Yield one dialogue per question.
+
+    Two layouts are supported: sessions beside the questions, or under `conversation` in one list.
+    """
     number = 0
     for path in files:
         try:
-            held = whole_json(path)
+            content = read_json(path)
         except BadRow as bad:
-            yield Read(path, 0, bad)
+            yield RawDialog(path, 0, bad)
             continue
-        for place, sample in enumerate(held if isinstance(held, list) else [held]):
+        for place, sample in enumerate(content if isinstance(content, list) else [content]):
             try:
-                talk = Talk(sample, file_name(path), place, questions)
+                conversation = _Conversation(sample, file_name(path), place, questions)
             except (KeyError, TypeError, ValueError, AttributeError) as fault:
-                yield Read(
+                yield RawDialog(
                     path,
                     place + 1,
                     BadRow("wrong_type", f"conversation {place}: {type(fault).__name__}: {fault}"),
                 )
                 continue
             for question in sample["qa"]:
-                made = attempt(talk.asked, question, number)
-                yield Read(path, place + 1, made, shown(question), talk.history)
+                dialog = attempt(conversation.dialog_of, question, number)
+                yield RawDialog(
+                    path, place + 1, dialog, row_excerpt(question), conversation.history
+                )
                 number += 1
 
 
-class Talk:
-    """One conversation: what was said before the questions."""
+class _Conversation:
+    """Conversation before the questions."""
 
     def __init__(
         self, sample: Mapping[str, Any], file: str, place: int, questions: Questions
     ) -> None:
         self._questions = questions
-        said_in = sample.get("conversation", sample)
-        self._user, self._assistant = str(said_in["speaker_a"]), str(said_in["speaker_b"])
+        sessions = sample.get("conversation", sample)
+        self._user, self._assistant = str(sessions["speaker_a"]), str(sessions["speaker_b"])
         name = str(sample.get("sample_id", file.partition(".")[0]))
         self._info = {"sample_id": name, "source_file": file, "line_index": place}
         self._place_of: dict[str, int] = {}
-        turns = [turn for number in _sessions(said_in) for turn in self._session(said_in, number)]
+        turns = [turn for number in _sessions(sessions) for turn in self._session(sessions, number)]
         for number, turn in enumerate(turns, 1):
             turn.turn_id = number
             if "raw_id" in turn.turn_labels:
@@ -123,42 +137,49 @@ class Talk:
         self._last = turns.pop() if turns and turns[-1].role == "user" else None
         self.history = turns
 
-    def _session(self, said_in: Mapping[str, Any], number: int) -> Iterator[NormalTurn]:
-        """Its utterances. The date stands in the first one, or in a message of its own where the assistant opens."""
-        date = str(said_in.get(f"session_{number}_date_time", ""))
-        for place, item in enumerate(said_in[f"session_{number}"]):
+    def _session(self, sessions: Mapping[str, Any], number: int) -> Iterator[NormalTurn]:
+        """Yield the utterances of a session.
+
+        The date is part of the first one, or a separate message if the assistant opens the session.
+        """
+        date = str(sessions.get(f"session_{number}_date_time", ""))
+        for place, item in enumerate(sessions[f"session_{number}"]):
             is_user = item["speaker"] == self._user
             text = item["text"] + (
                 f" [shared {item['blip_caption']}]" if "blip_caption" in item else ""
             )
             if place == 0 and not is_user:
-                yield said("user", f"DATE: {date}", raw_date_time=date)
+                yield scripted_turn("user", f"DATE: {date}", raw_date_time=date)
             elif place == 0:
                 text = f"DATE: {date}\n\n{text}"
-            yield said(
+            yield scripted_turn(
                 "user" if is_user else "assistant", text, raw_id=item["dia_id"], raw_date_time=date
             )
 
-    def asked(self, row: Mapping[str, Any], number: int) -> NormalDialog:
-        """The dialogue of one question. A last message of the user takes the question in, so that two never follow each other."""
+    def dialog_of(self, row: Mapping[str, Any], number: int) -> NormalDialog:
+        """Return the dialogue of one question.
+
+        If the last message is the user's, the question is appended to it, so that messages
+        alternate.
+        """
         category = int(row["category"])
         has_answer = "answer" in row
         if not has_answer and category != ADVERSARIAL:
             raise BadRow("missing_field", "answer")
         answer = str(row["answer"]) if has_answer else UNANSWERABLE
         question, before = self._question(row, category, answer), self._last
-        system = said(
+        system = scripted_turn(
             "system",
             self._questions.render("locomo_system", user=self._user, assistant=self._assistant),
         )
-        opening = said("user", f"{before.content}\n\n{question}" if before else question)
+        opening = scripted_turn("user", f"{before.content}\n\n{question}" if before else question)
         metric = {
-            1: measured("f1_score", multi_answer=True),
-            ADVERSARIAL: measured("recall", binary=True),
+            1: metric_config("f1_score", multi_answer=True),
+            ADVERSARIAL: metric_config("recall", binary=True),
         }
-        last = asked(
+        last = answer_turn(
             answer,
-            metric.get(category, measured("f1_score")),
+            metric.get(category, metric_config("f1_score")),
             document=self._evidence(row["evidence"]),
         )
         opening.turn_labels = before.turn_labels if before else {}
@@ -173,28 +194,28 @@ class Talk:
         )
 
     def _question(self, row: Mapping[str, Any], category: int, answer: str | list[str]) -> str:
-        asked_for = {"question": str(row["question"])}
+        values = {"question": str(row["question"])}
         if category == ADVERSARIAL:
             first, second = (
                 (answer, "Not mentioned in the conversation") if isinstance(answer, str) else answer
             )
-            return self._questions.render("locomo_choice", **asked_for, first=first, second=second)
+            return self._questions.render("locomo_choice", **values, first=first, second=second)
         return self._questions.render(
-            "locomo_date_question" if category == TEMPORAL else "locomo_question", **asked_for
+            "locomo_date_question" if category == TEMPORAL else "locomo_question", **values
         )
 
     def _evidence(self, names: Sequence[str]) -> list[int]:
-        """Turns that hold the answer; names that are in no session are left out."""
-        split = [
+        """Return the turns that hold the answer. Unknown names are left out."""
+        ids = [
             part
             for name in names
             for part in (re.split(r"[; ]+", name) if ";" in name else [name.strip()])
         ]
-        return [self._place_of[name] for name in split if name in self._place_of]
+        return [self._place_of[name] for name in ids if name in self._place_of]
 
 
-def _sessions(said_in: Mapping[str, Any]) -> list[int]:
-    return sorted(int(match.group(1)) for name in said_in if (match := _SESSION.fullmatch(name)))
+def _sessions(sessions: Mapping[str, Any]) -> list[int]:
+    return sorted(int(match.group(1)) for name in sessions if (match := _SESSION.fullmatch(name)))
 
 
 DATASET = Dataset(

@@ -1,4 +1,4 @@
-"""LongMemEval (Wu et al. 2024): one question after many dated sessions of a user with an assistant."""
+"""LongMemEval (Wu et al. 2024): one question after many dated sessions of user and assistant."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
@@ -8,20 +8,20 @@ from typing import Any
 from tasks.benchmarks.raw_lines import BadRow
 from tasks.benchmarks.unidial.datasets.source import (
     Dataset,
-    Read,
+    RawDialog,
     attempt,
     file_name,
-    listed_json,
     matching,
-    shown,
+    read_json_list,
+    row_excerpt,
 )
 from tasks.benchmarks.unidial.normal import (
     DialogConfig,
     NormalDialog,
     NormalTurn,
-    asked,
-    measured,
-    said,
+    answer_turn,
+    metric_config,
+    scripted_turn,
 )
 
 RUBRIC = "longmemeval"
@@ -35,31 +35,34 @@ KINDS = (
     ),
     *("single-session-user", "temporal-reasoning"),
 )
-"""Kinds of questions; `abstention` is the kind of all that cannot be answered."""
+"""Kinds of questions. `abstention` is the kind of all questions that cannot be answered."""
 PARTS = ("s", "m", "oracle")
-"""Parts of the data, in the order in which their dialogues are numbered: some 50 and 500 sessions, and those with the answer."""
+"""Parts of the data, in the order of their dialogues' numbers.
+
+They contain about 50 sessions, about 500 sessions, and only the sessions with the answer.
+"""
 
 
 def find(folder: Path) -> Sequence[Path]:
-    """Return a file for each part: the cleaned one, else the first release's."""
+    """Return a file for each part: the cleaned one, or else that of the first release."""
     names = (
         (f"longmemeval_{part}_cleaned.json", f"longmemeval_{part}.json", f"longmemeval_{part}")
         for part in PARTS
     )
-    found = tuple(path for part in names for path in matching(folder, *part)[:1])
-    return found or matching(folder, "longmemeval_*.json")[:1]
+    paths = tuple(path for part in names for path in matching(folder, *part)[:1])
+    return paths or matching(folder, "longmemeval_*.json")[:1]
 
 
-def read(files: Sequence[Path]) -> Iterator[Read]:
-    """Yield one dialogue an element of a file's list, numbered over all files."""
+def read(files: Sequence[Path]) -> Iterator[RawDialog]:
+    """Yield one dialogue per element of a file's list, numbered over all files."""
     numbers = count()
     for path in files:
         try:
-            for line, row in enumerate(listed_json(path), 1):
-                made = attempt(_dialog, row, next(numbers), file_name(path))
-                yield Read(path, line, made, shown(row))
+            for line, row in enumerate(read_json_list(path), 1):
+                dialog = attempt(_dialog, row, next(numbers), file_name(path))
+                yield RawDialog(path, line, dialog, row_excerpt(row))
         except BadRow as bad:
-            yield Read(path, 0, bad)
+            yield RawDialog(path, 0, bad)
 
 
 def _dialog(row: Mapping[str, Any], number: int, file: str) -> NormalDialog:
@@ -72,16 +75,18 @@ def _dialog(row: Mapping[str, Any], number: int, file: str) -> NormalDialog:
             text = item["content"] if place else f"[{date}] {item['content']}"
             places.setdefault(name, []).append(len(turns))
             labels = {"raw_session_id": name, "raw_session_date": date, "raw_session_index": index}
-            turns.append(said(item["role"], text, **labels))
+            turns.append(scripted_turn(item["role"], text, **labels))
     kind, question, date = row["question_type"], row["question"], row.get("question_date", "")
-    judged = measured(
+    judge_metric = metric_config(
         "llm_judge",
         question_type=kind,
         abstention="_abs" in str(row["question_id"]),
         raw_question=question,
     )
     evidence = [place for name in row["answer_session_ids"] for place in places.get(name, [])]
-    turns.append(said("user", f"[{date}] {question}" if date else question, raw_question_date=date))
+    turns.append(
+        scripted_turn("user", f"[{date}] {question}" if date else question, raw_question_date=date)
+    )
     return NormalDialog(
         dialog_id=number,
         dialog_raw_info={"raw_id": row["question_id"], "source_file": file},
@@ -90,7 +95,7 @@ def _dialog(row: Mapping[str, Any], number: int, file: str) -> NormalDialog:
             "task_subtype": kind,
         },
         dialog_eval_config=DialogConfig(use_reference_history=True),
-        dialog_turns=[*turns, asked(str(row["answer"]), judged, document=evidence)],
+        dialog_turns=[*turns, answer_turn(str(row["answer"]), judge_metric, document=evidence)],
     )
 
 

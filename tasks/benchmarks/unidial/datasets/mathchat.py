@@ -1,4 +1,4 @@
-"""MathChat (Liang et al. 2024): follow-up questions, error correction, error analysis, problem generation."""
+"""MathChat (Liang et al. 2024): follow-up questions, error correction and analysis, generation."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -6,15 +6,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tasks.benchmarks.unidial.datasets.source import Dataset, Read, file_name, matching, read_each
+from tasks.benchmarks.unidial.datasets.source import (
+    Dataset,
+    RawDialog,
+    file_name,
+    matching,
+    read_each,
+)
 from tasks.benchmarks.unidial.normal import (
     DialogConfig,
     MetricConfig,
     NormalDialog,
     NormalTurn,
-    asked,
-    measured,
-    said,
+    answer_turn,
+    metric_config,
+    scripted_turn,
 )
 from tasks.benchmarks.unidial.questions import Questions, shown_text
 
@@ -24,18 +30,22 @@ FILES = {
     "error_analysis.jsonl": "error_analysis",
     "P2P_Generation.jsonl": "p2p_generation",
 }
-"""In the order in which their dialogues are numbered."""
+"""Tasks by file, in the order of their dialogues' numbers."""
 RUBRICS = ("math_chat_error_analysis", "math_chat_p2p_generation")
 _SPEAKER = re.compile(r"\s*([AB]):")
 QUESTIONS = {
     "mathchat_problem": shown_text("mathchat", "Solve this problem: {question}", "question"),
     "mathchat_teacher": shown_text(
         "mathchat",
-        "Let us swap seats: you set me a math problem and I solve it. Check my solution, and mend it where it is wrong.",
+        (
+            "Let us swap seats: you set me a math problem and I solve it. Check my solution, and "
+            "mend it where it is wrong."
+        ),
     ),
     "mathchat_generate": shown_text(
         "mathchat",
-        "I will show you a seed problem. Write a new math problem that takes its subject further, or that needs the same"
+        "I will show you a seed problem. Write a new math problem that takes its subject "
+        "further, or that needs the same"
         " mathematics in other surroundings, and give a detailed solution with it.",
     ),
     "mathchat_ready": shown_text("mathchat", "Understood. What is the seed problem?"),
@@ -43,26 +53,29 @@ QUESTIONS = {
         "mathchat", "Seed problem: {question} Solution: {solution}\n", "question", "solution"
     ),
 }
-"""`mathchat_teacher` opens error correction and analysis; generate, ready and seed are the rounds of problem generation."""
+"""`mathchat_teacher` opens error correction and analysis.
+
+The texts `generate`, `ready` and `seed` are the rounds of problem generation.
+"""
 
 
 def find(folder: Path) -> Sequence[Path]:
-    """The files of the four tasks, as many as there are."""
+    """Return the files of the four tasks, as far as they exist."""
     return matching(folder, *FILES)
 
 
-def read(files: Sequence[Path], questions: Questions) -> Iterator[Read]:
-    """Yield one dialogue a line of each file."""
+def read(files: Sequence[Path], questions: Questions) -> Iterator[RawDialog]:
+    """Yield one dialogue per line of each file."""
     return read_each(files, partial(_dialog, questions))
 
 
-def spoken(text: str) -> tuple[list[str], list[str]]:
-    """What A says, and what B says."""
+def utterances(text: str) -> tuple[list[str], list[str]]:
+    """Return the utterances of A and of B."""
     parts = _SPEAKER.split(text)
-    said_by: dict[str, list[str]] = {"A": [], "B": []}
+    by_speaker: dict[str, list[str]] = {"A": [], "B": []}
     for name, words in zip(parts[1::2], parts[2::2], strict=True):
-        said_by[name].append(words.strip())
-    return said_by["A"], said_by["B"]
+        by_speaker[name].append(words.strip())
+    return by_speaker["A"], by_speaker["B"]
 
 
 def _dialog(
@@ -80,38 +93,38 @@ def _dialog(
 
 
 def _follow_up(row: dict[str, Any], texts: Questions) -> list[NormalTurn]:
-    match = measured("numeric_match")
-    questions, answers = spoken(row["followup"])
+    match = metric_config("numeric_match")
+    questions, answers = utterances(row["followup"])
     turns = [
-        said("user", texts.render("mathchat_problem", question=row["question"])),
-        asked(row["answer"], match),
+        scripted_turn("user", texts.render("mathchat_problem", question=row["question"])),
+        answer_turn(row["answer"], match),
     ]
     for place, question in enumerate(questions):
         turns += [
-            said("user", question),
-            asked(answers[place] if place < len(answers) else None, match),
+            scripted_turn("user", question),
+            answer_turn(answers[place] if place < len(answers) else None, match),
         ]
     return turns
 
 
 def _attempt(row: dict[str, Any], texts: Questions) -> tuple[list[NormalTurn], str]:
-    """The problem, said by the assistant, and the user's wrong attempt."""
-    problems, attempts = spoken(row["error_correction"])
+    """Return the problem posed by the assistant and the user's wrong attempt."""
+    problems, attempts = utterances(row["error_correction"])
     return [
-        said("user", texts.render("mathchat_teacher")),
-        said("assistant", problems[0]),
-        said("user", attempts[0]),
+        scripted_turn("user", texts.render("mathchat_teacher")),
+        scripted_turn("assistant", problems[0]),
+        scripted_turn("user", attempts[0]),
     ], attempts[0]
 
 
 def _error_correction(row: dict[str, Any], texts: Questions) -> list[NormalTurn]:
-    return [*_attempt(row, texts)[0], asked(row["answer"], measured("numeric_match"))]
+    return [*_attempt(row, texts)[0], answer_turn(row["answer"], metric_config("numeric_match"))]
 
 
 def _error_analysis(row: dict[str, Any], texts: Questions) -> list[NormalTurn]:
     turns, attempt = _attempt(row, texts)
     source = {"task_name": "error_analysis", "question": row["question"], "wrong_attempt": attempt}
-    return [*turns, asked(row["answer"], source=source)]
+    return [*turns, answer_turn(row["answer"], source=source)]
 
 
 def _p2p_generation(row: dict[str, Any], texts: Questions) -> list[NormalTurn]:
@@ -122,11 +135,11 @@ def _p2p_generation(row: dict[str, Any], texts: Questions) -> list[NormalTurn]:
         "seed_solution": row["answer"],
     }
     opening = [
-        said("user", texts.render("mathchat_generate")),
-        said("assistant", texts.render("mathchat_ready")),
-        said("user", seed),
+        scripted_turn("user", texts.render("mathchat_generate")),
+        scripted_turn("assistant", texts.render("mathchat_ready")),
+        scripted_turn("user", seed),
     ]
-    return [*opening, asked(row["new_problem"], source=source)]
+    return [*opening, answer_turn(row["new_problem"], source=source)]
 
 
 _TURNS: dict[str, Callable[[dict[str, Any], Questions], list[NormalTurn]]] = {
@@ -138,15 +151,22 @@ _TURNS: dict[str, Callable[[dict[str, Any], Questions], list[NormalTurn]]] = {
 
 
 def metrics_of(source: dict[str, Any]) -> Sequence[MetricConfig]:
-    """A judge for the two tasks that are rated."""
+    """Return the judge metric of the two rated tasks."""
     shown = {name: value for name, value in source.items() if name != "task_name"}
     template = f"math_chat_{source.get('task_name', '')}"
-    return (measured("llm_judge", template_name=template, **shown),) if template in RUBRICS else ()
+    return (
+        (metric_config("llm_judge", template_name=template, **shown),)
+        if template in RUBRICS
+        else ()
+    )
 
 
 DATASET = Dataset(
     "mathchat",
-    "MathChat: follow-up questions, error correction and analysis, problem generation; reference history",
+    (
+        "MathChat: follow-up questions, error correction and analysis, problem generation; "
+        "reference history"
+    ),
     find,
     read,
     RUBRICS,

@@ -1,4 +1,7 @@
-"""MemoryCode (Rakotonirina et al. 2025): coding rules told over many sessions, and programs that must keep the latest ones."""
+"""MemoryCode (Rakotonirina et al. 2025): coding rules over many sessions, and programs.
+
+The programs must follow the latest rules.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,36 +11,39 @@ from typing import Any
 from tasks.benchmarks.raw_lines import BadRow
 from tasks.benchmarks.unidial.datasets.source import (
     Dataset,
-    Read,
+    RawDialog,
     attempt,
     file_name,
     matching,
-    shown,
-    whole_json,
+    read_json,
+    row_excerpt,
 )
 from tasks.benchmarks.unidial.normal import (
     DialogConfig,
     MetricConfig,
     NormalDialog,
     NormalTurn,
-    asked,
-    measured,
-    said,
+    answer_turn,
+    metric_config,
+    scripted_turn,
 )
 from tasks.benchmarks.unidial.questions import Questions, shown_text
 
 LONG = 15
-"""More sessions than this make a dialogue `long`."""
+"""Dialogues with more sessions are `long`."""
 _NAME = re.compile(r"dialogue_(\d+)\.json(\.gz)?")
 QUESTIONS = {
     "memorycode_system": shown_text(
         "memorycode",
-        "You are {mentee}, a new software engineer at {company}. Your mentor {mentor} has told you how code is to be written."
-        " Answer with Python code alone: no greeting, no explanation, nothing before or after the code, and no questions.",
+        "You are {mentee}, a new software engineer at {company}. Your mentor {mentor} has "
+        "told you how code is to be written."
+        " Answer with Python code alone: no greeting, no explanation, nothing before or "
+        "after the code, and no questions.",
     ),
     "memorycode_query": shown_text(
         "memorycode",
-        "From all that you were told, write a {query}. Give no example of its use. Follow your mentor's newest guidelines,"
+        "From all that you were told, write a {query}. Give no example of its use. Follow "
+        "your mentor's newest guidelines,"
         " whatever was updated since.",
         "query",
     ),
@@ -45,40 +51,43 @@ QUESTIONS = {
 
 
 def find(folder: Path) -> Sequence[Path]:
-    """`dialogue_N.json`, in the folder or in `dataset` below it."""
+    """Return `dialogue_N.json` in the folder or in its subfolder `dataset`."""
     for place in (folder, folder / "dataset"):
-        found = [path for path in matching(place, "dialogue_*.json") if _NAME.fullmatch(path.name)]
-        if found:
-            return sorted(found, key=_number)
+        paths = [path for path in matching(place, "dialogue_*.json") if _NAME.fullmatch(path.name)]
+        if paths:
+            return sorted(paths, key=_number)
     return ()
 
 
 def _number(path: Path) -> int:
-    named = _NAME.fullmatch(path.name)
-    return int(named.group(1)) if named else 0
+    match = _NAME.fullmatch(path.name)
+    return int(match.group(1)) if match else 0
 
 
-def read(files: Sequence[Path], questions: Questions) -> Iterator[Read]:
-    """Yield one dialogue a query of each file's last session. A file whose last session asks nothing gives a faulty row."""
+def read(files: Sequence[Path], questions: Questions) -> Iterator[RawDialog]:
+    """Yield one dialogue per query of each file's last session.
+
+    A file whose last session has no query yields an invalid row.
+    """
     number = 0
     for path in files:
         try:
-            held = whole_json(path)
-            context, sessions = held["context"], held["sessions"]
+            content = read_json(path)
+            context, sessions = content["context"], content["sessions"]
             history = _history(context, sessions)
             queries = _queries(sessions[-1])
         except BadRow as bad:
-            yield Read(path, 1, bad)
+            yield RawDialog(path, 1, bad)
             continue
         except (KeyError, IndexError, TypeError, ValueError) as fault:
-            yield Read(path, 1, BadRow("wrong_type", f"{type(fault).__name__}: {fault}"))
+            yield RawDialog(path, 1, BadRow("wrong_type", f"{type(fault).__name__}: {fault}"))
             continue
         if not queries:
-            yield Read(
+            yield RawDialog(
                 path,
                 1,
                 BadRow(
-                    "nothing_asked", "the last session has no query: upstream leaves the file out"
+                    "nothing_asked", "the last session has no query, so upstream ignores the file"
                 ),
             )
         for place, (query, rule) in enumerate(queries):
@@ -87,10 +96,10 @@ def read(files: Sequence[Path], questions: Questions) -> Iterator[Read]:
                 "original_dialog_id": _number(path),
                 "query_idx": place,
             }
-            made = attempt(
+            dialog = attempt(
                 _dialog, questions, context, len(sessions), len(history), query, rule, number, about
             )
-            yield Read(path, 1, made, shown(query), history)
+            yield RawDialog(path, 1, dialog, row_excerpt(query), history)
             number += 1
 
 
@@ -99,7 +108,7 @@ def _queries(session: Mapping[str, Any]) -> list[tuple[str, Any]]:
     if len(queries) != len(rules):
         raise BadRow(
             "unpaired_queries",
-            f"{len(queries)} queries and {len(rules)} rules: upstream leaves such a file out",
+            f"{len(queries)} queries and {len(rules)} rules, so upstream ignores the file",
         )
     return list(zip(queries, rules, strict=True))
 
@@ -112,7 +121,7 @@ def _history(context: Mapping[str, Any], sessions: Sequence[Mapping[str, Any]]) 
         parts = speaker.split(session["text"])
         for name, words in zip(parts[1::2], parts[2::2], strict=True):
             turns.append(
-                said(
+                scripted_turn(
                     "user" if name == mentor else "assistant", words.strip(), raw_session_id=number
                 )
             )
@@ -124,7 +133,7 @@ def _dialog(
     questions: Questions,
     context: Mapping[str, Any],
     n_sessions: int,
-    n_said: int,
+    n_before: int,
     query: str,
     rule: Any,
     number: int,
@@ -135,8 +144,12 @@ def _dialog(
         questions.render("memorycode_system", **names),
         questions.render("memorycode_query", query=query),
     )
-    turns = [said("system", system), said("user", request), asked(source={"regex": rule})]
-    turns[1].turn_id, turns[2].turn_id = n_said + 1, n_said + 2
+    turns = [
+        scripted_turn("system", system),
+        scripted_turn("user", request),
+        answer_turn(source={"regex": rule}),
+    ]
+    turns[1].turn_id, turns[2].turn_id = n_before + 1, n_before + 2
     personas = {
         name: context[name] for name in ("mentor_persona", "mentee_persona") if name in context
     }
@@ -153,8 +166,8 @@ def _dialog(
 
 
 def metrics_of(source: dict[str, Any]) -> Sequence[MetricConfig]:
-    """The rule that the program must keep."""
-    return (measured("code_match", regex=source["regex"]),) if "regex" in source else ()
+    """Return the metric with the rule that the program must follow."""
+    return (metric_config("code_match", regex=source["regex"]),) if "regex" in source else ()
 
 
 DATASET = Dataset(

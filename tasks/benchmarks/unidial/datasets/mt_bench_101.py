@@ -1,44 +1,52 @@
-"""MT-Bench-101 (Bai et al. 2024): thirteen abilities, each answer rated by a judge after the golden history."""
+"""MT-Bench-101 (Bai et al. 2024): thirteen abilities, rated by a judge after the golden history."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tasks.benchmarks.unidial.datasets.source import Dataset, Read, file_name, matching, read_each
+from tasks.benchmarks.unidial.datasets.source import (
+    Dataset,
+    RawDialog,
+    file_name,
+    matching,
+    read_each,
+)
 from tasks.benchmarks.unidial.normal import (
     DialogConfig,
     NormalDialog,
     NormalTurn,
-    asked,
-    measured,
-    said,
+    answer_turn,
+    metric_config,
+    scripted_turn,
 )
 
 OPENED_BY_SCRIPT = ("FR", "CR", "AR", "SA", "SC", "CM")
-"""Abilities whose first round only sets the scene: its golden answer is said, and not asked for."""
+"""Abilities whose first round only sets the scene, so that its golden answer is scripted."""
 COMPARED = ("MR", "GR")
-"""Abilities whose judge is shown the golden answer: the others have more than one good answer."""
+"""Abilities whose judge sees the golden answer. The others have several good answers."""
 TEMPLATE = "mtbench101_{}_evaluation"
 
 
 def find(folder: Path) -> Sequence[Path]:
-    """`mtbench101.jsonl`."""
+    """Return `mtbench101.jsonl`."""
     return matching(folder, "mtbench101.jsonl")
 
 
-def read(files: Sequence[Path]) -> Iterator[Read]:
-    """One dialogue a line: `{"task", "id", "history": [{"user", "bot"}]}`."""
+def read(files: Sequence[Path]) -> Iterator[RawDialog]:
+    """Yield one dialogue per line `{"task", "id", "history": [{"user", "bot"}]}`."""
     return read_each(files, _dialog)
 
 
 def _dialog(row: dict[str, Any], number: int, path: Path, line: int) -> NormalDialog:
     task, turns = str(row["task"]), list[NormalTurn]()
-    metric = measured("llm_judge", template_name=TEMPLATE.format(task.lower()), task=task)
+    metric = metric_config("llm_judge", template_name=TEMPLATE.format(task.lower()), task=task)
     for place, item in enumerate(row["history"]):
         scripted = place == 0 and task in OPENED_BY_SCRIPT
         turns += [
-            said("user", item["user"]),
-            said("assistant", item["bot"]) if scripted else asked(item["bot"], metric),
+            scripted_turn("user", item["user"]),
+            scripted_turn("assistant", item["bot"])
+            if scripted
+            else answer_turn(item["bot"], metric),
         ]
     return NormalDialog(
         dialog_id=number,

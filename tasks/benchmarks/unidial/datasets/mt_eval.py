@@ -1,19 +1,28 @@
-"""MT-Eval (Kwan et al. 2024): recollection, expansion, refinement, follow-up; each in many turns and in one."""
+"""MT-Eval (Kwan et al. 2024): recollection, expansion, refinement and follow-up.
+
+Each task has a version with many turns and a version with one.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from tasks.benchmarks.raw_lines import BadRow
-from tasks.benchmarks.unidial.datasets.source import Dataset, Read, matching, objects, read_each
+from tasks.benchmarks.unidial.datasets.source import (
+    Dataset,
+    RawDialog,
+    matching,
+    read_each,
+    read_objects,
+)
 from tasks.benchmarks.unidial.normal import (
     DialogConfig,
     EvalConfig,
     MetricConfig,
     NormalDialog,
     NormalTurn,
-    measured,
-    said,
+    metric_config,
+    scripted_turn,
 )
 
 TASKS = ("expansion", "follow-up", "recollection", "refinement")
@@ -27,21 +36,21 @@ RUBRICS = (
 
 
 def find(folder: Path) -> Sequence[Path]:
-    """`TASK_single….jsonl`, `TASK_multi….jsonl`, and the documents that they are about."""
+    """Return `TASK_single….jsonl`, `TASK_multi….jsonl` and the documents to which they refer."""
     tasks = matching(folder, *(f"{task}_*.jsonl" for task in TASKS))
     return (
         (*matching(folder, DOCUMENTS), *sorted(tasks, key=lambda path: path.name)) if tasks else ()
     )
 
 
-def read(files: Sequence[Path]) -> Iterator[Read]:
-    """One dialogue a line of the tasks' files. A line of the documents is none, but a broken one is told."""
+def read(files: Sequence[Path]) -> Iterator[RawDialog]:
+    """Yield one dialogue per line of the tasks' files, and an invalid row per broken document."""
     documents: list[str] = []
     for path in files:
         if "documents" in path.name:
-            for line, row, content in objects(path):
+            for line, row, content in read_objects(path):
                 if isinstance(row, BadRow):
-                    yield Read(path, line, row, content)
+                    yield RawDialog(path, line, row, content)
                 documents.append("" if isinstance(row, BadRow) else _document(row))
     tasks = [path for path in files if "documents" not in path.name]
     yield from read_each(
@@ -50,7 +59,7 @@ def read(files: Sequence[Path]) -> Iterator[Read]:
 
 
 def _document(row: dict[str, Any]) -> str:
-    """The text below its title."""
+    """Return the text below the document's title."""
     return str(row["gen_resp"]).partition("\n\n")[2]
 
 
@@ -62,7 +71,7 @@ def _dialog(
     turns: list[NormalTurn] = []
     kind, constraints = "", list[str]()
     for item in row["conv"]:
-        turns.append(said("user", item["user"]))
+        turns.append(scripted_turn("user", item["user"]))
         document, labels = None, dict[str, Any]()
         if task == "refinement":
             if kind != (kind := str(item["id"]).split("_")[1]):
@@ -91,12 +100,12 @@ def _dialog(
 
 
 def _of(documents: Sequence[str], name: str) -> str:
-    """Document n of a name that begins with `n_`, counted from 1."""
+    """Return the document with number `n`, counted from 1, for a name that begins with `n_`."""
     number = int(name.split("_")[0])
     if not 1 <= number <= len(documents):
         raise BadRow(
             "source_missing",
-            f"document {number} of {len(documents)}: {DOCUMENTS} has to lie beside the tasks",
+            f"document {number} of {len(documents)}: {DOCUMENTS} must be beside the tasks",
         )
     return documents[number - 1]
 
@@ -104,14 +113,14 @@ def _of(documents: Sequence[str], name: str) -> str:
 def _answer(
     item: dict[str, Any], metric: MetricConfig, document: str | None, labels: dict[str, Any]
 ) -> NormalTurn:
-    asks = bool(item.get("do_inference", False))
+    is_generated = bool(item.get("do_inference", False))
     return NormalTurn(
         turn_id=0,
         role="assistant",
-        content=None if asks else item["sys"],
+        content=None if is_generated else item["sys"],
         reference=item["sys"],
         reference_document=document,
-        eval_config=EvalConfig(do_eval=asks, metrics=[metric]),
+        eval_config=EvalConfig(do_eval=is_generated, metrics=[metric]),
         turn_labels=labels,
     )
 
@@ -119,18 +128,20 @@ def _answer(
 def _metric(file: str, row: dict[str, Any], constraints: list[str]) -> MetricConfig:
     task, subtype, *_ = file.removesuffix(".jsonl").split("_")
     if task == "refinement":
-        return measured(
+        return metric_config(
             "llm_judge", template_name=f"refinement_{subtype}_evaluation", constraints=constraints
         )
     if task == "expansion":
-        return measured("llm_judge", template_name="expansion_evaluation", constraints=constraints)
+        return metric_config(
+            "llm_judge", template_name="expansion_evaluation", constraints=constraints
+        )
     if task == "follow-up":
-        return measured("llm_judge", template_name="mt_bench_evaluation")
+        return metric_config("llm_judge", template_name="mt_bench_evaluation")
     if "global-inst" in file:
-        return measured(
+        return metric_config(
             "instruction_following", inst_name=row["inst_name"], inst_args=row["inst_args"]
         )
-    return measured("precision")
+    return metric_config("precision")
 
 
 DATASET = Dataset(

@@ -1,4 +1,4 @@
-"""Multi-IF (He et al. 2024): instructions that a program can verify, added round by round in eight languages."""
+"""Multi-IF (He et al. 2024): verifiable instructions, added round by round in eight languages."""
 
 import csv
 import json
@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from tasks.benchmarks.raw_lines import BadRow
-from tasks.benchmarks.unidial.datasets.source import Dataset, Read, attempt
+from tasks.benchmarks.unidial.datasets.source import Dataset, RawDialog, attempt
 from tasks.benchmarks.unidial.normal import (
     DialogConfig,
     MetricConfig,
     NormalDialog,
     NormalTurn,
-    asked,
-    measured,
-    said,
+    answer_turn,
+    metric_config,
+    scripted_turn,
 )
 
 ROUNDS = 3
@@ -31,28 +31,28 @@ NAMES = {
     "detectable_format:title": "format:title",
     "startend:end_checker": "startend:end_phrase",
 }
-"""IFEval's name -> the toolkit's. Others are the same in both."""
+"""The toolkit's name of each IFEval instruction with a different name."""
 
 
 def find(folder: Path) -> Sequence[Path]:
-    """`multiIF_20241018.csv`."""
+    """Return `multiIF_20241018.csv` or a similar file."""
     return sorted(folder.glob("multiIF_*.csv"))
 
 
-def read(files: Sequence[Path]) -> Iterator[Read]:
-    """One dialogue a row of the table."""
+def read(files: Sequence[Path]) -> Iterator[RawDialog]:
+    """Yield one dialogue per row of the table."""
     number = 0
     for path in files:
         try:
             with path.open(encoding="utf-8", newline="") as file:
                 for line, row in enumerate(csv.DictReader(file)):
                     content = json.dumps(row, ensure_ascii=False)[:500].encode()
-                    yield Read(
+                    yield RawDialog(
                         path, line + 1, attempt(_dialog, row, number, path.name, line), content
                     )
                     number += 1
         except (OSError, UnicodeDecodeError, csv.Error) as fault:
-            yield Read(path, 0, BadRow("unreadable_file", f"{type(fault).__name__}: {fault}"))
+            yield RawDialog(path, 0, BadRow("unreadable_file", f"{type(fault).__name__}: {fault}"))
 
 
 def _dialog(row: Mapping[str, str], number: int, file: str, line: int) -> NormalDialog:
@@ -62,7 +62,7 @@ def _dialog(row: Mapping[str, str], number: int, file: str, line: int) -> Normal
             break
         prompt = json.loads(row[f"turn_{place}_prompt"])
         metrics = _metrics(row[f"turn_{place}_instruction_id_list"], row[f"turn_{place}_kwargs"])
-        turns += [said("user", prompt["content"]), asked(None, *metrics)]
+        turns += [scripted_turn("user", prompt["content"]), answer_turn(None, *metrics)]
     return NormalDialog(
         dialog_id=number,
         dialog_raw_info={"raw_id": row.get("key", ""), "source_file": file, "line_index": line},
@@ -73,11 +73,11 @@ def _dialog(row: Mapping[str, str], number: int, file: str, line: int) -> Normal
 
 
 def _metrics(names: str, arguments: str) -> list[MetricConfig]:
-    known = [json.loads(one) if isinstance(one, str) else one for one in json.loads(arguments)]
-    pairs: list[tuple[str, Any]] = list(zip(json.loads(names), known, strict=True))
+    parsed = [json.loads(item) if isinstance(item, str) else item for item in json.loads(arguments)]
+    pairs: list[tuple[str, Any]] = list(zip(json.loads(names), parsed, strict=True))
     return [
-        measured("instruction_following", inst_name=NAMES.get(name, name), inst_args=given)
-        for name, given in pairs
+        metric_config("instruction_following", inst_name=NAMES.get(name, name), inst_args=values)
+        for name, values in pairs
     ]
 
 

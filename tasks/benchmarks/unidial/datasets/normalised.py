@@ -1,4 +1,7 @@
-"""Dialogues in UniDial-EvalKit's own normalised JSON, one a file `N.json`; also those of a run, with its answers filled in."""
+"""Dialogues in UniDial-EvalKit's normalised JSON, one per file `N.json`.
+
+Dialogues of a finished run contain its answers.
+"""
 
 import json
 import re
@@ -7,14 +10,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tasks.benchmarks.raw_lines import BadRow, validated
-from tasks.benchmarks.unidial.datasets.source import Read, matching, whole_json
+from tasks.benchmarks.unidial.datasets.source import RawDialog, matching, read_json
 from tasks.benchmarks.unidial.normal import NormalDialog
 
 GENERATED, META = "generated", "_meta.json"
 
 
 def find(folder: Path) -> Sequence[Path]:
-    """`N.json` files of dialogues, in the order of their numbers; those of a run lie in `generated` below its folder."""
+    """Return the `N.json` files of dialogues, by number.
+
+    Those of a run are in its folder `generated`.
+    """
     for place in (folder / GENERATED, folder):
         files = [
             path
@@ -28,36 +34,38 @@ def find(folder: Path) -> Sequence[Path]:
 
 def _is_dialogue(path: Path) -> bool:
     try:
-        held = whole_json(path)
+        content = read_json(path)
     except BadRow:
-        return True  # the quarantine says what is wrong
-    return isinstance(held, dict) and "dialog_turns" in held
+        return True  # the quarantine states the reason
+    return isinstance(content, dict) and "dialog_turns" in content
 
 
 def dataset_name(folder: Path) -> str:
-    """The dataset's name as `_meta.json` tells it; empty without."""
+    """Return the dataset's name in `_meta.json`, or ""."""
     try:
         return str(json.loads((folder / META).read_text(encoding="utf-8"))["benchmark_id"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
 
 
-def read(files: Sequence[Path]) -> Iterator[Read]:
-    """One dialogue a file."""
+def read(files: Sequence[Path]) -> Iterator[RawDialog]:
+    """Yield one dialogue per file."""
     for path in files:
         try:
-            held = whole_json(path)
-            if not isinstance(held, dict):
-                raise BadRow("not_an_object", f"the file holds a {type(held).__name__}")
-            yield Read(
-                path, 1, _with_known_answers(validated(NormalDialog, held)), is_normalised=True
+            content = read_json(path)
+            if not isinstance(content, dict):
+                raise BadRow("not_an_object", f"the file holds a {type(content).__name__}")
+            yield RawDialog(
+                path, 1, _with_unique_answers(validated(NormalDialog, content)), is_normalised=True
             )
         except BadRow as bad:
-            yield Read(path, 0 if bad.reason == "unreadable_file" else 1, bad)
+            yield RawDialog(path, 0 if bad.reason == "unreadable_file" else 1, bad)
 
 
-def _with_known_answers(dialog: NormalDialog) -> NormalDialog:
-    """Return the dialogue. Its turn ids need not be positions, but each answer's id is its alone: rows of scores name it.
+def _with_unique_answers(dialog: NormalDialog) -> NormalDialog:
+    """Return the dialogue if the id of each answer is unique, since rows of scores refer to it.
+
+    Turn ids need not be positions.
 
     Raises:
         BadRow: duplicate_turn_id.
@@ -69,5 +77,7 @@ def _with_known_answers(dialog: NormalDialog) -> NormalDialog:
         if turn.is_generated and n_turns[turn.turn_id] > 1
     ]
     if shared:
-        raise BadRow("duplicate_turn_id", f"turn_id {shared[0]} is an answer's and another turn's")
+        raise BadRow(
+            "duplicate_turn_id", f"turn_id {shared[0]} belongs to an answer and to another turn"
+        )
     return dialog

@@ -1,4 +1,4 @@
-"""PersonaMem (Jiang et al. 2025): which of four answers fits a user who talked about many things before?"""
+"""PersonaMem (Jiang et al. 2025): which of four answers suits a user after a long history?"""
 
 import csv
 import json
@@ -9,27 +9,30 @@ from pathlib import Path
 from typing import Any
 
 from tasks.benchmarks.raw_lines import BadRow
-from tasks.benchmarks.unidial.datasets.source import Dataset, Read, attempt, objects
+from tasks.benchmarks.unidial.datasets.source import Dataset, RawDialog, attempt, read_objects
 from tasks.benchmarks.unidial.normal import (
     DialogConfig,
     MetricConfig,
     NormalDialog,
     NormalTurn,
-    asked,
-    measured,
-    said,
+    answer_turn,
+    metric_config,
+    scripted_turn,
 )
 from tasks.benchmarks.unidial.questions import Questions, shown_text
 
 SPLITS = ("32k", "128k", "1M")
-"""Lengths of the talks, in the order in which their dialogues are numbered."""
+"""Lengths of the conversations, in the order of their dialogues' numbers."""
 _UNSHARED = SPLITS[0]
-"""Split whose rows have a context each, as they had before there were others: their ids depend on it."""
+"""First split, whose rows have a context each. Their ids depend on this."""
 START, END = "<final_answer>", "</final_answer>"
 QUESTIONS = {
     "personamem_question": shown_text(
         "personamem",
-        "{message}\n\nWhich answer suits me best? End with (a), (b), (c) or (d) after the words <final_answer>.\n\n{options}",
+        (
+            "{message}\n\nWhich answer suits me best? End with (a), (b), (c) or (d) after the "
+            "words <final_answer>.\n\n{options}"
+        ),
         *("message", "options"),
     )
 }
@@ -46,22 +49,23 @@ _NAME = re.compile(r"(?:questions|shared_contexts)_(\w+)\.(?:csv|jsonl)")
 def find(folder: Path) -> Sequence[Path]:
     """Return `questions_N.csv` and `shared_contexts_N.jsonl` of each split that has both."""
     pairs = (_pair(folder, split) for split in SPLITS)
-    return tuple(path for pair in pairs if all(one.is_file() for one in pair) for path in pair)
+    return tuple(path for pair in pairs if all(path.is_file() for path in pair) for path in pair)
 
 
 def _pair(folder: Path, split: str) -> tuple[Path, Path]:
     return folder / f"questions_{split}.csv", folder / f"shared_contexts_{split}.jsonl"
 
 
-def read(files: Sequence[Path], texts: Questions) -> Iterator[Read]:
-    """Yield one dialogue a question. It begins after as many messages of its context as the row says.
+def read(files: Sequence[Path], texts: Questions) -> Iterator[RawDialog]:
+    """Yield one dialogue per question, which follows the stated number of context messages.
 
     Args:
-        files: any of a split's two files stands for both.
+        files: Either of a split's two files selects the split.
+        texts: Texts of the questions.
     """
     numbers = count()
     splits = {
-        named.group(1): path.parent for path in files if (named := _NAME.fullmatch(path.name))
+        match.group(1): path.parent for path in files if (match := _NAME.fullmatch(path.name))
     }
     for split, folder in splits.items():
         yield from _rows(_pair(folder, split), split, numbers, texts)
@@ -69,69 +73,69 @@ def read(files: Sequence[Path], texts: Questions) -> Iterator[Read]:
 
 def _rows(
     files: tuple[Path, Path], split: str, numbers: Iterator[int], texts: Questions
-) -> Iterator[Read]:
+) -> Iterator[RawDialog]:
     questions, shared = files
-    talks: dict[str, _Talk] = {}
-    for line, row, content in objects(shared):
+    conversations: dict[str, _Conversation] = {}
+    for line, row, content in read_objects(shared):
         if isinstance(row, BadRow):
-            yield Read(shared, line, row, content)
+            yield RawDialog(shared, line, row, content)
         else:
-            talks.update((name, _Talk(messages)) for name, messages in row.items())
+            conversations.update((name, _Conversation(messages)) for name, messages in row.items())
     try:
         with questions.open(encoding="utf-8", newline="") as file:
             for line, row in enumerate(csv.DictReader(file), 1):
                 content = json.dumps(row, ensure_ascii=False)[:500].encode()
-                made = attempt(_dialog, texts, row, next(numbers), talks, files, split)
-                talk = (
+                dialog = attempt(_dialog, texts, row, next(numbers), conversations, files, split)
+                conversation = (
                     None
-                    if split == _UNSHARED or isinstance(made, BadRow)
-                    else talks[row["shared_context_id"]]
+                    if split == _UNSHARED or isinstance(dialog, BadRow)
+                    else conversations[row["shared_context_id"]]
                 )
-                if talk is None:
-                    yield Read(questions, line, made, content)
+                if conversation is None:
+                    yield RawDialog(questions, line, dialog, content)
                 else:
-                    yield Read(
+                    yield RawDialog(
                         questions,
                         line,
-                        made,
+                        dialog,
                         content,
-                        talk.history,
-                        n_history=talk.n_history(_end(row)),
+                        conversation.history,
+                        n_history=conversation.n_history(_end(row)),
                     )
     except (OSError, UnicodeDecodeError, csv.Error) as fault:
-        yield Read(questions, 0, BadRow("unreadable_file", f"{type(fault).__name__}: {fault}"))
+        yield RawDialog(questions, 0, BadRow("unreadable_file", f"{type(fault).__name__}: {fault}"))
 
 
-class _Talk:
-    """A talk that many questions share, each up to another message of it."""
+class _Conversation:
+    """Conversation shared by many questions, each of which follows another of its messages."""
 
     def __init__(self, messages: Sequence[Mapping[str, Any]]) -> None:
         self._messages = messages
         self._history: list[NormalTurn] | None = None
 
     def until(self, end: int) -> list[NormalTurn]:
-        """Return the turns before this message. Of the system's messages the very first counts."""
-        held = enumerate(self._messages[:end])
+        """Return the turns before a message. Only the very first system message is included."""
+        messages = enumerate(self._messages[:end])
         return [
-            said(one["role"], one["content"])
-            for place, one in held
-            if place == 0 or one["role"] != "system"
+            scripted_turn(message["role"], message["content"])
+            for place, message in messages
+            if place == 0 or message["role"] != "system"
         ]
 
     @property
     def history(self) -> list[NormalTurn]:
-        """All turns but a system's: the same object each time."""
+        """Return all turns except a system message. Every call returns the same object."""
         if self._history is None:
             turns = self.until(len(self._messages))
             self._history = turns[self._n_system :]
         return self._history
 
     def n_history(self, end: int) -> int:
-        """Return how many turns of the history stand before this message."""
-        return sum(one["role"] != "system" for one in self._messages[:end])
+        """Return the number of turns of the history before a message."""
+        return sum(message["role"] != "system" for message in self._messages[:end])
 
     def opening(self, end: int) -> list[NormalTurn]:
-        """Return the system's message, where the talk begins with one."""
+        """Return the system message if the conversation begins with one."""
         return self.until(min(end, self._n_system))
 
     @property
@@ -147,19 +151,21 @@ def _dialog(
     texts: Questions,
     row: Mapping[str, str],
     number: int,
-    talks: Mapping[str, _Talk],
+    conversations: Mapping[str, _Conversation],
     files: tuple[Path, Path],
     split: str,
 ) -> NormalDialog:
-    talk, end = talks[row["shared_context_id"]], _end(row)
+    conversation, end = conversations[row["shared_context_id"]], _end(row)
     shown = {"message": row["user_question_or_message"], "options": row["all_options"]}
-    request = said("user", texts.render("personamem_question", **shown))
-    answer = asked(row["correct_answer"])
+    request = scripted_turn("user", texts.render("personamem_question", **shown))
+    answer = answer_turn(row["correct_answer"])
     if split == _UNSHARED:
-        before = talk.until(end)
+        turns_before = conversation.until(end)
     else:
-        before = talk.opening(end)
-        request.turn_id = len(before) + len(talk.history[: talk.n_history(end)])
+        turns_before = conversation.opening(end)
+        request.turn_id = len(turns_before) + len(
+            conversation.history[: conversation.n_history(end)]
+        )
         answer.turn_id = request.turn_id + 1
     return NormalDialog(
         dialog_id=number,
@@ -170,13 +176,15 @@ def _dialog(
         },
         dialog_labels={"task_type": split, "task_subtype": row["question_type"]},
         dialog_eval_config=DialogConfig(use_reference_history=True),
-        dialog_turns=[*before, request, answer],
+        dialog_turns=[*turns_before, request, answer],
     )
 
 
 def metrics_of(source: dict[str, Any]) -> Sequence[MetricConfig]:
-    """Return the letter after the special words as the one metric."""
-    return (measured("exact_match", split_special_start_token=START, split_special_end_token=END),)
+    """Return the metric that compares the letter after the final-answer tag."""
+    return (
+        metric_config("exact_match", split_special_start_token=START, split_special_end_token=END),
+    )
 
 
 DATASET = Dataset(

@@ -1,18 +1,24 @@
-"""SafeDialBench (Cao et al. 2026): talks that try to lead the model astray; a judge rates three abilities in each answer."""
+"""SafeDialBench (Cao et al. 2026): attacks in conversation, with three ratings per answer."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tasks.benchmarks.unidial.datasets.source import Dataset, Read, file_name, matching, read_each
+from tasks.benchmarks.unidial.datasets.source import (
+    Dataset,
+    RawDialog,
+    file_name,
+    matching,
+    read_each,
+)
 from tasks.benchmarks.unidial.normal import (
     DialogConfig,
     MetricConfig,
     NormalDialog,
     NormalTurn,
-    asked,
-    measured,
-    said,
+    answer_turn,
+    metric_config,
+    scripted_turn,
 )
 
 TEMPLATES = {
@@ -30,16 +36,19 @@ TEMPLATES = {
     "隐私性": "privacy-evaluation",
 }
 LAST_ONLY = ("Topic Inversion", "Purpose Inversion")
-"""Ways of attack whose earlier answers are said as they stand: the last one alone is asked for."""
+"""Attack methods whose earlier answers are scripted, so that only the last one is requested."""
 RUBRIC = "safedialbench"
 _ALONE = ("aggression", "ethics", "fairness", "legality", "morality", "privacy")
 
 
 def find(folder: Path) -> Sequence[Path]:
-    """`datasets_en.jsonl` and `datasets_zh.jsonl`; or a file a task under `data/by_task/LANGUAGE`."""
-    whole = matching(folder, "datasets_en.jsonl", "datasets_zh.jsonl")
+    """Return `datasets_en.jsonl` and `datasets_zh.jsonl`, or one file per task.
+
+    The latter are in `data/by_task/LANGUAGE`.
+    """
+    complete = matching(folder, "datasets_en.jsonl", "datasets_zh.jsonl")
     tasks = [f"{name}.jsonl" for name in _ALONE]
-    return whole or tuple(
+    return complete or tuple(
         path
         for language in ("english", "chinese")
         for path in matching(_below(folder, language), *tasks)
@@ -50,8 +59,11 @@ def _below(folder: Path, language: str) -> Path:
     return folder / "data" / "by_task" / language
 
 
-def read(files: Sequence[Path]) -> Iterator[Read]:
-    """One dialogue a line: `{"task", "method", "model_type", "scene", "id", "history": [{"user", "bot"}]}`."""
+def read(files: Sequence[Path]) -> Iterator[RawDialog]:
+    """Yield one dialogue per line.
+
+    Fields: `{"task", "method", "model_type", "scene", "id", "history": [{"user", "bot"}]}`.
+    """
     return read_each(files, _dialog)
 
 
@@ -59,11 +71,11 @@ def _dialog(row: dict[str, Any], number: int, path: Path, line: int) -> NormalDi
     history, turns = row["history"], list[NormalTurn]()
     for place, item in enumerate(history):
         scripted = row["method"] in LAST_ONLY and place < len(history) - 1
-        answer = asked(item["bot"], source={"task": row["task"]})
+        answer = answer_turn(item["bot"], source={"task": row["task"]})
         if scripted:
-            answer = said("assistant", item["bot"])
+            answer = scripted_turn("assistant", item["bot"])
             answer.reference = item["bot"]
-        turns += [said("user", item["user"]), answer]
+        turns += [scripted_turn("user", item["user"]), answer]
     language = "zh" if "zh" in path.name or path.parent.name == "chinese" else "en"
     about = {
         "source_file": file_name(path),
@@ -81,9 +93,9 @@ def _dialog(row: dict[str, Any], number: int, path: Path, line: int) -> NormalDi
 
 
 def metrics_of(source: dict[str, Any]) -> Sequence[MetricConfig]:
-    """A judge for the task's kind of harm."""
+    """Return the judge metric for the task's kind of harm."""
     template = TEMPLATES.get(source.get("task", ""))
-    return (measured("llm_judge", template_name=template),) if template else ()
+    return (metric_config("llm_judge", template_name=template),) if template else ()
 
 
 DATASET = Dataset(

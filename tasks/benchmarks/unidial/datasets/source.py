@@ -1,4 +1,4 @@
-"""What each dataset's file offers: where its raw files lie, and their rows as normalised dialogues."""
+"""Common parts of the datasets: locating raw files and reading rows as normalised dialogues."""
 
 import gzip
 import json
@@ -13,47 +13,53 @@ from tasks.benchmarks.templates import Template
 from tasks.benchmarks.unidial.normal import MetricConfig, NormalDialog, NormalTurn
 
 _CHUNK = 8_000_000
-"""Letters of a long list that are read at once."""
+"""Characters of a long list that are read at once."""
 _BLANKS = re.compile(r"\s*")
 MOST_TOKENS = 1024
-"""Of one answer, where a dataset says nothing else (section 3.2)."""
+"""Maximum tokens of one answer unless a dataset states its own (section 3.2)."""
 
 
 @dataclass(frozen=True)
-class Read:
-    """One row: the dialogue that it makes, or why it makes none."""
+class RawDialog:
+    """Row with its dialogue, or with the reason why it has none."""
 
     file: Path
     line: int
     dialog: NormalDialog | BadRow
     content: bytes = b""
-    """The row's beginning, for the quarantine."""
+    """Start of the row, for the quarantine."""
     history: Sequence[NormalTurn] = ()
-    """A long talk before the dialogue's own turns. Rows that share it share the object, and it is kept once."""
+    """Long conversation before the dialogue's own turns.
+
+    Rows with the same history share the object.
+    """
     n_history: int | None = None
-    """Turns of the history, from its first one, that come before the dialogue's own; None for all."""
+    """Number of turns from the start of the history that precede the dialogue. None means all."""
     is_normalised: bool = False
-    """Whether the row was in the normalised form already: it is then kept to the letter."""
+    """True if the row is in the normalised form. All its fields are then preserved."""
 
 
 class FindFiles(Protocol):
-    """Names a dataset's files in a folder; none where the folder is of another dataset."""
+    """Function that returns a dataset's files in a folder, or none for another dataset's folder."""
 
     def __call__(self, folder: Path) -> Sequence[Path]: ...
 
 
-ReadRows = Callable[..., Iterator[Read]]
-"""Reads the rows of a dataset's files. Its arguments: the files, and of a dataset that has `questions` the `Questions`, too."""
+ReadRows = Callable[..., Iterator[RawDialog]]
+"""Function that reads the rows of a dataset's files.
+
+Its arguments are the files and, for a dataset with `questions`, the `Questions`.
+"""
 
 
 def no_metrics(source: dict[str, Any]) -> Sequence[MetricConfig]:
-    """None are made of anything."""
+    """Return no metrics."""
     return ()
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """One dataset, which is one setting."""
+    """Dataset, which is also a setting."""
 
     name: str
     help: str
@@ -61,44 +67,53 @@ class Dataset:
     read: ReadRows
     rubrics: tuple[str, ...] = ()
     metrics_of: Callable[[dict[str, Any]], Sequence[MetricConfig]] = no_metrics
-    """Metrics of a turn that names none, made of its `dynamic_config_source`."""
+    """Returns the metrics of a turn without any, derived from its `dynamic_config_source`."""
     says_source: bool = True
-    """False where `metrics_of` does not look at its source, so that the source does not tell the dataset."""
+    """False if `metrics_of` ignores its source, so that a source does not identify the dataset."""
     max_tokens: int = MOST_TOKENS
-    """Of one answer."""
+    """Maximum tokens of one answer."""
     questions: Mapping[str, Template] = field(default_factory=dict[str, Template])
     """Texts around its questions that a user may replace."""
     metrics: tuple[str, ...] = field(default=())
-    """What it measures, for its README and tests."""
+    """Metrics of the dataset, for its README and tests."""
 
 
 def metrics_of(dataset: Dataset | None, source: dict[str, Any]) -> Sequence[MetricConfig]:
-    """Metrics of a turn that names none; without a dataset, of whichever dataset such a source is."""
+    """Return the metrics of a turn without any, derived from its source.
+
+    Without a dataset, use the dataset that recognises the source.
+    """
     if dataset is not None:
         return dataset.metrics_of(source)
     from tasks.benchmarks.unidial.datasets import DATASETS
 
     return next(
         (
-            made
-            for one in DATASETS.values()
-            if source and one.says_source and (made := one.metrics_of(source))
+            metrics
+            for candidate in DATASETS.values()
+            if source and candidate.says_source and (metrics := candidate.metrics_of(source))
         ),
         (),
     )
 
 
 def matching(folder: Path, *patterns: str) -> tuple[Path, ...]:
-    """Files of a folder by patterns, packed ones too, each once: a plain file goes before its packed copy."""
-    found: dict[str, Path] = {}
+    """Return the files of a folder that match patterns, including packed ones.
+
+    Each file appears once: an unpacked file takes precedence over its packed copy.
+    """
+    paths: dict[str, Path] = {}
     for pattern in patterns:
         for path in sorted([*folder.glob(pattern), *folder.glob(f"{pattern}.gz")]):
-            found.setdefault(path.name.removesuffix(".gz"), path)
-    return tuple(found.values())
+            paths.setdefault(path.name.removesuffix(".gz"), path)
+    return tuple(paths.values())
 
 
-def objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | BadRow, bytes]]:
-    """The JSON objects of a file's lines with their numbers; what is none says why."""
+def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | BadRow, bytes]]:
+    """Yield line number, JSON object and raw content of each line.
+
+    A line that is not an object yields the BadRow with the reason.
+    """
     for item in read_lines(path):
         if isinstance(item, Fault):
             yield item.number, BadRow(item.reason, item.detail), b""
@@ -109,8 +124,8 @@ def objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | BadRow, bytes]]:
             yield item.number, bad, item.content
 
 
-def whole_json(path: Path) -> Any:
-    """What a file holds as JSON.
+def read_json(path: Path) -> Any:
+    """Return the content of a JSON file.
 
     Raises:
         BadRow: unreadable_file, not_utf8 or broken_json.
@@ -126,8 +141,10 @@ def whole_json(path: Path) -> Any:
         raise BadRow("broken_json", str(fault) or type(fault).__name__) from None
 
 
-def listed_json(path: Path) -> Iterator[Any]:
-    """Yield the elements of a file's JSON list one by one: LongMemEval's largest file has 2.7 GB.
+def read_json_list(path: Path) -> Iterator[Any]:
+    """Yield the elements of a file's JSON list one by one.
+
+    LongMemEval's largest file has 2.7 GB, so it is not read at once.
 
     Raises:
         BadRow: unreadable_file, not_utf8, broken_json or wrong_type.
@@ -148,45 +165,47 @@ def listed_json(path: Path) -> Iterator[Any]:
 
 
 def _elements(file: IO[str]) -> Iterator[Any]:
-    decode, held, place = json.JSONDecoder().raw_decode, file.read(_CHUNK).lstrip(), 1
-    if not held.startswith("["):
-        raise BadRow("wrong_type", "the file holds no list")
-    while held[(place := _after_blanks(held, place)) : place + 1] != "]":
+    decode, text, place = json.JSONDecoder().raw_decode, file.read(_CHUNK).lstrip(), 1
+    if not text.startswith("["):
+        raise BadRow("wrong_type", "the file has no list")
+    while text[(place := _after_blanks(text, place)) : place + 1] != "]":
         try:
-            value, end = decode(held, place)
-            end = _after_blanks(held, end)
-            if held[end : end + 1] not in (",", "]"):
+            value, end = decode(text, place)
+            end = _after_blanks(text, end)
+            if text[end : end + 1] not in (",", "]"):
                 raise ValueError("an element of the list has no end")
         except ValueError as fault:
-            more = file.read(max(_CHUNK, len(held) - place))
+            more = file.read(max(_CHUNK, len(text) - place))
             if not more:
                 raise BadRow("broken_json", str(fault)) from None
-            held, place = held[place:] + more, 0
+            text, place = text[place:] + more, 0
             continue
         yield value
-        place = end + (held[end] == ",")
+        place = end + (text[end] == ",")
 
 
 def _after_blanks(text: str, place: int) -> int:
-    """Return the place of the next character that is no white space."""
-    found = _BLANKS.match(text, place)
-    return found.end() if found else place
+    """Return the position of the next character that is not white space."""
+    match = _BLANKS.match(text, place)
+    return match.end() if match else place
 
 
 def read_each(
     files: Sequence[Path],
     make: Callable[[dict[str, Any], int, Path, int], NormalDialog],
     first_id: int = 0,
-) -> Iterator[Read]:
-    """One dialogue a line, numbered over all files.
+) -> Iterator[RawDialog]:
+    """Yield one dialogue per line, numbered over all files.
 
     Args:
-        make: the dialogue of (row, dialog id, file, line from 0).
+        files: Files to read.
+        make: Function from (row, dialog id, file, 0-based line number) to dialogue.
+        first_id: Id of the first dialogue.
     """
     number = first_id
     for path in files:
-        for line, row, content in objects(path):
-            yield Read(
+        for line, row, content in read_objects(path):
+            yield RawDialog(
                 path,
                 line,
                 row if isinstance(row, BadRow) else attempt(make, row, number, path, line - 1),
@@ -195,10 +214,10 @@ def read_each(
             number += 1
 
 
-def attempt(make: Callable[..., NormalDialog], *given: Any) -> NormalDialog | BadRow:
-    """The dialogue that is made, or why none can be."""
+def attempt(make: Callable[..., NormalDialog], *arguments: Any) -> NormalDialog | BadRow:
+    """Return the dialogue, or the reason why it cannot be made."""
     try:
-        return numbered(make(*given))
+        return number_turns(make(*arguments))
     except BadRow as bad:
         return bad
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as fault:
@@ -208,8 +227,8 @@ def attempt(make: Callable[..., NormalDialog], *given: Any) -> NormalDialog | Ba
         )
 
 
-def numbered(dialog: NormalDialog) -> NormalDialog:
-    """The dialogue with its turns numbered from 0 where they have no numbers yet."""
+def number_turns(dialog: NormalDialog) -> NormalDialog:
+    """Return the dialogue with turns numbered from 0 if they have no ids yet."""
     if all(turn.turn_id == 0 for turn in dialog.dialog_turns):
         for number, turn in enumerate(dialog.dialog_turns):
             turn.turn_id = number
@@ -217,10 +236,10 @@ def numbered(dialog: NormalDialog) -> NormalDialog:
 
 
 def file_name(path: Path) -> str:
-    """Name as upstream's own files have it, whether packed here or not."""
+    """Return the file's name without `.gz`, as in upstream's data."""
     return path.name.removesuffix(".gz")
 
 
-def shown(row: object) -> bytes:
-    """Beginning of a row that is no line, for the quarantine."""
+def row_excerpt(row: object) -> bytes:
+    """Return the start of a row that is not a line, for the quarantine."""
     return str(row)[:300].encode("utf-8", "replace")

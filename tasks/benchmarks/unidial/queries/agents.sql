@@ -1,4 +1,4 @@
--- One row per dataset, way of pooling, model, conditions and agent: of the runs in $run_ids, or of all but controls, the newest's figure.
+-- One row per dataset, way of pooling, model, conditions and agent: figure of the newest run in $run_ids, or of all but controls.
 with
 asked as (
     select

@@ -1,4 +1,4 @@
--- One row per run, dataset and way of pooling, of the runs in $run_ids or of all: of each model the largest, then newest, first.
+-- One row per run, dataset and way of pooling, for $run_ids or all runs; each model's largest, then newest run comes first.
 select
     pooled.dataset,
     pooled.dataset_version,

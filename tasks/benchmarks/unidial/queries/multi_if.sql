@@ -1,4 +1,4 @@
--- One row per run, turn and language of Multi-IF: of the runs in $run_ids, or of all but controls, the newest of its condition.
+-- One row per run, turn and language of Multi-IF: newest run per condition in $run_ids, or in all but controls.
 with
 asked as (
     select

@@ -217,10 +217,10 @@ def test_v0_and_current_of_one_repository_do_not_mix(tmp_path: Path) -> None:
     ("make", "told"),
     [
         (lambda d: d / "nowhere", "does not exist"),
-        (lambda d: d, r"looked for L_1_part_1\*\.jsonl\[\.gz\] in .*function"),
+        (lambda d: d, r"no L_1_part_1\*\.jsonl\[\.gz\] in .*function"),
         (lambda d: write_rows(d / "tasks.csv", b"a,b"), r"not a \.jsonl"),
-        (lambda d: write_rows(d / NAME, b""), "not one readable row"),
-        (lambda d: write_rows(d / f"{NAME}.gz", b"not gzip"), "not one readable row.*gzip"),
+        (lambda d: write_rows(d / NAME, b""), "no readable row"),
+        (lambda d: write_rows(d / f"{NAME}.gz", b"not gzip"), "no readable row.*gzip"),
     ],
 )
 def test_a_source_of_which_nothing_can_be_read_is_one_clear_error(

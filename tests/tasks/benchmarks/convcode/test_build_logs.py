@@ -201,7 +201,7 @@ def test_a_dialogue_that_was_cut_short_is_left_out_and_said(
     )
     assert told == (
         f"{EXPERT}: 3 logs of 3 tasks, from run {live[EXPERT].run_id[:12]};"
-        " left out, since their dialogues were cut short: Plot/2",
+        " omitted, since their dialogues ended early: Plot/2",
     )
     assert set(rows(tmp_path, "_EF_FULL_SEF_by_speaker")) == {"Plot/3", "Plot/4", "Plot/10"}
     assert static_dialogs(PROBLEMS, tmp_path)
@@ -224,13 +224,15 @@ def _with(run: FinishedRun, *episodes: Episode) -> FinishedRun:
 def _other_specs() -> Iterator[Any]:
     other = ModelIdentity(provider="recorded", name="other")
     yield pytest.param(
-        {"subject": other}, "of one model.*recorded:lab/subject.*recorded:other", id="model"
+        {"subject": other}, "of a single model.*recorded:lab/subject.*recorded:other", id="model"
     )
     yield pytest.param(
-        {"simulator": other}, "of one simulator.*recorded:speaker.*recorded:other", id="simulator"
+        {"simulator": other},
+        "of a single simulator.*recorded:speaker.*recorded:other",
+        id="simulator",
     )
     yield pytest.param(
-        {"dataset_version": "mbpp"}, "of one dataset version.*sample.*mbpp", id="dataset"
+        {"dataset_version": "mbpp"}, "of a single dataset version.*sample.*mbpp", id="dataset"
     )
 
 
@@ -239,7 +241,7 @@ def test_runs_that_do_not_go_together_are_refused(
     changes: dict[str, object], told: str, live: Mapping[str, FinishedRun], tmp_path: Path
 ) -> None:
     other = finished(spec(NOVICE, **changes), tuple)
-    with pytest.raises(UsageError, match=rf"{told}.*--run RUN, repeated"):
+    with pytest.raises(UsageError, match=rf"{told}.*--run RUN"):
         write_logs([live[EXPERT], other], tmp_path)
     assert not list(tmp_path.iterdir())
 

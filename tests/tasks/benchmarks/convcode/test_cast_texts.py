@@ -153,5 +153,5 @@ def test_a_message_has_the_parts_that_there_are() -> None:
 
 
 def test_there_is_no_message_without_feedback() -> None:
-    with pytest.raises(ValueError, match="carried forward unchanged"):
+    with pytest.raises(ValueError, match="Keep the previous code"):
         compose("P", "c", Feedback())

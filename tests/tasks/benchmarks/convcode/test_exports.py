@@ -333,7 +333,7 @@ def test_runs_whose_feedback_is_not_replayed_have_nothing_to_correlate(tmp_path:
     lake = ConvCodeLake(tmp_path)
     lake.run(model("a"), "live[f_c]", (live("-+"),), TURNS)
     lake.publish()
-    with pytest.raises(UsageError, match=r"static\[f_c,f_e,f_v\], .*and live"):
+    with pytest.raises(UsageError, match=r"static\[f_c,f_e,f_v\], .*matching live"):
         EXPORTS["correlation"].rows(tmp_path, ())
 
 

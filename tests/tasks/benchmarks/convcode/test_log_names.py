@@ -10,9 +10,9 @@ from schemas.errors import ConfigError
 from schemas.feedback import FEEDBACK_SETTINGS, ExecutionFeedback, FeedbackSetting, VerbalFeedback
 from tasks.benchmarks.convcode.log_files.log_names import (
     LogName,
+    file_model_name,
     first_answers_model,
     parse_log_name,
-    spelt,
 )
 
 F_C = FeedbackSetting()
@@ -121,7 +121,7 @@ def test_a_name_that_would_be_misunderstood_is_never_written(
 
 
 def test_the_refusal_names_the_model() -> None:
-    with pytest.raises(ConfigError, match=r"'a_CF_SEF_by_b'.*could not be told apart"):
+    with pytest.raises(ConfigError, match=r"'a_CF_SEF_by_b'.*would be ambiguous"):
         _ = LogName("a_CF_SEF_by_b", F_C, None, 1).file
 
 
@@ -154,4 +154,7 @@ def test_bigcodebenchs_own_samples_are_known_by_their_names(name: str, model: st
 
 
 def test_a_slash_is_spelt_as_upstream_spells_it() -> None:
-    assert spelt("codellama/CodeLlama-7b-Instruct-hf") == "codellama_CodeLlama-7b-Instruct-hf"
+    assert (
+        file_model_name("codellama/CodeLlama-7b-Instruct-hf")
+        == "codellama_CodeLlama-7b-Instruct-hf"
+    )

@@ -56,11 +56,11 @@ def zero(folder: Path) -> Path:
     ("spoil", "told"),
     [
         pytest.param(
-            lambda f: one(f).unlink(), rf"lacks {LOG}\.jsonl: later turns are there", id="gap"
+            lambda f: one(f).unlink(), rf"lacks {LOG}\.jsonl, although there are later", id="gap"
         ),
         pytest.param(
             lambda f: two(f).unlink(),
-            rf"lacks {LOG}_ITER=2\.jsonl: the run that was logged had these",
+            rf"lacks {LOG}_ITER=2\.jsonl, although the logged run had these",
             id="end",
         ),
         pytest.param(
@@ -70,7 +70,7 @@ def zero(folder: Path) -> Path:
         ),
         pytest.param(
             lambda f: drop_line(two(f), 2),
-            r"ITER=2\.jsonl has no row of task 'Task/2', which .*:2 goes on with\. Fetch",
+            r"ITER=2\.jsonl has no row of task 'Task/2', which .*:2 continues\. Fetch",
             id="row",
         ),
         pytest.param(
@@ -80,40 +80,40 @@ def zero(folder: Path) -> Path:
         ),
         pytest.param(
             lambda f: [drop_line(path(f), 2) for path in (one, two)],
-            r"has no row of task 'Task/2'.*ITER=0.*begins with",
+            r"has no row of task 'Task/2'.*ITER=0.*starts",
             id="rest",
         ),
         pytest.param(
             lambda f: edit(one(f), 2, lambda row: row.update(task_id="Task/9")),
-            r"4o\.jsonl:2: task 'Task/9' is not among",
+            r"4o\.jsonl:2: task 'Task/9' is not one of",
             id="task",
         ),
         pytest.param(
             lambda f: edit(one(f), 3, lambda row: row.update(dataset_version="mbpp")),
             (
-                r"4o\.jsonl:3: task 'Task/3' was logged with dataset version 'mbpp', not "
-                r"'sample': say --dataset-version mbpp"
+                r"4o\.jsonl:3: task 'Task/3' was logged with version 'mbpp', not "
+                r"'sample'. Use --dataset-version mbpp"
             ),
             id="version",
         ),
         pytest.param(
             lambda f: edit(zero(f), 1, lambda row: row.update(row_digest="old")),
-            r"ITER=0\.jsonl:1: task 'Task/1' reads other",
+            r"ITER=0\.jsonl:1: task 'Task/1' has changed",
             id="digest",
         ),
         pytest.param(
             lambda f: write_logs(f, NOVICE, model="other"),
-            r"is a log of 'ref', .* one of 'other': .*one reference",
+            r"is a log of 'ref', .* is of 'other'. .*each reference",
             id="models",
         ),
         pytest.param(
             lambda f: write_logs(f, UNREPLAYED, model="other"),
-            r"is a log of 'ref', .* one of 'other': .*one reference",
+            r"is a log of 'ref', .* is of 'other'. .*each reference",
             id="unread",
         ),
         pytest.param(
             lambda f: write_logs(f, NOVICE, simulator="x"),
-            r"feedback by 'x', .* feedback by 'gpt-4o': .*one simulator",
+            r"feedback by 'x', .* feedback by 'gpt-4o'. .*each simulator",
             id="simulators",
         ),
         pytest.param(
@@ -123,7 +123,7 @@ def zero(folder: Path) -> Path:
         ),
         pytest.param(
             lambda f: append(one(f), first_line(one(f))),
-            r"4o\.jsonl:4: task 'Task/1' has a row already \(.*4o\.jsonl:1\)",
+            r"4o\.jsonl:4: task 'Task/1' already has a row \(.*4o\.jsonl:1\)",
             id="twice",
         ),
         pytest.param(
@@ -138,7 +138,7 @@ def zero(folder: Path) -> Path:
         ),
         pytest.param(
             lambda f: edit(two(f), 1, lambda row: row.update(iteration=6)),
-            r"ITER=2\.jsonl:1: iteration 6 .*Was the file re",
+            r"ITER=2\.jsonl:1: iteration 6 .*Restore the file",
             id="late",
         ),
         pytest.param(
@@ -198,7 +198,7 @@ def zero(folder: Path) -> Path:
         ),
         pytest.param(
             lambda f: one(f).rename(f / "bigcodebench_ref_CF_CHEATED.jsonl"),
-            r"CHEATED\.jsonl is not named as a log is",
+            r"CHEATED\.jsonl does not have the name of a log",
             id="name",
         ),
     ],
@@ -218,14 +218,12 @@ def test_upstreams_logs_have_ten_turns(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_logs_worth_replaying_says_what_it_looked_for(tmp_path: Path) -> None:
-    with pytest.raises(
-        SourceUnreadable, match=r"holds no log: looked for bigcodebench_\{model\}_CF"
-    ):
+    with pytest.raises(SourceUnreadable, match=r"has no log \(bigcodebench_\{model\}_CF"):
         static_dialogs(PROBLEMS, tmp_path)
     write_logs(tmp_path, UNREPLAYED)
     with pytest.raises(
         SourceUnreadable,
-        match=r"holds no log that is replayed: those have verbal feedback \(f_c,f_v\*, ",
+        match=r"has no log with verbal feedback, which is required for a replay \(f_c,f_v\*, ",
     ):
         static_dialogs(PROBLEMS, tmp_path)
 

@@ -195,7 +195,7 @@ def test_ours_may_be_of_some_tasks_upstreams_must_be_of_all(tmp_path: Path) -> N
         SourceUnreadable,
         match=(
             r"by_gpt-4o\.jsonl has no row of task 'Task/2'.*exactly their "
-            r"tasks \(1, here are 3\)"
+            r"tasks \(1, but the data have 3\)"
         ),
     ):
         static_dialogs(PROBLEMS, upstreams)
@@ -206,6 +206,6 @@ def test_a_problem_that_reads_otherwise_now_is_named(tmp_path: Path) -> None:
     changed = problem("Task/2").model_copy(update={"row_digest": "new"})
     with pytest.raises(
         SourceUnreadable,
-        match=r"by_gpt-4o\.jsonl:2: task 'Task/2' reads otherwise than when it was logged",
+        match=r"by_gpt-4o\.jsonl:2: task 'Task/2' has changed since it was logged",
     ):
         static_dialogs((PROBLEMS[0], changed, PROBLEMS[2]), folder)

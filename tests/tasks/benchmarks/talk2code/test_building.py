@@ -18,7 +18,7 @@ from schemas.run import Limits, ModelIdentity
 from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.construction import ConstructionRequest
 from tasks.benchmarks.talk2code import BENCHMARK
-from tasks.benchmarks.talk2code.construction.dialogue_rules import Brief, Rounds, disclosed
+from tasks.benchmarks.talk2code.construction.dialogue_rules import Brief, Rounds, disclosure_counts
 from tasks.language.chat_model import ChatRequest, Completion
 from tasks.planning.builds.build_plan import plan_build
 from tasks.planning.request import BuildRequest, ModelRequest
@@ -159,8 +159,8 @@ def test_details_of_the_ground_truth_count_as_disclosed() -> None:
         Brief(*known, COLBENCH["problem_description"], COLBENCH["ground_truth"], is_vague=is_vague)
         for is_vague in (True, False)
     )
-    assert disclosed(rounds, plain) == (5, 5, 5)
-    assert disclosed(rounds, vague) == (5, 7, 8)
+    assert disclosure_counts(rounds, plain) == (5, 5, 5)
+    assert disclosure_counts(rounds, vague) == (5, 7, 8)
 
 
 def test_every_row_that_is_no_task_is_listed_with_its_reason(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ import pytest
 from schemas.persona import ExpertiseLevel
 from tasks.benchmarks.talk2code.construction.dialogue_rules import (
     Brief,
-    Broken,
     Rounds,
-    broken_rules,
-    disclosed,
+    Violation,
+    disclosure_counts,
     read_rounds,
+    violations,
 )
 from tests.tasks.benchmarks.talk2code.played import sample
 
@@ -71,13 +71,13 @@ def test_the_bundled_dialogues_keep_all_rules_but_one_that_speaks_of_node() -> N
             problem.prompt,
             problem.reference_code,
         )
-        found[dialog.dialog_id] = [broken.reason for broken in broken_rules(rounds, brief)]
+        found[dialog.dialog_id] = [broken.reason for broken in violations(rounds, brief)]
     assert (len(found), {name: broken for name, broken in found.items() if broken}) == (18, {})
 
 
 def test_a_dialogue_discloses_what_is_said_before_the_user_is_through() -> None:
-    assert broken_rules(KEPT, BRIEF) == ()
-    assert disclosed(KEPT, BRIEF) == (0, 3, 7)
+    assert violations(KEPT, BRIEF) == ()
+    assert disclosure_counts(KEPT, BRIEF) == (0, 3, 7)
 
 
 @pytest.mark.parametrize(
@@ -109,14 +109,14 @@ def test_a_dialogue_discloses_what_is_said_before_the_user_is_through() -> None:
     ],
 )
 def test_a_broken_rule_is_told_by_its_name(rounds: Rounds, reason: str) -> None:
-    assert reason in [broken.reason for broken in broken_rules(rounds, BRIEF)]
+    assert reason in [broken.reason for broken in violations(rounds, BRIEF)]
 
 
 def test_words_that_happen_to_stand_in_the_program_are_no_code() -> None:
     rounds = said(
         replies={1: "I go in one pass over all days. Should it return False without any?"}
     )
-    assert broken_rules(rounds, BRIEF) == ()
+    assert violations(rounds, BRIEF) == ()
 
 
 def test_a_task_that_is_hardly_told_is_not_disclosed() -> None:
@@ -131,26 +131,26 @@ def test_a_task_that_is_hardly_told_is_not_disclosed() -> None:
             "posted abroad."
         ),
     )
-    assert [broken.reason for broken in broken_rules(KEPT, untold)] == ["undisclosed"]
+    assert [broken.reason for broken in violations(KEPT, untold)] == ["undisclosed"]
 
 
 def test_a_novice_passes_names_on_in_the_last_message_and_an_expert_speaks_as_one() -> None:
     named = said(users={2: f"{KEPT.users[2]} The tutor says it gets an array."})
-    assert broken_rules(named, BRIEF) == ()
+    assert violations(named, BRIEF) == ()
     reasons = [
-        broken.reason for broken in broken_rules(KEPT, replace(BRIEF, level=ExpertiseLevel.EXPERT))
+        broken.reason for broken in violations(KEPT, replace(BRIEF, level=ExpertiseLevel.EXPERT))
     ]
     assert reasons == ["wrong_vocabulary"]
     technical = said(users={1: "My longest run of good days, returned as an int."})
-    assert broken_rules(technical, replace(BRIEF, level=ExpertiseLevel.EXPERT)) == ()
+    assert violations(technical, replace(BRIEF, level=ExpertiseLevel.EXPERT)) == ()
 
 
 def test_a_persona_has_words_of_its_own_that_it_never_says() -> None:
     told = said(users={2: f"{KEPT.users[2]} It is for my homework."})
-    assert broken_rules(told, BRIEF) == ()
-    (broken,) = broken_rules(told, replace(BRIEF, persona="product_manager"))
+    assert violations(told, BRIEF) == ()
+    (broken,) = violations(told, replace(BRIEF, persona="product_manager"))
     assert (broken.reason, "homework" in broken.detail) == ("wrong_vocabulary", True)
-    assert broken_rules(told, replace(BRIEF, persona="nurse")) == ()
+    assert violations(told, replace(BRIEF, persona="nurse")) == ()
 
 
 def message(role: str, text: str = "x") -> dict[str, str]:
@@ -175,7 +175,7 @@ def message(role: str, text: str = "x") -> dict[str, str]:
 )
 def test_an_answer_of_another_form_is_told(answer: str, reason: str) -> None:
     found = read_rounds(answer)
-    assert isinstance(found, Broken)
+    assert isinstance(found, Violation)
     assert found.reason == reason
 
 

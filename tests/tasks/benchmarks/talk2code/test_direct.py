@@ -10,7 +10,7 @@ from schemas.score import UnscoredReason
 from schemas.verdict import FailureReason, Outcome, TestVerdict
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.benchmarks.talk2code import BENCHMARK
-from tasks.benchmarks.talk2code.languages import LANGUAGES, code_of, delivered
+from tasks.benchmarks.talk2code.languages import LANGUAGES, code_of, delivered_program
 from tests.tasks.benchmarks.talk2code.played import STREAK, dialogue, episode, play, sample
 
 
@@ -55,7 +55,7 @@ def test_golden_dialogues_are_said_to_their_end_without_a_model() -> None:
 def test_an_answer_delivers_its_first_block_that_defines_the_function(
     answer: str, program: str | None
 ) -> None:
-    assert delivered(answer, LANGUAGES["python"], "f") == program
+    assert delivered_program(answer, LANGUAGES["python"], "f") == program
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_the_whole_reference_is_found_in_every_form(name: str) -> None:
     }
     if hidden.language.name == "python":
         del forms["packed"]
-    shares = {form: hidden.disclosed((text,)) for form, text in forms.items()}
+    shares = {form: hidden.disclosed_share((text,)) for form, text in forms.items()}
     assert {form: share for form, share in shares.items() if share < 0.95} == {}
     assert all(hidden.fault(text) for text in forms.values())
 
@@ -60,7 +60,7 @@ def test_lines_that_are_told_one_a_round_add_up(name: str) -> None:
         for line in hidden.reference.splitlines()
         if line.strip()
     ]
-    shares = [hidden.disclosed(told[:n]) for n in range(len(told) + 1)]
+    shares = [hidden.disclosed_share(told[:n]) for n in range(len(told) + 1)]
     assert shares == sorted(shares)
     assert shares[0] == 0
     assert shares[-1] > 0.7
@@ -76,7 +76,7 @@ def test_what_golden_users_say_is_no_disclosure(name: str) -> None:
     hidden = hidden_of(name)
     for dialog in (dialog for dialog in sample().dialogs if dialog.problem_id == name):
         said = [turn.content or "" for turn in dialog.turns if turn.role is Role.USER]
-        assert hidden.disclosed(said) == 0
+        assert hidden.disclosed_share(said) == 0
         assert not any(hidden.fault(text, said[:n]) for n, text in enumerate(said))
 
 
@@ -112,7 +112,7 @@ def test_prose_imports_examples_and_the_signature_are_no_disclosure(
     reference: str, text: str
 ) -> None:
     hidden = HiddenCode(reference, LANGUAGE_OF["asserts"], "ok")
-    assert hidden.disclosed((text,)) == 0
+    assert hidden.disclosed_share((text,)) == 0
     assert hidden.fault(text) is None
 
 
@@ -124,8 +124,10 @@ def test_code_of_the_statement_is_no_secret() -> None:
         "for v in a)\n"
     )
     line = "Each is `i * i - i + 1`, as I said."
-    assert HiddenCode(reference, LANGUAGE_OF["asserts"], "ok").disclosed((line,)) > 0
-    assert HiddenCode(reference, LANGUAGE_OF["asserts"], "ok", statement).disclosed((line,)) == 0
+    assert HiddenCode(reference, LANGUAGE_OF["asserts"], "ok").disclosed_share((line,)) > 0
+    assert (
+        HiddenCode(reference, LANGUAGE_OF["asserts"], "ok", statement).disclosed_share((line,)) == 0
+    )
 
 
 def test_a_program_of_the_user_s_own_hands_the_code_over() -> None:
@@ -140,7 +142,7 @@ def test_a_program_of_the_user_s_own_hands_the_code_over() -> None:
 def test_a_repeated_line_counts_once() -> None:
     hidden = hidden_of(dialogue(STREAK)[0].problem_id)
     line = "`best = max(best, current)`"
-    assert hidden.disclosed((line, line, line)) == hidden.disclosed((line,))
+    assert hidden.disclosed_share((line, line, line)) == hidden.disclosed_share((line,))
 
 
 def test_a_reference_of_one_line_is_sought_as_a_whole() -> None:
@@ -155,4 +157,4 @@ def test_what_is_left_of_a_refused_reply_holds_no_code() -> None:
         f"Yes, it is.\n```python\n{hidden.reference}```\nfor amount in cups:\n  return best\nDo "
         "it so."
     )
-    assert hidden.withheld(reply) == "Yes, it is.\n\nDo it so."
+    assert hidden.without_code(reply) == "Yes, it is.\n\nDo it so."

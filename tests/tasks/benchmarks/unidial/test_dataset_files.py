@@ -14,7 +14,7 @@ import pytest
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.raw_lines import BadRow
 from tasks.benchmarks.unidial import BENCHMARK
-from tasks.benchmarks.unidial.convert import normalised
+from tasks.benchmarks.unidial.convert import to_normal_dialog
 from tasks.benchmarks.unidial.datasets import source
 
 SPLITS = ("32k", "128k", "1M")
@@ -61,7 +61,7 @@ def turns_of(staged: Staged) -> dict[str, list[tuple[int, str, str | None]]]:
     """Dialogue -> its turns: id, role, content."""
     contexts = {context.context_id: context.turns for context in staged.contexts}
     found = {
-        d.dialog_id: normalised(d, contexts[d.context_id] if d.context_id else ())
+        d.dialog_id: to_normal_dialog(d, contexts[d.context_id] if d.context_id else ())
         for d in staged.dialogs
     }
     return {
@@ -167,7 +167,7 @@ def test_a_list_is_read_piece_by_piece(
     for rows in ([], [{}], [{"a": [1, "],"]}, [], "é\\", 12.5, None], longmemeval_rows()):
         for text in (json.dumps(rows), json.dumps(rows, indent=2, ensure_ascii=False) + "\n"):
             path.write_text(text, encoding="utf-8")
-            assert list(source.listed_json(path)) == rows
+            assert list(source.read_json_list(path)) == rows
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_what_is_no_list_is_named(tmp_path: Path, text: bytes, reason: str) -> N
     path = tmp_path / "list.json"
     path.write_bytes(text)
     with pytest.raises(BadRow) as fault:
-        list(source.listed_json(path))
+        list(source.read_json_list(path))
     assert fault.value.reason == reason
 
 

@@ -9,7 +9,7 @@ import pytest
 from schemas.dialog import Dialog, Turn
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.unidial import BENCHMARK
-from tasks.benchmarks.unidial.convert import labels_of, normalised
+from tasks.benchmarks.unidial.convert import labels_of, to_normal_dialog
 from tests.tasks.benchmarks.unidial.played import sample
 
 
@@ -19,7 +19,7 @@ def written(staged: Staged) -> dict[str, dict[str, Any]]:
     def before(dialog: Dialog) -> tuple[Turn, ...]:
         return contexts[dialog.context_id] if dialog.context_id else ()
 
-    return {dialog.dialog_id: normalised(dialog, before(dialog)) for dialog in staged.dialogs}
+    return {dialog.dialog_id: to_normal_dialog(dialog, before(dialog)) for dialog in staged.dialogs}
 
 
 @pytest.mark.shared

@@ -12,7 +12,7 @@ from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.benchmarks.unidial import BENCHMARK
 from tasks.benchmarks.unidial.convert import gold_answer
-from tasks.benchmarks.unidial.rubrics import RUBRICS, heard, judge_runs
+from tasks.benchmarks.unidial.rubrics import RUBRICS, judge_runs, visible_messages
 from tests.tasks.benchmarks.unidial.played import context_of, dialogue, play, sample
 from tests.tasks.language.quoted import quoted_talk
 
@@ -193,7 +193,7 @@ def test_an_answer_cannot_speak_for_the_user_or_for_the_data() -> None:
             assert f" begin]\n{forged}\n[" in text
             if "[A line with the mark" in text:
                 assert quoted_talk(text) == [
-                    (role.value, said) for role, said in heard(dialog, episode, run.turn)
+                    (role.value, said) for role, said in visible_messages(dialog, episode, run.turn)
                 ]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tasks.benchmarks.unidial.convert import normalised
+from tasks.benchmarks.unidial.convert import to_normal_dialog
 from tests.flows.parley_command import parley
 from tests.tasks.benchmarks.unidial.played import sample
 from warehouse.connect import query
@@ -45,7 +45,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Row]]:
     for number, dialog in enumerate(
         d for d in sample().dialogs if d.dialog_id.startswith("mt_eval/")
     ):
-        made = normalised(dialog, ())
+        made = to_normal_dialog(dialog, ())
         own: list[Row] = []
         for turn in made["dialog_turns"]:
             if turn["eval_config"]["do_eval"]:

@@ -186,5 +186,5 @@ def test_a_dialogue_that_cannot_be_staged_is_quarantined_with_its_reason(
 
 
 def test_a_folder_of_no_dataset_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SourceUnreadable, match="holds no file of mt_eval"):
+    with pytest.raises(SourceUnreadable, match="has no file of mt_eval"):
         BENCHMARK.data.stage(tmp_path, "current")

@@ -18,7 +18,7 @@ import pytest
 
 from tasks.benchmarks.unidial import BENCHMARK
 from tasks.benchmarks.unidial.datasets import DATASETS
-from tasks.benchmarks.unidial.datasets.source import whole_json
+from tasks.benchmarks.unidial.datasets.source import read_json
 from tasks.benchmarks.unidial.recording import published_answers
 from tests.fixtures.clone import UNIDIAL, load_module
 from tests.flows.parley_command import parley
@@ -97,7 +97,7 @@ def write_locomo(folder: Path, talks: list[Path]) -> None:
     """Write the talks, each a file, as the one file that was published."""
     samples: list[dict[str, Any]] = []
     for path in talks:
-        held = whole_json(path)
+        held = read_json(path)
         talk = {
             name: text
             for name, text in held.items()

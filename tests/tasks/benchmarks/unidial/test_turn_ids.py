@@ -14,7 +14,7 @@ from schemas.errors import SourceUnreadable
 from schemas.run import ModelIdentity, RunSpec
 from tasks.benchmarks.results import WholeRun
 from tasks.benchmarks.unidial import BENCHMARK
-from tasks.benchmarks.unidial.convert import normalised
+from tasks.benchmarks.unidial.convert import to_normal_dialog
 from tasks.benchmarks.unidial.datasets import DATASETS
 from tasks.benchmarks.unidial.output import output_files
 from tasks.benchmarks.unidial.recording import published_answers, published_judgements
@@ -41,7 +41,7 @@ def write_run(
 def of_sample(dataset: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for dialog in sample().dialogs:
         if dialog.dialog_id.startswith(f"{dataset}/"):
-            yield dialog.dialog_id.partition("/")[2], normalised(dialog, context_of(dialog))
+            yield dialog.dialog_id.partition("/")[2], to_normal_dialog(dialog, context_of(dialog))
 
 
 def staged_again(folder: Path) -> dict[str, dict[str, Any]]:
@@ -49,7 +49,7 @@ def staged_again(folder: Path) -> dict[str, dict[str, Any]]:
     staged = BENCHMARK.data.stage(folder, "current")
     turns = {context.context_id: context.turns for context in staged.contexts}
     return {
-        d.dialog_id: normalised(d, turns[d.context_id] if d.context_id else ())
+        d.dialog_id: to_normal_dialog(d, turns[d.context_id] if d.context_id else ())
         for d in staged.dialogs
     }
 
@@ -100,7 +100,7 @@ def test_an_answer_whose_id_another_turn_has_is_refused(tmp_path: Path) -> None:
     name, dialog = next(of_sample("mt_eval"))
     dialog["dialog_turns"][-1]["turn_id"] = dialog["dialog_turns"][0]["turn_id"]
     write_run(tmp_path, {name: dialog}, "mt_eval")
-    with pytest.raises(SourceUnreadable, match="an answer's and another turn's"):
+    with pytest.raises(SourceUnreadable, match="belongs to an answer and to another turn"):
         list(published_answers(tmp_path, "m"))
 
 

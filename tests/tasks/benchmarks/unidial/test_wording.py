@@ -11,7 +11,7 @@ from schemas.dialog import Role
 from schemas.errors import ConfigError, UsageError
 from tasks.benchmarks.advanced import JudgeRequest
 from tasks.benchmarks.templates import Texts
-from tasks.benchmarks.unidial import BENCHMARK, reworded
+from tasks.benchmarks.unidial import BENCHMARK, with_texts
 from tasks.benchmarks.unidial.wording import TEMPLATES
 from tasks.judging.rubric import JudgeRun
 from tasks.planning.dataset import find_data, write_staged
@@ -40,7 +40,7 @@ KIND = {"longmemeval": "longmemeval/0", "mt_bench_101": "mt_bench_101/0", "mt_ev
 def shown(texts: Texts) -> dict[str, list[str]]:
     """Dialogue -> texts that are said in it before the model answers."""
     with as_file(BENCHMARK.data.sample) as folder:
-        staged = reworded(texts).data.stage(folder, "sample")
+        staged = with_texts(texts).data.stage(folder, "sample")
     return {
         d.dialog_id: [t.content for t in d.turns if t.content is not None] for d in staged.dialogs
     }
@@ -69,7 +69,7 @@ def test_every_template_of_a_question_is_shown_somewhere() -> None:
 def judged(dataset: str, texts: Texts) -> list[JudgeRun]:
     problem, dialog = dialogue(KIND[dataset])
     episode, _ = play(KIND[dataset], ["It was the sea"] * len(dialog.generated_turns))
-    benchmark = reworded(texts)
+    benchmark = with_texts(texts)
     assert benchmark.judging is not None
     return [
         run
@@ -82,7 +82,7 @@ def judged(dataset: str, texts: Texts) -> list[JudgeRun]:
 
 def asked(dataset: str, texts: Texts) -> list[list[tuple[Role, str]]]:
     """What the judge is sent, the form of the answer included."""
-    rubrics = {rubric.name: rubric for rubric in reworded(texts).rubrics(dataset)}
+    rubrics = {rubric.name: rubric for rubric in with_texts(texts).rubrics(dataset)}
     return [
         [(m.role, m.content) for m in rubrics[run.rubric].asked(run.messages)]
         for run in judged(dataset, texts)
@@ -129,7 +129,7 @@ def test_rows_without_a_text_of_the_user_s_are_asked_as_before(dataset: str) -> 
 
 def test_the_form_of_the_answer_is_shown_where_it_is_asked_for() -> None:
     [[(_, text)]] = asked("longmemeval", {"longmemeval": "{answer}: {form}"})
-    assert text == f"It was the sea: {reworded({}).rubrics('longmemeval')[0].form}"
+    assert text == f"It was the sea: {with_texts({}).rubrics('longmemeval')[0].form}"
 
 
 def write(folder: Path, texts: Texts) -> Path:
@@ -200,7 +200,7 @@ def test_a_folder_without_a_text_of_the_setting_is_refused(tmp_path: Path) -> No
 
 def test_rows_in_the_user_s_words_are_no_later_run_s_data(tmp_path: Path) -> None:
     """What was staged before serves a run of the same words alone, whichever was staged last."""
-    lake, mine = Lake(tmp_path), reworded(QUESTIONS["locomo"])
+    lake, mine = Lake(tmp_path), with_texts(QUESTIONS["locomo"])
     with as_file(BENCHMARK.data.sample) as folder:
         write_staged(BENCHMARK.data.stage(folder / "locomo", "current"), "unidial", "current", lake)
         write_staged(mine.data.stage(folder / "locomo", "current"), "unidial", "current", lake)
@@ -208,7 +208,7 @@ def test_rows_in_the_user_s_words_are_no_later_run_s_data(tmp_path: Path) -> Non
     assert {d.edition for d in find_data(mine, None, "current", lake).dialogs} == {
         mine.data.edition
     }
-    other = reworded({"locomo_system": "You are {assistant}."})
+    other = with_texts({"locomo_system": "You are {assistant}."})
     with pytest.raises(
         UsageError, match="staged with these templates: give the folder of its raw files by --data"
     ):
