@@ -27,7 +27,7 @@ from schemas.errors import BudgetSpent
 from schemas.night.budget import Budget, CapSpent
 from schemas.run import ModelEndpoint
 from tasks.driver.fan_out import living_workers
-from tasks.driver.signals import terminated_in_time
+from tasks.driver.signals import heed_signals, terminated_in_time
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.planning.dataset import reading_once
 from tasks.planning.plan import RunPlan, plan_run
@@ -209,7 +209,7 @@ class Night:
         if self._checks is None and "great_expectations" not in sys.modules:
             from warehouse.checks.service import CheckService
 
-            self._checks = CheckService(self.secret_names)
+            self._checks = CheckService(self.secret_names, on_death=heed_signals)
             self._resources.callback(self._checks.close)
 
     def check_table(

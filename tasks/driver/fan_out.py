@@ -71,7 +71,7 @@ def living_workers(client: Any, limit_s: float = REPLACED_S) -> tuple[str, ...]:
         if time.monotonic() > deadline:
             raise ServerUnavailable(
                 f"the Dask cluster has had no worker for {limit_s:g} s. Start one (`dask worker`) "
-                "or unset PARLEY_DASK_ADDRESS. If the cluster is this machine's own, check its free "
+                "or unset PARLEY_DASK_ADDRESS. If the cluster is of this machine, check its free "
                 "memory. Type the same command again to resume"
             )
         heed_signals()

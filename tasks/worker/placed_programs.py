@@ -62,5 +62,6 @@ def _absent(tree: Tree, message: str) -> SandboxUnavailable | Unscorable:
     if tree.digest == MISSING:
         return Unscorable(message, FailureReason.SOURCE_MISSING)
     return SandboxUnavailable(
-        f"{message}. It was there when the run was planned: bring it back, and begin the command again"
+        f"{message}. It was there when the run was planned: bring it back, "
+        "and begin the command again"
     )

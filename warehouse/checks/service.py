@@ -28,9 +28,13 @@ class CheckService:
 
     Args:
         secret_names: variables that it must not see, besides those that look like keys.
+        on_death: Called before this process does the work of one that died. It may raise.
     """
 
-    def __init__(self, secret_names: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, secret_names: tuple[str, ...] = (), on_death: Callable[[], None] = lambda: None
+    ) -> None:
+        self._on_death = on_death
         path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
         self._process = subprocess.Popen(
             (sys.executable, "-P", "-m", "warehouse.checks.service"),
@@ -52,6 +56,7 @@ class CheckService:
             requests.flush()
             answer = pickle.load(answers)
         except (OSError, EOFError, pickle.UnpicklingError):
+            self._on_death()
             return function(*args, **options)
         if isinstance(answer, Exception):
             raise answer
