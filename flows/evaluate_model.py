@@ -64,9 +64,9 @@ def _finished(plan: RunPlan) -> RunReport:
 
 
 def _wait_callback(tonight: Night, title: str) -> Callable[[], None]:
-    """Return a callback for the time in which another process works on the run.
+    """Return a callback to call repeatedly while another process works on the run.
 
-    A signal or cap ends the wait.
+    The callback raises an exception if a signal arrives or a budget cap is reached.
     """
     shown: list[str] = []
 
@@ -112,7 +112,7 @@ def _run_stages(tonight: Night, plan: RunPlan, begun: str, work: Work) -> RunRep
 
 
 def _as_state(report: RunReport) -> RunReport:
-    """Return the report.
+    """Return the report in the form that the flow returns to Prefect.
 
     Prefect's UI shows a withheld or incomplete run as a state of that name, with the reason.
     """

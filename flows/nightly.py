@@ -56,14 +56,14 @@ from tasks.storage.parquet_store import Lake
 
 _log = logging.getLogger("parley.nightly")
 _NAMES = {"run_id", "title", "setting", "model"}
-"""Fields that a report and a failed run share."""
+"""Fields that both `RunReport` and `FailedRun` have."""
 
 
 def _night_name() -> str:
     """Return the name of the flow run.
 
-    It contains the only evaluation, or the numbers of models and settings, and tells if the night
-    looks for checkpoints.
+    It contains the title of a single run, or else the numbers of models and settings, and `new
+    checkpoints` if the configuration has sources.
     """
     from prefect.runtime import flow_run
 
@@ -169,14 +169,14 @@ def nightly(
 
 
 def _requests(requests: Sequence[Any] | None, config: str) -> tuple[EvaluationRequest, ...]:
-    """Return the given requests, or else those of the configuration."""
+    """Return `requests`, or the configuration's requests if they are None."""
     if requests is not None:
         return tuple(EvaluationRequest.model_validate(request) for request in requests)
     return read_config(Path(config), check_names=False).requests(Path(config).absolute().parent)
 
 
 def _as_state(reports: list[RunReport], over: str | None) -> list[RunReport]:
-    """Return the reports.
+    """Return the reports in the form that the flow returns to Prefect.
 
     Prefect's UI shows a night that stopped at a cap as Incomplete, with the reason.
     """
@@ -254,7 +254,7 @@ def _run_night(
 def _with_served_hours(tonight: Night, report: RunReport) -> RunReport:
     """Add the cost of the run's servers.
 
-    It is known once they have ended: idle servers count for their latest run.
+    It is known only after the servers have ended: idle servers count for their latest run.
     """
     cost = tonight.servers.hours.usd_hourly(report.run_id)
     if report.work is None or cost is None:
@@ -292,7 +292,7 @@ def _plans(tonight: Night, requests: Sequence[EvaluationRequest]) -> Iterator[Ru
 def _in_turn(home: Home) -> AbstractContextManager[None]:
     """Run deployed nights of one home one after another.
 
-    Prefect starts the next night while a cancelled one still ends.
+    Prefect starts the next night while a cancelled one is still ending.
     """
     from prefect.runtime import deployment
 
@@ -347,7 +347,7 @@ def _served_plans(tonight: Night, requests: Sequence[EvaluationRequest]) -> Iter
 
 def _evaluate(tonight: Night, request: EvaluationRequest) -> RunReport:
     try:
-        with naming_full_disk("what this run makes", tonight.home.path):
+        with naming_full_disk("the results of this run", tonight.home.path):
             return evaluate_model(request, home=str(tonight.home.path))
     except DiskFull:
         raise  # The other runs would fail too, and so would every notification about them.

@@ -52,7 +52,7 @@ class Case:
 def run(
     sandbox: Sandbox, program: str, *, stdin: bytes = b"", limits: Limits = LIMITS
 ) -> Completed:
-    """Run one Python program in its own session."""
+    """Run one Python program in a new session."""
     with sandbox.session(limits) as session:
         return session.run(("{python}", "-c", program), stdin=stdin)
 
@@ -76,7 +76,7 @@ def _ending(
 
 
 def _prints_held(program: str, limits: Limits = LIMITS) -> Callable[[Sandbox], str]:
-    """Expect the program to print `held`, which it does if the sandbox resists it."""
+    """Return a check that the program prints `held`, which means that the sandbox resisted it."""
     return (
         _printing(program, b"held\n")
         if limits is LIMITS
@@ -154,7 +154,7 @@ def _kept_files_last(sandbox: Sandbox) -> str:
 
 
 def _links_do_not_lead_out(sandbox: Sandbox) -> str:
-    """Check that a file delivered through a link that an earlier command planted stays inside."""
+    """Check that planted links do not lead files, which are delivered later, out of the sandbox."""
     target = Path(f"/tmp/parley-planted-{secrets.token_hex(8)}")
     with sandbox.session(LIMITS, keep_files=True) as session:
         planting = (

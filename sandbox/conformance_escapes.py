@@ -26,8 +26,9 @@ libc.{name}.restype = ctypes.c_long
 result = libc.{name}({arguments})
 print("held" if (result, ctypes.get_errno()) == (-1, 1) else "{name} was not refused")
 """
-"""The call is harmless even if it is allowed: the cases also run unisolated, as root, on the real
-host."""
+"""Program that makes one system call. The call must be harmless even if it is allowed, because the
+cases also run without isolation, as root, on the real host.
+"""
 _PRIVILEGES = """
 import os
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))
@@ -201,7 +202,7 @@ def _host_process() -> Iterator["subprocess.Popen[bytes]"]:
 
 
 def end_marked(mark: str) -> str:
-    """Kill processes of this host whose command line contains `mark`.
+    """Kill processes of this host with the argument `mark`.
 
     Returns:
         A message with their number; an empty text if there were none.

@@ -18,16 +18,18 @@ class Completed(Frozen):
     """Result of one command in the sandbox."""
 
     exit_code: int | None
-    """Exit code; None if a signal ended the command. As in a shell, 128+N means signal N, and 127 a
-    command that does not exist."""
+    """Exit code; None if a signal ended the command. As in a shell, 128+N can mean that signal N
+    ended a program, and 127 means that the command does not exist.
+    """
     signal: int | None = None
     timed_out: bool = False
     """True if the command's own CPU or wall-clock limit ended it."""
     out_of_memory: bool = False
     stdout: bytes = b""
     stderr: bytes = b""
-    """First and last `output_kb` of the error output. A line between them states how much was left
-    out. `stdout` is bounded in the same way."""
+    """First and last `output_kb` KiB of the error output. If bytes were omitted, a line between the
+    two parts states how many. `stdout` is shortened likewise.
+    """
     report: bytes = b""
     """Bytes that trusted harness code wrote to the descriptor in the variable PARLEY_REPORT_FD
     (bounded)."""
@@ -38,9 +40,9 @@ class Completed(Frozen):
 
 
 class Session(Protocol):
-    """One isolated environment.
+    """One isolated environment, in which commands run one after another.
 
-    Commands run in it one after another, each with its own process tree.
+    Each command has its own process tree.
     """
 
     def run(
@@ -64,8 +66,8 @@ class Session(Protocol):
 
         Raises:
             ValueError: the name of a file leaves the working directory.
-            SandboxUnavailable: the sandbox could not run it (missing tool, no namespace, disk full,
-                killed from outside).
+            SandboxUnavailable: the sandbox could not run the command (missing tool, no namespace,
+                disk full, killed by neither Parley nor the command).
         """
         ...
 
@@ -73,7 +75,7 @@ class Session(Protocol):
 class Sandbox(Protocol):
     """Backend that isolates programs.
 
-    Instances are cheap to make and safe to use from several threads.
+    Instances are cheap to create, and several threads may use one.
     """
 
     name: str
@@ -87,26 +89,27 @@ class Sandbox(Protocol):
         """Check that a trivial program runs.
 
         Raises:
-            SandboxUnavailable: it does not run. The message states what to install or to type.
+            SandboxUnavailable: the program does not run. The message states what to install or to
+                type.
         """
         ...
 
     def fingerprint(self) -> str:
-        """Return everything besides program and limits that can change a verdict.
+        """Return a text about everything that can change a verdict, besides program and limits.
 
-        The fingerprint names the backend, Python, installed versions and the image's digest.
+        This is the backend, Python, the installed versions, and the digest of an image.
         """
         ...
 
     def session(
         self, limits: Limits, *, keep_files: bool = False
     ) -> AbstractContextManager[Session]:
-        """Open a session, in which commands run. Waits for a free slot of the host.
+        """Open a session, in which commands run. The call waits for a free slot of the host.
 
         Args:
             limits: default limits of the session's commands.
-            keep_files: if True, the working directory lasts from one command to the next; otherwise
-                each command starts with an empty one.
+            keep_files: if True, the session's commands share one working directory; otherwise each
+                command starts with an empty one.
         """
         ...
 
@@ -116,5 +119,5 @@ class ImageSandbox(Protocol):
     """Sandbox that runs programs in images."""
 
     def with_image(self, image: str) -> Sandbox:
-        """Return the same sandbox with another image, pinned by digest."""
+        """Return a copy of this sandbox that uses another image, which must be pinned by digest."""
         ...

@@ -1,4 +1,4 @@
-"""Sandboxes by name: ours, and others' through the entry point group `parley.sandboxes`."""
+"""Sandboxes by name: Parley's own, and those of the entry point group `parley.sandboxes`."""
 
 import os
 import shutil
@@ -24,11 +24,11 @@ SANDBOXES: "Registry[Callable[..., Sandbox]]" = Registry(
 
 
 def default_name() -> str:
-    """Return the default sandbox: the zygote.
+    """Return the name of the default sandbox: `zygote`, or in some cases `docker`.
 
-    Return Docker where bubblewrap does not exist, or is missing beside a Docker daemon.
-
-    Nothing is started or checked; the sandbox's own `check` names whatever is missing.
+    It is `docker` if bubblewrap is not installed and either the system is not Linux or a Docker
+    daemon may be running. Nothing is started or checked: the sandbox's own `check` reports what is
+    missing.
     """
     if shutil.which("bwrap"):
         return "zygote"
@@ -43,13 +43,13 @@ def load(name: str, **options: Any) -> "Sandbox":
         options: keyword arguments of the backend, for example `bwrap_path`.
 
     Raises:
-        UnknownName: lists what is known.
+        UnknownName: no sandbox has this name; the error lists all names.
     """
     return SANDBOXES.load(name)(**options)
 
 
 def load_with(name: str, modules: tuple[str, ...], packages: tuple[str, ...] = ()) -> "Sandbox":
-    """Return a sandbox whose Python programs find these modules loaded.
+    """Return a sandbox that imports these modules before a Python program starts.
 
     Args:
         name: name of the sandbox.
@@ -58,7 +58,7 @@ def load_with(name: str, modules: tuple[str, ...], packages: tuple[str, ...] = (
             `takes_packages = True`.
 
     Raises:
-        UnknownName: lists what is known.
+        UnknownName: no sandbox has this name; the error lists all names.
     """
     backend = SANDBOXES.load(name)
     options: dict[str, Any] = {"preload": modules} if getattr(backend, "preloads", False) else {}

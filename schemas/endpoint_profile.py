@@ -41,7 +41,7 @@ class EndpointProfile(Frozen):
         return self.model_copy(update={"refused": tuple(sorted({*self.refused, parameter}))})
 
     def thinking(self, *places: str) -> "EndpointProfile":
-        """Return the profile with further places of thoughts."""
+        """Return a copy of the profile with more response fields that contain reasoning text."""
         return self.model_copy(
             update={"thoughts": tuple(sorted({*self.thoughts, *filter(None, places)}))}
         )

@@ -69,7 +69,7 @@ class RepoSnapshot(Frozen):
     """Digest of the files at that commit, with a history of this one commit; empty until the commit
     is resolved."""
     tested_tree: str = ""
-    """Digest of the same files with the test patch applied."""
+    """Digest of the files at the base commit with the test patch applied."""
     environment: str = ""
     """Digest of the packages that the programs run with, or `image:` and the Docker image that
     contains them, pinned by digest. Empty for Parley's own Python."""

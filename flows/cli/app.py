@@ -109,7 +109,8 @@ def _run() -> int:
 def _os_error_text(error: OSError) -> str:
     """Return the message for an operating-system error: problem, place and remedy.
 
-    The error concerns a file, or a program or endpoint, whose errors may have no text.
+    An error about a file names the file. An error about a program or an endpoint may have no text,
+    so the message adds the place in the code that raised it.
     """
     if is_full(error):
         return str(disk_full("a file", find_home().path))

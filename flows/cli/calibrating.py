@@ -82,7 +82,7 @@ def factor_text(calibration: Calibration) -> str:
 
 
 def state_text(home: Home, sandbox_name: str) -> str:
-    """Return the calibration's line of `parley doctor`.
+    """Return the line about the calibration that `parley doctor` prints.
 
     Raises:
         ConfigError: the calibration file cannot be read.

@@ -7,7 +7,10 @@ from typer._click.formatting import HelpFormatter
 from typer.core import TyperCommand
 
 ARGUMENTS, OPTIONS = "Arguments", "Options"
-"""Typer's names. `Options` holds the common options, which have no panel, and comes first."""
+"""Typer's names of its default panels.
+
+`Options` is the first panel. It holds the common options, for which no panel is set.
+"""
 ENDPOINT, ANSWERS, AGENT, SERVER = (
     "Subject's endpoint",
     "Subject's answers",

@@ -42,7 +42,7 @@ class PendingCheckpoint:
 class CheckpointPlan:
     """Checkpoints found in a configuration's sources, with their pending evaluations.
 
-    Starts no runs. Reads weights only if they are new.
+    Making the plan starts no runs, and reads only weights that no earlier plan has read.
 
     Args:
         home: Parley's data folder.
@@ -126,7 +126,7 @@ class CheckpointPlan:
         return tuple(pending for pending in self.pending if pending.tonight)
 
     def requests(self) -> tuple[EvaluationRequest, ...]:
-        """Return the next night's requests by checkpoint, so that each is loaded once."""
+        """Return the next night's requests, grouped by checkpoint, so that each is loaded once."""
         return tuple(plan.request for pending in self.tonight for plan in pending.plans)
 
     @property
@@ -175,7 +175,8 @@ def night_requests(
         home: Parley's data folder.
         settings: Configuration of the night.
         folder: Base folder of relative paths in the configuration.
-        say: Receives one line per checkpoint that is planned or waits, and per unreadable source.
+        say: Function that receives one line per planned or waiting checkpoint and per unreadable
+            source.
         keep: Record the selected checkpoints and send notifications. Pass False for a dry run.
         backfill: Plan all pending checkpoints, ignoring `at_most`.
 

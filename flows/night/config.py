@@ -62,14 +62,14 @@ class NightlyConfig(Frozen):
     runs_at_once: int = Field(default=16, ge=1)
     """Maximum number of runs that execute in parallel. With 1, runs execute one after another."""
     max_fault_share: float = Field(default=0.01, ge=0, le=1)
-    """Limit of the share of episodes with infra faults or unscored turns.
+    """Maximum share of episodes with infrastructure faults or unscored turns.
 
     A run above it is withheld.
     """
     audit: AuditMode = "sample"
     """Which passes to audit: none, a sample of each run, or all."""
     max_forged_share: float = Field(default=0.01, ge=0, le=1)
-    """Limit of the share of forged passes among the audited passes. A run above it is withheld."""
+    """Maximum share of forged passes among the audited passes. A run above it is withheld."""
     fsync: bool = False
     """Flush each write to the disk. This protects against power loss, and is slower."""
     simulator: ModelRequest | None = None
@@ -101,7 +101,8 @@ class NightlyConfig(Frozen):
     site_target: str | None = None
     """Folder or fsspec URL to write the pages to.
 
-    Use it where readers open `site_url` as https://….
+    Set it if `site_url` is an https:// address: Parley cannot write there, and without a target
+    writes the pages only to its home.
     """
     telemetry: str | None = None
     """Base URL of the OpenTelemetry collector for metrics and spans. Default: none.

@@ -48,7 +48,7 @@ class NightOutcome:
     night_id: str
     reports: tuple[RunReport, ...]
     spent: tuple[CapSpent, ...] = ()
-    """Amount spent of each cap."""
+    """Amount used of each budget cap."""
 
 
 def run_night(
@@ -97,8 +97,8 @@ def run_build(
 ) -> "BuildReport":
     """Build a dataset.
 
-    Fails at once if the disk is full, another process builds it, or an endpoint of a new build does
-    not answer.
+    The call fails at once if the disk is full, another process builds the dataset, or an endpoint
+    of a new build does not answer.
 
     Raises:
         UsageError: The build cannot be planned, another process works on it, or its folder contains
@@ -185,7 +185,7 @@ def _run_unfinished(
 
         preflight(plans[0])
         checked.append(plans[0].run_id)
-        if not with_canary:  # A night waits for the lock instead.
+        if not with_canary:  # A configured night waits for the lock instead.
             with home.run_lock(plans[0].run_id):
                 # Fail here if another process holds the lock, before the server and the cluster
                 # start.
@@ -198,13 +198,14 @@ def _run_unfinished(
 def _naming_full_disk(home: Home) -> Iterator[None]:
     """Raise DiskFull if the server or the cluster fails while the disk is full.
 
-    Their own errors do not say so.
+    Their own errors do not mention the disk.
     """
     try:
         yield
     except (DiskFull, UsageError):
         raise
-    # any error: Prefect, Dask and SQLite each fail differently. Only a full disk is renamed.
+    # Any error: Prefect, Dask and SQLite fail in different ways when the disk is full. Other errors
+    # stay unchanged.
     except Exception as error:
         named = named_before(error)
         if named is not None:
@@ -216,9 +217,9 @@ def _naming_full_disk(home: Home) -> Iterator[None]:
 
 @contextmanager
 def _unlogged_logging() -> Iterator[None]:
-    """Suppress errors about log records that cannot be written.
+    """Suppress the tracebacks that `logging` prints for records that it cannot write.
 
-    A full disk, which ends the run, causes them.
+    A full disk causes them, and the run ends with its own error about that.
     """
     before, logging.raiseExceptions = logging.raiseExceptions, False
     try:

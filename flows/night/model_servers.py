@@ -1,10 +1,10 @@
-"""Parley's own model servers of a night.
+"""Model servers that Parley itself starts in a night.
 
-Runs share them. Each starts at its first use and ends after its last.
+The runs of a night share the servers. A server starts at its first use, and ends when no run uses
+it or will use it. The run that used it last then continues with its programs and scores.
 
-Servers of several models are up together if their devices allow it (see
-`flows.night.server_queue`). A server ends when no run of the night uses it or will use it. The last
-run that used it then continues with its programs and scores.
+Servers of several models run at the same time if there are enough devices (see
+`flows.night.server_queue`).
 """
 
 import logging
@@ -36,13 +36,13 @@ _LOG = logging.getLogger("parley.servers")
 
 
 class ModelServers:
-    """Servers that are up. Thread-safe.
+    """Running model servers of a night. The class is thread-safe.
 
     Args:
         home: Parley's data folder.
         night_id: Id of the night, for the rows about server use.
         resources: Exit stack of the night. Closing it ends all servers.
-        tell: Receives progress messages while a server starts.
+        tell: Function that receives progress messages while a server starts.
     """
 
     def __init__(
@@ -62,9 +62,9 @@ class ModelServers:
         self._enders: list[threading.Thread] = []
 
     def expect(self, plans: Iterable[RunPlan]) -> None:
-        """Keep servers up for these runs, which begin later.
+        """Announce runs that begin later, so that servers which they need are not ended.
 
-        Runs that need many devices get them first.
+        The announcement also lets runs that need many devices get them first.
         """
         with self._changed:
             for plan in plans:
@@ -91,19 +91,18 @@ class ModelServers:
         on_granted: Callable[[], None] = lambda: None,
         heed: Callable[[], None] = lambda: None,
     ) -> Mapping[ModelIdentity, ModelEndpoint]:
-        """Start the servers that the plan's models need.
+        """Start the servers that the plan's models need, and return all usable endpoints by model.
 
-        Return the endpoints of all models that are up.
-
-        The plan uses the servers until `keep` or `leave` is called. The call waits until there are
-        devices for all of them.
+        The call waits until there are devices for all these servers. They count as used by the plan
+        until `keep` or `leave` is called.
 
         Args:
             plan: Run or build that needs the servers.
-            only: Models that are needed now. None stands for all models of the plan.
-            on_wait: Called first if devices have to become free.
-            on_granted: Called when the devices are reserved, before servers start.
-            heed: Called repeatedly while the call waits. An exception that it raises ends the wait.
+            only: Models that are needed now. None: all models of the plan.
+            on_wait: Function called before the call waits for devices.
+            on_granted: Function called when the devices are reserved, before servers start.
+            heed: Function called repeatedly during the wait. An exception that it raises ends the
+                wait.
         """
         of_plan = {identity: (endpoint, asked) for identity, endpoint, asked in plan.models}
         ours = [
@@ -136,7 +135,7 @@ class ModelServers:
             }
 
     def fit(self, plan: RunPlan, identities: Iterable[ModelIdentity]) -> bool:
-        """Return True if the servers of these models could be up together."""
+        """Return True if the devices suffice to run these models' servers at the same time."""
         demands = {identity: demand_of(request) for identity, _, request in plan.models}
         with self._changed:
             return self._queue.fits(
@@ -195,7 +194,8 @@ class ModelServers:
             again = [server.identity for server in grant.to_start]
             for server in grant.to_end:
                 server.resources.close()
-                # A dead server that starts again keeps its users, who pay for its hours.
+                # A dead server that is started again keeps its users, which are charged for its
+                # hours.
                 if server.identity not in again:
                     self._forget(server)
             if isinstance(plan, RunPlan):
@@ -253,7 +253,7 @@ class ModelServers:
                 try:
                     yield place
                 finally:
-                    self._meters.remove(meter)  # Another server may get its port.
+                    self._meters.remove(meter)  # Another server may use its port later.
 
     def keep(
         self,

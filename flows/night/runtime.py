@@ -90,7 +90,7 @@ class Night:
         self.spending: Spending | None = None
         """Budget meter of the invocation, or None if it has no caps."""
         self.spent: tuple[CapSpent, ...] = ()
-        """Amount spent of each cap, set when all runs are over."""
+        """Amount used of each budget cap, set when all runs have ended."""
         self._plans: list[RunPlan] = []
         self.n_queues = 1
         """Number of queues of parallel runs. Set it before the cluster starts."""
@@ -117,7 +117,7 @@ class Night:
         self._plans += plans
 
     def set_budget(self, budget: Budget | None) -> None:
-        """Set the caps of the invocation. They count from its beginning.
+        """Set the caps of the invocation. They apply to everything since its beginning.
 
         Raises:
             ConfigError: Workers on other machines cannot count what they spend.
@@ -164,7 +164,7 @@ class Night:
         return CallLog(self._calls_folder, plan.run_id)
 
     def heed_caps(self) -> None:
-        """End a run here if a cap is reached.
+        """Raise an exception if a cap is reached, which ends the run that calls this.
 
         Raises:
             BudgetSpent: A cap is reached.
@@ -175,7 +175,7 @@ class Night:
     def spent_by(self, plan: RunPlan) -> Sum:
         """Return the tokens that the run's models used in this invocation.
 
-        Only counted if there is a cap.
+        Without caps nothing is counted, and the sum is zero.
         """
         return self.spending.ledger.of_run(plan.run_id) if self.spending else Sum()
 
@@ -183,7 +183,7 @@ class Night:
     def using_servers(self, plan: RunPlan) -> Iterator[None]:
         """Mark a run as active in this block.
 
-        Hours of its model servers count for it until another run uses them.
+        The run is charged for the hours of its model servers until another run uses them.
         """
         self.servers.expect([plan])
         try:
@@ -273,7 +273,7 @@ class Night:
     def embedder(self, plan: RunPlan | BuildPlan) -> "EmbedderAccess":
         """Return access to the run's embedder.
 
-        The first call starts the embedder if Parley serves it; it then stays up.
+        If Parley serves the embedder, the first call starts it, and it runs until the night ends.
         """
         from tasks.language.embedding import EmbedderAccess
         from tasks.language.endpoints.call_policy import CallPolicy
@@ -304,7 +304,7 @@ class Night:
     def prepare_publication(self) -> None:
         """Start to copy the warehouse for the publication at the night's end, while models answer.
 
-        Does so once a night.
+        Later calls in the same night do nothing.
         """
         from warehouse.publication.prepared import prepare_copy
 

@@ -1,4 +1,4 @@
-"""Queue of the runs that need model servers: who may start servers, and which idle ones end first.
+"""Queue of runs that need model servers: who starts servers next, and which idle servers end.
 
 A run requests all servers of a stage at once and holds none while it waits, so no two runs wait for
 each other. Dialogues come before judgements, so that a judge's server is loaded once for many
@@ -18,11 +18,14 @@ from tasks.driver.gpus import Demand, Occupied, demand_of, placed
 from tasks.planning.request import ModelRequest
 
 KEEP_IDLE_S = 5.0
-"""Idle time in seconds after which a server that another run will use may end to make room."""
-SETTLE_S = 10.0
-"""Time in seconds for which a run with few devices lets a preparing run with more devices go first.
+"""Idle time in seconds after which a server may be ended to free its devices for other servers.
 
-Loading takes far longer.
+A server that no run will use may be ended at once.
+"""
+SETTLE_S = 10.0
+"""Maximum seconds for which a run yields to a run that needs more devices and is being prepared.
+
+Loading a model takes far longer.
 """
 
 
@@ -88,7 +91,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Grant:
-    """Servers that a run must end and start before it can use its own."""
+    """Permission to use servers: the servers that the run must first end, and then start."""
 
     to_end: Sequence[Server] = ()
     to_start: Sequence[Server] = ()
@@ -97,7 +100,7 @@ class Grant:
 class ServerQueue:
     """Servers that hold devices, and the runs that wait for servers.
 
-    Not thread-safe: callers hold one lock.
+    The class is not thread-safe: callers must hold a common lock.
 
     Args:
         pool: Returns the devices for `devices: auto`.
@@ -119,7 +122,7 @@ class ServerQueue:
         )
 
     def fits(self, demands: Mapping[ModelIdentity, Demand]) -> bool:
-        """Return True if servers with these demands could be up together with all others ended."""
+        """Return True if servers with these demands could run together, without other servers."""
         return placed(self._pool_for(demands), demands, ()) is not None
 
     def require_fit(self, claim: Claim) -> None:
@@ -171,7 +174,7 @@ class ServerQueue:
         return new
 
     def _room(self, claim: Claim, there: Sequence[Server]) -> Grant | None:
-        """Find devices for the servers that are not up, if it is this claim's turn."""
+        """Find devices for the claim's missing servers; None if the claim has to wait."""
         before = [other for other in self.waiting if other is not claim and other.rank < claim.rank]
         pool = self._pool_for(claim.demands)
         if any(other.n_overtaken >= max(len(pool), 8) for other in before) or self._should_yield(
@@ -198,7 +201,7 @@ class ServerQueue:
             )
         if devices is None:
             return None
-        # Keep servers that need not end: a single one of them may have been in the way.
+        # Take servers off the list that need not end: ending one of the others may be enough.
         for server in tuple(ended):
             remaining = [
                 other.occupied for other in others if other is server or other not in ended
@@ -216,7 +219,7 @@ class ServerQueue:
         return Grant(ended, started)
 
     def _should_yield(self, claim: Claim) -> bool:
-        """Return True if a run that needs more devices at once is about to request them."""
+        """Return True if a run that needs more devices is about to request its servers."""
         if not claim.width or time.monotonic() - claim.asked_at_s >= SETTLE_S:
             return False
         starting = (

@@ -1,6 +1,6 @@
-"""Hours of Parley's own model servers, charged to the runs that use them.
+"""Hours of model servers that Parley starts, charged to the runs that use them.
 
-They become rows of `served_hours`.
+The hours become rows of the table `served_hours`.
 
 At each moment, the roles of the runs that use a server share its time equally. If no run uses it,
 its last users are charged until another run takes it. A row without hours is written when a run
@@ -23,7 +23,7 @@ from tasks.planning.request import ModelRequest
 
 
 class Holder(NamedTuple):
-    """Role of a run on one server."""
+    """Role of a run (subject, simulator, judge) whose model a server serves."""
 
     run_id: str
     role: str
@@ -38,7 +38,7 @@ class _Server:
 
 
 class Serving:
-    """Usage of one night's servers, kept in the driver's process. Thread-safe."""
+    """Usage of one night's servers, in the memory of the driver. The class is thread-safe."""
 
     def __init__(self, night_id: str) -> None:
         self._night_id = night_id
@@ -66,9 +66,9 @@ class Serving:
             self._keep(plan.run_id)
 
     def release(self, run_id: str, identities: Collection[ModelIdentity] | None = None) -> None:
-        """Remove a run from the servers of these models.
+        """Record that a run no longer uses the servers of these models.
 
-        None stands for all servers, at the run's end.
+        None: all its servers, at the run's end.
         """
         with self._lock:
             for identity, server in self._servers.items():

@@ -60,12 +60,11 @@ def side_by_side(
     ]
     tonight.n_queues = n_queues([plan for plan in plans if plan])
     if any(plan and not plan.is_finished() for plan in plans):
-        # The client hides API keys from the processes that it starts, and so from the threads of
-        # runs.
+        # Start the client before the runs: for a moment it removes API keys from the environment,
+        # and a run's thread would not find them.
         tonight.client()
-    finishing = (
-        0 if tonight.spending else 1
-    )  # with caps, two runs that end together would both stop
+    # With caps, no run begins while another finishes: a cap could stop both.
+    finishing = 0 if tonight.spending else 1
     tonight.servers.expect(plan for plan in plans if plan and not plan.is_finished())
     queue, halt = RunQueue(needs, at_once, finishing), threading.Event()
     reports: list[Future[RunReport]] = [Future() for _ in requests]
@@ -153,9 +152,10 @@ def _endpoints(plan: RunPlan) -> frozenset[Endpoint]:
 
 
 def too_narrow(plans: Sequence[RunPlan], workers: int) -> frozenset[Endpoint]:
-    """Return the endpoints whose concurrency is below the number of workers.
+    """Return the endpoints whose maximum concurrency is below the number of workers.
 
-    Each worker keeps its own limit for them.
+    Each worker limits only its own requests and sends at least one, so two runs at once would
+    exceed the maximum even more.
     """
     return frozenset(
         endpoint
@@ -166,7 +166,9 @@ def too_narrow(plans: Sequence[RunPlan], workers: int) -> frozenset[Endpoint]:
 
 
 def needs_of(plan: RunPlan, narrow: frozenset[Endpoint] = frozenset()) -> Needs:
-    """Return the needs that decide which runs may execute in parallel.
+    """Return the needs of a run, which decide which runs may execute in parallel.
+
+    A need is a queue, an episode, a baseline, a judgement or a server.
 
     Of two runs that need the same episode, one pays and the other reuses it.
 

@@ -19,7 +19,7 @@ from tasks.worker.budget_meter import BudgetMeter, Payee, caps_spent
 
 @dataclass(frozen=True)
 class Spending:
-    """Caps of an invocation, and the ledger in which all its processes count."""
+    """Caps of an invocation, and the ledger in which all its processes record what they spend."""
 
     budget: Budget
     folder: str
@@ -47,7 +47,7 @@ class Spending:
         return BudgetMeter(self.folder, self.budget, self.began_at, build_id)
 
     def account(self) -> tuple[CapSpent, ...]:
-        """Return the amount spent of each cap so far."""
+        """Return the amount used of each cap so far."""
         return caps_spent(self.budget, self.ledger.totals(), time.time() - self.began_at)
 
     def why_over(self) -> str | None:
@@ -57,7 +57,7 @@ class Spending:
 
     @contextmanager
     def server(self, asked: ModelRequest) -> Iterator[None]:
-        """Count the hours of a model server of Parley while this block runs."""
+        """Count the hours of a model server, which Parley started, during the block."""
         name = self.ledger.server_started(asked.n_gpus or 0.0, asked.usd_per_hour or 0.0)
         try:
             yield

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class Stages:
-    """One run's stages, to be called in their order. `work` holds what they have made."""
+    """Stages of one run, to be called in the order of definition. `work` collects the results."""
 
     def __init__(self, tonight: Night, plan: RunPlan, work: Work) -> None:
         self._tonight, self._plan, self.work, self._evidence = tonight, plan, work, plan.evidence
@@ -57,7 +57,7 @@ class Stages:
             stage(self._plan, self._title)
 
     def play(self) -> None:
-        """Play the pending dialogues when this run's turn at its endpoints has come."""
+        """Wait until the run may use its endpoints, and play its pending dialogues."""
         plan, pending = self._plan, self._plan.pending()
         if pending:
             self.work.is_begun = False
@@ -86,9 +86,9 @@ class Stages:
         self._stop_if(self.work.conversed.is_cut)
 
     def _stop_if(self, is_cut: bool) -> None:
-        """End the run here where a cap of the budget ended the stage."""
+        """Raise BudgetSpent if a budget cap ended the stage."""
         if is_cut:
-            raise BudgetSpent(self._tonight.why_over() or "a cap of the budget is met")
+            raise BudgetSpent(self._tonight.why_over() or "a cap of the budget is reached")
 
     @cached_property
     def _budget_meter(self) -> BudgetMeter | None:
@@ -147,9 +147,9 @@ class Stages:
         return done
 
     def _deciding(self, judging: JudgeAhead | None) -> DecideAhead | None:
-        """Return the decider of the run's comparison during play.
+        """Return the object that decides the run's comparison early, while dialogues are played.
 
-        Return None without a decision rule, or if judges cannot answer during play.
+        Return None without a decision rule, or if judges cannot answer at that time.
         """
         plan, evidence = self._plan, self._evidence
         if evidence is None or (evidence.is_judged and judging is None):
@@ -173,7 +173,10 @@ class Stages:
         )
 
     def decide(self) -> None:
-        """Store the run's decision by the scores in its tables, or that it played all problems."""
+        """Store the early decision, computed from the final scores.
+
+        Without a decision rule, remove an earlier decision of the run.
+        """
         plan, evidence = self._plan, self._evidence
         if evidence is not None:
             evidence.take({episode.problem_id for episode in self.work.episodes}, self.work.scores)
@@ -184,16 +187,15 @@ class Stages:
         keep_decisions(plan, self.work.decisions)
 
     def execute(self) -> pa.Table:
-        """Run the programs of all answers. Return the plain verdicts as the lake stores them."""
+        """Run the programs of all answers, and return their verdicts before the audit."""
         work, n_episodes = self.work, len(self.work.episodes)
         if not self._plan.runs_programs:
             return plain_verdict_rows(self._plan)
         self._board.stage(self._title, execute_shard.STAGE, n_episodes)
         progress = ProgressArtifact(self._title, "execute", n_episodes)
         spec = self._plan.spec
-        with self._tonight.turns.alone(
-            f"programs of {spec.label} on {spec.benchmark}"
-        ):  # the next one takes its verdicts over
+        # A run that waits here reuses these verdicts.
+        with self._tonight.turns.alone(f"programs of {spec.label} on {spec.benchmark}"):
             programs = ExecuteStage(
                 self._plan, self._context, self._tonight.client(), work.episodes
             )
@@ -209,10 +211,10 @@ class Stages:
         return verdicts
 
     def audit(self, verdicts: pa.Table) -> pa.Table:
-        """Audit passes; returns the run's verdicts, in which a convicted pass is failed.
+        """Audit passed tests, and return the verdicts, in which each forged pass counts as failed.
 
         Args:
-            verdicts: the plain ones.
+            verdicts: the verdicts before the audit.
         """
         plan, work = self._plan, self.work
         if not plan.audits:
@@ -238,7 +240,7 @@ class Stages:
         )
 
     def expected_verdicts(self) -> frozenset[tuple[str, int, str]]:
-        """(episode, turn, instruction) of every verdict that the run must have."""
+        """Return (episode, turn, instruction) for each verdict that the run must have."""
         if not self._plan.runs_programs:
             return frozenset()
         expected = expected_verdicts(self._context, self._plan, self.work.episodes)
@@ -252,9 +254,9 @@ class Stages:
     def _reach(
         self, models: Sequence[ModelIdentity], show_stage: Callable[[], None]
     ) -> Mapping[ModelIdentity, ModelEndpoint]:
-        """Have servers up for these models.
+        """Start the servers of these models, and return all usable endpoints by model.
 
-        `show_stage` shows the stage that needs them again, after a wait for devices.
+        After a wait for devices, `show_stage` shows the current stage again.
         """
         waits: list[bool] = []
 
@@ -274,9 +276,9 @@ class Stages:
     def _reach_judges(
         self, show_stage: Callable[[], None] = lambda: None
     ) -> tuple[JudgeContext, Any]:
-        """Have the judges' servers up; returns them with the Dask client that reaches them.
+        """Start the judges' servers, and return the judge context and the Dask client.
 
-        Their drift is asked first.
+        Judge drift is measured first.
         """
         tonight, plan = self._tonight, self._plan
         served = self._reach([one.judge for one in plan.spec.judges], show_stage)
@@ -292,7 +294,7 @@ class Stages:
         return context, tonight.client()
 
     def _may_judge_ahead(self) -> bool:
-        """Whether dialogues may be judged as they end, while others are still played."""
+        """Return True if a dialogue may be judged before all others have ended."""
         rubrics = self._plan.benchmark.rubrics(self._plan.spec.setting)
         return not all(rubric.reads_verdicts for rubric in rubrics) and is_judged_alone()
 
@@ -310,9 +312,9 @@ class Stages:
         return EmbedAhead(plan, lambda: self._tonight.embedder(plan), self._budget_meter)
 
     def judge(self, verdicts: pa.Table) -> tuple[JudgeVerdict, ...]:
-        """Have the dialogues judged; returns the run's judgements.
+        """Let the judges rate the dialogues, and return the run's judgements.
 
-        None where the setting has no rubric.
+        The tuple is empty if the setting has no rubric.
         """
         plan, work = self._plan, self.work
         if not plan.judges:
@@ -328,9 +330,8 @@ class Stages:
 
         show_stage()
         progress = ProgressArtifact(self._title, "judge", len(wanted))
-        with self._tonight.turns.alone(
-            *judgements_of(plan)
-        ):  # the next one finds what this one is told
+        # A run that waits here reuses these judgements.
+        with self._tonight.turns.alone(*judgements_of(plan)):
             judging = JudgeStage(
                 plan,
                 self._judgements,
@@ -348,13 +349,13 @@ class Stages:
         return work.judged.rows
 
     def expected_judgements(self) -> frozenset[tuple[str, int, str, str]]:
-        """(episode, turn, rubric, dimension) of every judgement that the run must have."""
+        """Return (episode, turn, rubric, dimension) for each judgement that the run must have."""
         return self.work.judged.due
 
     def embed(self, verdicts: pa.Table, judged: tuple[JudgeVerdict, ...]) -> "Mapping[str, Vector]":
-        """Find the vectors of the texts that the scores compare.
+        """Return the embedding vectors of the texts that the scores compare.
 
-        They compare none in most settings.
+        The scores of most settings compare no texts, so the map is empty.
         """
         plan = self._plan
         if plan.spec.embedder is None or plan.benchmark.scores.texts_to_embed is None:

@@ -1,6 +1,6 @@
-"""Choice of a share of the tasks, before the first request, whose estimated cost fits a budget.
+"""Choice of a share of the tasks whose estimated cost fits a budget, before the first request.
 
-It is equal for every model.
+All models of a night get the same share.
 """
 
 import math
@@ -43,7 +43,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class _Priced:
-    """Costs of a run: without its tasks, then with the first 1, 2, ... of them."""
+    """Costs of a run with its first 0, 1, 2, ... tasks."""
 
     of_first: tuple[Cost, ...]
 
@@ -65,10 +65,10 @@ def subsampled(
 ) -> tuple[tuple[EvaluationRequest, ...], str | None]:
     """Return the requests, reduced to the budget if they exceed it, and a line about the choice.
 
-    The requests stay as they are unless the budget has `then=subsample`. The cost counts all
-    episodes, as if none were stored. The first choice for a run and budget stays: a later estimate
-    is more precise, but other tasks would cost new requests. Runs of equal settings share a choice
-    from night to night while it fits.
+    The requests stay unchanged unless the budget has `then=subsample`. The cost counts all
+    episodes, as if none were stored. The first choice for a run and a budget is stored and used in
+    later nights: a later estimate would be more precise, but other tasks would cost new requests.
+    New runs of the same settings use the share of an earlier night if it still fits.
 
     Args:
         home: Parley's data folder.
@@ -115,7 +115,7 @@ def _choose_share(
 ) -> tuple[float, str | None]:
     """Return the share of tasks for all these runs, and a line about it.
 
-    The first known share that fits is used, or else the largest that fits.
+    It is the first stored share that fits the budget, or else the largest share that fits.
     """
     priced = [_priced(plan, budget) for plan in plans]
     whole = sum((run.at(1.0) for run in priced), Cost())

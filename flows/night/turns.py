@@ -10,16 +10,16 @@ _HEED_EVERY_S = 0.2
 
 
 class Turns:
-    """Locks by name. Thread-safe."""
+    """Locks by name. The class is thread-safe."""
 
     def __init__(self) -> None:
         self._locks: dict[str, Lock] = {}
 
     @contextmanager
     def alone(self, *names: str) -> Iterator[None]:
-        """Run the block while no other run holds one of these names.
+        """Run the block while no other run executes a block with one of these names.
 
-        React to signals while waiting.
+        A signal to stop ends the wait.
         """
         with ExitStack() as locks:
             for name in sorted(set(names)):

@@ -123,7 +123,7 @@ def _events(compared: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _pair_links(compared: Sequence[Mapping[str, Any]], site_url: str | None) -> Iterator[str]:
-    """Yield a Markdown link to the comparison page of each pair."""
+    """Yield a Markdown list item for each pair of runs, which links to its comparison page."""
     if site_url:
         pairs = dict.fromkeys(
             (row["other_run_id"], row["run_id"], row["setting"], row["model"]) for row in compared
@@ -134,7 +134,7 @@ def _pair_links(compared: Sequence[Mapping[str, Any]], site_url: str | None) -> 
 
 
 def _further(home: Home, night_id: str, site_url: str | None = None) -> Iterator[str]:
-    """Yield links to the site and commands with more details.
+    """Yield lines that lead to more details: links to the site, and commands.
 
     Without `site_url`, the links lead to the site's files beside the warehouse.
     """

@@ -1,6 +1,6 @@
 """Cancellation of a night's inner flows and tasks.
 
-Without it, Prefect would mark such tasks as crashed, or leave them running.
+Without this module, Prefect would mark such tasks as crashed or leave them running.
 """
 
 from datetime import datetime

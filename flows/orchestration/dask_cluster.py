@@ -37,11 +37,12 @@ QUIET = {
     "distributed.admin.system-monitor.interval": "10s",
     "distributed.admin.low-level-log-length": 0,
 }
-"""Dask settings that avoid noise and cost.
+"""Dask settings that avoid needless output, CPU time and memory.
 
-No warnings about a busy event loop, no search for GPUs, no profiler, and rare system monitoring:
-these cost CPU time during the whole run. No message log: client and scheduler, both in the driver,
-would hold the last 1,000 messages with all their dialogues.
+Warnings about a busy event loop, the search for GPUs and the profiler are off, and system
+monitoring is rare, because all of them cost CPU time during the whole run. The message log is off,
+because client and scheduler (both in the driver) would store the last 1,000 messages with all their
+dialogues.
 """
 
 
@@ -49,8 +50,8 @@ def named_address() -> str | None:
     """Return the scheduler address in PARLEY_DASK_ADDRESS, or None for a local cluster.
 
     Raises:
-        ConfigError: the value is not an address. Dask's client would leave a half-open connection
-            and wait for its end.
+        ConfigError: the value is not an address. Without this check, Dask's client would open a
+            connection and wait for its end.
     """
     address = os.environ.get(ADDRESS_VARIABLE)
     if address and not _ADDRESS.fullmatch(address):
@@ -66,7 +67,7 @@ def named_address() -> str | None:
 def dask_cluster(
     *, n_workers: int, threads_per_worker: int, scratch: Path, secret_names: tuple[str, ...] = ()
 ) -> "Iterator[Client]":
-    """Yield a client of a cluster with ready workers.
+    """Yield a Dask client of a cluster whose workers are ready.
 
     The cluster is the one of PARLEY_DASK_ADDRESS, or else a new local one that ends with the block.
 
@@ -118,9 +119,8 @@ def _local_cluster(
 
     packages.verify_packages()
     scratch.mkdir(parents=True, exist_ok=True)
-    logging.getLogger("distributed").setLevel(
-        logging.CRITICAL
-    )  # permanently: objects that close after the cluster would log it
+    # The level is never reset, because objects that close after the cluster would log errors.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     with (
         dask.config.set({**QUIET, "temporary-directory": str(scratch)}),
         ExitStack() as stack,
@@ -189,11 +189,11 @@ def _existing_cluster(address: str) -> "Iterator[Client]":
 
 @contextmanager
 def _silent_tracker() -> Iterator[None]:
-    """Silence multiprocessing's resource tracker, which starts within the block.
+    """Silence the resource tracker of multiprocessing, a process that starts within the block.
 
-    The tracker removes the semaphores of workers' queues after a driver that was killed. It
-    inherits this interpreter's warning options; without this option it would print a warning each
-    time.
+    If the driver is killed, the tracker removes the semaphores of the workers' queues, and prints a
+    warning about each. It inherits this interpreter's warning options, so an option disables the
+    warnings.
     """
     option = "ignore:resource_tracker"
     sys.warnoptions.append(option)
@@ -224,12 +224,12 @@ def _nanny_that_stops() -> "Iterator[type[Nanny]]":
     try:
         yield StoppingNanny
     except Exception:
-        raise  # an error: closing the cluster ends the workers
-    except BaseException:  # a signal: kill the workers
+        raise  # After an error, closing the cluster ends the workers.
+    except BaseException:  # After a signal, kill the workers.
         for nanny in started:
             nanny.close_gracefully()
             if nanny.pid:
-                with suppress(ProcessLookupError):  # it has already exited
+                with suppress(ProcessLookupError):  # The worker has already exited.
                     os.kill(nanny.pid, signal.SIGKILL)
         raise
 
@@ -237,9 +237,10 @@ def _nanny_that_stops() -> "Iterator[type[Nanny]]":
 def _run_by_value(
     client: "Client", function: Callable[..., Any], *arguments: Any
 ) -> dict[str, Any]:
-    """Run a function in every worker, sent as code.
+    """Run a function in every worker.
 
-    By name, a worker could find another module of the same name.
+    The function is sent as code. If it were sent by name, a worker could import another module of
+    the same name.
     """
     import cloudpickle
 
@@ -296,7 +297,7 @@ def _no_profiler() -> "WorkerPlugin":
 
 
 def _relax_dead_worker() -> "SchedulerPlugin":
-    """Return the plugin that lets any new worker run shards that preferred a dead worker.
+    """Return the plugin that lets new workers run shards that were assigned to a dead worker.
 
     Without it, Dask would wait forever if all workers died at once.
     """

@@ -37,7 +37,7 @@ def send_by_block(name: str, title: str, text: str) -> None:
 
 
 def knows_block(name: str, home: Path) -> bool | None:
-    """Tell whether a Prefect server has this notification block. None: no server is running.
+    """Return True if the Prefect server has this notification block; None if no server is running.
 
     Args:
         name: the block, as `TYPE/NAME`.

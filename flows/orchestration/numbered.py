@@ -9,8 +9,8 @@ from typing import Any
 def numbered(flow: Any, number: int) -> Iterator[None]:
     """Give a run of `flow` within the block a fixed number among its parent's inner flows.
 
-    Prefect numbers inner flows in the order in which they start. A retried night could then pick up
-    the inner run of another request.
+    Without this, Prefect numbers inner flows in the order in which they start, and a retried night
+    could reuse the inner run of another request.
 
     Args:
         flow: the inner flow.

@@ -1,8 +1,8 @@
 """Checks that `tasks`, `flows` and Parley's other packages are imported from Parley.
 
-People have files with these names, and can start Parley in their folder. This module uses only the
-standard library, because its functions are sent to Dask workers as code: there, even `flows` can be
-another package.
+Users can have packages with these names in the folder in which they start Parley. This module uses
+only the standard library, because its functions are sent as code to Dask workers, where even
+`flows` can be another package.
 """
 
 import json
@@ -23,13 +23,13 @@ def verify_packages() -> None:
     """Check that this process imports Parley's own packages.
 
     Raises:
-        ConfigError: another package hides one of Parley's; the error names its path.
+        ConfigError: another package hides one of Parley's packages; the error names its path.
     """
     check_packages("this process", locate_packages(), ROOT)
 
 
 def locate_packages() -> dict[str, str | None]:
-    """Return package -> file that this process imports for it."""
+    """Return a map from each package to the file that this process imports for it."""
     origins: dict[str, str | None] = {}
     for name in PACKAGES:
         try:
@@ -41,7 +41,7 @@ def locate_packages() -> dict[str, str | None]:
 
 
 def describe_installation() -> tuple[str | None, str | None, dict[str, str | None]]:
-    """Return version and root of the installed distribution, and its packages' origins."""
+    """Return version and folder of the installed distribution, and the files of its packages."""
     try:
         installed = distribution(DISTRIBUTION)
     except PackageNotFoundError:

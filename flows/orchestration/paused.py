@@ -1,4 +1,4 @@
-"""Prompt suspension of a deployed night.
+"""Immediate suspension of a deployed night.
 
 Prefect reacts to Suspend only between two tasks, and a task can take hours.
 """
@@ -20,7 +20,7 @@ _CHECK_EVERY_S = 0.2
 
 @contextmanager
 def pausable() -> Iterator[None]:
-    """End a deployed night and its children if it is suspended within the block.
+    """End a deployed night with its inner flows if a user suspends it within the block.
 
     Raises:
         Pause: the night was suspended. Prefect expects this exception.

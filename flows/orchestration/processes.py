@@ -35,9 +35,9 @@ def hidden_secrets(keep: tuple[str, ...]) -> Iterator[None]:
 
 
 def start_mark(pid: int) -> str | None:
-    """Return a mark that distinguishes a process from a later one with the same pid.
+    """Return a text that distinguishes a process from a later process with the same pid.
 
-    None: the process does not exist, or is a zombie.
+    It contains the process's start time. None: the process does not exist, or is a zombie.
     """
     try:
         fields = (
@@ -64,7 +64,7 @@ def _portable_start_mark(pid: int) -> str | None:
 
 
 def is_alive(pid: int, mark: str) -> bool:
-    """Tell whether the process with this mark is running. A later process with its pid is not."""
+    """Return True if the process with this pid is running and still has this start mark."""
     return start_mark(pid) == mark
 
 
@@ -100,7 +100,7 @@ def end_process(pid: int, mark: str, *, grace_s: float = 5.0) -> bool:
 def scratch_folder(parent: Path) -> Iterator[Path]:
     """Yield a folder below `parent` for this process's temporary files.
 
-    It is removed with the block.
+    The folder is removed when the block ends.
     """
     remove_abandoned(parent)
     folder = parent / f"{_HOST}-{os.getpid()}-{_started(os.getpid())}"

@@ -1,4 +1,6 @@
-"""Prefect server of a home: the configured one, or our own, which ends with its last command.
+"""Prefect server of a home: a configured one, or one that Parley starts for its commands.
+
+Parley's own server ends when the last command that uses it has ended.
 
 Files under `<home>/prefect`:
     server.lock   exclusive lock, held briefly while a process starts, adopts or stops the server
@@ -45,10 +47,10 @@ PROCESS_FILE = Path(__file__).with_name("server_process.py")
 
 @dataclass(frozen=True, slots=True)
 class PrefectServer:
-    """Server that answers.
+    """Prefect server that answers requests.
 
-    `pid` is None for a configured server, which is not ours. `owned` is True if this call started
-    the server.
+    `pid` is None for a configured server, which Parley did not start. `owned` is True if this call
+    started the server.
     """
 
     api_url: str
@@ -65,7 +67,7 @@ def _as_server(record: Record, *, owned: bool) -> PrefectServer:
 class PendingServer:
     """Prefect server that may still be starting.
 
-    Its address is known; `wait_ready` waits for its answer.
+    Its address is known already. `wait_ready` waits until it answers.
     """
 
     server: PrefectServer
@@ -122,8 +124,8 @@ def starting_prefect_server(
 ) -> Iterator[PendingServer]:
     """Yield a Prefect server that may still be starting.
 
-    The caller can start other slow things before it calls `wait_ready`. If our server crashes
-    within the block, it is restarted with the same port and database.
+    The caller can do other slow work before it calls `wait_ready`. If a server that Parley started
+    crashes within the block, it is restarted with the same port and database.
     """
     configured = configured_api_url()
     if configured is not None:
@@ -223,7 +225,7 @@ def _folder(home: Path) -> Path:
 
 @contextmanager
 def _decision(folder: Path) -> Iterator[None]:
-    """Hold the lock for starting, adopting or stopping the server."""
+    """Hold the lock that is required for starting, adopting or stopping the server."""
     deadline = time.monotonic() + LOCK_LIMIT_S
     while (descriptor := try_lock(folder / "server.lock", fcntl.LOCK_EX)) is None:
         if time.monotonic() > deadline:
@@ -254,7 +256,8 @@ def _join(
                 record, owned = _adopt(folder, record, owner), False
             else:
                 record, owned = _launch(folder, owner, port, secret_names), True
-        except BaseException:  # also a signal: a held lock would keep the server running
+        # Also after a signal, because a held lock would keep the server running.
+        except BaseException:
             os.close(users)
             raise
     return users, PendingServer(_as_server(record, owned=owned), folder / "server.log", record)
@@ -263,8 +266,8 @@ def _join(
 def _become_user(folder: Path) -> int:
     """Take a shared lock on the users file, and return its descriptor.
 
-    A server without users holds the lock exclusively while it ends; this function waits for its
-    end.
+    A server without users holds an exclusive lock while it ends. This function waits until it has
+    ended.
     """
     deadline = time.monotonic() + ENDING_LIMIT_S
     while (descriptor := try_lock(folder / "users.lock", fcntl.LOCK_SH)) is None:
@@ -302,7 +305,7 @@ def _leave(folder: Path, users: int) -> None:
 
 
 def _launch(folder: Path, owner: Owner, port: int, secret_names: tuple[str, ...]) -> Record:
-    """Start a server process on a socket bound here, so that no other process can take its port."""
+    """Start a server process on a bound socket, so that no other process can take its port."""
     with socket.socket() as bound:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -337,7 +340,7 @@ def _launch(folder: Path, owner: Owner, port: int, secret_names: tuple[str, ...]
 
 
 def _has_crashed(folder: Path) -> bool:
-    """Tell whether the home's server ended without being stopped. Stopping removes its record."""
+    """Return True if the home's server has crashed: it ended, and its record still exists."""
     record = read_record(folder)
     return record is not None and not record.lives()
 

@@ -28,7 +28,7 @@ def try_lock(path: Path, operation: int) -> int | None:
     """Open and lock an existing file without waiting.
 
     Returns:
-        The descriptor. None: another process holds the lock.
+        The descriptor, or None if another process holds the lock.
     """
     descriptor = os.open(path, os.O_RDWR)
     try:
@@ -40,7 +40,7 @@ def try_lock(path: Path, operation: int) -> int | None:
 
 
 def is_standing(state: Path) -> bool:
-    """Tell whether this server is permanent (`parley server start`)."""
+    """Return True if this server is permanent (`parley server start`)."""
     try:
         record = json.loads(state.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -68,7 +68,7 @@ def end_without_users(users: Path, state: Path) -> None:
 
 
 def fill_database(database: Path, template: Path, migrate: Callable[[], None]) -> None:
-    """Create a home's database from the cached template, because a migration takes seconds."""
+    """Copy the cached template to a home's database, because a migration takes seconds."""
     if database.exists():
         return
     if template.exists():
@@ -81,7 +81,7 @@ def fill_database(database: Path, template: Path, migrate: Callable[[], None]) -
 
 
 def save_template(database: Path, template: Path) -> None:
-    """Save a copy of the empty database for the next home. A failure costs only time."""
+    """Save a copy of the empty database for other homes, which then start faster."""
     import sqlite3
 
     part = template.with_suffix(f".{os.getpid()}")
@@ -109,9 +109,9 @@ def _migrate() -> None:
 def wait_to_write() -> None:
     """Make write transactions wait for each other from their beginning.
 
-    Prefect starts most transactions as read transactions. SQLite aborts such a transaction when it
-    writes after another one wrote. Prefect then answers 503, and its client retries seconds later:
-    of four runs that started together, one started 5 s late.
+    Prefect starts most transactions as read transactions. SQLite aborts such a transaction if it
+    writes after another transaction has written. Prefect then answers 503, and its client retries
+    seconds later: of four runs that started together, one started 5 s late.
     """
     from prefect.server.database.configurations import AioSqliteConfiguration
 

@@ -16,7 +16,10 @@ Owner = Literal["command", "server start"]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Started server. `mark` distinguishes its process from a later one with the same pid."""
+    """Started server.
+
+    `mark` distinguishes its process from a later process with the same pid.
+    """
 
     pid: int
     mark: str
@@ -26,11 +29,11 @@ class Record:
 
     @property
     def root(self) -> str:
-        """Base URL of the server, without `/api`."""
+        """Return the base URL of the server, without `/api`."""
         return f"http://{LOOPBACK}:{self.port}"
 
     def lives(self) -> bool:
-        """Tell whether the server's process is running on this host."""
+        """Return True if the server's process is running on this host."""
         return self.host == socket.gethostname() and is_alive(self.pid, self.mark)
 
 

@@ -1,6 +1,6 @@
 """Restarts of a Prefect server that crashes during a command.
 
-A night must not fail because of the server, which only displays it.
+A night must not fail because of the server, which only displays its progress.
 """
 
 import logging
@@ -13,7 +13,8 @@ from tasks.driver.repeating import repeating
 
 CHECK_S = 0.5
 MOST_STARTS = 5
-"""Maximum number of restarts in one command. The log of a server that keeps crashing tells why."""
+"""Maximum number of restarts in one command. The server's log shows why it crashes again and again.
+"""
 _LOG = logging.getLogger("parley.prefect")
 
 
@@ -24,9 +25,10 @@ def restart_on_exit(
     """Restart a server within the block if it crashes after its first answer.
 
     Args:
-        has_crashed: tells whether the server ended without being stopped.
-        start_again: starts the server, and returns before it answers.
-        answered: set at the server's first answer. An earlier crash is reported by `wait_ready`.
+        has_crashed: function that returns True if the server has crashed.
+        start_again: function that starts the server, and returns before it answers.
+        answered: event that is set at the server's first answer. `wait_ready` reports an earlier
+            crash.
     """
     starts = 0
 

@@ -17,15 +17,15 @@ ELSEWHERE = (
     *("PREFECT_API_URL", "PREFECT_API_KEY", "PREFECT_PROFILE"),
     *("PREFECT_API_DATABASE", "PREFECT_SERVER_DATABASE", "PREFECT_SERVER_API_BASE_PATH"),
 )
-"""Prefixes of settings that would redirect our server to another server or database."""
+"""Prefixes of settings that would redirect Parley's own server to another server or database."""
 
 
 def configured_api_url() -> str | None:
     """Return PREFECT_API_URL of the environment or the active profile, or None.
 
     The value is read again on each call, because Prefect caches it at import. Prefect is imported
-    only if one of its configuration files exists, because the import delays the start of our
-    server.
+    only if one of its configuration files exists, because the import delays the start of Parley's
+    own server.
     """
     os.environ.setdefault("DO_NOT_TRACK", "1")
     if "prefect" not in sys.modules and not _may_be_configured():
@@ -75,7 +75,7 @@ def check_configured(api_url: str) -> None:
 
 @contextmanager
 def explain_lost_server(api_url: str) -> Iterator[None]:
-    """Translate the connection error of a server that stops answering within the block.
+    """Replace the connection error if the configured server stops answering within the block.
 
     Prefect retries for a minute, and then raises an error of httpx that does not name the server.
 
@@ -84,7 +84,7 @@ def explain_lost_server(api_url: str) -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:  # any: httpx is imported only if there is an error
+    except Exception as error:  # Any error, because httpx is imported only after one.
         import httpx
 
         if not isinstance(error, httpx.TransportError):
@@ -99,8 +99,8 @@ def explain_lost_server(api_url: str) -> Iterator[None]:
 def flush_prefect_queues() -> None:
     """Send the logs and events that Prefect's threads hold, and end these threads.
 
-    They would be lost when the server ends. A remaining thread would send events of this process's
-    next server to the old one.
+    The logs and events would be lost when the server ends. A thread that remains would send later
+    events of this process to the old server.
     """
     if "prefect" not in sys.modules:
         return
@@ -112,7 +112,7 @@ def flush_prefect_queues() -> None:
 
 
 def is_healthy(api_url: str) -> bool:
-    """Tell whether a server on this machine answers. Proxies in the environment are ignored."""
+    """Return True if a server on this machine answers. Proxies in the environment are ignored."""
     from urllib.error import URLError
     from urllib.request import ProxyHandler, build_opener
 
@@ -134,10 +134,10 @@ def database_template() -> Path:
 
 
 def server_environment(folder: Path, port: int, secret_names: tuple[str, ...]) -> dict[str, str]:
-    """Return the server's environment: the caller's, without keys and other databases.
+    """Return the server's environment: the caller's, without API keys and other databases.
 
-    Block types are not registered at the start, which saves 0.8 s: saving a block registers its
-    type.
+    Block types are not registered at the start, which saves 0.8 s. Prefect registers the type of a
+    block when a user saves the block.
     """
     inherited = {
         name: value
@@ -162,7 +162,10 @@ def server_environment(folder: Path, port: int, secret_names: tuple[str, ...]) -
 
 
 def client_settings(folder: Path, api_url: str) -> dict[str, str | None]:
-    """Return variables that make this process and its children use our server. None: unset."""
+    """Return variables that make this process and its children use Parley's own server.
+
+    None: the variable must be unset.
+    """
     exempt = [
         part
         for name in ("no_proxy", "NO_PROXY")

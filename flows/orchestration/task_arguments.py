@@ -1,4 +1,4 @@
-"""Arguments of Prefect tasks."""
+"""Arguments of Prefect tasks that Prefect does not inspect."""
 
 from typing import TypeVar, cast
 
@@ -10,6 +10,7 @@ T = TypeVar("T")
 def unlooked(rows: T) -> T:
     """Return rows as a task argument that Prefect does not inspect.
 
-    Prefect would search every row for states of other tasks, which takes longer than the task.
+    Otherwise Prefect searches every row for states of other tasks, which takes longer than the
+    task.
     """
     return cast(T, quote(rows))

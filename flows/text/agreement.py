@@ -1,4 +1,4 @@
-"""Agreement of people and judges as a table. A cell holds a kappa with its interval."""
+"""Table of the agreement between people and judges. A cell holds a kappa with its interval."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

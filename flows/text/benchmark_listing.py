@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 COLUMNS = ("setting", "benchmark", "dataset_versions", "rows_staged", "options", "about")
 _WIDTH = 80
 _GAP = 5
-"""Characters of a printed line outside of all columns."""
+"""Number of characters of a printed line that belong to no column."""
 Row = tuple[str, str, str, Mapping[str, int] | None, str, str]
 
 
 def benchmark_rows(home: Home) -> list[Row]:
     """Return a row for each setting of all benchmarks.
 
-    `rows_staged` is None if the lake lies in an object store.
+    `rows_staged` is None if the lake is in an object store.
     """
     rows: list[Row] = []
     for benchmark in map(BENCHMARKS.load, BENCHMARKS.names()):
@@ -36,9 +36,9 @@ def benchmark_rows(home: Home) -> list[Row]:
 
 
 def rows_staged(home: Home, benchmark: str) -> Mapping[str, int] | None:
-    """Return dataset version -> number of rows staged last.
+    """Return a map from dataset version to the number of rows that were staged last.
 
-    None: the lake lies in an object store, where counting would be slow.
+    Return None if the lake is in an object store, where counting would be slow.
     """
     if home.is_store:
         return None
@@ -61,7 +61,7 @@ def printed_rows(rows: Sequence[Row]) -> tuple[tuple[str, ...], list[tuple[str, 
 
 
 def _datasets(versions: Sequence[str], staged: Mapping[str, int], room: int) -> str:
-    """Return staged versions with their rows, then other versions, cut to `room` characters.
+    """Return staged versions with their numbers of rows, then other versions, in `room` characters.
 
     `+N` at the end counts the versions that did not fit.
     """

@@ -4,10 +4,10 @@ import os
 from collections.abc import Iterable, Sequence
 
 WIDTH = 80
-"""Characters of a line in a pipe or a log, unless COLUMNS is set."""
+"""Number of characters of a line in a pipe or a log, unless COLUMNS is set."""
 GAP = 2
 _ORDINARY = 24
-"""Longest ordinary word. Longer words are ids, options and the like."""
+"""Maximum characters of an ordinary word. Longer words are ids, options and similar texts."""
 _SHORTEST = (
     (True, _ORDINARY, 12),
     (False, _ORDINARY, 12),
@@ -18,7 +18,8 @@ _SHORTEST = (
 )
 """Layouts in the order in which they are tried.
 
-Each is (keep names whole, longest word to keep whole, minimum width of a text column).
+A layout is (whether names stay on one line, longest word that is not broken, minimum width of a
+text column).
 """
 
 
@@ -64,7 +65,8 @@ def fitted_widths(
                 key=lambda at: widths[at],
             )
             widths[widest] -= 1
-        for at, head in enumerate(heads):  # spend the remaining room on heads that would break
+        # Widen columns whose head would break, while there is room.
+        for at, head in enumerate(heads):
             widths[at] += min(
                 max(0, len(head) - widths[at]), room - sum(widths) - GAP * len(widths)
             )

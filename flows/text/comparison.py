@@ -131,7 +131,7 @@ def sequence_text(row: Row) -> str:
 
 
 def decided_text(row: Row) -> str:
-    """Return the early decision about a pair, and its consequence for the other numbers."""
+    """Return a line about the early decision on a pair, and about how to read the other numbers."""
     if row["interval_kind"] != SEQUENCE:
         return (
             f"no early decision by {row['metric']}: all tasks were played, so interval and test"
@@ -208,7 +208,7 @@ def comparison_markdown(rows: Sequence[Row]) -> str:
 
 
 def _moved(row: Row) -> str:
-    """Return the number of bundled cases rated differently; a dash for a run without judges."""
+    """Return the number of bundled cases that judges rated differently; a dash without judges."""
     if row["judge_n"] is None:
         return "–"
     shift = "" if row["judge_mean_shift"] is None else f" ({row['judge_mean_shift']:+.3g})"

@@ -17,7 +17,7 @@ _UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 
 
 def dataset_record(dataset: PublicDataset, home: Home) -> dict[str, Any]:
-    """Return all facts about a dataset and its local files. None: the fact is unknown."""
+    """Return all facts about a dataset and its local files. An unknown fact is None."""
     folders = DataFolders.of(home)
     receipt, folder = folders.receipt(dataset), folders.folder(dataset)
     return {
@@ -45,7 +45,7 @@ def dataset_record(dataset: PublicDataset, home: Home) -> dict[str, Any]:
 
 
 def dataset_row(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a dataset's row of its benchmark's table. Digests and sources are shortened."""
+    """Return the row of a dataset in the table of datasets. Digests and sources are shortened."""
     digest = record["sha256"] or (
         record["fetched"] and Receipt.model_validate(record["fetched"]).digest
     )

@@ -8,7 +8,7 @@ from tasks.storage.home import Home
 
 _WORDS = {"better": "is better than", "worse": "is worse than", "equivalent": "is equivalent to"}
 _MOST_LINES, _BAR = 8, 41
-"""Maximum number of lines of a drawn sequence, and their width."""
+"""Maximum number of lines of a drawing, and their width in characters."""
 
 
 def decision_rows_of(home: Home, run_ids: Sequence[str]) -> list[dict[str, Any]]:
@@ -22,7 +22,7 @@ def decision_rows_of(home: Home, run_ids: Sequence[str]) -> list[dict[str, Any]]
 
 
 def decision_lines(home: Home, run_ids: Sequence[str]) -> list[str]:
-    """Return a line for each metric that decided one of the runs."""
+    """Return a line for each metric by which one of the runs was decided early."""
     return [decision_line(row) for row in decision_rows_of(home, run_ids)]
 
 

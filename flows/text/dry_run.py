@@ -115,7 +115,7 @@ def usd_cells(
 
 
 def usd_text(usd: float) -> str:
-    """Return an amount to the cent, or two digits of an amount below one cent."""
+    """Return an amount rounded to cents, or to two significant digits if it is below one cent."""
     return f"{usd:.2f}" if usd == 0 or usd >= 0.01 else f"{usd:.2g}"
 
 
@@ -147,7 +147,7 @@ def tokens_line(estimates: Sequence[Estimate]) -> str:
 
 
 def hours_lines(estimates: Sequence[Estimate]) -> Iterator[str]:
-    """Yield a line about the models with unknown server hours, if there are any."""
+    """Yield a line that names the models with unknown server hours, if there are any."""
     unknown = dict.fromkeys(model for each in estimates for model in each.hours_unknown)
     if unknown:
         names = ", ".join(plain_line(model) for model in unknown)

@@ -1,4 +1,4 @@
-"""Grading routes of a dataset's rows, as text for the terminal."""
+"""How the rows of a dataset are graded (project, versions, Python, test runner), as text."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ COLUMNS = ("project", "versions", "Python", "runner", "rows", "gradable")
 
 
 def routes_of(dataset: PublicDataset, home: Home) -> Sequence[GradeRoute]:
-    """Return the grading routes of a dataset's rows.
+    """Return how each row of a dataset is graded.
 
-    The routes come from the dataset's files if they are on this machine, else from bundled facts.
+    The facts come from the dataset's files if these are on this machine, else from bundled facts.
 
     Raises:
         UsageError: the benchmark grades all answers in the same way.
-        DataUnavailable: the files are not on this machine, and no bundled facts exist.
+        DataUnavailable: the files are not on this machine, and there are no bundled facts.
     """
     list_routes = BENCHMARKS.load(dataset.benchmark).data.grade_routes
     if list_routes is None:
@@ -55,7 +55,7 @@ def table_rows(routes: Sequence[GradeRoute]) -> list[tuple[str, ...]]:
 
 
 def summary_lines(routes: Sequence[GradeRoute]) -> list[str]:
-    """Return the totals, and the rows that cannot be graded, by reason."""
+    """Return lines with the totals, and with the rows that cannot be graded, grouped by reason."""
     n_rows = sum(len(route.problem_ids) for route in routes)
     n_routed = sum(len(route.problem_ids) for route in routes if route.runner)
     by_reason: defaultdict[str, list[str]] = defaultdict(list)

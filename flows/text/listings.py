@@ -16,7 +16,7 @@ Rows = tuple[tuple[str, ...], Sequence[tuple[Any, ...]]]
 
 
 def listing(home: Home, kind: str, run: str | None = None) -> Rows:
-    """Return the columns and rows of a kind. The first column holds the names.
+    """Return columns and rows of the table for a kind. The first column holds the names.
 
     Raises:
         UsageError: `run` matches no run or several.
@@ -46,16 +46,17 @@ _HEADS = {
 _DIGITS = 12
 """Characters of a shortened digest. The first characters of a run's id identify the run."""
 _NUMBERS = re.compile(r"\b(\d+)(?:\|\d+){4,}\|(\d+)\b")
-"""Choices of an option that are at least six numbers. A table shows only the first and the last."""
+"""Pattern of an option's choices if they are six or more numbers. A table shows the first and last.
+"""
 _MINUTES = len("2026-01-01T00:00")
 _FAULTS = {"owed": "pending", "infra": "infra", "unscored": "unscored"}
-"""Suffix of a count's column -> its word in the table."""
+"""Map from the suffix of a count's column to the word that the table shows for it."""
 _HIDDEN = ("withheld_reason", "released_because", "text")
 """Columns that no table shows, only `reason_lines` and `--json`."""
 
 
 def printed_listing(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Rows:
-    """Return the listing for people: short heads, ids and times, and faults in one cell."""
+    """Return the listing for a terminal: heads, ids and times are short, faults share one cell."""
     printed = [_printed(dict(zip(columns, row, strict=True))) for row in rows]
     visible = [c for c in columns if c.removeprefix("n_") not in _FAULTS and c not in _HIDDEN]
     heads = tuple(_HEADS.get(column, column.replace("_", " ")) for column in visible)
@@ -65,7 +66,7 @@ def printed_listing(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Ro
 def printed_metrics(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, Rows]]:
     """Yield title and table of each benchmark's metrics.
 
-    Without a column for the benchmark, the names of metrics fit whole.
+    Each table has no column for the benchmark, so that full names of metrics fit.
     """
     for benchmark, metrics in groupby(rows, key=lambda row: row[2]):
         table = [(metric, version, about) for metric, version, _, about in metrics]
@@ -213,7 +214,7 @@ def _lake(home: Home) -> "Lake":
 def _runs(home: Home) -> Rows:
     from schemas.lake.records import RunRecord
 
-    lake = _lake(home)  # first, because the next import loads pyarrow
+    lake = _lake(home)  # This comes first, because the next import loads pyarrow.
     from tasks.planning.reporting.releasing import released_because
 
     records = sorted(lake.read("runs", RunRecord), key=lambda r: r.started_at, reverse=True)

@@ -20,7 +20,7 @@ from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 
 _STOPPED = ("withheld", "incomplete")
-"""Statuses with a reason."""
+"""Statuses of runs for which a reason is recorded."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _print_run(
 
 
 def _seconds_of(seconds: Mapping[str, Mapping[str, float]], run: FailedRun) -> Mapping[str, float]:
-    """Return the seconds of a failed run's stages. The empty id belongs to the night itself."""
+    """Return the seconds of a failed run's stages; nothing for a run that could not be planned."""
     return seconds.get(run.run_id, {}) if run.run_id else {}
 
 
@@ -134,9 +134,9 @@ def wall_seconds(lake: Lake, night_id: str) -> float | None:
 
 
 def seconds_of(lake: Lake, night_id: str) -> Mapping[str, Mapping[str, float]]:
-    """Return run -> stage -> seconds. The empty run id stands for the night itself.
+    """Return a map from run to stage to seconds. The empty run id stands for the night itself.
 
-    Empty for a night that was interrupted.
+    The map is empty if the night was interrupted.
     """
     by_run: dict[str, dict[str, float]] = {}
     for time in _times(lake, night_id):
@@ -151,13 +151,13 @@ def _times(lake: Lake, night_id: str) -> list[StageTime]:
 
 
 def _summed(stages: Mapping[str, float]) -> str:
-    """Return the total seconds, then each stage's in order."""
+    """Return a text with the total seconds, then the seconds of each stage in order."""
     parts = ", ".join(f"{plain_line(stage)} {seconds:.1f}" for stage, seconds in stages.items())
     return f"{sum(stages.values()):.1f} s ({parts})"
 
 
 def withheld_lines(home: Home, run_id: str) -> list[str]:
-    """Return why a run is withheld, and why it was released, if it was."""
+    """Return lines that say why a run is withheld and, if it was released, why."""
     lake = Lake(home.lake)
     record = find_run(lake, run_id)
     release = released_because(lake, record)

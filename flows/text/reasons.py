@@ -16,7 +16,7 @@ _CUT = "… (full text: --json)"
 def in_three_lines(text: str) -> str:
     """Return a text as one plain line that a terminal folds into at most three lines.
 
-    The cause at the end of the text keeps two of the three lines.
+    If the text is too long, its end, which states the cause, gets two of the three lines.
 
     Args:
         text: the whole line, including indentation and everything before the reason.

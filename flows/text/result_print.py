@@ -9,7 +9,7 @@ from flows.text.result_table import STOPPED_EARLY, Record, ResultTable, interval
 from tasks.metrics.registry import heading_of
 
 _METRICS_BESIDE = 4
-"""Number of metric columns for which names are shortened to make room."""
+"""Number of metric columns that must fit beside the labels, for which model names are shortened."""
 _SHORTEST_NAME = 16
 
 
@@ -59,7 +59,10 @@ def _cell_lines(result: Record | None) -> tuple[str, ...]:
 
 
 def _labels(table: ResultTable, room: int) -> dict[str, tuple[int, list[str]]]:
-    """Return name -> width and texts of its column. Model names get the room that others leave."""
+    """Return a map from label to the width and texts of its column.
+
+    Model names get the room that the other columns leave.
+    """
     texts = {name: [label[name] for label in table.labels] for name in table.names}
     if "setting" in texts:
         texts["setting"] = [text.removeprefix(f"{table.benchmark}.") for text in texts["setting"]]
@@ -71,10 +74,10 @@ def _labels(table: ResultTable, room: int) -> dict[str, tuple[int, list[str]]]:
 
 
 def distinct_names(names: Sequence[str], width: int) -> list[str]:
-    """Return names shortened to at most `width` characters that stay distinct.
+    """Return names shortened to at most `width` characters, all different.
 
-    A name is cut in the middle, or after the common prefix, or elsewhere, until all names differ.
-    Names stay whole if no cut keeps them distinct.
+    The names are cut in the middle, or after their common prefix, or elsewhere, until all differ.
+    They stay unchanged if no cut makes them differ.
     """
     long = {name for name in names if len(name) > width} or {""}
     n_common = next(

@@ -1,7 +1,7 @@
 """Result tables: a row for each run, a column for each metric.
 
-Labels that distinguish the runs name a row. A cell holds a mean together with n, interval and the
-number of unscored values.
+A row begins with the labels that distinguish its run from the others. A cell holds a mean with n,
+interval and number of unscored values.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,11 +15,12 @@ _MANY_SETTINGS, _FIRST_METRICS = 3, 3
 """A table with at least this many settings shows only this many metrics on a terminal."""
 
 STOPPED_EARLY = "stopped early"
-"""Text in place of the interval of a score that did not decide its run's early stop."""
+"""Text shown instead of an interval if the run was stopped early by the decision on another metric.
+"""
 Record = Mapping[str, Any]
-"""A row of the query `result_table`."""
+"""Row of the query `result_table`."""
 Results = Mapping[str, Record]
-"""Metric -> a run's row of it."""
+"""Map from metric to the row of one run."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class ResultTable:
     labels: tuple[Mapping[str, str], ...]
     """Labels of each run: setting, data, model and sandbox.
 
-    If two runs share all of these, also the run's id.
+    The run's id is a further label if two runs have the same labels otherwise.
     """
     results: tuple[Results, ...]
     metrics: tuple[str, ...]
@@ -38,9 +39,9 @@ class ResultTable:
 
     @property
     def shared(self) -> tuple[str, ...]:
-        """Labels that are equal in all rows and move to the title.
+        """Return the labels that are equal in all rows, which are shown in the title.
 
-        The model always keeps its column.
+        The model always has a column.
         """
         first = self.labels[0]
         return tuple(
@@ -51,12 +52,12 @@ class ResultTable:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Labels that need a column."""
+        """Return the labels that need a column."""
         return tuple(name for name in self.labels[0] if name not in self.shared)
 
     @property
     def title(self) -> str:
-        """Title: the setting or benchmark of all rows, and the other shared labels."""
+        """Return the title: the setting or benchmark of all rows, and the other shared labels."""
         first = self.labels[0]
         scope = first["setting"] if "setting" in self.shared else self.benchmark
         others = (f"{name} {first[name]}" for name in self.shared if name != "setting")
@@ -64,7 +65,7 @@ class ResultTable:
 
     @property
     def first_metrics(self) -> tuple[str, ...]:
-        """Metrics that a terminal shows."""
+        """Return the metrics that a terminal shows."""
         has_many = len({label["setting"] for label in self.labels}) >= _MANY_SETTINGS
         return self.metrics[:_FIRST_METRICS] if has_many else self.metrics
 
@@ -109,7 +110,10 @@ def mean_text(result: Record | None) -> str:
 
 
 def interval_text(result: Record | None) -> str:
-    """Return the 95% interval as text; empty if there is none, `stopped early` if none is valid."""
+    """Return the 95% interval as text, or an empty text if there is none.
+
+    The text is `stopped early` if an early stop makes the interval invalid.
+    """
     if result is None or result["mean"] is None:
         return ""
     if result["ci_low"] is None:

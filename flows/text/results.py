@@ -1,4 +1,4 @@
-"""Work and results of a night, as text for the terminal and as Markdown."""
+"""Results of a night and its reused and paid work, as text for the terminal and as Markdown."""
 
 import os
 import shlex
@@ -31,9 +31,9 @@ _IN_JSON = ("metric", "mean", "ci_low", "ci_high", "n", "n_unscored", "n_not_app
 
 
 def json_results(home: Home, run_ids: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return run -> one object for each metric, with the names of the table `leaderboard`.
+    """Return a map from run to one object for each metric, with the columns of `leaderboard`.
 
-    A run that is not published is missing.
+    A run that is not published is not in the map.
     """
     by_run: dict[str, list[dict[str, Any]]] = {}
     for record in _records(home, run_ids):
@@ -127,7 +127,7 @@ def _print_events(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 WARN_FROM_SHARE = 0.05
-"""Share of empty answers from which a run's summary contains a warning."""
+"""Minimum share of empty answers for which the summary of a run contains a warning."""
 
 
 def _summary(report: "RunReport") -> str:
@@ -280,7 +280,7 @@ def _print_text(text: str, height: int | None) -> None:
 
 
 def _paged(command: Sequence[str], text: str) -> bool:
-    """Show a text in a pager, and return whether that worked. Ctrl-C also ends the pager."""
+    """Show a text in a pager, and return True if that worked. Ctrl-C ends the pager, too."""
     settings = {"LESS": "-RSF", **os.environ}  # keep colours, chop long lines
     sys.stdout.flush()
     try:

@@ -17,15 +17,15 @@ from tasks.storage.parquet_store import Lake
 from tasks.storage.pending import read_episodes
 
 SHOWN_OF_AN_END = 1000
-"""Characters that a transcript shows of each end of a long observation."""
+"""Number of characters that a transcript shows at each end of a long observation."""
 SHOWN_OF_A_THOUGHT = 200
-"""Characters that a transcript shows of the first line of a model's reasoning."""
+"""Number of characters that a transcript shows of the first line of a model's reasoning."""
 
 
 def transcript_text(home: Home, prefix: str) -> str:
     """Return the transcript of an episode. Steps have the numbers of the table `steps`.
 
-    The episode is read from the lake, because the warehouse lacks withheld runs.
+    The episode is read from the lake, because the warehouse does not contain withheld runs.
 
     Args:
         home: Parley's home.
@@ -46,7 +46,7 @@ def transcript_text(home: Home, prefix: str) -> str:
         raise UsageError(f"{problem}. `parley list episodes` shows all ids")
     member = next(
         (m for m in members if _audits(lake, m)), members[0]
-    )  # runs can share an episode: prefer an audited run
+    )  # Several runs can contain an episode. Prefer an audited run.
     episode = read_episodes(lake, member.benchmark, member.model, ids)[member.episode_id]
     parts = [_head(episode, _task_share(lake, member)), *_decisions(lake, member)]
     parts += [step_text(step, "context") for step in _before(lake, episode)]
@@ -67,7 +67,7 @@ def transcript_text(home: Home, prefix: str) -> str:
 
 
 def _before(lake: Lake, episode: Episode) -> tuple[Step, ...]:
-    """Return the context: the messages that precede the episode's own."""
+    """Return the messages of the conversation that precedes the episode's own messages."""
     keys = {"benchmark": episode.benchmark, "dataset_version": episode.dataset_version}
     if not lake.parts("contexts", **keys):
         return ()
@@ -106,7 +106,7 @@ def _keys(member: RunEpisode) -> dict[str, str]:
 def _task_share(lake: Lake, member: RunEpisode) -> str:
     """Return the share of tasks that the episode's run played.
 
-    Empty if the run played all tasks, or is not finished.
+    The text is empty if the run played all tasks or is not finished.
     """
     record = next(iter(lake.read("runs", RunRecord, **_keys(member))), None)
     share = None if record is None else record.task_share
@@ -133,7 +133,7 @@ def _head(episode: Episode, task_share: str) -> str:
 
 
 def step_text(step: Step, *facts_before: str, note: str = "") -> str:
-    """Return a step with its facts. Messages are whole, other texts are clipped.
+    """Return the text of a step after its facts. Messages are complete, other texts are clipped.
 
     Args:
         step: the step.
@@ -173,7 +173,7 @@ def step_text(step: Step, *facts_before: str, note: str = "") -> str:
 
 
 def folded(reasoning: str) -> str:
-    """Return the first line of a model's reasoning. `turns.reasoning` holds all of it."""
+    """Return the first line of a model's reasoning; `turns.reasoning` holds all lines."""
     first, *more = reasoning.strip().splitlines() or [""]
     head = first if len(first) <= SHOWN_OF_A_THOUGHT else f"{first[:SHOWN_OF_A_THOUGHT]} …"
     return f"{head} (and {len(more)} more lines, see turns.reasoning)" if more else head

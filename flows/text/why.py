@@ -14,13 +14,16 @@ from tasks.storage.parquet_store import Lake
 
 _COLUMNS = ("field", "before", "after", "invalidates")
 _SHOWN = 500
-"""Maximum characters of a value. A longer one is cut around the difference; `--json` prints all."""
+"""Maximum characters of a value. Of a longer one the part around the difference is shown.
+
+`--json` prints all.
+"""
 
 
 def explain(home: Home, run_a: str, run_b: str | None = None, *, json_output: bool = False) -> None:
     """Print the fields in which two runs differ.
 
-    For a single run, print why its latest invocation had work to do.
+    For a single run, print the changes because of which its latest invocation had work to do.
 
     Raises:
         UsageError: an id matches no run, or several.

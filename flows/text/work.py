@@ -78,7 +78,7 @@ def withheld_markdown(reports: Sequence["RunReport"]) -> str:
 
 
 def work_fields(work: RunWork) -> dict[str, object]:
-    """Return the JSON fields that only runs with work have."""
+    """Return the JSON fields about reused and paid work, which a run has only if it did work."""
     counts = (
         "n_reused",
         "n_resumed",
@@ -140,7 +140,7 @@ def _paid(work: RunWork) -> str:
 
 
 def reason(work: RunWork) -> str:
-    """Return in one line why the run was not reused entirely."""
+    """Return one line: why the run had new work, or that nothing was pending."""
     if work.is_reused:
         return "nothing was pending"
     if work.compared_with is None:

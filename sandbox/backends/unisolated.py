@@ -1,8 +1,8 @@
 """Sandbox `none`: a plain child process in its own folder. A user must select it by name.
 
-It bounds time, output and memory, and passes on no variable of the parent. It does not isolate: a
-program has its user's rights on files, reaches the network and other processes, and can leave
-processes behind.
+The sandbox limits time, output and memory, and hides the parent's environment variables. It does
+not isolate: a program has its user's rights on files, can use the network, can affect other
+processes, and can leave processes running.
 """
 
 import os
@@ -30,13 +30,14 @@ from schemas.run import Limits
 
 
 class UnisolatedSandbox:
-    """Sandbox that runs programs as the caller's own user. It never replaces another sandbox.
+    """Sandbox that runs programs as the caller's own user. Parley never chooses it by itself.
 
     See `sandbox.interface.Sandbox`.
 
     Args:
         packages: folders of packages to use instead of those installed beside Parley.
-        slots: number of programs at once on this host; by default one per CPU.
+        slots: maximum number of programs running at the same time on this host; by default one per
+            CPU.
         slot_directory: folder of the slots' lock files.
     """
 
@@ -57,7 +58,11 @@ class UnisolatedSandbox:
         self._slot_directory = slot_directory
 
     def check(self) -> None:
-        """Run a trivial program. Raises SandboxUnavailable if it fails."""
+        """Run a trivial program.
+
+        Raises:
+            SandboxUnavailable: the program fails.
+        """
         with self.session(Limits()) as session:
             done = session.run(("{python}", "-c", "print(6 * 7)"))
         if done.exit_code != 0:
@@ -115,7 +120,7 @@ class UnisolatedSession:
                 ending = supervise(command, channels, stack, _kill_group)
         except OSError as error:
             raise SandboxUnavailable(
-                f"none: {error}; the host's disk or memory may be full"
+                f"sandbox none: {error}; the host's disk or memory may be full"
             ) from error
         return completed(ending, limits, cpu_s=ending.cpu_s)
 

@@ -1,5 +1,5 @@
 """Calibration of CPU limits to the speed of this machine.
 
-If a reference solution would exceed the limits of CPU time, Parley multiplies them by a coarse
-factor.
+If a reference solution would exceed the CPU limits on this machine, Parley multiplies the limits by
+a coarse factor.
 """

@@ -1,8 +1,8 @@
 """Factor that multiplies limits of CPU time on this machine. It is stored in the home.
 
-The factor is a power of two, and 1 on any machine of ordinary speed. Limits are part of each
-verdict's identity, so they are equal almost everywhere. The run's record shows the limits that were
-used.
+The factor is a power of two, and 1 on any machine of ordinary speed, so that limits are equal on
+almost all machines: they are part of each verdict's identity. The run's record shows the limits
+that were used.
 """
 
 import json
@@ -22,8 +22,9 @@ from schemas.run import Limits
 
 FILE = "calibration.json"
 _ROOM = 1.5
-"""Multiple of its measured CPU time that a reference may take. Clock rates and other processes on a
-core make that much difference."""
+"""Safety margin: limits must allow this multiple of the slowest reference's measured CPU time,
+because clock rates and other processes on a core change CPU times that much.
+"""
 
 
 class Calibration(Frozen):
@@ -38,7 +39,9 @@ class Calibration(Frozen):
     n_references: int = Field(ge=1)
     n_passed: int = Field(ge=0)
     fingerprint: str
-    """Fingerprint of the sandbox at the time. The figures stay valid with another one."""
+    """Fingerprint of the sandbox when it was calibrated. The calibration stays valid if the
+    fingerprint changes.
+    """
     measured_at: str
     """Time of the measurement: UTC, ISO 8601."""
 
@@ -46,7 +49,7 @@ class Calibration(Frozen):
 def machine_name() -> str:
     """Return the architecture and processor model.
 
-    Machines that share them count as equally fast.
+    Machines with the same name count as equally fast.
     """
     model = ""
     with suppress(OSError):  # /proc is missing on some systems. `platform` has a name then.
@@ -59,7 +62,7 @@ def machine_name() -> str:
 
 
 def needed_factor(slowest_cpu_s: float, limit_s: float = Limits().cpu_s) -> int:
-    """Return the smallest power of two with which the limit leaves the slowest reference room.
+    """Return the smallest sufficient power of two by which to multiply the limit.
 
     Args:
         slowest_cpu_s: CPU seconds of the slowest reference, 0 and up.
@@ -89,7 +92,7 @@ def calibration_of(measured: Measurement, sandbox: Sandbox, measured_at: str) ->
 def keep(calibration: Calibration, home: Path) -> Path:
     """Write the calibration to the home, and return the file.
 
-    It replaces an older one of the same machine and sandbox.
+    The calibration replaces an older one of the same machine and sandbox.
     """
     others = [
         c
@@ -110,7 +113,7 @@ def find(home: Path, sandbox: str) -> Calibration | None:
     """Return the calibration of this machine with that sandbox; None if there is none.
 
     Raises:
-        ConfigError: the file contains something else.
+        ConfigError: the file does not contain calibrations.
     """
     here = machine_name()
     return next((c for c in _read(home) if (c.machine, c.sandbox) == (here, sandbox)), None)
@@ -120,7 +123,7 @@ def widened(limits: Limits, home: Path, sandbox: str) -> Limits:
     """Return the limits for this machine: CPU and wall-clock seconds times its factor.
 
     Raises:
-        ConfigError: the calibration file contains something else.
+        ConfigError: the calibration file does not contain calibrations.
     """
     calibration = find(home, sandbox)
     if calibration is None or calibration.factor == 1:

@@ -13,7 +13,7 @@ from schemas.run import Limits
 from schemas.verdict import Outcome, ProgramVerdict
 
 _WIDE = Limits(cpu_s=60.0, wall_s=600.0)
-"""Limits that let a slow machine finish and be measured."""
+"""Limits that are wide enough for measurements on a slow machine."""
 _MEASURED_ALONE = 3
 _SAY_CPU_TIME = (
     "raise AssertionError('cpu-time %.3f' % "
@@ -78,7 +78,7 @@ def _run(sandbox: Sandbox, reference: Reference, *more: str) -> ProgramVerdict:
 def _cpu_s(sandbox: Sandbox, reference: Reference) -> float:
     """Return the CPU seconds of the program with its tests and waited-for children.
 
-    It returns 0 if the time could not be read.
+    Return 0 if the time could not be read.
     """
     with alone():
         match = _CPU_TIME.search(_run(sandbox, reference, _SAY_CPU_TIME).detail)

@@ -38,9 +38,9 @@ def known_faults() -> frozenset[str]:
 def read_references(path: Path) -> tuple[Reference, ...]:
     """Read the Python tasks of all JSONL files (plain or gzip) at a path.
 
-    The path is a file, or a folder whose files and whose subfolders' files are read. A row is a
-    task if it has `task_id`, `prompt`, `canonical_solution`, `entry_point` and `test`, and its
-    `language` is Python or missing. Equal programs count once.
+    The path is a file, or a folder that is searched with its subfolders. A row is a task if it has
+    `task_id`, `prompt`, `canonical_solution`, `entry_point` and `test`, and its `language` is
+    Python or missing. Equal programs count once.
 
     Raises:
         SourceUnreadable: there is no such task.

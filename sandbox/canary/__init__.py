@@ -1,4 +1,4 @@
-"""Canary: programs with a known verdict that run before anything costs money.
+"""Canary: a test of the sandbox by programs with a known verdict, before anything costs money.
 
-Attacks must not pass, and correct programs (golds) must pass.
+Attacks must fail, and correct programs (golds) must pass.
 """

@@ -15,12 +15,12 @@ _HOLDER = "import os, sys, time; sys.stdout.write('x'); sys.stdout.flush(); sys.
 
 @contextmanager
 def planted_baits() -> Iterator[Mapping[str, str]]:
-    """Plant the baits while the block runs, and yield the values for `Program.with_baits`.
+    """Create baits for the duration of the block, and yield values for `Program.with_baits`.
 
-    FILE: a file that everybody may read and write. FOLDER: its folder, writable for everybody.
-    SENTINEL: content of FILE and of a variable in the environment of process PID. PORT: a listening
-    TCP port on loopback. SOCKET: the name of a listening abstract socket. MARK: a word for names of
-    files that attacks leave.
+    FILE: a file that every user may read and write. FOLDER: the folder of FILE, writable for every
+    user. SENTINEL: content of FILE, and value of a variable in the environment of process PID.
+    PORT: a listening TCP port on loopback. SOCKET: the name of a listening abstract socket. MARK: a
+    word that attacks put into the names of files that they create.
     """
     sentinel = secrets.token_hex(8)
     with (
@@ -56,7 +56,7 @@ def _process(environment: Mapping[str, str]) -> Iterator["subprocess.Popen[bytes
     )
     try:
         assert process.stdout is not None
-        process.stdout.read(1)  # The process has its environment now.
+        process.stdout.read(1)  # The process has started and has its environment.
         yield process
     finally:
         process.kill()

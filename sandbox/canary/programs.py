@@ -1,9 +1,10 @@
 r"""Reader of programs with a known verdict, which are stored as text.
 
-A line `### family: name` begins a program. The lines right below it may be `# tests: STATEMENTS`
-(`\n` between them) instead of the default tests, `# harmless` if the program does no damage without
-isolation, and `# audit` if it passes its tests, so that only the audit convicts it. An `escape`
-runs in its own interpreter. It prints `escaped` or `held`, and passes if it escaped.
+A line `### family: name` begins a program. Option lines can follow it: `# tests: STATEMENTS`
+(separated by `\n`) replaces the default tests, `# harmless` means that the program does no damage
+without isolation, and `# audit` means that the program passes its tests and only the audit convicts
+it. A program of the family `escape` runs in its own interpreter. It prints `escaped` or `held`, and
+passes if it escaped.
 """
 
 from collections.abc import Mapping
@@ -32,7 +33,7 @@ class Family(StrEnum):
     FORGE = "forge"
     """Attempt to pass without doing the task."""
     EXHAUST = "exhaust"
-    """Attempt to use up a bounded resource. It would pass if the resource were unbounded."""
+    """Attempt to use up a limited resource. It would pass if the resource were unlimited."""
     LEGITIMATE = "legitimate"
     """Correct program that looks odd. Its function `f()` returns 1."""
 
@@ -53,16 +54,16 @@ class Program:
 
     @property
     def must_pass(self) -> bool:
-        """True for a correct program, False for an attack."""
+        """Return True for a correct program, False for an attack."""
         return self.family is Family.LEGITIMATE
 
     @property
     def title(self) -> str:
-        """Family and name, for reports."""
+        """Return family and name, for reports."""
         return f"{self.family.value}: {self.name}"
 
     def with_baits(self, baits: Mapping[str, str]) -> "Program":
-        """Return the program with the baits' values filled in: FILE's value for `@FILE@`."""
+        """Return the program with the baits' values, such as FILE's value instead of `@FILE@`."""
         code = self.code
         for name, value in baits.items():
             code = code.replace(f"@{name}@", value)
@@ -79,7 +80,7 @@ def read_programs(text: str) -> tuple[Program, ...]:
 
 
 def bundled_programs() -> tuple[Program, ...]:
-    """Return the bundled programs of the canary: a few that take seconds."""
+    """Return the bundled programs of the canary, which take a few seconds together."""
     return read_programs(
         files("sandbox.canary").joinpath("programs.txt").read_text(encoding="utf-8")
     )

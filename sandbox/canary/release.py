@@ -15,7 +15,7 @@ _AT_ONCE = 8
 """Number of threads. The sandbox's slots decide how many programs actually run at once."""
 _ATTACKED = Limits(cpu_s=1.0, wall_s=10.0, memory_mb=512)
 _HONEST = Limits(cpu_s=10.0, wall_s=60.0)
-"""Wide limits, so that a loaded machine fails no gold."""
+"""Wide limits, so that golds pass even on a machine under load."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class Canary:
 
     @property
     def is_alive(self) -> bool:
-        """True if every program had its expected verdict."""
+        """Return True if every program had its expected verdict."""
         return not self.passed and not self.failed
 
 
 def release_canary(sandbox: Sandbox, programs: Sequence[Program] | None = None) -> Canary:
-    """Run the canary's programs, several at once. It takes seconds.
+    """Run the canary's programs, several at the same time. This takes seconds.
 
     Args:
         sandbox: sandbox to test.

@@ -1,1 +1,1 @@
-"""Audit of passes by tests with altered expectations."""
+"""Audit of passed tests: they run again with altered expectations."""

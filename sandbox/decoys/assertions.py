@@ -25,8 +25,9 @@ OPPOSITES |= {
     "assertMultiLineEqual": "assertNotEqual",
 }
 OF_ONE = ("assertTrue", "assertFalse", "assertIsNone", "assertIsNotNone")
-"""Assertions with one operand. Their further argument is a message. Other assertions of unittest
-have two operands."""
+"""Assertions with one operand and an optional message. Other assertions of unittest have two
+operands.
+"""
 RAISING = ("assertRaises", "assertRaisesRegex", "raises", "assertWarns")
 UNRELATED = ("StopAsyncIteration", "BlockingIOError", "ChildProcessError")
 """Exceptions that code under test does not raise."""

@@ -1,6 +1,6 @@
-"""Audit of one program: was its pass earned?
+"""Audit of one program, which decides whether its pass was earned.
 
-The tests run again with altered expectations, which an honest answer fails.
+The tests run again with altered expectations, which an honest answer cannot pass.
 """
 
 from sandbox.decoys.compiled_audit import audit_compiled
@@ -27,7 +27,7 @@ def audit_program(
     *,
     asks_other_inputs: bool = False,
 ) -> Audited:
-    """Audit one program that has passed, completely or in some of its cases.
+    """Audit one program that has passed all or some of its tests.
 
     Args:
         sandbox: sandbox that runs the program.
@@ -36,10 +36,11 @@ def audit_program(
         limits: limits of each run.
         seed: seed that draws the alterations and the order of the runs.
         asks_other_inputs: if True, also test with other inputs, whose values come from the
-            reference. This takes two more runs a pass.
+            reference. This takes two more runs for each pass.
 
     Raises:
-        SandboxUnavailable: the sandbox could not run it. Nothing follows about the answer.
+        SandboxUnavailable: the sandbox could not run the program. This says nothing about the
+            answer.
     """
     match program:
         case RepositoryProgram():

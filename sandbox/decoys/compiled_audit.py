@@ -1,6 +1,6 @@
 """Audit of a Java or JavaScript program.
 
-Its case compares results with literals, or contains the condition under which it throws.
+The test compares results with literals, or has a condition under which it throws an exception.
 """
 
 import random
@@ -27,7 +27,7 @@ _LITERAL = re.compile(
     r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'|\b\d+(?:\.\d+)?\b|\btrue\b|\bfalse\b'
 )
 _CASES = {JavaProgram: ("Main",), JavaScriptProgram: ("program.js",)}
-"""Name of the one case in a program's verdict."""
+"""Name of the only case in a program's verdict."""
 _CONDITION = re.compile(r"\bif\s*\(\s*!\s*(?=\(?\s*[\w.]*(?:compare|isEqual|equals)\s*\()")
 
 
@@ -37,7 +37,7 @@ def audit_compiled(
     """Audit a program's pass by two altered tests: another literal, and the negated condition.
 
     Raises:
-        SandboxUnavailable: the sandbox could not run it.
+        SandboxUnavailable: the sandbox could not run the program.
     """
     draw = random.Random(seed)
     decoys = [
@@ -84,7 +84,7 @@ def _soundness(
 
 
 def _other_literal(test: str, draw: random.Random) -> tuple[str, str]:
-    """Replace a literal that a result is compared with; an empty text if there is none."""
+    """Return the test with another literal to compare with; an empty text if it has none."""
     places = [
         (literal, match.start("value"))
         for match in _EXPECTED.finditer(test)
@@ -99,7 +99,7 @@ def _other_literal(test: str, draw: random.Random) -> tuple[str, str]:
 
 
 def _other_truth(test: str, draw: random.Random) -> tuple[str, str]:
-    """Make a case throw if its comparison holds."""
+    """Return the test with its condition negated, so that it throws if the comparison holds."""
     places = list(_CONDITION.finditer(test))
     if not places:
         return "", "negation"

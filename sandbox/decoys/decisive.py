@@ -1,9 +1,10 @@
-"""Search for decisive constants: with another constant, a value that passed the check fails it.
+"""Search for decisive constants in checks.
 
-`f(1) in [4711, 5]` holds for two values, and `'error' in text or 'invalid' in text` for many. With
-one of these constants altered, an honest answer may still pass although the reference fails, so
-such constants prove nothing. A constant is decisive if the check holds for only one value of its
-operand: equality, distance, membership of a distinctive text.
+A constant is decisive if the check holds for only one value of the compared operand (equality,
+distance, membership of a distinctive text): if the constant is altered, a value that passed the
+check fails it. Other constants prove nothing: `f(1) in [4711, 5]` holds for two values, and
+`'error' in text or 'invalid' in text` for many. If one of those constants is altered, an honest
+answer may still pass although the reference fails.
 """
 
 import ast
@@ -14,10 +15,11 @@ from collections.abc import Iterator
 from sandbox.decoys.python_syntax import last_name, root
 
 _SHORTEST_TEXT = 4
-"""Minimum number of characters from which an altered text is not part of another text by chance."""
+"""Minimum length of a text that, once altered, is not part of another text by chance."""
 _LEAST_SHIFT = 1049
-"""Smallest amount by which `values.py` moves an altered number, in addition to four times its own
-size."""
+"""Smallest amount by which `values.py` changes a number, in addition to four times its absolute
+value.
+"""
 _PAIRS = ("isclose", "allclose", "array_equal", "array_equiv", "equals", "eq", "is_")
 """Functions and methods that compare two values for equality."""
 _MANY = (
@@ -32,8 +34,9 @@ _MANY = (
 )
 _FILE_TESTS = ("exists", "isfile", "is_file", "isdir", "is_dir")
 _PLAIN_PATTERN = re.compile(r"[\w +]+")
-"""Pattern of regular expressions that match no text that they matched before, once their letters
-are shifted."""
+"""Pattern of plain regular expressions. If their letters are shifted, they match none of the texts
+that they matched before.
+"""
 _ORDERS = ((ast.Lt, ast.LtE), (ast.Gt, ast.GtE))
 _EQUALITIES = ("Equal", "Equals", "Is", "allclose", "equal", "almost_equal", "with")
 """Last parts of the names of assertions that compare for equality: `assertEqual`,
@@ -47,8 +50,8 @@ def decisive(
 
     Args:
         node: expression of a check.
-        known: names of libraries' modules, and of classes that the tests define. Other names may be
-            code under test.
+        library_names: names of libraries' modules, and of classes that the tests define. Other
+            names may be code under test.
         is_true: True if the check holds when the expression is true.
     """
     match node:
@@ -108,9 +111,9 @@ def _of_comparison(
 def _of_membership(
     member: ast.expr, container: ast.expr, library_names: frozenset[str]
 ) -> Iterator[ast.expr]:
-    """Yield the member's constants.
+    """Yield the constants of the member.
 
-    A short text is left out: it may be part of a long one by chance.
+    A short text is omitted, because it may be part of a long text by chance.
     """
     if isinstance(container, ast.List | ast.Tuple | ast.Set) and len(container.elts) == 1:
         yield from _equal(member, library_names)
@@ -135,7 +138,7 @@ def _of_distance(node: ast.expr, library_names: frozenset[str]) -> Iterator[ast.
 def _of_range(node: ast.Compare) -> Iterator[ast.expr]:
     """Yield the bounds of `4710 < x < 4712`, if they are close.
 
-    Moving one of them past the other then leaves no number between.
+    If one bound is moved past the other, no number lies between them.
     """
     ends = [node.left, node.comparators[-1]]
     if len(node.ops) != 2 or not any(
@@ -241,7 +244,7 @@ def _equal(node: ast.expr, library_names: frozenset[str]) -> Iterator[ast.expr]:
 
 
 def _is_literal(node: ast.AST, library_names: frozenset[str]) -> bool:
-    """Return True if an expression has no part of code under test and no variable.
+    """Return True if an expression contains no code under test and no variable.
 
     Such expressions are constants, containers and constructors.
     """
@@ -260,9 +263,9 @@ def _is_literal(node: ast.AST, library_names: frozenset[str]) -> bool:
 
 
 def decisive_nodes(tree: ast.Module, library_names: frozenset[str]) -> frozenset[int]:
-    """Return the `id` of each node of a test's text that decides a check.
+    """Return the `id` of each syntax node of a test's text that decides a check.
 
-    A node decides directly, or as the value of a variable.
+    A node can decide a check directly or as the value of a variable.
     """
     leaves = [leaf for node in ast.walk(tree) for leaf in _of_statement(node, library_names)]
     names = _decisive_names(tree, leaves)
@@ -282,7 +285,7 @@ def _of_statement(node: ast.AST, library_names: frozenset[str]) -> Iterator[ast.
             else:
                 constants = [part for part in call.args if isinstance(part, ast.Constant)]
                 has_result = any(isinstance(part, ast.Call) for part in call.args)
-                # Two constants may be alternatives.
+                # Two constants may be alternatives, of which one is enough.
                 yield from constants if has_result and len(constants) == 1 else []
         case ast.If() if node.body and isinstance(node.body[0], ast.Raise):
             yield from decisive(node.test, library_names, is_true=False)
@@ -303,7 +306,7 @@ def _is_wildcard(pattern: ast.pattern) -> bool:
 
 
 def _decisive_names(tree: ast.Module, leaves: list[ast.expr]) -> set[str]:
-    """Return the variables that only decide checks, apart from use in messages."""
+    """Return the variables that are used only to decide checks and in messages."""
     messages = {
         id(part)
         for node in ast.walk(tree)

@@ -1,4 +1,4 @@
-"""Edits of a test's text. Each alters the expectation of one check."""
+"""Edits of a test's text. An edit alters what one check expects."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -7,11 +7,11 @@ from typing import Literal, TypeVar
 Altered = TypeVar("Altered")
 Kind = Literal["negation", "constant", "hidden"]
 Reach = Literal["certain", "held", "maybe"]
-"""Probability that a passing run reaches the check.
+"""How certain it is that a passing run executes the check.
 
-`certain`: nothing surrounds the check. `held`: it is reached, but an object of the tests or of the
-code under test surrounds it, as in a `with`. `maybe`: a loop, branch, handler or function surrounds
-it.
+`certain`: no other statement encloses the check. `held`: the check is executed, but inside a `with`
+whose object belongs to the tests or to the code under test. `maybe`: a loop, branch, exception
+handler or function encloses the check.
 """
 _FAILURE = "[][0]"
 """Expression that always fails."""
@@ -26,24 +26,27 @@ class Edit:
     end: int
     replacement: str
     kind: Kind
-    """`negation` negates the check; `constant` replaces an expected constant by another one;
-    `hidden` writes the same constant as an expression, so that an honest answer passes and one that
-    reads constants fails."""
+    """`negation` negates the check. `constant` replaces an expected constant by another one.
+    `hidden` writes the constant as an expression of equal value: an honest answer still passes, but
+    an answer that reads the tests' constants fails.
+    """
     scope: str
-    """Dotted name of the surrounding function and classes; empty at the top of the text."""
+    """Dotted name of the enclosing classes and function; empty at the top level of the text."""
     reach: Reach
-    """Probability that a passing run reaches the check."""
+    """How certain it is that a passing run executes the check."""
     check: str
-    """Line with the check, after the alteration."""
+    """Line that contains the check, after the edit."""
     span: tuple[int, int]
     """Byte offsets of the whole check."""
     probe: str = ""
-    """Expression that is true if the compared value is a plain built-in one; empty if there is
-    none."""
+    """Expression that is true if the compared value has a plain built-in type; empty if there is no
+    such expression.
+    """
     is_strict: bool = True
-    """True if no honest answer passes both the check and its alteration (see `decisive.py`). If
-    False, the reference's failure does not prove that the decoy is sound, since an honest value may
-    differ from the reference's."""
+    """True if no honest answer passes both the check and the altered check (see `decisive.py`). If
+    False, the reference's failure does not prove that the decoy is sound, since an honest answer's
+    value may differ from the reference's.
+    """
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
@@ -62,14 +65,14 @@ def spliced(text: str, start: int, end: int, source: str) -> str:
 
 
 def probed(text: str, edit: Edit) -> str:
-    """Return the text with the edit's probe in place of its check."""
+    """Return the text with the edit's probe, a check of the value's type, in place of its check."""
     return spliced(text, *edit.span, edit.probe)
 
 
 def failing(text: str, edit: Edit) -> str:
     """Return the text in which the edit's check always fails.
 
-    A run that passes this text does not reach the check.
+    A run that passes this text does not execute the check.
     """
     return spliced(text, *edit.span, _FAILURE)
 
@@ -87,9 +90,9 @@ def line_with(text: str, edit: Edit, longest: int = 300) -> str:
 
 
 def in_turn(units: Sequence[Sequence[Altered]], most: int) -> list[list[Altered]]:
-    """Return variants of a group of units.
+    """Distribute the alterations of several units over variants.
 
-    The n-th variant contains the n-th alteration of each unit that has so many.
+    The n-th variant contains the n-th alteration of each unit that has at least n.
     """
     n_variants = min(most, max(map(len, units), default=0))
     return [[unit[n] for unit in units if n < len(unit)] for n in range(n_variants)]

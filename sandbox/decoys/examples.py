@@ -1,4 +1,4 @@
-"""Examples in doctest's form within a test's text."""
+"""Alteration of doctest examples in a test's text."""
 
 import ast
 import random
@@ -7,7 +7,7 @@ from sandbox.decoys.values import other_source
 
 
 def altered_examples(text: str, draw: random.Random) -> str | None:
-    """Alter the first literal that an example in doctest's form expects; None without one."""
+    """Alter the first literal that a doctest example expects; return None without one."""
     lines = text.split("\n")
     for n, line in enumerate(lines[:-1]):
         expected = lines[n + 1].strip()

@@ -1,4 +1,4 @@
-"""Search for the constants that a check compares with, without the inputs of code under test."""
+"""Search for the constants that a check expects, as opposed to inputs of the code under test."""
 
 import ast
 import builtins
@@ -20,7 +20,7 @@ SETTINGS = {
     "abs",
     "check_dtype",
 }
-"""Keyword arguments of assertions that are no expectation."""
+"""Keyword arguments of assertions that do not state an expectation."""
 _OF_VALUES = frozenset(
     name
     for kind in (str, bytes, list, dict, set, tuple)
@@ -44,9 +44,9 @@ class Expected:
     def of(
         self, node: ast.expr, *, below: bool = False
     ) -> list[tuple[ast.Constant | ast.expr, bool]]:
-        """List the constants that are no input of code under test.
+        """Return the constants that are not inputs of code under test.
 
-        Each comes with True if a smaller constant fails the check.
+        With each constant comes a flag: True if a smaller constant makes the check fail.
         """
         match node:
             case ast.Constant() if not isinstance(node.value, type(...)) and node.value is not None:
@@ -71,10 +71,10 @@ class Expected:
                 return [constant for part in parts for constant in self.of(part, below=below)]
 
     def _of_comparison(self, node: ast.Compare) -> list[tuple[ast.Constant | ast.expr, bool]]:
-        """List the constants of a comparison.
+        """Return the constants of a comparison, with flags as in `of`.
 
-        Bounds are moved past the value that they bound. A value that differs from one constant
-        differs from others, too.
+        A bound must be moved past the value that it limits. Constants that a value must differ from
+        are omitted, since the value differs from most other constants, too.
         """
         sides = [node.left, *node.comparators]
         kinds = [*node.ops, *node.ops[-1:]]

@@ -1,6 +1,6 @@
-"""Checks with other inputs, whose expected values come from the reference.
+"""Checks with other inputs than the tests', whose expected values come from the reference.
 
-An answer that reads constants of the tests fails them.
+An answer that returns constants of the tests fails these checks.
 """
 
 import ast
@@ -19,16 +19,18 @@ from sandbox.judging.python_syntax import parse
 from sandbox.judging.runners.programs import AssertProgram, PythonProgram, UnittestProgram
 
 _REPORTING = "(_ for _ in ()).throw(AssertionError({}))"
-"""Expression that fails with a text, in order to report it."""
+"""Expression that raises an AssertionError with a text, so that the test's failure reports the
+text.
+"""
 _KNOWN = 4096
 
 
 @dataclass(frozen=True)
 class FreshCheck:
-    """One check `call == literal` with another input."""
+    """Check `call == literal` of a test, with another input."""
 
     text: int
-    """Position of the test's text among the program's texts."""
+    """Index of the test's text among the program's texts."""
     unit: str
     check: tuple[int, int]
     """Byte offsets of the whole comparison."""
@@ -37,7 +39,7 @@ class FreshCheck:
 
 
 def fresh_checks(program: PythonProgram) -> list[FreshCheck]:
-    """Return the checks of a program that can run with another input.
+    """Return the checks of a program that can be made with another input.
 
     Equal tests always get equal inputs.
     """
@@ -73,7 +75,7 @@ def expected_value(trial: Trial, reference: PythonProgram, fresh: FreshCheck) ->
 
 
 _values: dict[tuple[str, PythonProgram], str | None] = {}
-"""Values of references that this process has measured."""
+"""Values that references returned in this process."""
 
 
 def _literal(detail: str) -> str | None:
@@ -109,7 +111,7 @@ def _calls_with_other_inputs(source: str) -> tuple[tuple[tuple[int, int], str], 
 
 
 def _checks(body: list[ast.stmt]) -> Iterator[tuple[ast.Compare, ast.Call]]:
-    """Yield the checks `call == literal` that each run reaches."""
+    """Yield the checks `call == literal` that every run executes."""
     for node in body:
         match node:
             case ast.Assert(
@@ -134,7 +136,7 @@ def _is_literal(node: ast.expr) -> bool:
 
 
 def _other_call(call: ast.Call, draw: random.Random) -> ast.Call:
-    """Return the call with one number of its input increased by one, or one text altered."""
+    """Return the call with one number of its input increased by one, or one text of it altered."""
     other = ast.Call(
         call.func, [ast.parse(ast.unparse(part), mode="eval").body for part in call.args], []
     )

@@ -1,6 +1,6 @@
 """Audit of pytest nodes in a working folder.
 
-The graded test files run again with altered checks, in their own tree.
+The graded test files run again with altered checks, in a fresh copy of the folder.
 """
 
 import random
@@ -18,7 +18,7 @@ from schemas.run import Limits
 from schemas.verdict import Outcome, ProgramVerdict
 
 Passes = Mapping[str, bool]
-"""Node id -> True if it passed."""
+"""Map from node id to True if the node passed."""
 
 
 def audit_nodes(
@@ -28,7 +28,7 @@ def audit_nodes(
     limits: Limits,
     seed: str,
 ) -> Audited:
-    """Audit the passes of a program's nodes.
+    """Audit the nodes that a program passed.
 
     Args:
         sandbox: sandbox that runs the program.
@@ -38,7 +38,7 @@ def audit_nodes(
         seed: seed that draws the alterations.
 
     Raises:
-        SandboxUnavailable: the sandbox could not run it.
+        SandboxUnavailable: the sandbox could not run the program.
     """
     graded = {node.partition("::")[0] for node in program.node_ids}
     files = {
@@ -69,9 +69,9 @@ def _with_files(program: RepositoryProgram, texts: Mapping[str, str]) -> Reposit
 
 
 def passes_of(verdict: ProgramVerdict, cost: Cost) -> Passes:
-    """Return for each node whether it passed, and count the run.
+    """Return for each node whether it passed, and add the run to `cost`.
 
-    A test that was marked as an expected failure while it ran passes its decoy, too.
+    A test that marks itself as an expected failure during its run also passes with altered checks.
     """
     cost.add(verdict)
     return {case.name: case.outcome is Outcome.PASSED for case in verdict.cases}
@@ -87,9 +87,10 @@ def judged_nodes(
 
     Args:
         tests: altered tests.
-        candidate: function that runs the tests on the candidate, with these texts of test files.
-        reference: function that runs them on the reference; None without a reference.
-        cost: counter of these runs.
+        candidate: function that runs the tests on the candidate, with the texts of test files that
+            it receives.
+        reference: function that runs the tests on the reference; None without a reference.
+        cost: counter of the sandbox runs.
     """
     if not tests.edits:
         return Audited(

@@ -1,4 +1,4 @@
-"""Altered test files of a tree, with one altered check in each graded test function."""
+"""Test files of a tree with one altered check in each graded test function."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -13,23 +13,25 @@ class AlteredTests:
     """Test files with altered checks."""
 
     files: Mapping[str, str]
-    """Name of a test file -> its altered text."""
+    """Map from the name of a test file to its altered text."""
     failing_files: Mapping[str, str]
-    """Name of a test file -> its text with checks that always fail. A test that passes does not
-    reach its check."""
+    """Map from the name of a test file to its text with checks that always fail. A test that passes
+    nevertheless does not execute its check.
+    """
     edits: Mapping[str, Edit]
-    """Node id in graded form -> edit in its test function."""
+    """Map from the node id, as the verdict has it, to the edit in the node's test function."""
 
 
 def altered_tests(
     files: Mapping[str, str], nodes: Sequence[str], draw: random.Random
 ) -> AlteredTests:
-    """Alter one check of each test function that the nodes name, constants before negations.
+    """Alter one check of each test function that the nodes name.
 
-    Checks that an answer may not reach (in loops, branches, handlers) are left unchanged.
+    Alterations of constants are preferred to negations. Checks that are perhaps not executed (in
+    loops, branches, exception handlers) are left unchanged.
 
     Args:
-        files: name -> text of the graded test files.
+        files: map from name to text of the graded test files.
         nodes: pytest ids: `FILE::Class::method[parameters]`, `FILE::Class` or `FILE`.
         draw: source of random choices.
     """
@@ -56,7 +58,7 @@ def altered_tests(
 
 
 def _nodes_of(scope: str, nodes: Sequence[str]) -> list[str]:
-    """List the nodes whose test function is, or contains, this scope."""
+    """Return the nodes to which this scope belongs."""
     return [
         node
         for node in nodes
@@ -69,7 +71,7 @@ def _scope(node: str) -> str:
 
 
 def _chosen(edits: Sequence[Edit], draw: random.Random) -> Edit:
-    """Choose a constant of a check that is certainly reached, if there is one."""
+    """Choose one edit; preferably of a constant in a check that is certainly executed."""
     ranked = sorted(edits, key=_rank)
     return draw.choice([edit for edit in ranked if _rank(edit) == _rank(ranked[0])])
 

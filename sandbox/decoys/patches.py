@@ -1,6 +1,6 @@
 """Audit of a patch to a repository.
 
-The tests of the fix run again with altered checks, in their own tree.
+The tests of the fix run again with altered checks, in a fresh workspace.
 """
 
 import random
@@ -25,13 +25,14 @@ def audit_patch(
     limits: Limits,
     seed: str,
 ) -> Audited:
-    """Audit the passes of a patch's tests.
+    """Audit the tests that a patch passed.
 
     Args:
         open_place: function that opens a fresh workspace.
         trees: store of the repositories' trees.
         program: patch and repository.
-        gold: the project's own fix, which shows whether a decoy is sound; None without one.
+        gold: the project's own fix, which shows whether an altered check is sound; None without
+            one.
         limits: limits of each run.
         seed: seed that draws the alterations.
 

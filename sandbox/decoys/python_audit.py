@@ -1,9 +1,10 @@
-"""Audit of a Python program: code whose tests share its process.
+"""Audit of a Python program whose tests run in the process of its code.
 
-Each check is altered in turn. All variants run in one sandbox run, together with the unaltered
-tests at a position drawn by seed, so an honest pass costs one run. A variant that passes is
-confirmed in its own fresh run. If tests judge the answer's style, the answer's text is spoiled as
-well.
+A decoy is a check with an altered expectation. A variant is the program with some decoys in its
+tests, at most one for each unit: a unit is a part of the tests with its own verdict, such as a test
+method. All variants run in one sandbox run, together with the unaltered tests at a random position,
+so the audit of an honest pass costs one run. A variant that passes runs again alone to confirm
+that. If tests judge the answer's style, a badly formatted answer runs, too.
 """
 
 import random
@@ -25,10 +26,11 @@ from schemas.audit import Audited, AuditOutcome
 
 _MOST_VARIANTS = 12
 _FRESH, _FEWEST_FAILED = 4, 3
-"""Number of checks that run with another input, until one passes; and number of failures that make
-a suspicion."""
+"""Maximum number of checks that run with another input, and number of failures that raise a
+suspicion. The first check that passes ends the search.
+"""
 _STYLE = re.compile(r"\b(?:pycodestyle|getsource|flake8|pylint)\b")
-"""Words in tests that judge the style of an answer."""
+"""Pattern of words that occur in tests that judge the style of an answer."""
 HIDDEN = "the same tests, whose constants are written as expressions"
 READS = "the answer passes only with the constants that the tests name"
 SPOILED = "each line of the answer ends with two spaces"
@@ -37,15 +39,15 @@ CONTRADICTS = "it contradicts the test"
 UNPROVEN = "nothing shows that an honest answer fails it"
 OTHER_ANSWER = "the reference fails it, but another honest answer may pass it"
 VOID = "the reference passes it, too"
-"""Reason for ignoring a decoy that requires nothing of an honest answer, such as a check that is
-not reached."""
+"""Reason for ignoring a decoy that an honest answer passes, such as a check that is not executed.
+"""
 
 
 @dataclass(frozen=True)
 class Decoy:
-    """One altered check: its text, its edit, and the unit that has to fail.
+    """One altered check: the index of its text, its edit, and the unit that must fail.
 
-    If the unit is None, at least one unit has to fail.
+    If the unit is None, at least one unit must fail.
     """
 
     text: int
@@ -55,7 +57,7 @@ class Decoy:
 
 @dataclass(frozen=True)
 class Variant:
-    """Program whose tests contain some decoys, at most one for each unit."""
+    """Program with some decoys in its tests, at most one for each unit."""
 
     program: PythonProgram
     decoys: tuple[Decoy, ...]
@@ -66,7 +68,7 @@ class _Survivor:
     variant: Variant
     decoy: Decoy
     units: tuple[str, ...]
-    """Units that passed although they had to fail."""
+    """Units that passed although a decoy should make them fail."""
 
 
 def audit_python(
@@ -77,7 +79,7 @@ def audit_python(
     *,
     asks_other_inputs: bool = False,
 ) -> Audited:
-    """Audit a program's passes.
+    """Audit the tests that a program passed.
 
     Args:
         trial: runner of the variants.
@@ -87,7 +89,7 @@ def audit_python(
         asks_other_inputs: see `audit_program`.
 
     Raises:
-        SandboxUnavailable: the sandbox could not run it.
+        SandboxUnavailable: the sandbox could not run the program.
     """
     draw = random.Random(seed)
     variants, hidden = variants_of(program, draw)
@@ -159,7 +161,7 @@ def audit_python(
 
 
 def variants_of(program: PythonProgram, draw: random.Random) -> tuple[list[Variant], PythonProgram]:
-    """Return the program's variants, and the program whose tests hide their constants.
+    """Return the program's variants, and the program whose tests' constants are hidden.
 
     The n-th variant contains the n-th altered check of each unit.
     """
@@ -196,10 +198,7 @@ def _unit_of(program: PythonProgram, edit: Edit, names: Sequence[str]) -> str | 
 
 
 def _mixed(decoys: list[Decoy], draw: random.Random) -> list[Decoy]:
-    """Shuffle decoys, then alternate constants and negations, constants first.
-
-    Strict decoys come before the others.
-    """
+    """Return the decoys in random order, alternating constants and negations, strict ones first."""
     draw.shuffle(decoys)
     decoys.sort(key=lambda decoy: not decoy.edit.is_strict)
     kinds = [
@@ -219,7 +218,7 @@ def _altered(texts: Sequence[str], decoys: Sequence[Decoy]) -> list[str]:
 def _survivors(
     program: PythonProgram, order: Sequence[Variant], outcomes: Sequence[Outcomes | None]
 ) -> list[_Survivor]:
-    """List the decoys that passed, in units whose unaltered tests passed in the same run."""
+    """Return the decoys that passed in units whose unaltered tests passed in the same run."""
     plain = _outcome_of(program, order, outcomes)
     survivors: list[_Survivor] = []
     for variant, outcome in zip(order, outcomes, strict=True):
@@ -252,9 +251,10 @@ def _units_that_read(
     order: Sequence[Variant],
     outcomes: Sequence[Outcomes | None],
 ) -> tuple[str, ...]:
-    """Return the units that pass their tests and fail equal tests without expected constants.
+    """Return the units that pass their tests, but fail tests whose constants are hidden.
 
-    Both results are confirmed in a second run.
+    The hidden tests are equal, but write each constant as an expression. Both results are confirmed
+    in further runs.
     """
     plain, other = _outcome_of(program, order, outcomes), _outcome_of(hidden, order, outcomes)
     units = [unit for unit, is_passed in other.items() if not is_passed and plain.get(unit)]
@@ -269,8 +269,8 @@ def _fails_fresh_inputs(
 ) -> tuple[tuple[str, ...], str]:
     """Return the units whose checks fail with every other input, and the text of one such check.
 
-    Both are empty if a check passes, or if too few failed. An honest answer may differ from the
-    reference outside the tested inputs, so this never convicts.
+    Both are empty if a check passes or too few checks fail. An honest answer may differ from the
+    reference outside the tested inputs, so this only raises a suspicion.
     """
     failed: list[tuple[str, str]] = []
     for fresh in fresh_checks(program)[:_FRESH]:
@@ -288,7 +288,7 @@ def _fails_fresh_inputs(
 
 
 def _passed_units(decoy: Decoy, outcome: Outcomes) -> tuple[str, ...]:
-    """Return the units that passed although they had to fail."""
+    """Return the units that passed although the decoy should make them fail."""
     if decoy.unit is not None:
         return (decoy.unit,) if outcome.get(decoy.unit) else ()
     return tuple(outcome) if outcome and all(outcome.values()) else ()
@@ -304,13 +304,14 @@ def _soundness(
 ) -> tuple[tuple[str, ...], str]:
     """Return the units whose passes are forged, and the proof that the decoy is sound.
 
-    A strict decoy is sound if the reference passes the test and fails the decoy. If the reference
-    proves nothing, a decoy is sound by logic: a reached check was negated, or a plain built-in
-    value equals two constants.
+    A decoy is sound if no honest answer can pass it. That is proved for a strict decoy if the
+    reference passes the test and fails the decoy. Without such a reference it is proved by logic:
+    the answer passes a check and its negation, or a value of a plain built-in type equals two
+    constants.
     """
     decoy, edit = survivor.decoy, survivor.decoy.edit
     if edit.reach == "maybe" and _passes(trial, program, decoy, failing):
-        return (), VOID  # The answer does not reach the check.
+        return (), VOID  # The answer's run does not execute the check.
     if reference is not None:
         altered = with_texts(reference, texts_of(survivor.variant.program))
         plain, changed = trial.together([reference, altered])
@@ -327,7 +328,7 @@ def _soundness(
             return units, REFERENCE_FAILS if units else VOID
     is_logical = edit.reach == "certain" and decoy.unit is not None and edit.is_strict
     if is_logical and _passes(trial, program, decoy, failing):
-        return (), UNPROVEN  # The tests themselves may not reach the check.
+        return (), UNPROVEN  # The tests themselves may not execute the check.
     if is_logical and edit.kind == "negation":
         return survivor.units, CONTRADICTS
     if is_logical and edit.probe and _passes(trial, program, decoy, probed):
@@ -346,7 +347,7 @@ def _passes(
 
 
 def _passes_spoiled(trial: Trial, program: PythonProgram, reference: PythonProgram | None) -> bool:
-    """Return True if style tests pass a badly written answer, but fail an equally bad reference."""
+    """Return True if style tests pass the spoiled answer, but fail the spoiled reference."""
     if reference is None or not any(_STYLE.search(text) for text in texts_of(program)):
         return False
     if not all(trial.alone(_spoiled(program)).values()):

@@ -1,4 +1,4 @@
-"""Search for the checks in a Python test's text, and for alterations of their expectations.
+"""Search for the checks in a Python test's text, and for possible alterations of them.
 
 Checks are assertions (`assert`, `if ...: raise`, and those of unittest, numpy, pandas and mocks),
 expected exceptions, expected values in variables and in lists of cases, examples in doctest's form,
@@ -43,7 +43,8 @@ def edits_of(text: str, draw: random.Random) -> list[Edit]:
 
     Args:
         text: text of the tests.
-        draw: source of random choices: other constants, and which of several constants is altered.
+        draw: source of random choices: new constants, and the constant to alter if there are
+            several.
     """
     try:
         tree = parse(text)
@@ -122,16 +123,16 @@ class _Checks:
     def _truth(
         self, node: ast.expr, scope: tuple[str, ...], reach: Reach, *, is_turned: bool = False
     ) -> None:
-        """Alter an asserted expression: other constants, another type, and its negation.
+        """Add alterations of an asserted expression: other constants, another type, its negation.
 
         Args:
             node: asserted expression.
             scope: names of the surrounding functions and classes.
-            reach: probability that the check is reached.
+            reach: how certain it is that the check is executed.
             is_turned: True if the check fails when the expression is true.
         """
         if isinstance(node, ast.Constant):
-            return  # `assert False` stands where an exception was expected, see `_handlers`.
+            return  # `assert False` means that an exception was expected, see `_handlers`.
         negated = (
             node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not) else None
         )
@@ -143,7 +144,7 @@ class _Checks:
         self._expected.is_turned = False
 
     def _types(self, node: ast.expr, scope: tuple[str, ...], reach: Reach) -> None:
-        """Expect another type."""
+        """Add alterations that expect another type."""
         for call in ast.walk(node):
             if (
                 isinstance(call, ast.Call)
@@ -211,9 +212,9 @@ class _Checks:
                 )
 
     def _handlers(self, node: ast.Try, scope: tuple[str, ...], reach: Reach) -> None:
-        """Expect another exception if a statement of the body fails when no exception is raised.
+        """Add an alteration that expects another exception, if the test fails without an exception.
 
-        With several handlers, another one could catch it, so nothing is altered.
+        With several handlers nothing is altered, because another handler could catch the exception.
         """
         if any(says_failure(statement) for statement in (*node.body, *node.orelse)):
             handler = node.handlers[0] if len(node.handlers) == 1 else None
@@ -233,7 +234,7 @@ class _Checks:
         self._add(node, other, "negation", scope, reach)
 
     def _cases(self, target: ast.expr, cases: ast.expr, scope: tuple[str, ...]) -> None:
-        """Alter an expected value in a literal list of cases that a loop iterates over."""
+        """Add alterations of expected values in a literal list of cases for a loop."""
         places = (
             [target]
             if isinstance(target, ast.Name)
@@ -266,7 +267,7 @@ class _Checks:
     def _parameters(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: tuple[str, ...]
     ) -> None:
-        """Alter an expected value among a function's defaults or `parametrize` cases."""
+        """Add alterations of expected values in a function's defaults or `parametrize` cases."""
         named = node.args.args[len(node.args.args) - len(node.args.defaults) :]
         for parameter, default in zip(named, node.args.defaults, strict=True):
             if parameter.arg in self._compared:
@@ -287,7 +288,7 @@ class _Checks:
                     )
 
     def _texts_within(self, node: ast.stmt, scope: tuple[str, ...], reach: Reach) -> None:
-        """Alter Python that is passed to another interpreter, and examples in doctest's form."""
+        """Add alterations of Python text passed to another interpreter, and of doctest examples."""
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             return
         for part in expressions(node):
@@ -312,7 +313,7 @@ class _Checks:
         *,
         hides: bool = True,
     ) -> None:
-        """Replace each constant by another one, or some of them if there are many."""
+        """Add edits that replace each constant by another one, or some if there are many."""
         for node, _ in nodes if hides else ():
             hidden = hidden_source(node, self._draw) if isinstance(node, ast.Constant) else ""
             if hidden:
@@ -378,14 +379,14 @@ class _Checks:
 
 
 def _within(reach: Reach) -> Reach:
-    """Return the reach of a check that an object surrounds."""
+    """Return the reach of a check inside a `with`, given the reach of the `with`."""
     return "maybe" if reach == "maybe" else "held"
 
 
 def _altered_program(text: str, draw: random.Random) -> tuple[str, bool]:
-    """Alter the first check of a text that is Python, and return whether the edit is strict.
+    """Alter the first check of a Python text, and return the text and whether the edit is strict.
 
-    A strict edit is preferred.
+    A strict edit is preferred, even if its check is not the first.
     """
     edits = edits_of(text, draw) if "assert" in text else []
     if not edits:

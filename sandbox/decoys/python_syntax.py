@@ -1,4 +1,4 @@
-"""Queries of the syntax tree of a test's text."""
+"""Queries on the syntax tree of a test's text."""
 
 import ast
 import builtins
@@ -34,7 +34,7 @@ def bound_by_tests(tree: ast.Module) -> Iterator[str]:
 def constructors(tree: ast.Module) -> Iterator[str]:
     """Yield the names of imported libraries, and of classes that the tests define.
 
-    They contain no code under test.
+    A constructor with one of these names contains no code under test.
     """
     yield from _imported(tree, lambda module: module.partition(".")[0] in _LIBRARIES)
     yield from (node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
@@ -66,7 +66,7 @@ def assigned(tree: ast.Module) -> Iterator[str]:
 
 
 def checked(tree: ast.Module) -> Iterator[ast.expr]:
-    """Yield the expressions that checks test, without the inputs of code under test."""
+    """Yield the expressions that checks compare, without the inputs of code under test."""
     for node in ast.walk(tree):
         match node:
             case ast.Assert():
@@ -80,9 +80,9 @@ def checked(tree: ast.Module) -> Iterator[ast.expr]:
 
 
 def names(node: ast.AST) -> Iterator[str]:
-    """Yield the names that are compared.
+    """Yield the names that an expression compares.
 
-    These are names outside the arguments of calls, except calls of built-ins and modules.
+    Names in arguments of calls are omitted, except in calls of built-ins and modules.
     """
     if isinstance(node, ast.Name):
         yield node.id
@@ -188,13 +188,13 @@ def is_tolerance(node: ast.expr) -> bool:
 
 
 def filled(node: ast.expr) -> str:
-    """Return the source of a container with one element, as a replacement of an empty one."""
+    """Return the source of a container with one element, to replace an empty container."""
     return {ast.List: "[1049]", ast.Tuple: "(1049,)"}.get(type(node), "{1049: 1049}")
 
 
 def operands_of(node: ast.expr | None) -> list[ast.expr]:
-    """Return the operands of a comparison; none for another expression.
+    """Return the operands of a comparison; for another expression, nothing.
 
-    A type probe applies only to constants that are operands, not to constants within one.
+    A type probe applies only to a constant that is an operand itself, not to a part of an operand.
     """
     return [node.left, *node.comparators] if isinstance(node, ast.Compare) else []

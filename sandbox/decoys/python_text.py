@@ -14,7 +14,7 @@ class Text:
 
     @cached_property
     def _lines(self) -> list[int]:
-        """Offset of each line, as Python's grammar counts lines."""
+        """Return the offset of each line, as Python's grammar counts lines."""
         starts, place = [0], 0
         for line in self._content.splitlines(keepends=True):
             place += len(line)
@@ -37,7 +37,7 @@ class Text:
         return self._content[start:end].decode("utf-8", "surrogatepass")
 
     def type_probe(self, left: ast.expr, right: ast.expr) -> str:
-        """Return an expression that is true if a value has the type of the literal beside it.
+        """Return an expression that is true if the compared value has the literal's type.
 
         The text is empty unless exactly one of the operands is a literal of a plain type.
         """

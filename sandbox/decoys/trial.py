@@ -1,4 +1,4 @@
-"""Run of variants of a program's tests, jointly where possible."""
+"""Run of variants of a program's tests, several in one sandbox run if possible."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +19,11 @@ from schemas.run import Limits
 from schemas.verdict import Outcome, ProgramVerdict
 
 _MOST_ALONE = 4
-"""Number of variants that run alone if no joint run decides them."""
+"""Maximum number of variants that run alone because the joint run did not decide them."""
 Outcomes = Mapping[str, bool]
-"""Name of a unit -> True if it passed. A program without cases has one unit with an empty name."""
+"""Map from the name of a unit (a part of the tests with its own verdict) to True if it passed. A
+program without cases has one unit with an empty name.
+"""
 
 
 @dataclass
@@ -32,12 +34,12 @@ class Cost:
     duration_s: float = 0.0
 
     def add(self, ran: ProgramVerdict) -> None:
-        """Count a run."""
+        """Add one run."""
         self.n_runs += 1
         self.duration_s += ran.duration_s
 
     def of(self, result: Audited) -> Audited:
-        """Return the result with these figures."""
+        """Return the result with the number of runs and their seconds."""
         return result.model_copy(update={"n_runs": self.n_runs, "duration_s": self.duration_s})
 
 
@@ -50,9 +52,9 @@ class Trial:
     cost: Cost = field(default_factory=Cost)
 
     def together(self, variants: Sequence[PythonProgram]) -> list[Outcomes | None]:
-        """Run the code once, and each variant's tests from its state.
+        """Run the code once, and the tests of each variant from the state that the code left.
 
-        Variants that this does not decide run alone, up to a fixed number.
+        Variants that this joint run does not decide run alone, up to a fixed number.
         """
         outcomes_by_variant: list[Outcomes | None] = [None] * len(variants)
         if self.sandbox.isolated:
@@ -94,7 +96,10 @@ def unit_names(program: PythonProgram) -> tuple[str, ...]:
 
 
 def _named(names: Sequence[str], outcomes: Sequence[Outcome]) -> Outcomes:
-    """Name the outcomes of the last units: a unittest module's first unit is the module itself."""
+    """Return the outcomes by name.
+
+    The first unit of a unittest module is the module itself, which has no name.
+    """
     passed = (
         [outcome is Outcome.PASSED for outcome in outcomes][len(outcomes) - len(names) :]
         if outcomes
@@ -104,7 +109,7 @@ def _named(names: Sequence[str], outcomes: Sequence[Outcome]) -> Outcomes:
 
 
 def texts_of(program: PythonProgram) -> tuple[str, ...]:
-    """Return the texts of a program's tests. Each text of `asserts` is a unit."""
+    """Return the texts of a program's tests. In an AssertProgram each text is a unit."""
     match program:
         case StatementProgram():
             return ("\n".join(program.tests),)

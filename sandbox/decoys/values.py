@@ -1,6 +1,7 @@
-"""Other values than the expected ones.
+"""Replacements for expected values.
 
-They have the same type, are plausible, and are far from what tolerances or remainders would accept.
+A replacement has the type of the expected value, looks plausible, and is too different to be
+accepted because of a tolerance or a remainder.
 """
 
 import ast
@@ -9,7 +10,7 @@ import random
 import string
 
 _OFFSETS = (1049, 2017, 3163, 4421, 5519, 6247, 7121, 8237, 9293)
-"""Prime offsets, so that a value that depends on remainders of a small number changes."""
+"""Offsets for expected numbers. They are prime, so that remainders of the numbers change, too."""
 _WORDS = ("harbor", "lantern", "meadow", "orchid", "pebble", "timber", "violet", "walnut")
 
 
@@ -21,8 +22,9 @@ def other_source(
     Args:
         node: constant to replace.
         draw: source of random choices.
-        below: if True, a number gets smaller, in order to miss a lower bound; otherwise larger.
-        like: source of the constant, whose quotes the other one gets.
+        below: if True, return a smaller number, which violates a lower bound; otherwise a larger
+            one.
+        like: source of the constant. The new constant gets the same kind of quotes.
     """
     other = _other(node.value, draw, -1 if below else 1)
     is_doubly_quoted = isinstance(other, str) and like.startswith('"')
@@ -48,7 +50,7 @@ def _other(value: object, draw: random.Random, sign: int) -> object:
 
 
 def other_number(source: str, draw: random.Random) -> str:
-    """Return the source of a number larger than that of a decimal literal."""
+    """Return the source of a number that is larger than the given decimal literal."""
     return (
         str(float(source) + draw.choice(_OFFSETS))
         if "." in source
@@ -75,10 +77,11 @@ def _shifted(character: str, letters: int, digits: int) -> str:
 
 
 def hidden_source(node: ast.Constant, draw: random.Random) -> str:
-    """Return an expression of the same value that does not contain the constant.
+    """Return an expression that has the value of the constant without containing it.
 
-    The text is empty for types that have no such expression. The expression uses operators alone,
-    since code under test may redefine built-ins, and the compiler does not fold it.
+    The text is empty for types that have no such expression. The expression uses only operators,
+    since code under test may redefine built-ins, and has a form that the compiler does not fold to
+    a constant.
     """
     value = node.value
     if type(value) is int:

@@ -1,9 +1,9 @@
-"""Isolation of a zygote's child for its candidate.
+"""Isolation steps that a zygote's child executes before it runs a candidate.
 
-The steps are namespaces, fresh mounts, limits, no privileges and a system-call filter. The zygote
-resolves the C functions once, and children inherit them. Each step raises OSError if it fails, and
-then no candidate runs. This module defines no class, because a candidate can find every class of
-its process, and everything reachable from it.
+The steps create namespaces and fresh mounts, set limits, drop privileges and load a system-call
+filter. The zygote resolves the C functions once, and its children inherit them. A step that fails
+raises OSError, and then no candidate runs. This module defines no class, because a candidate can
+find every class of its process, and everything reachable from it.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ _no_capabilities = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0), (ctypes.c_ui
 
 
 def filter_program(bpf: bytes) -> tuple[Any, Any]:
-    """Return the system-call filter as the kernel takes it, and its instructions.
+    """Return the argument with which the kernel loads the filter, and the filter's instructions.
 
-    The first one (struct sock_fprog) points to the second, so both must stay alive.
+    The argument (struct sock_fprog) points to the instructions, so both objects must stay alive.
     """
     instructions = ctypes.create_string_buffer(bpf, len(bpf))
     head = struct.pack("@HP", len(bpf) // 8, ctypes.addressof(instructions))
@@ -68,22 +68,22 @@ def filter_program(bpf: bytes) -> tuple[Any, Any]:
 
 
 def unshare(flags: int) -> None:
-    """Leave the parent's namespaces of those kinds."""
+    """Move this process to new namespaces of the kinds in `flags`."""
     _checked(_libc.unshare(flags), "unshare")
 
 
 def enter(namespace: int, kind: int) -> None:
-    """Join the namespace of a descriptor."""
+    """Move this process to the namespace that a descriptor refers to."""
     _checked(_libc.setns(namespace, kind), "setns")
 
 
 def mount_scratch(places: Sequence[str], size: int, shown: Sequence[str]) -> None:
-    """Mount a fresh, sized tmpfs at each place. Everybody may write to it.
+    """Mount a new tmpfs of limited size at each path. Every user may write to it.
 
     Args:
         places: paths to mount at.
         size: size of each tmpfs in bytes.
-        shown: entries of such places that stay visible, read-only, with all mounts below them.
+        shown: folders below these paths that stay visible, read-only, with all mounts below them.
     """
     visible = [
         (path, os.open(path, os.O_PATH | os.O_CLOEXEC))
@@ -97,15 +97,15 @@ def mount_scratch(places: Sequence[str], size: int, shown: Sequence[str]) -> Non
             os.mkdir(path)
         _mount(f"/proc/self/fd/{descriptor}", path, None, _BIND | _RECURSIVE)
         os.close(descriptor)
-        # A folder that bubblewrap made on the way to a visible one is writable.
+        # A parent folder that bubblewrap made for a visible folder would be writable.
         if not os.statvfs(path).f_flag & os.ST_RDONLY:
             _mount(None, path, None, _BIND | _REMOUNT | _RDONLY | _NOSUID | _NODEV)
 
 
 def hidden_by_scratch(folders: Sequence[str]) -> tuple[str, ...]:
-    """Return the entries of scratch places that these folders are or lie in.
+    """Return the top-level entries of scratch folders that contain the given folders.
 
-    `mount_scratch` takes them as `shown`.
+    They are the argument `shown` of `mount_scratch`.
     """
     entries: dict[str, None] = {}
     for place in (*SCRATCH, WORKING_DIRECTORY):
@@ -118,12 +118,12 @@ def hidden_by_scratch(folders: Sequence[str]) -> tuple[str, ...]:
 
 
 def mount_proc() -> None:
-    """Mount a fresh /proc for this process's pid namespace."""
+    """Mount a new /proc for this process's pid namespace."""
     _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
 
 
 def unmount(place: str) -> None:
-    """Remove the topmost mount of a place, in use or not."""
+    """Remove the topmost mount at a path, even if it is in use."""
     _checked(_libc.umount2(place.encode(), _DETACH), f"umount {place}")
 
 
@@ -132,7 +132,7 @@ def fresh_places(tmp_bytes: int, keeps_directory: bool, shown: Sequence[str]) ->
 
     Args:
         tmp_bytes: size of each writable tmpfs.
-        keeps_directory: if True, the working directory of earlier runs stays.
+        keeps_directory: if True, keep the working directory of earlier runs.
         shown: see `mount_scratch`.
     """
     unshare(NEW_MOUNTS | NEW_IPC)
@@ -153,17 +153,18 @@ def fresh_network() -> tuple[bytes, ...]:
 
 
 def traffic() -> tuple[bytes, ...]:
-    """Return the counters of this network namespace.
+    """Return the traffic counters of this network namespace.
 
-    They would tell the next run about this one.
+    If a run has changed them, the namespace is not used again, because the next run could read
+    them.
     """
     return tuple(_read(f"/proc/self/net/{name}") for name in _TRAFFIC)
 
 
 def own_namespaces() -> tuple[int, int, int, int]:
-    """Open the IPC, mount, network and pid namespaces of this process.
+    """Return descriptors of the IPC, mount, network and pid namespaces of this process.
 
-    A process with privileges can join them by these descriptors.
+    A privileged process can join the namespaces through these descriptors.
     """
     kinds = ("ipc", "mnt", "net", "pid")
     ipc, mounts, network, pids = (
@@ -173,19 +174,19 @@ def own_namespaces() -> tuple[int, int, int, int]:
 
 
 def die_first() -> None:
-    """Make the kernel kill a run before its zygote, which is in the same cgroup."""
+    """Make the kernel kill this run, and not its zygote in the same cgroup, if memory runs out."""
     _write("/proc/self/oom_score_adj", _FIRST_TO_DIE)
 
 
 def die_with_parent() -> None:
-    """Let the kernel kill this process when its parent ends. A change of user undoes this."""
+    """Let the kernel kill this process when its parent ends. A change of user cancels that."""
     _checked(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl(PR_SET_PDEATHSIG)")
 
 
 def drop_capabilities_for_good() -> None:
     """Deny capabilities to every program that is executed from now on.
 
-    This process keeps its own.
+    This process keeps its own capabilities.
     """
     for capability in range(64):
         if _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
@@ -196,7 +197,7 @@ def drop_capabilities_for_good() -> None:
 
 
 def become(uid: int, as_root: bool) -> None:
-    """Give up every privilege.
+    """Drop all privileges of this process.
 
     Args:
         uid: user to become.
@@ -223,7 +224,7 @@ def become(uid: int, as_root: bool) -> None:
 
 
 def load_filter(program: tuple[Any, Any]) -> None:
-    """Deny the calls of `sandbox.host.seccomp` from now on, also for all children."""
+    """Load the filter of `sandbox.host.seccomp` for this process and its later children."""
     _checked(
         _libc.prctl(_PR_SET_SECCOMP, _FILTER, ctypes.addressof(program[0]), 0, 0),
         "prctl(PR_SET_SECCOMP)",
@@ -231,7 +232,7 @@ def load_filter(program: tuple[Any, Any]) -> None:
 
 
 def use_huge_pages() -> None:
-    """Collect this process's own memory in huge pages, if the kernel can.
+    """Move this process's own memory to huge pages, if the kernel supports that.
 
     A fork then copies fewer page tables.
     """
@@ -245,20 +246,20 @@ def use_huge_pages() -> None:
 
 
 def set_limits(limits: Mapping[str, tuple[int, int]]) -> None:
-    """Set soft and hard limits by the names that `prlimit` uses."""
+    """Set soft and hard limits, given by the names that `prlimit` uses."""
     for name, bounds in limits.items():
         resource.setrlimit(getattr(resource, f"RLIMIT_{name.upper()}"), bounds)
 
 
 def show_memory_to_own_user() -> None:
-    """Make /proc/self belong to the user that this process has become, as after an `exec`."""
+    """Make /proc/self belong to the process's current user, as after an `exec`."""
     _checked(_libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0), "prctl(PR_SET_DUMPABLE)")
 
 
 def unpack(files: Mapping[str, bytes]) -> None:
     """Write files below the working directory.
 
-    A link that an earlier command left there is replaced, never followed.
+    A link that an earlier command left in place of a file or folder is replaced and never followed.
     """
     for name, content in files.items():
         *parents, last = name.split("/")

@@ -1,10 +1,11 @@
 """Forks for several groups of tests on one answer.
 
-The code runs once, and each group starts in a child from the state that the code left. Trusted, in
-the candidate process. A child differs from its parent in less than after a plain fork: no hook of
-`os.register_at_fork` is called, and no random state is reseeded. If the code leaves something that
-a fork does not copy (a thread, a child, a timer), or that children would share (an open file,
-memory), `why_alone` returns the reason, and the code runs again for each group.
+The code runs once. Then each group of tests runs in a forked child, from the state that the code
+left. This module is trusted, and runs in the candidate process. Its forks are closer copies than
+Python's: no hook of `os.register_at_fork` is called, and no random state is reseeded. If the code
+leaves something that a fork does not copy (a thread, a child, a timer), or that children would
+share (an open file, memory), `why_alone` returns the reason, and the code runs again for each
+group.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 OF_PARENT = TO_SUPERVISOR + b", of the parent"
-"""Direction of the parent's one message under a child's key: how the child ended."""
+"""Direction label of a message that the parent signs with a child's key. The parent sends one such
+message, which reports how the child ended.
+"""
 _PR_SET_CHILD_SUBREAPER = 36
 _LEFTOVER_GRACE_S = 1.0
 _TIMERS = (_signal.ITIMER_REAL, _signal.ITIMER_VIRTUAL, _signal.ITIMER_PROF)
@@ -39,8 +42,8 @@ def parent(questions: int) -> tuple[Callable[[], str], Callable[..., bytes]]:
         questions: descriptor that the supervisor reads.
 
     Returns:
-        Two functions. The first returns the reason why the tests cannot run in children; empty if
-        they can. The second forks them.
+        Two functions. The first returns the reason why the tests cannot run in children, or an
+        empty text. The second forks the children.
     """
     pointer: Any = _ctypes.dlopen(None, 0)  # pyright: ignore[reportArgumentType]  (None: this process)
     call, fork, prctl = (
@@ -56,8 +59,8 @@ def parent(questions: int) -> tuple[Callable[[], str], Callable[..., bytes]]:
 def _state_check() -> Callable[[], str]:
     """Make the function `why_alone`, which returns the reason why tests cannot run in children.
 
-    It is empty if they can. The functions that it calls are bound now, since the candidate can
-    replace those of modules.
+    The reason is an empty text if they can. The functions that `why_alone` calls are bound now,
+    since the candidate can replace functions of modules.
     """
     listdir, fstat, open_, read, close = os.listdir, os.fstat, os.open, os.read, os.close
     waitid, any_child, look, timer = (
@@ -72,7 +75,7 @@ def _state_check() -> Callable[[], str]:
         for name in listdir("/proc/self/fd"):
             try:
                 state = fstat(int(name))
-            except OSError:  # The descriptor of the listing itself.
+            except OSError:  # The descriptor with which the folder is listed has been closed.
                 continue
             entries.append((name, state.st_dev, state.st_ino))
         return sorted(entries)
@@ -109,7 +112,10 @@ def _state_check() -> Callable[[], str]:
 
 
 def _forker(questions: int, fork: Callable[[], int]) -> Callable[..., bytes]:
-    """Make `fork_each`, with its functions bound as in `_state_check`."""
+    """Make the function `fork_each`.
+
+    The functions that it calls are bound now, as in `_state_check`.
+    """
     wait4, waitpid, leave, exit_code, no_wait = (
         os.wait4,
         os.waitpid,
@@ -121,12 +127,14 @@ def _forker(questions: int, fork: Callable[[], int]) -> Callable[..., bytes]:
     used, clock, sleep = time.process_time, time.monotonic, time.sleep
 
     def fork_each(hear: Callable[[], list[bytes]]) -> bytes:
-        """Fork a child whenever the supervisor requests it, and return the key of its own channel.
+        """Fork a child for each request of the supervisor, and return the child's key.
 
-        It returns in each child, and for the last tests in this process itself.
+        The call returns in each child. For the last tests no child is forked, and it returns in
+        this process. The key belongs to the channel between child and supervisor.
         """
         code_s = used()
-        # Otherwise a child could make its parent run a handler of the candidate's.
+        # Otherwise a child could send its parent a signal, for which the candidate may have a
+        # handler.
         before = mask(_SET_MASK, every)
         while True:
             word, key = hear()
@@ -144,9 +152,9 @@ def _forker(questions: int, fork: Callable[[], int]) -> Callable[..., bytes]:
             )
 
     def leaves_others() -> int:
-        """Return 1 if a descendant outlives its child, else 0.
+        """Return 1 if a process that the child started outlives it, else 0.
 
-        Helpers that end by themselves get a moment.
+        Processes that end by themselves get a moment to do so.
         """
         deadline = clock() + _LEFTOVER_GRACE_S
         while True:

@@ -1,4 +1,4 @@
-"""Candidate process: it runs a candidate's code, then the tests that the supervisor sends.
+"""Candidate process, which runs a candidate's code, then the tests that the supervisor sends.
 
 The tests run as in plain Python: with its own operators, built-ins, unittest and pytest, unchanged
 and unobserved. The audit (`sandbox/decoys`) decides whether a pass was earned.
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 PROGRAM, TESTS = "program.py", "<tests>"
 COMPILED = "tmp.py"
 LONGEST_DETAIL = 1 << 14
-_FUTURE_FLAGS = 0x1FE0000  # A `from __future__` of the code holds for the tests, as in one file.
+# A `from __future__` import in the code also applies to the tests, as in a single file.
+_FUTURE_FLAGS = 0x1FE0000
 
 
 def judge_program(answers: int, questions: int, key: bytes) -> None:
@@ -108,13 +109,14 @@ def _run_code(
 
     Returns:
         The module's names with the code's flags; the function that forks a child for each
-        instruction's tests (None: they run here); and the reason why these have to run alone.
+        instruction's tests, or None if they run in this process; and the reason why the tests
+        cannot run in children.
     """
     with open(path, "wb") as file:
         file.write(job["code"])
     names = _main_module(job["main"].decode(), path)
     sys.path.insert(0, os.getcwd())
-    # The calls between the interpreter and a script's first.
+    # The script gets the usual depth, although calls of the harness precede it on the stack.
     sys.setrecursionlimit(sys.getrecursionlimit() + 5)
     why_alone, fork_each = parent(questions) if "together" in job else (None, None)
     try:
@@ -135,7 +137,7 @@ def _unit_runner(
 ) -> Callable[[bytes, bytes], bytes | None]:
     """Make a function that runs one unit of the tests.
 
-    It returns None for a pass, else the failure's text.
+    The function returns None for a pass, else the failure's text.
     """
     names, flags = module
 
@@ -183,7 +185,7 @@ def _compiler_message(error: BaseException) -> bytes:
 
 
 def _without_folder(detail: bytes, path: str) -> bytes:
-    """Remove the working directory's name, which differs between places, from a failure's text."""
+    """Remove the working directory's name, which sandboxes choose, from a failure's text."""
     return with_ends_kept(
         detail.replace(path.encode("utf-8", "surrogateescape")[: -len(PROGRAM)], b""),
         LONGEST_DETAIL,
@@ -191,7 +193,7 @@ def _without_folder(detail: bytes, path: str) -> bytes:
 
 
 def _install_packages(folders: str) -> None:
-    """Do the work of the `site` module except .pth files, which run code at each start."""
+    """Do the work of the `site` module, but ignore .pth files, which run code at each start."""
     import site
 
     there = [folder for folder in folders.split("\n") if os.path.isdir(folder)]

@@ -1,6 +1,6 @@
-"""SHAKE-256 in plain Python, for Python 3.5, which has none.
+"""SHAKE-256 in plain Python, because Python 3.5 does not have it.
 
-It is slow: one to two milliseconds for each 136 bytes.
+This code is slow: it takes one to two milliseconds for 136 bytes.
 """
 
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
@@ -13,7 +13,7 @@ _MASK = (1 << 64) - 1
 
 def shake_256(data):
     # type: (bytes) -> Any
-    """Return an object like that of `hashlib.shake_256`, with the function `digest` only."""
+    """Return an object like that of `hashlib.shake_256`, with only the function `digest`."""
 
     def digest(size):
         # type: (int) -> bytes

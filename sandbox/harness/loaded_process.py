@@ -1,9 +1,10 @@
-"""Process that holds the libraries beside the zygote, and forks the candidate process of each run.
+"""Process with the preloaded libraries, from which the candidate process of each run is forked.
 
-A run's first process, a fork of the light `zygote.py`, requests the fork. A fork of this process
-costs many times as much, and a run needs only one. The first process sends descriptors only: its
-namespaces, which the new child joins, and pipes. Only the child reads its orders from one of these.
-Trusted, standard library only, no class, and one run at a time: see `zygote.py`.
+A run's first process is a fork of the small process `zygote.py`. It requests one fork of this
+process, which costs many times as much because of the libraries. It sends only descriptors: of its
+namespaces, which the new child joins, and of pipes. Only the child reads its orders, from one of
+the pipes. As for `zygote.py`, the module is trusted, uses only the standard library, defines no
+class, and handles one run at a time.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _RUN, _STATE = b"run", b"state"
 def fork_detached() -> bool:
     """Fork, and return True in the new process.
 
-    It is a grandchild, so the zygote has no child except a run's.
+    The new process is a grandchild, so that the zygote has no other children than runs.
     """
     child = os.fork()
     if child:
@@ -45,9 +46,11 @@ def fork_detached() -> bool:
 
 
 def state(loaded: socket.socket) -> tuple[int, int, float]:
-    """Return the loaded process's memory, number of others, and CPU seconds since the last request.
+    """Return the facts that the process with the libraries reports to the zygote.
 
-    Called in the zygote. Without an answer the zygote ends.
+    These are its memory, its number of unexpected children and threads, and the CPU seconds of
+    candidate processes since the last request. The function is called in the zygote, which ends if
+    there is no answer.
     """
     try:
         loaded.send(_STATE)
@@ -62,9 +65,10 @@ def state(loaded: socket.socket) -> tuple[int, int, float]:
 def serve(
     control: socket.socket, program_of: Callable[[list[int]], Callable[[], None]]
 ) -> Callable[[], None]:
-    """Answer until the zygote is gone.
+    """Handle requests until the zygote has ended.
 
-    It returns only in a child, with nothing of this module on the stack: the step to run.
+    The function returns only in a child. It returns the next step as a function, so that nothing of
+    this module is on the stack when the step runs.
     """
     own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     used_s = 0.0
@@ -82,14 +86,19 @@ def serve(
             child = -1
             tell(descriptors[-2], ("fault", f"fork: {error}"))
         if child == 0:
-            # The number soon belongs to another file, and closing this object must not close it.
+            # The descriptor's number is soon used for another file, which closing this object must
+            # not close.
             control.detach()
             return program_of(descriptors)
         used_s += wait_for(child, descriptors)
 
 
 def forked_into(namespace: int, own: int) -> int:
-    """Fork a child into a pid namespace, and return to this process's own. Raises OSError."""
+    """Fork a child into a pid namespace. This process then returns to its own pid namespace.
+
+    Raises:
+        OSError: the namespace cannot be joined, or the fork fails.
+    """
     isolation.enter(namespace, isolation.NEW_PIDS)
     try:
         child = os.fork()
@@ -102,9 +111,9 @@ def forked_into(namespace: int, own: int) -> int:
 
 
 def wait_for(child: int, descriptors: list[int]) -> float:
-    """Report the child's pidfd, then its ending. Returns the CPU seconds.
+    """Report the child's pidfd, then how it ended, and return its CPU seconds.
 
-    Siblings that the child got end with the run.
+    Siblings that the child created (with CLONE_PARENT) end with the run, too.
     """
     reply, used_s = descriptors[-2], 0.0
     if child > 0:
@@ -133,7 +142,7 @@ def tell(reply: int, message: tuple[str, Any], descriptors: tuple[int, ...] = ()
     try:
         socket.send_fds(channel, [marshal.dumps(message)], descriptors)
     except OSError:
-        pass  # It was killed, and its run with it. Nobody is left to notify.
+        pass  # The first process was killed with its run, so no process is left to notify.
     finally:
         channel.detach()
 
@@ -223,7 +232,7 @@ def starter(
 
 
 def kill(program: int) -> None:
-    """Kill a program by its pidfd. It may have ended and been waited for."""
+    """Kill a program by its pidfd, unless it has already ended."""
     try:
         signal.pidfd_send_signal(program, signal.SIGKILL)
     except ProcessLookupError:
@@ -231,27 +240,27 @@ def kill(program: int) -> None:
 
 
 def hear(reply: socket.socket) -> tuple[str, Any, list[int]]:
-    """Receive a message about the program, from the process with the libraries or from itself.
+    """Receive a message about the program from the process with the libraries, or from the program.
 
     Raises:
-        OSError: that process is gone.
+        OSError: the process with the libraries has ended.
     """
     message, received, _, _ = socket.recv_fds(reply, _LONGEST_MESSAGE, 1)
     if not message:
-        raise OSError("the process with the libraries is gone")
+        raise OSError("the process with the preloaded libraries has ended")
     return (*marshal.loads(message), received)
 
 
 def has_left_others() -> bool:
     """Return True if another process is in this pid namespace, child or not.
 
-    Called in the first process of the namespace.
+    The function is called in the first process of the namespace.
     """
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             continue
     except ChildProcessError:
-        pass  # No child of this process is left.
+        pass  # This process has no children left.
     try:
         os.kill(-1, 0)
     except ProcessLookupError:

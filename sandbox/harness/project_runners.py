@@ -1,10 +1,10 @@
-"""Run of a repository's tests by the project's own runner, with a listener.
+"""Run of a repository's tests by the project's own test runner, whose results are reported.
 
-The runners are Django's `runtests.py`, SymPy's `bin/test` and unittest. Trusted, runs on Python 3.5
-and newer, so annotations are comments. unittest's runners make their result from a class of this
-module, which is set before any module of the project is imported. A class of this module replaces
-SymPy's reporter as soon as its module is imported. The runners' files are restored before (see
-`sandbox.judging`).
+The runners are Django's `runtests.py`, SymPy's `bin/test` and unittest. The module is trusted. It
+runs on Python 3.5 and newer, so annotations are comments. For unittest, a result class of this
+module is set before any module of the project is imported. For SymPy, a class of this module
+replaces the reporter as soon as the reporter's module is imported. Parley restores the runners'
+files before the run (see `sandbox.judging`).
 """
 
 import builtins
@@ -37,8 +37,8 @@ def run_project(job, say, hear, only_here):
     # type: (dict[str, bytes], Callable[..., None], Callable[[], list[bytes]], Callable[[], None]) -> None
     """Run the command, report each test, and return.
 
-    The interpreter ends as it would after the runner. The job's `command` is the runner's script
-    below the root, or `-m` and a module, with its arguments.
+    The interpreter then ends as it would after the runner. The job's `command` is the path of the
+    runner's script below the root, or `-m` and a module, with the runner's arguments.
     """
     lines, root = lines_of(job), os.getcwd()
     is_sympy = job["runner"] == b"sympy"
@@ -47,7 +47,7 @@ def run_project(job, say, hear, only_here):
 
     def tell(name, word, detail):
         # type: (str, str, str) -> None
-        """Report a test's outcome. If several tests have one name, report the worst."""
+        """Report a test's outcome, or the worst outcome of tests with the same name."""
         if is_worse(word, outcomes.get(name)):
             outcomes[name] = word
             report(name, word, "" if word == "PASSED" else detail)
@@ -123,7 +123,7 @@ def _listen_to_unittest(tell):
         # type: (Any, str, str) -> None
         if running and running[-1] is test:
             outcomes.append((word, detail))
-        else:  # A class's or a module's set-up, or a test that was given up before it began.
+        else:  # The set-up of a class or module, or a test that was abandoned before it began.
             for name in names_of(test):
                 tell(name, word, detail)
 
@@ -208,7 +208,7 @@ def _listen_to_unittest(tell):
 
 def _tests_in(suite):
     # type: (Any) -> Iterator[Any]
-    """Yield the tests of a suite and of its suites."""
+    """Yield the tests of a suite and of all suites in it."""
     if not hasattr(suite, "__iter__"):
         yield suite
         return
@@ -218,7 +218,7 @@ def _tests_in(suite):
 
 def _listen_to_sympy(tell):
     # type: (Callable[[str, str, str], None]) -> None
-    """Import SymPy's test runner, and set a reporter class that reports each test as it ends."""
+    """Import SymPy's test runner, and set a reporter class that reports each test when it ends."""
     from importlib import import_module
 
     os.environ["SYMPY_USE_CACHE"] = (
@@ -246,7 +246,8 @@ def _listen_to_sympy(tell):
         def report(self, *arguments):
             # type: (Any, Any) -> None
             names = running[:]
-            # The base's method, which the candidate may have replaced, reports no other outcome.
+            # The base class's method, which the candidate may have replaced, cannot report another
+            # outcome.
             del running[:]
             for name in names:
                 tell(
@@ -274,7 +275,7 @@ def _code_of_expectations(module):
     # type: (Any) -> Any
     """Return the code of the functions that SymPy's decorator `XFAIL` makes.
 
-    All of them have the same code.
+    All these functions have the same code object.
     """
     from importlib import import_module
 
@@ -284,7 +285,7 @@ def _code_of_expectations(module):
 
 def _wrapped_in(function):
     # type: (Any) -> Iterator[Any]
-    """Yield a function, and those that its decorators wrapped."""
+    """Yield a function, and the functions that its decorators wrapped."""
     while function is not None:
         yield function
         function = getattr(function, "__wrapped__", None)

@@ -1,8 +1,9 @@
 """Run of a repository's tests on the Python of its environment.
 
-It reports each test's outcome over the sealed channel. Trusted, standard library and the
-environment's packages only. `run_project_tests.py` executes and supervises it. This module and
-those that it imports run on Python 3.5 and newer: no f-string, and annotations only in comments.
+The script reports each test's outcome over the sealed channel. It is trusted, and imports only the
+standard library and the environment's packages. `run_project_tests.py` starts and supervises it.
+This module and the modules that it imports run on Python 3.5 and newer, so they contain no
+f-strings, and annotations are comments.
 """
 
 import builtins
@@ -43,7 +44,7 @@ def main():
     # type: () -> None
     """Receive the key and the job from the supervisor, run the tests, and return.
 
-    The interpreter then ends as it would after its runner.
+    The interpreter then ends as it would after the test runner.
     """
     exit_now, own, getpid = os._exit, os.getpid(), os.getpid
     for descriptor in (_ANSWERS, _QUESTIONS):

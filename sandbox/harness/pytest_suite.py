@@ -1,9 +1,9 @@
-"""Run of test files with the environment's pytest, unchanged, with a report on each node.
+"""Run of test files with the environment's unchanged pytest, with a report on each node.
 
-The tests are nodes of a folder, or a whole repository. Trusted, standard library and the
-environment's pytest only. The module runs on Python 3.5 and newer, so annotations are comments.
-Files that control tests are refused or restored before (see `sandbox.judging`). Plugins come from
-the environment only.
+The tests are selected nodes of a folder, or all tests of a repository. The module is trusted, and
+imports only the standard library and the environment's pytest. It runs on Python 3.5 and newer, so
+annotations are comments. Parley has refused or restored files that control tests (see
+`sandbox.judging`). Plugins come only from the environment.
 """
 
 import builtins
@@ -25,13 +25,16 @@ _OF_NODES = (
     "--continue-on-collection-errors",
 )
 _LAST_WORD = ("--tb=short", "--assert=rewrite", "--maxfail=0")
-"""Options after the project's own: all tests run to their ends, and assertions are pytest's."""
+"""Options that override the project's own: every test runs to its end, and pytest rewrites
+assertions.
+"""
 _RAN = (0, 1)
-"""Exit codes of pytest for tests that ran, passed or not."""
+"""Exit codes with which pytest ends if the tests ran, whether they passed or failed."""
 _NOTHING_RAN = 5
 XFAIL_UNMARKED = "XFAIL_UNMARKED"
-"""Outcome of a test whose failure was expected only from its run on. The candidate's code can cause
-that, so it is no pass."""
+"""Outcome of a failed test that was marked as an expected failure only while it ran. The
+candidate's code can set such a mark, so the outcome is not a pass.
+"""
 _WORST_FIRST = ("ERROR", "FAILED", "XPASS", XFAIL_UNMARKED, "SKIPPED", "XFAIL", "PASSED")
 _DETAIL, _ALL_DETAILS, _LONGEST = 400, 60000, 2000
 
@@ -102,7 +105,7 @@ def reporter(say):
     # type: (Callable[..., None]) -> Callable[[str, str, str], None]
     """Make a function that reports a node's outcome with the end of its failure's text.
 
-    All failures together have a bound.
+    The texts of all failures together have a maximum length.
     """
     room = [_ALL_DETAILS]
 
@@ -117,9 +120,9 @@ def reporter(say):
 
 def asked_by(node, wanted):
     # type: (str, frozenset[str]) -> str | None
-    """Return the wanted name that a node belongs to; None without one.
+    """Return the wanted name that a node belongs to, or None.
 
-    A function stands for its parameters, and a class for its methods.
+    The name of a function includes all its parameters, and the name of a class all its methods.
     """
     if node in wanted:
         return node
@@ -134,10 +137,11 @@ def _listener(wanted, tell):
     # type: (frozenset[str], Callable[[str, str, str], None]) -> Any
     """Make a plugin that reports each test's worst outcome of set-up, call and tear-down.
 
-    It reports once the test is over.
+    The plugin reports a test when its tear-down has ended.
 
     Args:
-        wanted: nodes that run, whatever else a project's settings and plugins select; all if empty.
+        wanted: nodes that run even if the project's settings or plugins deselect them; all nodes if
+            empty.
         tell: function that receives a node, pytest's outcome for it and the failure's text.
     """
     import pytest
@@ -194,7 +198,7 @@ def _listener(wanted, tell):
 
 def _xfail_marks(item):
     # type: (Any) -> list[tuple[int, tuple[Any, ...], dict[str, Any]]]
-    """Return the marks that expect a test to fail: the id of each, and its current arguments."""
+    """Return the marks that expect a test to fail: id and current arguments of each mark."""
     if hasattr(item, "iter_markers"):
         marks = list(item.iter_markers("xfail"))
     else:  # pytest 3.5 and older.
@@ -214,7 +218,7 @@ def expects_failure(test):
 
 def _word_of(report):
     # type: (Any) -> str | None
-    """Return pytest's outcome for a report; None for a set-up or tear-down without failure."""
+    """Return pytest's outcome for a report; None for a set-up or tear-down that did not fail."""
     expected_to_fail = hasattr(report, "wasxfail")
     if report.skipped:
         return "XFAIL" if expected_to_fail else "SKIPPED"
@@ -233,9 +237,9 @@ def is_worse(word, before):
 
 def _once_loaded(call):
     # type: (Callable[[], None]) -> Any
-    """Make a plugin that calls a function between loading plugins and reading the project.
+    """Make a plugin that calls a function before pytest imports any file of the project.
 
-    The function runs once the environment's plugins are loaded.
+    At that time the environment's plugins are loaded already.
     """
     import pytest
 
@@ -254,7 +258,7 @@ def _loaded_pytest(show_project):
     # type: (Callable[[], None]) -> Any
     try:
         import pytest
-    except ImportError:  # The project is pytest itself.
+    except ImportError:  # The project under test is pytest itself.
         show_project()
         import pytest
     return pytest
@@ -262,7 +266,7 @@ def _loaded_pytest(show_project):
 
 def prepare(root, lines, is_whole_project):
     # type: (str, dict[str, list[str]], bool) -> Callable[[], None]
-    """Set variables and the import path for the tests of a kind.
+    """Set environment variables and the import path for the tests.
 
     Args:
         root: folder of the tests.
@@ -270,9 +274,8 @@ def prepare(root, lines, is_whole_project):
         is_whole_project: True for a repository, False for a folder of files.
 
     Returns:
-        A function that makes a whole project's modules importable. Until it is called none of them
-        is imported, so that no module of the project can replace pytest, its plugins or one of
-        their libraries.
+        A function that makes a whole project's modules importable. Before that no module of the
+        project can replace pytest, its plugins or one of their libraries.
     """
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
@@ -298,7 +301,7 @@ def prepare(root, lines, is_whole_project):
         if environment is not None:
             sys.path.insert(1 + len(lines["paths"]), environment)
     finders = sys.path_importer_cache  # type: Any
-    finders.update(dict.fromkeys(own))  # None: nothing is searched there.
+    finders.update(dict.fromkeys(own))  # None means that no importer searches this path.
 
     def show_project():
         # type: () -> None
@@ -324,7 +327,7 @@ def _environment_plugins(show_project):
     # type: (Callable[[], None]) -> list[str]
     """Return the plugins that the environment's packages offer.
 
-    The project itself is one of them if it is a plugin.
+    If the project itself is a plugin, it is one of them.
     """
     from importlib.util import find_spec
 
@@ -338,7 +341,7 @@ def _environment_plugins(show_project):
 
 def _pytest_entry_points():
     # type: () -> dict[str, str]
-    """Return plugin -> module, from the packages' metadata."""
+    """Return a map from plugin to module, read from the packages' metadata."""
     try:
         from importlib.metadata import distributions
     except ImportError:  # Python 3.7 and older.

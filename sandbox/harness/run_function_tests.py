@@ -1,19 +1,21 @@
 """Run of a candidate's code and its tests in one process, with a report on each test.
 
-Trusted, runs inside the sandbox, standard library only. Two processes share the work:
+The script is trusted, runs in the sandbox, and uses only the standard library. Two processes share
+the work:
 
-- The supervisor holds the report descriptor and the run's secret. It forks before it reads the
-  secret and is not dumpable, so its memory and descriptors are closed to the program. It sends the
-  tests one by one. It reports a pass only for a program that reports a pass of each test in its
-  turn, over a channel sealed with its own key, then ends with exit status 0 and leaves no process
+- The supervisor holds the report descriptor and the run's secret. It forks the program before it
+  reads the secret and is not dumpable, so the program cannot read its memory and descriptors. It
+  sends the tests one by one. It reports a pass only if the program reports, in turn, a pass of each
+  test over a channel sealed with its own key, then ends with exit status 0 and leaves no process
   behind.
-- The program runs the code as `__main__`, then requests the tests: while the code runs, neither its
-  memory nor the disk contains their text. The tests run as in plain Python, unobserved.
+- The program runs the code as `__main__`, then requests the tests: while the code runs, neither the
+  program's memory nor the disk contains the tests' text. The tests run as in plain Python,
+  unobserved.
 
-Input on stdin: secret, CPU limit, job, tests (see `sandbox.judging.judged_run`). Nothing here
-relies on a fresh interpreter, except for descriptors 0 to 2 and PARLEY_REPORT_FD, so a process that
-was forked for this run may call `main` as well. No class is defined in any of these modules,
-because a candidate can find every class of its process, and everything reachable from it.
+Input on stdin: secret, CPU limit, job, tests (see `sandbox.judging.judged_run`). The script needs
+no fresh interpreter, but only descriptors 0 to 2 and PARLEY_REPORT_FD, so a process that was forked
+for this run may call `main`, too. No class is defined in any of these modules, because a candidate
+can find every class of its process, and everything reachable from it.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 LEFTOVER_GRACE_S = 1.0
-# More than a pipe holds. A descendant that continues writing does not delay the end.
+# More bytes than a pipe holds, so that a descendant that keeps writing does not delay the end.
 _LAST_READS = 8
 _LONGEST_DETAIL, _ALL_DETAILS = 1 << 14, 180_000
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
@@ -77,7 +79,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def watched(pid: int) -> int:
-    """Return a descriptor that reports a child's end.
+    """Return a pidfd, which becomes readable when the child ends.
 
     Some Pythons (conda's) are built without `os.pidfd_open`.
     """
@@ -93,7 +95,7 @@ def watched(pid: int) -> int:
 def supervise(
     program: dict[str, Any], answers: int, questions: int, report: int, key: bytes
 ) -> None:
-    """Send code, then tests, and report each result and the end under this run's secret."""
+    """Send the code, then the tests, and report each result and the end with this run's secret."""
     write_all(report, b"ready\n")
     secret, cpu_s, job, tests = (read_field(0) for _ in range(4))
 
@@ -114,7 +116,7 @@ def supervise(
         write_all(answers, state["seal"](job))
         listen(program, questions, hear, state)
     except BrokenPipeError:
-        pass  # The program ended before it read everything. `judge` determines how its run went.
+        pass  # The program ended before it read everything. `judge` decides on the outcome.
     if state["unread"] and not state["failure"]:
         state["failure"] = NOISE
     code, used_s = program["wait"]()
@@ -124,12 +126,14 @@ def supervise(
 def conversation(
     answers: int, key: bytes, tests: list[bytes], tell: Callable[..., None]
 ) -> tuple[Callable[[bytes], None], dict[str, Any]]:
-    """Make a listener and its state. Any message out of order is tampering with the channel.
+    """Make a function that handles the program's messages, and its state.
+
+    An unexpected message counts as tampering with the channel.
 
     Args:
         answers: descriptor that the program reads.
         key: key of the channel.
-        tests: kind and text of each test, in turn.
+        tests: kind and text of the first test, then of the next, and so on.
         tell: function that writes a record to the report.
     """
     unseal, units = opener(key, TO_SUPERVISOR), [*zip(tests[::2], tests[1::2])]  # noqa: B905 - an image's Python may have no `strict`
@@ -219,7 +223,7 @@ def judge(
     state: dict[str, Any],
     has_left_others: Callable[[], bool],
 ) -> tuple[bytes, bytes]:
-    """Return outcome and detail of the whole run from exit status, CPU time and messages."""
+    """Return outcome and detail of the whole run, given exit status, CPU time and messages."""
     if state["failure"] is not None and state["failure"][0] == b"tampering":
         return state["failure"]
     if code == -24 or (code == -9 and used_s >= cpu_s):
@@ -237,9 +241,9 @@ def judge(
 
 
 def stay(has_left_others: Callable[[], bool]) -> bool:
-    """Return True if a descendant outlives the program.
+    """Return True if a process that the program started outlives it.
 
-    Helpers that end by themselves get a moment.
+    Processes that end by themselves get a moment to do so.
     """
     deadline = time.monotonic() + LEFTOVER_GRACE_S
     while has_left_others():
@@ -274,18 +278,18 @@ def own_child(pid: int) -> dict[str, Any]:
 
 
 def run_judged(answers: int, questions: int) -> None:
-    """Run as the candidate process, in a process that was forked elsewhere (see `main`)."""
+    """Run as the candidate process, in a process that `start` forked (see `main`)."""
     os.environ.pop("PARLEY_REPORT_FD", None)
     judge_program(answers, questions, read_exactly(answers, _KEY_BYTES))
 
 
 def main(start: Callable[[int, int, int], dict[str, Any]] | None = None) -> None:
-    """Split into the candidate process and its supervisor.
+    """Start the candidate process, and supervise it from this process.
 
     Args:
-        start: function that makes the program's process elsewhere. It gets the program's ends of
-            the two pipes and this process's end towards it, and returns the same as `own_child`.
-            The new process calls `run_judged`.
+        start: function that makes the candidate process, which then calls `run_judged`; by default
+            this process forks it. The arguments are the candidate's ends of both pipes and this
+            process's writing end. The function returns a mapping as `own_child` does.
     """
     report = int(os.environ.pop("PARLEY_REPORT_FD"))
     prctl(_PR_SET_DUMPABLE, 0)

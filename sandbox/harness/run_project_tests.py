@@ -1,10 +1,11 @@
 """Supervisor of a repository's tests, which run on the Python of the repository's environment.
 
-Trusted, runs inside the sandbox on Parley's Python, or on an image's `python3`. The supervisor is
-that of `run_function_tests.py`, which documents its rules. Here the program is no fork of it: the
-interpreter in the arguments, which may be as old as Python 3.5, executes `project_tests.py`.
+The script is trusted, and runs in the sandbox on Parley's Python or on an image's `python3`. It
+uses the supervisor of `run_function_tests.py`, which documents the supervisor's rules. Here the
+program is not a fork of the supervisor: the interpreter in the arguments, which may be as old as
+Python 3.5, executes `project_tests.py`.
 
-Arguments: variables of that interpreter's environment (`NAME=VALUE` each), `--`, the interpreter,
+Arguments: environment variables for that interpreter (`NAME=VALUE` each), `--`, the interpreter,
 its flags. The variable PARLEY_SERVICES (JSON) describes programs that listen on a port of loopback
 while the tests run: `packages` is their folder, and each of `services` has a `port` and the
 interpreter's `arguments`.
@@ -36,7 +37,7 @@ _STARTS_WITHIN_S = 120
 
 
 def start_program(answers: int, questions: int, to_program: int) -> dict[str, Any]:
-    """Start the interpreter with the program's ends of the pipes as descriptors 3 and 4 only."""
+    """Start the interpreter. The program's ends of the pipes become its descriptors 3 and 4."""
     split = sys.argv.index("--")
     variables, command = sys.argv[1:split], sys.argv[split + 1 :]
     environment = {**os.environ, **dict(item.split("=", 1) for item in variables)}
@@ -88,7 +89,7 @@ def _wait_for_port(port: int, pid: int) -> None:
 
 
 def _with_services(program: dict[str, Any], services: list[int]) -> dict[str, Any]:
-    """Return a program at whose end the services end, too."""
+    """Return the program with a `wait` that also ends the services."""
     wait_for_program = program["wait"]
 
     def wait() -> tuple[int, float]:
@@ -104,7 +105,7 @@ def _with_services(program: dict[str, Any], services: list[int]) -> dict[str, An
 def _place(
     descriptors: tuple[int, ...], numbers: tuple[int, ...] = (0, _ANSWERS, _QUESTIONS)
 ) -> None:
-    """Give the descriptors these numbers. All others except 1 and 2 are closed."""
+    """Give the descriptors these numbers, and close all other descriptors except 1 and 2."""
     import fcntl
 
     moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, _FIRST_FREE) for descriptor in descriptors]

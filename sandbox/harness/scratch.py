@@ -1,7 +1,7 @@
-"""Files that a run may write: saved after the code, and restored before each instruction's tests.
+"""Files that a run may write: saved after the code, and restored before each group of tests.
 
-Trusted, in the supervisor, which no program of the run can reach. The module defines no class, see
-`run_function_tests.py`.
+The module is trusted, and runs in the supervisor, which no program of the run can access. It
+defines no class, for the reason in `run_function_tests.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST_FILES, _MOST_BYTES = 200, 4 << 20
 def saved_entries() -> dict[str, Any] | None:
     """Return each file and folder of this user by path, files with their content.
 
-    None if there is too much, or anything else than files and folders.
+    Return None if they are too many or too large, or if there are links or other special entries.
     """
     entries: dict[str, Any] = {}
     n_bytes = 0
@@ -36,13 +36,18 @@ def saved_entries() -> dict[str, Any] | None:
 
 
 def restore(before: dict[str, Any]) -> None:
-    """Restore the saved state. Raises OSError if that is impossible."""
+    """Restore the saved files and folders.
+
+    Raises:
+        OSError: something cannot be restored.
+    """
     entries = _entries()
     if {path: _looks(state) for path, state in entries} == {
         path: looks for path, (looks, _) in before.items()
     }:
         return
-    for path, state in reversed(entries):  # The content of a folder comes before the folder.
+    # Reversed, because the content of a folder must be removed before the folder.
+    for path, state in reversed(entries):
         looks, _ = before.get(path, (None, None))
         if looks is None or stat.S_IFMT(looks[0]) != stat.S_IFMT(state.st_mode):
             (os.rmdir if stat.S_ISDIR(state.st_mode) else os.unlink)(path)
@@ -54,9 +59,9 @@ def restore(before: dict[str, Any]) -> None:
 
 
 def _entries() -> list[tuple[str, os.stat_result]]:
-    """Return all entries below the places that this user made, a folder before its content.
+    """Return all entries that this user made in the writable folders, a folder before its content.
 
-    Folders are made accessible for that.
+    Inaccessible folders are made accessible first.
     """
     entries: list[tuple[str, os.stat_result]] = []
     for place in PLACES:
@@ -65,7 +70,7 @@ def _entries() -> list[tuple[str, os.stat_result]]:
             for name in os.listdir(folder):
                 path = f"{folder}/{name}"
                 state = os.lstat(path)
-                # Such an entry is visible there, but read-only.
+                # Such an entry belongs to the sandbox, and is read-only.
                 if state.st_dev != device or state.st_uid != os.getuid():
                     continue
                 entries.append((path, state))

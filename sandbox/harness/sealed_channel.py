@@ -1,10 +1,10 @@
 """Sealed messages between supervisor and candidate process: encrypted, numbered and signed.
 
-Only these two have the key. The module runs on Python 3.5 and newer, since a repository's tests run
-on its environment's Python, so annotations are comments. The candidate shares the program's
-process, so it can read from, write to and exchange the pipes' descriptors, but it reads noise. The
-supervisor detects a message that the candidate writes or repeats, and passes no program whose
-message the candidate holds back.
+Only supervisor and candidate process have the key. The module runs on Python 3.5 and newer, since a
+repository's tests run on its environment's Python, so annotations are comments. The candidate's
+code runs in the candidate process, so it can read, write and replace the pipes' descriptors, but
+without the key the messages are meaningless to it. The supervisor detects messages that the code
+writes or repeats. If the code holds a message back, the program does not pass.
 """
 
 import builtins
@@ -36,7 +36,7 @@ def fields(*parts):
 
 def unpacked(data):
     # type: (bytes) -> list[bytes]
-    """Split the result of `fields`. A torn end is left out."""
+    """Split the result of `fields`. An incomplete last field is omitted."""
     parts = []  # type: list[bytes]
     while len(data) >= 8:
         size = int.from_bytes(data[:8], "big")
@@ -47,7 +47,7 @@ def unpacked(data):
 
 def with_ends_kept(text, longest):
     # type: (bytes, int) -> bytes
-    """Shorten a text to at most `longest` bytes: its first quarter, a line of dots, its end."""
+    """Shorten a text to at most `longest` bytes: its beginning, a line of dots, and its end."""
     if len(text) <= longest:
         return text
     head = longest // 4
@@ -73,9 +73,9 @@ def sealer(key, direction):
 
 def opener(key, direction):
     # type: (bytes, bytes) -> Callable[[bytes], bytes | None]
-    """Make a function that opens the next message of one direction (without its length).
+    """Make a function that decrypts the next message of one direction (without its length).
 
-    It returns None for any other message.
+    The function returns None for any other message.
     """
     n = 0
 
@@ -107,7 +107,11 @@ def write_all(descriptor, data, _write=os.write):
 
 def read_exactly(descriptor, size, _read=os.read):
     # type: (int, int, Callable[[int, int], bytes]) -> bytes
-    """Read `size` bytes from a descriptor. Raises EOFError if it ends before."""
+    """Read `size` bytes from a descriptor.
+
+    Raises:
+        EOFError: the stream ends earlier.
+    """
     data = b""
     while len(data) < size:
         piece = _read(descriptor, min(size - len(data), 1 << 20))
@@ -125,13 +129,13 @@ def read_field(descriptor):
 
 def framed(state, take):
     # type: (dict[str, Any], Callable[[bytes], None]) -> Callable[[bytes], None]
-    """Make a function that takes data of a pipe, and passes each whole message to `take`.
+    """Make a function that receives data of a pipe, and passes each complete message to `take`.
 
     Messages are passed without their length.
 
     Args:
-        state: `unread` contains the bytes of an incomplete message. After a `failure`, such as a
-            message that is too long, nothing is read.
+        state: `unread` contains the bytes of an incomplete message. Once `failure` is set, for
+            example because a message is too long, further data is ignored.
         take: function that receives each message.
     """
 

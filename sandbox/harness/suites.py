@@ -1,4 +1,4 @@
-"""Run of a unittest module: its methods one at a time, each by unittest itself."""
+"""Run of a unittest module. unittest itself runs the methods, one at a time."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def case_runner(
     names: dict[str, Any], run_statements: Callable[[bytes, bytes], None]
 ) -> Callable[[bytes, bytes], bytes | None]:
-    """Make a function that runs the tests' module, then its cases.
+    """Make a function that runs the tests' module, then its test methods.
 
-    It returns None for a pass, else the failure's text.
+    The function returns None for a pass, else the failure's text.
     """
     broken: dict[str, bytes | None] = {}
 
@@ -57,7 +57,7 @@ def _attempt(step: Callable[[], object] | None) -> bytes | None:
 
 
 def _run(case_class: Any, method: str) -> bytes | None:
-    """Run one method. A skipped test has not passed, since nothing was tested."""
+    """Run one method. A skipped test counts as failed, since nothing was tested."""
     import unittest
 
     result = unittest.TestResult()

@@ -1,11 +1,11 @@
-"""Supervisor's part of a joint run, in which each instruction's tests run in a child.
+"""Supervisor's part of a joint run, in which the tests of each instruction run in a forked child.
 
-Each child starts from the state that the code left. Children run one after another, each over a
-channel with its own key, so that no child can repeat a message of another. Files are restored
-before the next child begins. None begins after a child that left a process or a port in TIME_WAIT,
-or did not read all messages. Beside its outcome, each child has a record with one letter for each
-unit of its tests. If its tests alone decided that it failed, it also has a record for each unit,
-and one of its end.
+Each child starts from the state that the code left. Children run one after another, each with its
+own key for the channel, so that no child can repeat a message of another child. Files are restored
+before the next child begins. If a child left a process or a port in TIME_WAIT, or did not read all
+messages, no further child begins. For each child the report has a record with its outcome, and a
+record with one letter for each unit of its tests (passed or failed). If a child failed only because
+of its tests, the report also has a record for each unit and a record of the child's end.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 _FIONREAD = 0x541B
-"""ioctl request that counts a pipe's unread bytes. Importing termios for it would cost each run its
-time."""
+"""Request of ioctl that returns the number of unread bytes in a pipe. The number is written out,
+because importing termios would cost each run time.
+"""
 _KEY_BYTES, _LONGEST_DETAIL, _ALL_DETAILS = 16, 1 << 14, 150_000
 
 
@@ -47,15 +48,15 @@ def conversation_with_children(
     cpu_s: float,
     ways: dict[str, Callable[..., Any]],
 ) -> tuple[Callable[[bytes], None], dict[str, Any]]:
-    """Make a listener and its state as `conversation` does, with its `end`.
+    """Make a function that handles messages, and its state, as `conversation` does.
 
-    A forgery in one child ends all. The last tests need no child: they run in the process that has
-    run the code.
+    The state's `end` returns the outcome of the run. A forgery in one child ends the whole run. The
+    last group of tests needs no child: it runs in the process that has run the code.
 
     Args:
         answers: descriptor that the program reads.
         key: key of the channel.
-        groups: tests of each instruction, in the form of `conversation`.
+        groups: tests of each instruction, in the form that `conversation` expects.
         tell: function that writes a record to the report.
         cpu_s: limit of CPU seconds.
         ways: the functions `converse` and `judge`, for each child.
@@ -143,7 +144,8 @@ def conversation_with_children(
         ]
         is_late = used_s >= cpu_s
         if child["state"]["n_told"] == len(words) and (outcome != b"passed" or is_late):
-            # All tests finished, and the end was bad. It is unknown which of them caused it.
+            # All tests finished, but the process did not end well. It is unknown which test is the
+            # cause.
             words = [b"failed"] * len(words)
         if outcome != b"tampering":
             tell(child["name"] + b" units", outcome, b"".join(word[:1] for word in words))
@@ -159,7 +161,7 @@ def conversation_with_children(
         return outcome, detail
 
     def tell_of_units(outcome: bytes, detail: bytes) -> None:
-        """Report each unit, and the ending of a run of them alone, while the report has room."""
+        """Report each unit and the end of the child, unless the report would become too long."""
         room[0] -= sum(len(unit_detail) for _, unit_detail in child["words"].values()) + len(detail)
         if outcome != b"tampering" and room[0] >= 0:
             for label, (word, unit_detail) in child["words"].items():
@@ -195,7 +197,7 @@ def _is_restored(files: dict[str, Any]) -> bool:
 
 
 def _are_ports_free() -> bool:
-    """Return True if a bind finds every port as the code left it.
+    """Return True if every port is as free as the code left it.
 
     A closed connection keeps its port for a minute.
     """

@@ -1,7 +1,6 @@
-"""Warm interpreter of the zygote: loading modules, measuring, and imitating a fresh interpreter.
+"""Functions that prepare the zygote's interpreter, and that make a fork behave like a fresh one.
 
-A fork looks like a fresh interpreter, and ends like one. Standard library only, and no class: see
-`zygote.py`.
+The module uses only the standard library and defines no class, for the reasons in `zygote.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _GUARD = b'\nif __name__ == "__main__":'
 
 
 def load_scripts(own: str) -> dict[str, types.ModuleType]:
-    """Load the scripts beside `own` that define `main`, by path."""
+    """Load the scripts in the folder of `own` that define `main`, and return them by path."""
     folder = os.path.dirname(own)
     scripts: dict[str, types.ModuleType] = {}
     for name in sorted(os.listdir(folder)):
@@ -53,13 +52,14 @@ def preload(modules: tuple[str, ...], folders: tuple[str, ...]) -> None:
     """
     path = list(sys.path)
     sys.path.extend(folders)
-    # The variable is for pyarrow's allocator. pandas loads pyarrow.
+    # The variable keeps pyarrow's allocator, which pandas loads, from starting threads.
     os.environ["JE_ARROW_MALLOC_CONF"] = "background_thread:false"
     register, os.register_at_fork = os.register_at_fork, _keep_hook
     for name in modules:
         try:
             __import__(name)
-        except ImportError:  # Not installed. A program that needs it reports so itself.
+        # The module is not installed. A program that needs it fails with its own ImportError.
+        except ImportError:
             continue
     os.register_at_fork = register
     os.environ.pop("JE_ARROW_MALLOC_CONF")
@@ -68,14 +68,14 @@ def preload(modules: tuple[str, ...], folders: tuple[str, ...]) -> None:
     threads = len(os.listdir("/proc/self/task"))
     if threads > 1:
         raise RuntimeError(
-            f"loading {', '.join(modules)} starts {threads - 1} threads, which no fork carries over"
+            f"loading {', '.join(modules)} starts {threads - 1} threads, which a fork does not copy"
         )
 
 
 def settle() -> None:
     """Make forks cheap.
 
-    A fork then collects no garbage among the current objects, and writes to none of them.
+    The garbage collector of a fork then ignores the current objects, and does not write to them.
     """
     gc.collect()
     gather_names()
@@ -85,11 +85,11 @@ def settle() -> None:
 
 
 def gather_names() -> None:
-    """Put the names of loaded modules side by side.
+    """Store the names of loaded modules side by side in memory.
 
-    Each run looks through them all, and would otherwise copy a page for every fourth.
+    Each run iterates over all names, and would otherwise copy a memory page for every fourth name.
     """
-    # These fill the holes that new texts would go to.
+    # These texts fill the free memory blocks into which the copied names would go otherwise.
     filling = [bytes(size) for size in range(16, 128, 16) for _ in range(10_000)]
     modules = {name.encode().decode(): module for name, module in sys.modules.items()}
     sys.modules.clear()
@@ -103,7 +103,7 @@ def address_space() -> int:
 
 
 def resident() -> int:
-    """Return the bytes of memory that this process uses, without the files that it maps."""
+    """Return the bytes of memory that this process uses, excluding mapped files."""
     _, used, shared = _memory()
     return (used - shared) * _PAGE
 
@@ -115,9 +115,12 @@ def _memory() -> tuple[int, int, int]:
 
 
 def read_all(descriptor: int) -> bytes:
-    """Read the rest of a file and close it. Raises OSError.
+    """Read the rest of a file and close it.
 
-    A file object would copy more pages of a fork.
+    A file object is not used, because it would make a fork copy more memory pages.
+
+    Raises:
+        OSError: the file cannot be read.
     """
     pieces: list[bytes] = []
     while piece := os.read(descriptor, 1 << 20):
@@ -127,7 +130,7 @@ def read_all(descriptor: int) -> bytes:
 
 
 def others() -> int:
-    """Return the number of unexpected children and threads."""
+    """Return the number of children and threads that this process should not have."""
     try:
         os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
@@ -136,7 +139,7 @@ def others() -> int:
 
 
 def place_descriptors(low: Sequence[int], upper: Sequence[int]) -> list[int]:
-    """Move `low` to 0, 1, 2 and so on, and `upper` high up; close all others.
+    """Move descriptors `low` to 0, 1, 2 and so on, and `upper` to high numbers; close all others.
 
     Returns:
         The new numbers of `upper`.
@@ -148,7 +151,7 @@ def place_descriptors(low: Sequence[int], upper: Sequence[int]) -> list[int]:
     for target, descriptor in enumerate(high[: len(low)]):
         os.dup2(descriptor, target)
     first = len(low)
-    for descriptor in high[len(low) :]:  # Each number is above the one before.
+    for descriptor in high[len(low) :]:  # Each number is greater than the previous one.
         os.closerange(first, descriptor)
         first = descriptor + 1
     os.closerange(first, os.sysconf("SC_OPEN_MAX"))
@@ -158,8 +161,8 @@ def place_descriptors(low: Sequence[int], upper: Sequence[int]) -> list[int]:
 def _keep_hook(**hooks: Callable[[], object]) -> None:
     """Replace `os.register_at_fork` while modules load, and store the hooks.
 
-    After a fork of the zygote, with its one thread, hooks have nothing to fix, and running them
-    would copy some two hundred pages in each run. The program's own forks need them.
+    The zygote has only one thread, so after its forks the hooks have nothing to repair, and running
+    them would copy about 200 memory pages in each run. Only the program's own forks need the hooks.
     """
     _hooks.append(hooks)
 
@@ -167,7 +170,7 @@ def _keep_hook(**hooks: Callable[[], object]) -> None:
 def as_interpreter(
     script: types.ModuleType, argv: tuple[str, ...], environment: dict[str, str]
 ) -> None:
-    """Look like an interpreter that was just started with that script."""
+    """Make this process look like an interpreter that was just started with that script."""
     gc.enable()
     for hooks in _hooks:
         os.register_at_fork(**hooks)
@@ -179,17 +182,17 @@ def as_interpreter(
 
 
 def seed_random_states() -> None:
-    """Reseed the random states. Otherwise they would be the zygote's, equal in every run."""
+    """Reseed the random states, which would otherwise be equal in every run."""
     if "random" in sys.modules:
         sys.modules["random"].seed()
-    if "numpy.random" in sys.modules:  # Without a number this takes long.
+    if "numpy.random" in sys.modules:  # Without an argument this call takes long.
         sys.modules["numpy.random"].seed(int.from_bytes(os.urandom(4), "big"))
 
 
 def end(code: int) -> NoReturn:
-    """End as an interpreter does: threads joined, `atexit` run, streams flushed.
+    """End this process as an interpreter does: join threads, run `atexit`, flush streams.
 
-    Objects are not torn down.
+    Objects are not destroyed.
     """
     for step in (join_threads, atexit._run_exitfuncs, sys.stdout.flush, sys.stderr.flush):
         try:
@@ -200,7 +203,7 @@ def end(code: int) -> NoReturn:
 
 
 def join_threads() -> None:
-    """Wait for the threads that are no daemons, as an interpreter does at its end."""
+    """Wait for the threads that are not daemons, as an interpreter does when it ends."""
     threading = sys.modules.get("threading")
     if threading is not None:
         threading._shutdown()

@@ -1,14 +1,16 @@
-"""Zygote: a warm Python inside bubblewrap that forks an isolated child for each run.
+"""Zygote: a Python process in bubblewrap that forks an isolated child for each run.
 
-Libraries are loaded once. Trusted, standard library only. It learns nothing about a run: everything
-that a run needs comes in descriptors that only its child reads, so no child finds an earlier one's
-input in memory. It serves one run at a time, and ends with its driver's socket. This module defines
-no class, because a candidate can find every class of its process, and everything reachable from it.
+Modules are loaded only once, before the first run. The zygote is trusted, and uses only the
+standard library. It gets no input of a run: everything that a run needs comes through descriptors
+that only its child reads, so no child finds the input of an earlier run in memory. The zygote
+handles one run at a time, and ends when the socket of its driver (the Parley process) closes. This
+module defines no class, because a candidate can find every class of its process, and everything
+reachable from it.
 
 A child is the first process of a pid namespace, so its death ends the whole run. A script of this
-folder with `RUNS_AS_FIRST_PROCESS` runs directly in it. Any other command runs in its own process
-below it. Preloaded libraries are in `loaded_process.py`, which forks such a script's program, so
-that this process and its forks stay light.
+folder with `RUNS_AS_FIRST_PROCESS` runs in this first process. Any other command runs in a child of
+it. Preloaded libraries are in the process `loaded_process.py`, which forks the candidate process of
+such a script. So this process and its forks stay small.
 """
 
 from __future__ import annotations
@@ -49,8 +51,9 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 SCRIPT_FLAGS = ("-S", "-s", "-P")
-"""Flags of this interpreter. Only with them may a script of this folder run in a fork instead of a
-fresh interpreter."""
+"""Flags of this interpreter. A script of this folder may run in a fork, instead of a fresh
+interpreter, only if the command has the same flags.
+"""
 _REPORT_FD = 3
 _LONGEST_MESSAGE = 1 << 16
 _RUN_DESCRIPTORS = 6
@@ -63,9 +66,10 @@ def serve(
     shown: tuple[str, ...],
     child_of: Callable[[list[int]], Callable[[], None]],
 ) -> Callable[[], None]:
-    """Answer until the driver is gone.
+    """Handle requests until the driver has ended.
 
-    It returns only in a child, with nothing of this module on the stack: the step to run.
+    The function returns only in a child. It returns the next step as a function, so that nothing of
+    this module is on the stack when the step runs.
     """
     own_pids, traffic = (
         os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC),
@@ -75,7 +79,7 @@ def serve(
     for channel in channels:
         poll.register(channel, select.POLLIN)
     while True:
-        # The process with the libraries sends nothing without a request.
+        # The process with the libraries sends nothing unasked, so it has ended.
         if {descriptor for descriptor, _ in poll.poll()} != {control.fileno()}:
             os._exit(1)
         message, descriptors, _, _ = socket.recv_fds(control, _LONGEST_MESSAGE, _RUN_DESCRIPTORS)
@@ -89,13 +93,14 @@ def serve(
         child = os.fork()
         if child == 0:
             for channel in channels:
-                # The number soon belongs to another file, and closing this object must not close
-                # it.
+                # The descriptor's number is soon used for another file, which closing this object
+                # must not close.
                 channel.detach()
             return child_of(descriptors)
         isolation.enter(own_pids, isolation.NEW_PIDS)
         wait_for(control, loaded, child, descriptors)
-        # The next run would see this one's counters, and find its ports in use.
+        # In the same namespace the next run would see this run's counters, and find its ports in
+        # use.
         if isolation.traffic() != traffic:
             traffic = isolation.fresh_network()
 
@@ -103,9 +108,9 @@ def serve(
 def wait_for(
     control: socket.socket, loaded: socket.socket | None, child: int, descriptors: list[int]
 ) -> None:
-    """Report the child's pidfd, then its ending and the state of both processes.
+    """Report the child's pidfd, then how the child ended and the state of the zygote.
 
-    The state covers this process and the one with the libraries.
+    The state covers this process and the process with the libraries.
     """
     for descriptor in descriptors:
         os.close(descriptor)
@@ -127,10 +132,10 @@ def answer(control: socket.socket, value: Any, descriptors: tuple[int, ...] = ()
 
 
 def keep_directory(order: str, size: int, shown: tuple[str, ...]) -> str:
-    """Give the next children one working directory, or each its own again.
+    """Let the next children share one working directory, or give each its own directory again.
 
     Returns:
-        The error's text; empty if it worked.
+        The error's text, or an empty text.
     """
     try:
         if order == "keep":
@@ -151,7 +156,7 @@ def isolated(
 ) -> dict[str, Any]:
     """Isolate the child, write the run's files, and return the request.
 
-    A fault before that is reported over the status descriptor.
+    If a step fails, report that through the status descriptor.
 
     Args:
         descriptors: descriptors of the run.
@@ -194,7 +199,7 @@ def isolated(
 def command(
     request: dict[str, Any], scripts: dict[str, types.ModuleType], loaded_bytes: int
 ) -> Callable[[], None]:
-    """Become the command's process, by `exec` or by returning a script's `main`.
+    """Become the command's process: execute the command, or return the script's `main`.
 
     Args:
         request: request of the run.
@@ -232,7 +237,10 @@ def command(
 
 
 def stay_first() -> None:
-    """Continue in a child. The first process stays: it adopts orphans and passes on the ending."""
+    """Continue in a child, while the first process stays.
+
+    The first process adopts orphans, and ends as the child ended.
+    """
     child = os.fork()
     if child == 0:
         return
@@ -249,9 +257,9 @@ def stay_first() -> None:
 def execute(
     argv: tuple[str, ...], environment: dict[str, str], limits: dict[str, tuple[int, int]]
 ) -> NoReturn:
-    """Become a fresh program."""
+    """Replace this process by a new program."""
     try:
-        # Python ignores these signals, and programs would inherit that.
+        # Python ignores these signals. Without a reset, programs would ignore them, too.
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         isolation.set_limits(limits)
@@ -267,7 +275,7 @@ def execute(
 def main() -> Callable[[], None]:
     """Load modules, report the memory in use, and serve.
 
-    It returns only in a child: the step to run.
+    The function returns only in a child. It returns the next step as a function.
     """
     control = socket.socket(fileno=int(sys.argv[1]))
     message, descriptors, _, _ = socket.recv_fds(control, _LONGEST_MESSAGE, 1)

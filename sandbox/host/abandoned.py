@@ -1,11 +1,11 @@
 """Removal of sandboxes whose supervisor died while bwrap was setting them up.
 
-bwrap asks the kernel to end it with its parent, and its child with itself, but each only once it
-runs. A parent that is killed within those milliseconds leaves a process that nobody ends and whose
-wall clock nobody watches. Therefore each bwrap carries its supervisor's mark in its arguments
-(unsetting a variable that is not set does nothing), and the next Parley looks for it. The mark
-contains the pid namespace, because a host sees the processes of its containers, in which the same
-pids mean other processes.
+bwrap asks the kernel to end it when its parent ends, and bwrap's child asks to be ended with bwrap,
+but each of them only some milliseconds after it has started. If the supervisor is killed within
+that time, a process remains that no other process ends or limits. Therefore the arguments of each
+bwrap contain a mark of its supervisor (as the name of a variable to unset, which has no effect),
+and the next Parley process searches for marks. A mark contains the pid namespace, because a host
+sees the processes of its containers, in which the same pids refer to other processes.
 """
 
 import functools
@@ -24,7 +24,7 @@ _counter = itertools.count()
 def start_time(pid: int) -> str:
     """Return the kernel ticks from boot to the start of a process.
 
-    The text is empty if there is no such process, or if it has ended and nobody has waited for it.
+    The text is empty if there is no such process, or if it is a zombie.
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -34,7 +34,7 @@ def start_time(pid: int) -> str:
 
 
 def new_mark() -> str:
-    """Return a new name for one sandbox of this process."""
+    """Return a new mark for one sandbox of this process."""
     owner = f"{pid_namespace()}_{os.getpid()}_{start_time(os.getpid())}"
     return f"PARLEY_SUPERVISOR_{owner}_{next(_counter)}"
 
@@ -45,18 +45,18 @@ def pid_namespace() -> int:
 
 
 def mark_arguments(mark: str) -> tuple[str, ...]:
-    """Return bwrap's arguments that carry a mark."""
+    """Return arguments for bwrap that contain a mark."""
     return ("--unsetenv", mark)
 
 
 def end_marked(mark: str) -> None:
-    """Kill the remaining processes of one sandbox."""
+    """Kill the remaining processes of the sandbox with this mark."""
     _kill(lambda match: match.group() == mark)
 
 
 @functools.cache
 def end_abandoned() -> None:
-    """Kill the sandboxes of supervisors that have died. Searches once in each process."""
+    """Kill the sandboxes of supervisors that have died. Later calls in a process do nothing."""
     here = str(pid_namespace())
     _kill(
         lambda match: match["namespace"] == here and start_time(int(match["pid"])) != match["start"]
@@ -73,7 +73,8 @@ def _kill(is_meant: Callable[["re.Match[str]"], bool]) -> None:
 def _marked() -> "Iterator[tuple[int, re.Match[str]]]":
     """Yield the pid and mark of every bwrap with a mark.
 
-    The first process of its pid namespace carries the mark, too, and takes all others with it.
+    The first process of bwrap's pid namespace has the same arguments. If it is killed, all
+    processes of the namespace end.
     """
     for entry in os.scandir("/proc"):
         if not entry.name.isdigit():

@@ -1,10 +1,13 @@
-"""Bounded output. Standard library only, because the launcher in a container uses it, too."""
+"""Bounded output.
+
+The module uses only the standard library, because the launcher in a container imports it, too.
+"""
 
 from __future__ import annotations
 
 
 class BoundedOutput:
-    """First and last `keep_kb` KiB of a stream of any length."""
+    """First `keep_kb` KiB and last `keep_kb` KiB of a stream of any length."""
 
     def __init__(self, keep_kb: int) -> None:
         self._keep = keep_kb * 1024
@@ -24,7 +27,7 @@ class BoundedOutput:
     def value(self) -> bytes:
         """Return the stored bytes.
 
-        A line between head and tail states how many bytes were left out.
+        If bytes were omitted, a line between head and tail states how many.
         """
         if not self._left_out:
             return bytes(self._head + self._tail)

@@ -1,7 +1,4 @@
-"""CPUs and memory that programs may use now.
-
-They are the machine's, or less if control groups bound them.
-"""
+"""CPUs and memory that programs may use now, which control groups may limit."""
 
 import math
 import os
@@ -15,7 +12,8 @@ _CGROUPS = Path("/sys/fs/cgroup")
 def usable_cpus() -> int:
     """Return the number of CPUs that this process may use, 1 and up.
 
-    It is the process's CPU affinity, or less if a control group has a quota of CPU time.
+    It is the number of CPUs in the process's affinity mask, or less if a control group has a CPU
+    quota.
     """
     affinity = getattr(os, "sched_getaffinity", None)
     count = len(affinity(0)) if affinity else os.cpu_count() or 1
@@ -26,10 +24,10 @@ def usable_cpus() -> int:
 
 
 def available_mb() -> int | None:
-    """Return the MiB of memory that programs could take now without a process being killed.
+    """Return the MiB of memory that programs could use now before a process is killed.
 
-    It is the machine's available memory, or a control group's if that is less. Cached files that
-    could be dropped count as free. None if the system does not report it.
+    It is the machine's available memory, or that of a control group if less. Memory of file caches
+    counts as free. Return None if the system does not report it.
     """
     sizes = [_machine_available(), *map(_group_headroom, _own_groups("memory"))]
     reported = [size for size in sizes if size is not None]
@@ -48,7 +46,8 @@ def _own_groups(controller: str) -> Iterator[Path]:
     """Yield the folders of this process's control group and of its parents.
 
     Args:
-        controller: controller in version 1. Version 2 has one hierarchy for all.
+        controller: controller whose groups to return in version 1. In version 2 all controllers
+            share one hierarchy.
     """
     for line in _text(Path("/proc/self/cgroup")).splitlines():
         _, names, path = line.split(":", 2)
@@ -80,7 +79,7 @@ def _cpu_quota(group: Path) -> float | None:
 
 
 def _number(path: Path) -> int | None:
-    """Return a file's number; None if there is no such file, or no bound (`max`, -1)."""
+    """Return the number in a file; None without a file, or if it means no limit (`max`, -1)."""
     text = _text(path).strip()
     return int(text) if text.isdigit() else None
 

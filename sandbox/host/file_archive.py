@@ -1,4 +1,4 @@
-"""Files to deliver into a sandbox: names checked, packed as a tar archive."""
+"""Tar archive of files to deliver into a sandbox, after a check of their names."""
 
 import io
 import tarfile
@@ -29,7 +29,7 @@ def checked_name(name: str) -> str:
     """Return the name in normal form, after checking that it stays inside the working directory.
 
     Raises:
-        ValueError: it is empty or absolute, or contains `..` or a NUL.
+        ValueError: the name is empty or absolute, or contains `..` or a NUL.
     """
     path = PurePosixPath(name)
     if not path.parts or path.is_absolute() or ".." in path.parts or "\0" in name:

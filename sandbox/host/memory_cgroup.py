@@ -1,7 +1,8 @@
 """Memory cgroup around one session, if this process may make one.
 
-Resource limits alone bound each process, not their sum. Names of groups contain the pid and start
-time of their maker, so that the next Parley can remove the groups of a killed one.
+Without a cgroup, resource limits bound each process, but not the sum of all. Names of groups
+contain the pid and start time of the process that made them, so that the next Parley process can
+remove the groups of a killed one.
 """
 
 import functools
@@ -22,8 +23,9 @@ _REMOVAL_ATTEMPTS = 50
 _REAPING_S = 1.0
 _SMALL = 64 << 20
 _NEAR = 15 / 16
-"""Share of its limit from which a group may have run out of memory. The kernel counts in batches,
-so the recorded peak can miss the last of them."""
+"""Minimum share of its limit at which a group may have run out of memory. The kernel counts memory
+in batches, so the recorded peak may lack the last batch.
+"""
 
 
 @dataclass(frozen=True)
@@ -34,19 +36,27 @@ class MemoryCgroup:
     version: int
 
     def add(self, pid: int) -> None:
-        """Move a process in. Its later children follow. Raises OSError."""
+        """Move a process into the group. Its later children are in the group, too.
+
+        Raises:
+            OSError: the process cannot be moved.
+        """
         (self.folder / "cgroup.procs").write_text(str(pid))
 
     def limit(self, limit_bytes: int) -> None:
-        """Bound the memory of all its processes together, swap included. Raises OSError."""
+        """Limit the total memory of the group's processes, including swap.
+
+        Raises:
+            OSError: the limit cannot be set.
+        """
         hard, swap = (
             ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
             if self.version == 1
             else ("memory.max", "memory.swap.max")
         )
         bound_with_swap = str(limit_bytes) if self.version == 1 else "0"
-        # The larger one of the two must be set first, and which one is larger depends on whether
-        # the bound grows or shrinks. So both are set twice.
+        # The limits of memory and of memory with swap are set twice: if the limit grows, the one
+        # with swap must be set first, and if it shrinks, the other.
         for last in (False, True):
             with suppress(OSError):  # The file is missing if the kernel does not account swap.
                 (self.folder / swap).write_text(bound_with_swap)
@@ -57,7 +67,7 @@ class MemoryCgroup:
                     raise
 
     def kills(self) -> int:
-        """Return how many of its processes the kernel has killed since the group was made."""
+        """Return how many processes of the group the kernel has killed so far."""
         return self._counted(
             "memory.oom_control" if self.version == 1 else "memory.events", "oom_kill"
         )
@@ -66,11 +76,11 @@ class MemoryCgroup:
         """Return True if the kernel has killed further processes because of the group's own limit.
 
         Args:
-            killed_before: earlier number of kills.
+            killed_before: number of killed processes before the run.
 
         Raises:
-            HostShortage: the kernel has killed further processes, but the limit was never reached:
-                a parent group or the whole machine was out of memory.
+            HostShortage: the kernel has killed further processes although the group has not reached
+            its limit: a parent group or the whole machine was out of memory.
         """
         if self.kills() <= killed_before:
             return False
@@ -83,7 +93,7 @@ class MemoryCgroup:
         return True
 
     def reached_its_limit(self) -> bool:
-        """Return True if memory was ever short because of this group's own limit, and in doubt."""
+        """Return True if the group has ever reached its own limit, or if that is uncertain."""
         if self.version == 2:
             return self._counted("memory.events", "max") > 0
         return any(
@@ -96,8 +106,8 @@ class MemoryCgroup:
     def _reached(self, counter: str) -> bool:
         """Return True if a version 1 group has reached its limit.
 
-        Current kernels count no failure of a group in which they then kill a process, so the
-        group's peak counts, too.
+        Current kernels do not increment the failure counter if they kill a process of the group to
+        free memory. So a peak usage near the limit also counts as reached.
         """
         failures, peak, bound = (
             int((self.folder / f"{counter}.{name}").read_text())
@@ -115,9 +125,9 @@ class MemoryCgroup:
 
 @contextmanager
 def memory_cgroup(limit_bytes: int) -> Iterator[MemoryCgroup | None]:
-    """Make a new cgroup with that limit, swap included, and remove it after the block.
+    """Make a new cgroup with a memory limit that includes swap, and remove it after the block.
 
-    Yields None if no cgroup can be made.
+    If no cgroup can be made, None is yielded.
     """
     group = _make(limit_bytes)
     try:
@@ -136,15 +146,15 @@ def describe_memory_bound() -> str:
                 "together"
             )
     return (
-        "resource limits bound each process of a program, not their sum: Parley may make no memory "
-        "cgroup below its own. If it runs as root it mostly may"
+        "resource limits bound each process of a program, not their sum, because Parley is not "
+        "allowed to make a memory cgroup below its own. As root it usually is"
     )
 
 
 def remove_abandoned() -> None:
-    """Remove the groups of killed Parleys.
+    """Remove the groups of killed Parley processes.
 
-    The first group that a process makes does this, too, but a process may make none.
+    The first group that a process makes also causes this. Call it for processes that make none.
     """
     place = _writable_parent()
     if place is not None:
@@ -174,7 +184,7 @@ def _make(limit_bytes: int) -> MemoryCgroup | None:
 def _writable_parent() -> tuple[Path, int] | None:
     """Return the folder and version of this process's memory cgroup, if it can have children.
 
-    Searches once in each process, and removes the groups of dead ones.
+    The first call in a process searches for it, and removes the groups of killed processes.
     """
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
@@ -200,9 +210,9 @@ def _offers_memory(place: Path, version: int) -> bool:
 
 
 def _reap(place: Path) -> None:
-    """Remove abandoned groups, all together, with repeated attempts.
+    """Try repeatedly to remove all abandoned groups.
 
-    Processes of a killed Parley may need some time to end.
+    Processes in the groups of a killed Parley process may need some time to end.
     """
     left = [folder for folder in place.glob(f"{_PREFIX}*") if _is_abandoned(folder)]
     deadline = time.monotonic() + _REAPING_S
@@ -218,7 +228,7 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 def _is_removed(folder: Path) -> bool:
-    """Try to remove a group. A group with processes in it stays."""
+    """Try to remove a group. A group that still contains processes is not removed."""
     try:
         folder.rmdir()
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Disk that a sandboxed program sees: arguments of bwrap that build it from nothing.
+"""File system that a sandboxed program sees, as arguments for bwrap.
 
-Read-only are the system's programs and libraries, Python with its packages, and a synthetic /etc.
-Writable are three sized tmpfs. Nothing else of the host is visible.
+The system's programs and libraries, Python with its packages, and a synthetic /etc are read-only.
+Three tmpfs of limited size are writable. Nothing else of the host is visible.
 """
 
 import os
@@ -23,28 +23,32 @@ _FROM_ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "local
 
 @dataclass(frozen=True)
 class Folders:
-    """Start folder of a command, and the writable folders that last. The others are fresh tmpfs."""
+    """Folder in which a command starts, and folders of this host that it sees.
+
+    Other writable folders are empty tmpfs.
+    """
 
     start: str = WORKING_DIRECTORY
     binds: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Path inside -> folder outside."""
+    """Map from a path in the sandbox to the folder of this host that is mounted there."""
     shown: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Path inside -> folder outside, for folders that can only be read."""
+    """Map from a path in the sandbox to the folder of this host that is mounted there read-only."""
     hides_packages: bool = False
-    """True if the packages of this host's Pythons are hidden. A later release of the project under
-    repair may be among them."""
+    """True if the packages of this host's Pythons are hidden, because they may contain a later
+    release of the project that an agent repairs.
+    """
 
 
 def mount_arguments(
     limits: Limits, uid: int, folders: Folders, stack: ExitStack
 ) -> tuple[list[str], list[int]]:
-    """Return bwrap arguments for the whole tree, and the descriptors that they use.
+    """Return bwrap arguments for the whole file system, and the descriptors in them.
 
     Args:
         limits: limits of the command. They set the sizes of the tmpfs.
         uid: user id of the program, for /etc/passwd.
         folders: folders that the command sees.
-        stack: owner of the descriptors.
+        stack: stack that closes the descriptors.
     """
     scratch = ("--perms", "1777", "--size", str(limits.tmp_mb * MIB), "--tmpfs")
     synthetic, descriptors = _synthetic_etc(uid, stack)
@@ -88,7 +92,7 @@ def _synthetic_etc(uid: int, stack: ExitStack) -> tuple[list[str], list[int]]:
     for name, text in texts.items():
         descriptors.append(memory_file(name, text.encode(), stack))
         arguments += ["--perms", "0644", "--file", str(descriptors[-1]), f"/etc/{name}"]
-    # A JVM does not start without its settings.
+    # A JVM does not start without its settings in /etc.
     java = sorted(folder.name for folder in Path("/etc").glob("java-*-openjdk"))
     for name in (*_FROM_ETC, *java):
         arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
@@ -96,7 +100,7 @@ def _synthetic_etc(uid: int, stack: ExitStack) -> tuple[list[str], list[int]]:
 
 
 def _read_only(folders: Mapping[str, str]) -> Iterator[str]:
-    """Yield arguments that bind folders read-only at their paths inside.
+    """Yield arguments that mount folders read-only at their paths in the sandbox.
 
     bwrap makes missing parents for its own user only, so each parent is made for all users first.
     """
@@ -112,7 +116,10 @@ def _read_only(folders: Mapping[str, str]) -> Iterator[str]:
 
 
 def _without_packages(folders: Folders) -> Iterator[str]:
-    """Yield empty folders over the packages of all visible Pythons except an environment's."""
+    """Yield arguments that hide the packages of visible Pythons, except an environment's.
+
+    An empty folder is mounted over each folder of packages.
+    """
     if not folders.hides_packages:
         return
     same = [place for place, outside in folders.shown.items() if place == outside]
@@ -123,7 +130,10 @@ def _without_packages(folders: Folders) -> Iterator[str]:
 
 
 def _masks() -> Iterator[str]:
-    """Yield empty folders over Parley's own data, if it lies inside a visible folder."""
+    """Yield arguments that hide Parley's own data, if it is in a visible folder.
+
+    An empty folder is mounted over it.
+    """
     home = os.path.abspath(os.environ.get("PARLEY_HOME") or ".parley")
     if os.path.isdir(home) and any(is_inside(home, root) for root in ("/usr", *python_roots())):
         yield from ("--tmpfs", home, "--remount-ro", home)

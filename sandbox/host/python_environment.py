@@ -20,7 +20,7 @@ def interpreter() -> str:
     """Return the path of the Python interpreter.
 
     Raises:
-        SandboxUnavailable: it is missing, or may not be run.
+        SandboxUnavailable: the interpreter is missing or not executable.
     """
     if not sys.executable or not os.access(sys.executable, os.X_OK):
         raise SandboxUnavailable(
@@ -31,9 +31,9 @@ def interpreter() -> str:
 
 
 def placed(item: str, harness: str) -> str:
-    """Return a command's item with `{python}` and `{harness}/...` replaced.
+    """Return a command's item with `{python}` or `{harness}/...` replaced.
 
-    Other text is unchanged.
+    Other items are returned unchanged.
     """
     if item == "{python}":
         return interpreter()
@@ -44,7 +44,7 @@ def placed(item: str, harness: str) -> str:
 def package_folders() -> tuple[str, ...]:
     """Return the folders of installed packages on `sys.path`, in order.
 
-    Folders of source checkouts are left out.
+    Folders of source checkouts are omitted.
     """
     return tuple(
         p
@@ -54,10 +54,10 @@ def package_folders() -> tuple[str, ...]:
 
 
 def environment_folders(name: str) -> tuple[str, ...]:
-    """Return the folder of packages of an extra environment; none if it is not installed.
+    """Return the folder of packages of an extra environment, if it is installed.
 
-    The environment has other versions than Parley's own. It lies in Parley's own environment, which
-    every sandbox shows to programs.
+    An extra environment contains other versions of packages than Parley's own. It is in Parley's
+    own environment folder, which programs in every sandbox can read.
     """
     folder = os.path.join(sys.prefix, "share", "parley", name)
     return (folder,) if os.path.isfile(os.path.join(folder, INSTALLED)) else ()
@@ -65,7 +65,7 @@ def environment_folders(name: str) -> tuple[str, ...]:
 
 @functools.cache
 def python_roots() -> tuple[str, ...]:
-    """Return the folders that the interpreter and its packages need, outermost only, sorted."""
+    """Return the folders that the interpreter and its packages need, without nested ones."""
     real = os.path.dirname(os.path.dirname(os.path.realpath(sys.executable)))
     candidates = {
         os.path.abspath(p)
@@ -77,15 +77,15 @@ def python_roots() -> tuple[str, ...]:
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Return True if `path` is `folder` or lies below it. Both are absolute."""
+    """Return True if `path` is `folder` or is below it. Both must be absolute."""
     return os.path.commonpath((path, folder)) == folder
 
 
 def clean_environment(home: str, report_fd: int) -> dict[str, str]:
     """Return all variables that a sandboxed program sees, without the parent's environment.
 
-    Number libraries get one thread: each thread's arena counts against the address space, and slots
-    are counted in CPUs.
+    Numerical libraries get one thread, because the memory arena of each thread counts against the
+    address space, and because a slot stands for one CPU.
     """
     return {
         "PATH": f"{os.path.dirname(interpreter())}:/usr/local/bin:/usr/bin:/bin",
@@ -104,8 +104,8 @@ def clean_environment(home: str, report_fd: int) -> dict[str, str]:
 def environment_digest(folders: tuple[str, ...] = ()) -> str:
     """Return Python's version and a digest of every installed distribution.
 
-    Each process computes it once. Names and versions are those of the metadata folders
-    (`numpy-2.4.1.dist-info`): reading all metadata files takes 20 times longer.
+    Each process computes the digest once. Names and versions are taken from the names of metadata
+    folders (`numpy-2.4.1.dist-info`), because reading all metadata files takes 20 times as long.
 
     Args:
         folders: folders of packages; Parley's own if empty.

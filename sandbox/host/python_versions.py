@@ -1,6 +1,6 @@
-"""Pythons of this machine by version.
+"""Search for a Python of a given version on this machine.
 
-Environments of old projects need older ones than Parley's.
+Environments of old projects need older Pythons than Parley's.
 """
 
 import functools
@@ -24,7 +24,7 @@ class FoundPython:
     """Python interpreter, and the folder that it needs."""
 
     path: str
-    """Path of the program itself, not of a link."""
+    """Path of the program itself, not of a symbolic link to it."""
     prefix: str
     """Folder of its standard library."""
 
@@ -33,8 +33,8 @@ class FoundPython:
 def find_python(version: str) -> FoundPython | None:
     """Return a Python of a version (3.6): Parley's own, one on the PATH, or one that pyenv built.
 
-    An interpreter on the PATH may be a script that starts another one, or refuses to (pyenv's
-    shims). It counts if it reports this version.
+    An interpreter on the PATH may be a script that starts another interpreter, or refuses to
+    (pyenv's shims). It is accepted if it reports the requested version.
     """
     for path in _candidates(version):
         python = _described(path, version)

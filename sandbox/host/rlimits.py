@@ -1,6 +1,6 @@
-"""Resource limits of one command, as a `prlimit` prefix.
+"""Resource limits of one command, set by the prefix `prlimit`.
 
-A parent with threads cannot safely set them between fork and exec.
+A parent with threads cannot safely set limits between fork and exec.
 """
 
 import math
@@ -13,7 +13,7 @@ MIB = 1024 * 1024
 
 
 def bounds(limits: Limits) -> dict[str, tuple[int, int]]:
-    """Return soft and hard limits by the names that `prlimit` uses. Sizes are in bytes.
+    """Return soft and hard limits by the names of `prlimit`'s options. Sizes are in bytes.
 
     CPU time is counted per process in whole seconds, rounded up. At the limit the process gets
     SIGXCPU, one second later SIGKILL.
@@ -34,7 +34,8 @@ def prlimit_argv(limits: Limits, *, count_processes: bool) -> tuple[str, ...]:
 
     Args:
         limits: limits to set.
-        count_processes: False if the user's other processes would be counted, too.
+        count_processes: whether to limit processes. Pass False if the kernel would count other
+            processes of the user, too.
 
     Raises:
         SandboxUnavailable: `prlimit` is missing.
@@ -51,7 +52,7 @@ def required_tool(name: str) -> str:
     """Return the absolute path of a tool of util-linux.
 
     Raises:
-        SandboxUnavailable: it is not installed.
+        SandboxUnavailable: the tool is not installed.
     """
     path = shutil.which(name, path="/usr/bin:/bin:/usr/sbin:/sbin")
     if path is None:

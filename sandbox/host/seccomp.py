@@ -1,8 +1,8 @@
 """System calls that a sandboxed program may not make, as one BPF program for `bwrap --seccomp`.
 
-The filter is a deny list: a program must not fail because it needs an unknown call. The denied
-calls give access to other processes, to mounts and namespaces, to the kernel itself, or to address
-families that reach out of a network namespace.
+The filter is a deny list, because a program must not fail only because it needs a call that is
+unknown here. The denied calls give access to other processes, to mounts and namespaces, to the
+kernel itself, or to address families that are not limited by a network namespace.
 """
 
 import errno
@@ -27,7 +27,7 @@ _KERNEL = (
     "clock_adjtime adjtimex sethostname setdomainname vhangup nfsservctl fanotify_init"
 )
 DENIED_CALLS = tuple(f"{_PROCESSES} {_MOUNTS} {_NAMESPACES} {_KERNEL}".split())
-"""Names of the calls that are denied with any arguments. Docker's backend denies them, too."""
+"""Names of the calls that are denied with any arguments. The sandbox `docker` denies them, too."""
 NEW_NAMESPACE_FLAGS = (
     0x00000080,
     0x00020000,
@@ -38,7 +38,7 @@ NEW_NAMESPACE_FLAGS = (
     0x20000000,
     0x40000000,
 )
-"""CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET."""
+"""Flags CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET."""
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _FAMILIES = ("AF_NETLINK", "AF_PACKET", "AF_VSOCK", "AF_ALG")
 _LOW_32_BITS = 0xFFFFFFFF
@@ -46,7 +46,7 @@ _LOW_32_BITS = 0xFFFFFFFF
 
 @functools.cache
 def denied_calls_bpf() -> bytes:
-    """Return the filter, compiled once a process.
+    """Return the filter, which is compiled once in each process.
 
     Denied calls fail with EPERM. clone3 fails with ENOSYS, so that libc falls back to clone.
 

@@ -1,7 +1,8 @@
-"""Sized, empty tmpfs that several sandboxes share one after another.
+"""Empty tmpfs of limited size that several sandboxes use one after another.
 
-It vanishes with its holder. It lives in its own mount namespace, so the host's mount table and disk
-never contain it, and a killed Parley leaves nothing.
+The tmpfs is mounted in its own mount namespace, so the host's mount table and disk never contain
+it. It vanishes with the process that holds the namespace, so a killed Parley process leaves
+nothing.
 """
 
 import os
@@ -13,12 +14,12 @@ from sandbox.host.rlimits import required_tool
 from schemas.errors import SandboxUnavailable
 
 PATH = "/dev/shm"
-"""Path of the folder inside that namespace."""
+"""Path of the folder in that namespace."""
 
 
 @contextmanager
 def shared_folder(size_bytes: int) -> Iterator[tuple[str, ...]]:
-    """Mount the folder, and yield the command prefix that runs a command where it is mounted.
+    """Mount the folder, and yield a prefix for commands that need the folder.
 
     Raises:
         SandboxUnavailable: no mount namespace can be made.
@@ -47,9 +48,9 @@ def shared_folder(size_bytes: int) -> Iterator[tuple[str, ...]]:
         assert keeper.stderr is not None
         if keeper.stdout.readline() != b"ready\n":
             raise SandboxUnavailable(
-                "no private mount for the session's files "
+                "the session's files could not be mounted privately "
                 f"({keeper.stderr.read().decode(errors='replace').strip()}): "
-                "it needs root or unprivileged user namespaces"
+                "this needs root or unprivileged user namespaces"
             )
         yield (
             required_tool("nsenter"),

@@ -1,4 +1,4 @@
-"""Shortages of a machine: error numbers, and their names in other programs' messages."""
+"""Detection of a machine's shortages by error numbers, or by texts in other programs' messages."""
 
 import errno
 import os
@@ -12,11 +12,11 @@ _NAMES = (
     "can't start new thread",
     "out of memory",
 )
-"""Messages of the kernel, of Python and of bwrap."""
+"""Texts in messages of the kernel, of Python and of bwrap that mean a shortage."""
 
 
 def sandbox_fault(message: str, explanation: str) -> SandboxUnavailable:
-    """Return the error to raise if another program could not begin.
+    """Return the error to raise if another program could not start.
 
     Args:
         message: text of the error.

@@ -1,8 +1,8 @@
-"""Host-wide slots: the number of sandboxed programs at once, for all Parley processes together.
+"""Slots, which limit how many sandboxed programs run at the same time on this host.
 
-A slot is a file lock, so the kernel frees it when its holder dies. Under root, its number
-determines the programs' uid. There are as many slots as CPUs, and fewer are used if memory has no
-room for so many programs.
+All Parley processes share the slots. A slot is a file lock, so the kernel frees it when its holder
+dies. If Parley runs as root, the slot's number determines the program's user id. There are as many
+slots as CPUs. Fewer are used if memory does not suffice for so many programs.
 """
 
 import fcntl
@@ -24,11 +24,14 @@ FIRST_UID = 20001
 """First user and group id. If the parent is root and the slots are in the user's default folder,
 slot n runs programs as this id plus n."""
 _UIDS_OF_A_FOLDER, _FOLDERS = 64, 600
-"""Bounds that keep all uids below 65536: a container may have no more user ids."""
+"""Number of user ids for each folder, and number of folders. All ids stay below 65536, because a
+container may have no more user ids.
+"""
 T = TypeVar("T")
 _GATE = "gate"
-"""Lock of a thread that waits to be alone. Nobody else begins meanwhile, so the running programs
-end soon."""
+"""Name of the lock of a thread that waits until no other program runs. Meanwhile no other program
+starts, so the wait is short.
+"""
 _LONGEST_PAUSE_S = 0.02
 _MEMORY_LOOK_S = 0.1
 _is_alone: ContextVar[bool] = ContextVar("parley_alone", default=False)
@@ -36,11 +39,11 @@ _memory_seen: tuple[float, int | None] = (float("-inf"), None)
 
 
 def uid_of(slot: int, directory: Path | None = None) -> int:
-    """Return the user and group id of a slot's programs, if the parent is root.
+    """Return the user id (also the group id) of a slot's programs if Parley runs as root.
 
-    The kernel bounds processes per user id on the whole host. Slots of two folders do not know of
-    each other, so they share no id (except by a chance of 1 in 600): a program that forks without
-    end takes nothing from another's.
+    The kernel limits the number of processes of a user on the whole host. Slots of different
+    folders therefore have different ids (except with a chance of 1 in 600), so that a fork bomb in
+    one slot does not use up the process limit of another.
     """
     place = 0 if directory is None else 1 + zlib.crc32(bytes(directory.absolute())) % _FOLDERS
     return FIRST_UID + place * _UIDS_OF_A_FOLDER + slot
@@ -53,9 +56,9 @@ def slot_count() -> int:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Let `hold_slot` take all slots in this thread, so that its program runs beside no other.
+    """Let `hold_slot` in this thread take all slots, so that no other program runs.
 
-    A thread that holds a slot already must not use it: it would wait for itself.
+    A thread that already holds a slot must not call this, because it would wait for itself.
     """
     token = _is_alone.set(True)
     try:
@@ -70,14 +73,14 @@ def hold_slot(
 ) -> Iterator[int]:
     """Hold one of `count` slots while the block runs, and yield its number (0 and up).
 
-    It waits until a slot is free.
+    The call waits until a slot is free.
 
     Args:
         count: number of slots.
         directory: folder of the lock files; by default one per user in the system's temporary
             folder.
-        memory_mb: memory limit of the program in MiB. No more slots are used than fit into the
-            available memory, but always one.
+        memory_mb: memory limit of the program in MiB. Only as many slots are used as programs fit
+            into the available memory, but at least one.
 
     Raises:
         SandboxUnavailable: the folder cannot be used (owned by another user, read-only, disk full).
@@ -115,7 +118,7 @@ def _own_directory() -> Path:
 
 
 def _until_locked(attempt: Callable[[], T | None]) -> T:
-    """Repeat an attempt until it gives a result, and return that."""
+    """Repeat an attempt until it returns a result, and return the result."""
     pause_s = 0.001
     while (result := attempt()) is None:
         time.sleep(pause_s)
@@ -126,7 +129,7 @@ def _until_locked(attempt: Callable[[], T | None]) -> T:
 def _any_slot(folder: Path, count: int, memory_mb: int | None) -> tuple[int, int] | None:
     """Lock a free slot, and return its descriptor and number.
 
-    None if all are taken, or if a thread waits to be alone.
+    Return None if all slots are taken, or if a thread waits until no other program runs.
     """
     gate = _try_lock(folder / _GATE, fcntl.LOCK_SH)
     if gate is None:
@@ -144,7 +147,7 @@ def _any_slot(folder: Path, count: int, memory_mb: int | None) -> tuple[int, int
 def _with_room(count: int, memory_mb: int | None) -> int:
     """Return how many of `count` programs fit into memory, at least one.
 
-    Memory that running programs have not used yet counts as free.
+    Memory that running programs may use but have not used yet counts as free.
     """
     global _memory_seen
     if memory_mb is None or count == 1:

@@ -1,4 +1,4 @@
-"""Supervision of one command to its end: bounded output, wall-clock limit.
+"""Supervision of one command until it ends: it limits output and wall-clock time.
 
 The backends `bubblewrap` and `none` run their commands through it.
 """
@@ -27,7 +27,7 @@ _POLL_S = 0.25
 
 @dataclass(frozen=True)
 class Command:
-    """Command to start. It inherits `open_fds` and the writing ends of the channels."""
+    """Command to start. The process inherits `open_fds` and the writing ends of the channels."""
 
     argv: Sequence[str]
     environment: Mapping[str, str]
@@ -50,7 +50,7 @@ class Channels:
         self.status, self.status_end = open_pipe(stack)
 
     def close_writing_ends(self) -> None:
-        """Close Parley's writing ends, so that the command's end shows as end of file."""
+        """Close Parley's writing ends, so that the pipes end when the command ends."""
         self.report_end.close()
         self.status_end.close()
 
@@ -61,7 +61,7 @@ class Ending:
 
     returncode: int
     overran: bool
-    """True if Parley ended it at the wall-clock limit."""
+    """True if Parley ended the process at the wall-clock limit."""
     cpu_s: float
     wall_s: float
     stdout: bytes
@@ -81,14 +81,17 @@ class Streams:
 def open_pipe(stack: ExitStack) -> tuple[FileIO, FileIO]:
     """Return the reading and the writing end of a new pipe.
 
-    They are file objects, so that closing one twice never closes a descriptor of another thread.
+    The ends are file objects, so that closing one twice does not close another thread's descriptor.
     """
     reading, writing = os.pipe()
     return stack.enter_context(FileIO(reading, "r")), stack.enter_context(FileIO(writing, "w"))
 
 
 def memory_file(name: str, content: bytes, stack: ExitStack) -> int:
-    """Return the descriptor of an anonymous file, at its start. The stack closes it."""
+    """Return the descriptor of an anonymous file with this content.
+
+    The stack closes the descriptor.
+    """
     descriptor = os.memfd_create(name)
     stack.callback(os.close, descriptor)
     with open(descriptor, "wb", closefd=False) as file:
@@ -100,9 +103,10 @@ def memory_file(name: str, content: bytes, stack: ExitStack) -> int:
 def completed(
     ending: Ending, limits: Limits, *, cpu_s: float | None, out_of_memory: bool = False
 ) -> Completed:
-    """Convert an ending to the result that callers see.
+    """Convert an ending to the result for callers.
 
-    A death by SIGXCPU, or by SIGKILL when the CPU time may have been used up, is a time limit.
+    A process killed by SIGXCPU, or by SIGKILL when its CPU time may have been used up, counts as
+    timed out.
 
     Args:
         ending: ending of the process.
@@ -135,13 +139,13 @@ def supervise(
 
     Args:
         command: command to run.
-        channels: its report and status pipes.
-        stack: owner of files that are opened for the command.
-        kill: function called with the started process's pid when it must end. It has to end the
-            whole process tree.
+        channels: report and status pipes of the command.
+        stack: stack that closes the files opened for the command.
+        kill: function called with the started process's pid when the command must end. It must end
+            the whole process tree.
 
     Raises:
-        SandboxUnavailable: it cannot be started, or does not die.
+        SandboxUnavailable: the command cannot be started, or does not die.
     """
     begun = time.monotonic()
     process = _start(command, channels, stack)
@@ -231,11 +235,11 @@ def follow(
     kill: Callable[[], None],
     is_over: Callable[[], bool] | None = None,
 ) -> bool:
-    """Read until a process has ended and its streams are at their ends.
+    """Read streams until a process has ended and all its streams have ended.
 
     Args:
         ended: pidfd of the process.
-        readers: descriptor -> function to call with each piece that comes from it.
+        readers: map from descriptor to the function to call with each piece of its data.
         deadline: time by `time.monotonic()`.
         kill: function that ends the whole process tree. It is also called after the process's own
             end.
@@ -245,7 +249,7 @@ def follow(
         True if the wall-clock limit ended the process.
 
     Raises:
-        SandboxUnavailable: it does not die.
+        SandboxUnavailable: the process does not die.
     """
     overran = exited = False
     with selectors.DefaultSelector() as selector:
@@ -290,7 +294,7 @@ def _reap(process: "subprocess.Popen[bytes]") -> tuple[int, float]:
         _, status, usage = os.wait4(process.pid, 0)
     except ChildProcessError as error:
         raise SandboxUnavailable(
-            "another part of this process took the exit status of a sandboxed program "
+            "another part of this process collected the exit status of a sandboxed program "
             "(SIGCHLD ignored?)"
         ) from error
     process.returncode = os.waitstatus_to_exitcode(status)

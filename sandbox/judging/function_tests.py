@@ -20,24 +20,24 @@ verdict."""
 def run_function_tests(
     sandbox: Sandbox, code: str, tests: tuple[str, ...], limits: Limits
 ) -> ProgramVerdict:
-    """Run `code`, a newline, then `tests`, as `__main__` in a fresh working directory.
+    """Run `code`, a newline, then `tests`, as `__main__` in an empty working directory.
 
-    This is CodeIF-Bench's way of judging.
+    CodeIF-Bench judges programs in this way.
 
     Args:
         sandbox: sandbox that runs the program.
         code: code of the candidate.
         tests: Python statements, joined by newlines.
-        limits: limits of the program. Exceeding CPU time is a timeout. The wall-clock limit should
-            leave room for a loaded machine.
+        limits: limits of the program. If the program exceeds its CPU time, the outcome is timeout.
+            The wall-clock limit should be wide enough for a machine under load.
 
     Returns:
         passed, failed or timeout, without cases. Code that does not compile or ends early has
         failed.
 
     Raises:
-        SandboxUnavailable: the sandbox or its Python could not run a program. Nothing follows about
-            the candidate.
+        SandboxUnavailable: the sandbox or its Python could not run a program. This says nothing
+            about the candidate.
     """
     return run_tests(sandbox, StatementProgram(code=code, tests=tests), limits)
 
@@ -45,7 +45,7 @@ def run_function_tests(
 def run_program(
     sandbox: Sandbox, kind: SuiteKind, code: str, tests: tuple[str, ...], limits: Limits
 ) -> ProgramVerdict:
-    """Run `code` with its tests once, for a verdict and for a feedback text.
+    """Run `code` once with its tests. The verdict also serves as feedback for the model.
 
     Args:
         sandbox: sandbox that runs the program.
@@ -60,8 +60,8 @@ def run_program(
         each method (`unittest_tests`).
 
     Raises:
-        SandboxUnavailable: the sandbox or its Python could not run a program. Nothing follows about
-            the candidate.
+        SandboxUnavailable: the sandbox or its Python could not run a program. This says nothing
+            about the candidate.
         ValueError: the text of a unittest module does not parse, or has no test method.
     """
     return run_tests(sandbox, program_of(kind, code, tests), limits, LONGEST_CASE_DETAIL)

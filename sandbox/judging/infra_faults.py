@@ -1,6 +1,6 @@
 """Faults of the machine, and retries after them.
 
-A machine's shortage may be over when the program runs alone. A fault of the installation stays.
+A shortage may not occur again if the program runs alone. A fault of the installation always does.
 """
 
 import functools
@@ -18,7 +18,8 @@ T = TypeVar("T")
 def is_shortage(fault: SandboxUnavailable) -> bool:
     """Return True if the machine lacked memory, processes, descriptors or time.
 
-    The fault's own type decides, or a cause of it.
+    That is the case if the fault or one of its causes is a HostShortage, or an OSError with one of
+    the error numbers for shortages.
     """
     cause: BaseException | None = fault
     while cause is not None:
@@ -31,9 +32,9 @@ def is_shortage(fault: SandboxUnavailable) -> bool:
 
 
 def retried_alone(run: Callable[P, T]) -> Callable[P, T]:
-    """Make a function retry once after a shortage of the machine, with no other sandboxed program.
+    """Make a function retry once after a shortage, while no other sandboxed program runs.
 
-    A fault of the second attempt is raised as it is.
+    A fault of the second attempt is raised unchanged.
     """
 
     @functools.wraps(run)

@@ -1,22 +1,23 @@
 """Joint run of all tests on one answer: the code runs once, and each test runs in a fork of it.
 
-A pass counts as if the tests had run alone, under the same `verdict_id`, because it implies the
-same:
+A pass counts as if the tests had run alone, and has the `verdict_id` of such a run, for these
+reasons:
 
-- The code sees the same as alone: the tests' text is not there while it runs.
-- The child is the process that has run the code: names, memory, random states, handlers, limits. If
-  a fork would lose something (threads, children, timers), or children would share something (open
-  files, memory), each program runs alone.
+- The code can see nothing that it would not see alone: it runs before the tests' text arrives.
+- The child is a copy of the process that has run the code, with its names, memory, random states,
+  handlers and limits. If a fork would lose something (threads, children, timers), or children would
+  share something (open files, memory), each program runs alone.
 - Files are as the code left them. CPU time is the code's and the child's together; wall-clock time
   and memory are those of the whole run. Each bound is therefore reached no earlier than alone.
 - A child seals its reports with its own key. A write into the runner's channel revokes every pass
   of the run.
 
-A failure counts only if a test's own exception decided it, of a kind that neither another
-instruction nor lack of memory causes: an assertion, a wrong type, name, value or key, or a division
-by zero. All other failures run again alone (the joint run may cause a MemoryError, and an exception
-of a library may have any cause), and the second verdict counts. Code that does not compile, or that
-raises an exception before the first test, needs no second run, since no test takes part in it.
+A failure counts only if an exception of the test itself decided it, and if it is of a kind that
+neither another instruction's tests nor lack of memory can cause: an assertion, a wrong type, name,
+value or key, or a division by zero. After any other failure the program runs again alone, and the
+second verdict counts: the joint run may cause a MemoryError, and an exception of a library may have
+any cause. If the code does not compile, or raises an exception before the first test, no second run
+is needed, because no test is involved.
 """
 
 import builtins
@@ -44,8 +45,9 @@ _DECISIVE_NAMES = frozenset(
     if isinstance(kind, type) and issubclass(kind, _DECISIVE)
 ) | {"NotImplementedError"}
 _EXCEPTION = re.compile(r"^[^\W\d][\w.]*(?=:|$)", re.MULTILINE)
-"""Pattern of the name in a traceback's last line. A message may take its place; such a name is
-unknown, and the program then runs alone."""
+"""Pattern of an exception's name in the last line of a traceback. If that line is part of a message
+instead, the name is unknown, and the program runs alone.
+"""
 
 
 def run_together(
@@ -54,18 +56,18 @@ def run_together(
     """Run the code once, and each program's tests from the state that it left.
 
     Args:
-        sandbox: sandbox that isolates. It restores the files of its scratch folders before each
-            child; without isolation the files are the host's.
+        sandbox: sandbox that isolates. Its writable folders are restored before each child, which
+            is not possible with the host's own files.
         code: code of the candidate.
         programs: tests with equal `main` and `kind`.
         limits: limits of each program. The wall-clock limit is that of the run.
 
     Returns:
-        The verdict of each program, or None if it has to run alone.
+        The verdict of each program, or None for a program that must run alone.
 
     Raises:
-        SandboxUnavailable: the sandbox or its Python could not run it. Nothing follows about the
-            candidate.
+        SandboxUnavailable: the sandbox or its Python could not run the program. This says nothing
+            about the candidate.
     """
     job = job_of(code, programs[0]) | {"together": "1"}
     ran, records = run_job(sandbox, job, tuple(fields(*tests.packed) for tests in programs), limits)
@@ -104,7 +106,7 @@ def _of_child(
 
 
 def _is_of_tests(units: Records) -> bool:
-    """Return True if these tests fail on this code with an exception that any run would raise."""
+    """Return True if the failures are exceptions that would also occur if the tests ran alone."""
     named = [
         _EXCEPTION.findall(detail)
         for word, detail in units.values()
@@ -125,13 +127,13 @@ def run_variants(
         limits: limits of each variant. The wall-clock limit is that of the run.
 
     Returns:
-        The ending of the run, and for each variant the outcomes of its units. A unit that was not
-        reached has failed; if the tests finished but the process did not end well, all units have
-        failed. None if the joint run does not decide a variant, which then has to run alone.
+        The verdict on the run, and for each variant the outcomes of its units, or None for a
+        variant that must run alone. A unit that was not executed has failed. If the tests finished
+        but the process did not end well, all units have failed.
 
     Raises:
-        SandboxUnavailable: the sandbox or its Python could not run it. Nothing follows about the
-            candidate.
+        SandboxUnavailable: the sandbox or its Python could not run the program. This says nothing
+            about the candidate.
     """
     job = job_of(code, variants[0]) | {"together": "1"}
     ran, records = run_job(sandbox, job, tuple(fields(*tests.packed) for tests in variants), limits)

@@ -1,6 +1,6 @@
 """Run of one program and its tests through `harness/run_function_tests.py`.
 
-The module decides which part of the harness's report is believed.
+The module decides which parts of the harness's report are trustworthy.
 """
 
 import hmac
@@ -19,10 +19,11 @@ from schemas.run import Limits
 from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict
 
 LONGEST_DETAIL = 2000
-"""Maximum number of characters of a verdict's detail. The last ones are kept."""
+"""Maximum number of characters of a verdict's detail. Of a longer text the end is kept."""
 LONGEST_CASE_DETAIL = 8000
-"""Maximum number of characters of a report on one test, and on code that does not compile. First
-and last lines are kept."""
+"""Maximum number of characters of a report on one test, or on code that does not compile. Of a
+longer report the first and last lines are kept.
+"""
 _READY = b"ready\n"
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
 _LIBRARY = re.compile(r'(?<=\bFile ")/[^"\n]*/(?:python3\.\d+|site-packages|dist-packages)/')
@@ -38,17 +39,17 @@ _HARMLESS |= {
 
 @dataclass(frozen=True)
 class Unit:
-    """One step to run after the code, and its name in the verdicts."""
+    """Smallest part of the tests that is run and judged separately, such as a test method."""
 
     name: str
     kind: Literal["statements", "module", "case"]
     text: str
     source: str
-    """Text that the line numbers in its traceback refer to."""
+    """Text to which the line numbers in the unit's traceback refer."""
 
 
 Records = Mapping[str, tuple[str, str]]
-"""Label -> (outcome, detail), as the runner reported them during the run."""
+"""Map from label to (outcome, detail), as the runner reported them during the run."""
 
 
 @dataclass(frozen=True)
@@ -58,34 +59,35 @@ class PythonTests:
     units: tuple[Unit, ...]
     """Units, in the order in which they run."""
     finish: Callable[[ProgramVerdict], ProgramVerdict]
-    """Function that makes the final verdict from one that has a case for each unit."""
+    """Function that turns a verdict with one case for each unit into the final verdict."""
     main: str = "__main__"
     kind: Literal["statements", "unittest"] = "statements"
     longest: int = LONGEST_DETAIL
-    """Maximum number of characters of a case's detail. Above LONGEST_DETAIL, its first lines are
-    kept as well as its last."""
+    """Maximum number of characters of a case's detail. Of a longer detail the end is kept, and if
+    the maximum exceeds LONGEST_DETAIL also the first lines.
+    """
 
     @property
     def packed(self) -> tuple[str, ...]:
-        """Kind and text of each unit, in the runner's form."""
+        """Return kind and text of the first unit, then of the next unit, and so on."""
         return tuple(text for unit in self.units for text in (unit.kind, unit.text))
 
 
 def run_units(sandbox: Sandbox, code: str, tests: PythonTests, limits: Limits) -> ProgramVerdict:
     """Run `code`, then each unit, in one process.
 
-    A unit that was not reached has failed. Tampering fails all units.
+    A unit that was not executed has failed. After tampering all units have failed.
 
     Raises:
-        SandboxUnavailable: the sandbox or its Python could not run a program. Nothing follows about
-            the candidate.
+        SandboxUnavailable: the sandbox or its Python could not run a program. This says nothing
+            about the candidate.
     """
     job = job_of(code, tests)
     return tests.finish(of_records(*run_job(sandbox, job, tests.packed, limits), tests))
 
 
 def job_of(code: str, tests: PythonTests) -> dict[str, str]:
-    """Return the job that the runner inside the sandbox gets before the tests."""
+    """Return the job that is sent to the runner in the sandbox before the tests."""
     return {"code": code + "\n", "main": tests.main, "kind": tests.kind}
 
 
@@ -103,7 +105,7 @@ def of_records(ran: ProgramVerdict, records: Records, tests: PythonTests) -> Pro
 def of_cases(ran: ProgramVerdict, cases: tuple[CaseVerdict, ...]) -> ProgramVerdict:
     """Return a run's verdict from its cases.
 
-    It is passed if each case passed, timeout if a limit stopped a case, else failed.
+    The verdict is passed if all cases passed, timeout if a limit stopped a case, else failed.
     """
     missed = [case for case in cases if case.outcome is not Outcome.PASSED]
     worst = next(
@@ -123,7 +125,7 @@ def run_job(
     limits: Limits,
     files: Mapping[str, bytes] | None = None,
 ) -> tuple[ProgramVerdict, Records]:
-    """Send a job to the runner inside the sandbox, and read its report under this run's secret.
+    """Send a job to the runner in the sandbox, and read the report that carries this run's secret.
 
     Args:
         sandbox: sandbox that runs the job.
@@ -133,12 +135,12 @@ def run_job(
         files: files to write into the working directory first.
 
     Returns:
-        The ending of the run, without cases, and the records that count. All records count if the
-        run's end was reported or was a time limit, and there was no tampering. Otherwise only the
-        compiler's message counts.
+        A verdict on the run, without cases, and the trustworthy records. All records are
+        trustworthy if the runner reported the end or a time limit ended the run, and there was no
+        tampering. Otherwise only the compiler's message is trustworthy.
 
     Raises:
-        SandboxUnavailable: the sandbox or its Python could not run it.
+        SandboxUnavailable: the sandbox or its Python could not run the program.
     """
     secret = secrets.token_hex(16)
     parts = {"folders": "\n".join(getattr(sandbox, "packages", ()) or package_folders()), **job}
@@ -157,7 +159,7 @@ def run_job(
 def _believed(
     ran: ProgramVerdict, records: Records, n: int, unit: Unit, n_units: int, longest: int
 ) -> CaseVerdict:
-    """Return the verdict of unit `n`: its own record if it was reported, else the run's ending."""
+    """Return the verdict of unit `n`: its own record if it has one, else the run's verdict."""
     outcome, detail = ran.outcome, ran.detail
     own_record = records.get(str(n))
     if own_record is not None:
@@ -199,7 +201,7 @@ def _believable(
 def believable_records(
     done: Completed, secret: str, limits: Limits
 ) -> tuple[ProgramVerdict, Records]:
-    """Return the ending of a harness run, without cases, and the records that count.
+    """Return the verdict on a harness run, without cases, and the trustworthy records.
 
     See `run_job`.
 
@@ -217,7 +219,7 @@ def believable_records(
 
 
 def _records(report: bytes, secret: str) -> Records:
-    """Return label -> (outcome, detail) for each record that carries the secret."""
+    """Return a map from label to (outcome, detail) of the records that carry the secret."""
     parts, records = _unpacked(report), {}
     for key, label, word, detail in zip(
         parts[::4], parts[1::4], parts[2::4], parts[3::4], strict=False
@@ -228,7 +230,7 @@ def _records(report: bytes, secret: str) -> Records:
 
 
 def with_source_lines(detail: str, source: str) -> str:
-    """Return a traceback with the tests' own lines, which the candidate process does not have."""
+    """Return a traceback with the tests' source lines, which the candidate process lacks."""
     lines = source.splitlines()
 
     def add(match: re.Match[str]) -> str:
@@ -241,16 +243,16 @@ def with_source_lines(detail: str, source: str) -> str:
 
 
 def harmless(text: str, longest: int = LONGEST_DETAIL) -> str:
-    """Return a bounded text that is equal on every machine and safe to show.
+    """Return a shortened text that does not depend on the machine and is safe to show.
 
-    Control characters are escaped, memory addresses are made equal, and the folders of Python's
+    Control characters are escaped, memory addresses are replaced, and the folders of Python's
     libraries are removed from tracebacks. Equal failures then have equal texts, and the text
     reveals nothing about this machine to a model.
 
     Args:
         text: text to clean.
-        longest: maximum number of characters. The last ones are kept; the first ones, too, if it is
-            above LONGEST_DETAIL.
+        longest: maximum number of characters. Of a longer text the end is kept, and if the maximum
+            exceeds LONGEST_DETAIL also the beginning.
     """
     plain = (
         _LIBRARY.sub("", _ADDRESS.sub("0x...", text))
@@ -268,12 +270,15 @@ def harmless(text: str, longest: int = LONGEST_DETAIL) -> str:
 
 
 def _whole_lines(text: str) -> str:
-    """Return the text without a short torn line at its beginning."""
+    """Return a text, whose beginning was cut off, without its incomplete first line.
+
+    A first line of 200 characters or more is kept.
+    """
     return text.partition("\n")[2] if "\n" in text[:200] else text
 
 
 def fields(*texts: str | bytes) -> bytes:
-    """Encode several texts as one: eight bytes of length before each."""
+    """Encode several texts as one byte string, with the length of each (8 bytes) before it."""
     encoded = [
         text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass") for text in texts
     ]

@@ -1,10 +1,10 @@
 """Grading of a patch to a repository by the tests that its project wrote for the fix.
 
-SWE-bench's way, section 2 and its harness. Grading works in its own workspace, never the agent's.
-It applies the patch to the files of the base commit, restores each file that controls tests to the
-base commit with the test patch, and then runs the tests (`harness/project_tests.py`) by pytest or
-by the project's own runner. Each outcome comes over a sealed channel. The audit decides whether a
-pass was earned.
+Grading follows section 2 of the SWE-bench paper and SWE-bench's harness. It uses its own workspace,
+never the agent's. It applies the patch to the files of the base commit, resets each file that
+controls tests to the base commit with the test patch, and runs the tests
+(`harness/project_tests.py`) with pytest or the project's own runner. Outcomes are reported over a
+sealed channel. The audit decides whether a pass was earned.
 """
 
 import json
@@ -34,9 +34,10 @@ STEERING = (
     r"|^(pytest|_pytest|pluggy|unittest)(/|\.py$)"
     r"|\.(pth|pyc|pyd|so|egg-link)$|(^|/)[^/]*\.(dist|egg)-info/"
 )
-"""Paths of files that control tests, or that could replace tests, pytest or Python. SWE-bench has
-no such file in a gold patch: files with `test` in their path are in the test patch. The candidate's
-changes to such files are reverted."""
+"""Pattern of paths of files that control tests, or that could replace tests, pytest or Python. The
+candidate's changes to such files are reverted. In SWE-bench no gold patch changes such a file:
+files with `test` in their path are in the test patch.
+"""
 _NO_TOOLS = 69
 _APPLY = r"""
 command -v git > /dev/null && command -v patch > /dev/null || exit 69
@@ -51,33 +52,34 @@ again; tried patch --batch --fuzz=5 -p1 -i /tmp/parley.patch && said "patch --fu
 again; exit 1
 """
 _OLDEST = (3, 5)
-"""Oldest Python that can run the harness's part in an environment (see
-`harness/project_tests.py`)."""
+"""Oldest Python on which the harness can run in an environment (see `harness/project_tests.py`)."""
 _WARNINGS, _PATH = "PYTHONWARNINGS", "PYTHONPATH"
-"""Variables that are set only after the runner has started: warnings that are errors in the
-project's code need not be errors in the harness, and no module of the project may replace one of
-the runner's."""
+"""Environment variables that are set only after the runner has started. Otherwise warnings could
+become errors in the harness, and a module of the project could replace a module of the runner.
+"""
 _PASS = ("PASSED", "XFAIL")
 _AS_BEFORE = ("SKIPPED", "XFAIL_UNMARKED")
-"""Outcomes that pass a test that must go on passing, if it has the same outcome without the
-patch."""
+"""Outcomes that count as a pass for a test of `pass_to_pass`, if the test has the same outcome
+without the patch.
+"""
 _RAN = ("0", "1")
-"""Exit codes of a runner whose tests ran, passed or not."""
+"""Exit codes with which a runner ends if the tests ran, whether they passed or failed."""
 OpenPlace = Callable[[str, str], AbstractContextManager[Workspace]]
-"""Function from (digest of a tree, digest of an environment or empty) to a fresh workspace there,
-without state."""
+"""Function that opens a fresh workspace, without shell state. Its arguments are the digest of a
+tree, and the digest of an environment or an empty text.
+"""
 
 
 @dataclass(frozen=True)
 class PatchProgram:
-    """Patch, and the repository with the tests that judge it."""
+    """Patch, and the repository with the tests that grade the patch."""
 
     patch: str
     repository: RepoSnapshot
 
     @property
     def wanted(self) -> tuple[str, ...]:
-        """Ids of all tests that count."""
+        """Return the ids of all tests that decide the verdict."""
         return (*self.repository.fail_to_pass, *self.repository.pass_to_pass)
 
 
@@ -94,14 +96,17 @@ def run_patch(
         open_place: function that opens a fresh workspace.
         trees: store of the repositories' trees.
         program: patch and repository.
-        limits: limits of the test command. They also bound applying the patch.
-        altered: other contents of test files, by name. An audit alters their expectations.
+        limits: limits of the command that applies the patch, and of the command that runs the
+            tests.
+        altered: new contents of test files, by name. An audit passes files with altered
+            expectations.
 
     Returns:
-        A verdict with a case for each test of both lists. PASSED and XFAIL pass. A test that is
-        skipped, or that expects its failure only while it runs (`pytest.xfail()`), passes if it
-        must go on passing and has the same outcome without the patch. Everything else fails:
-        absence, an error, a patch that does not apply.
+        A verdict with a case for each test of `fail_to_pass` and `pass_to_pass`. A test passes if
+        its outcome is PASSED or XFAIL. A test of `pass_to_pass` that is skipped, or that marks
+        itself as an expected failure while it runs (`pytest.xfail()`), passes if it has the same
+        outcome without the patch. In all other cases the test fails, for example if it did not run
+        or the patch cannot be applied.
 
     Raises:
         SandboxUnavailable: the sandbox could not apply the patch or run the tests: a tool is
@@ -162,7 +167,7 @@ def _apply(place: Workspace, trees: Trees, program: PatchProgram, limits: Limits
     """Apply the patch, then restore the files that control tests.
 
     Returns:
-        The reason why the patch cannot be applied; an empty text if it was.
+        The reason why the patch could not be applied, or an empty text.
     """
     repository = program.repository
     steering: set[str] = set()
@@ -186,7 +191,7 @@ def _apply(place: Workspace, trees: Trees, program: PatchProgram, limits: Limits
         **{path: base_entries.get(path) for path in from_base},
         **{path: entry for path, (_, entry) in of_test_patch.items()},
     }
-    # Removals come first.
+    # Files are removed before others are written.
     for path, entry in sorted(right.items(), key=lambda item: item[1] is not None):
         if entry is None:
             place.put(path, None)
@@ -199,10 +204,10 @@ def _apply(place: Workspace, trees: Trees, program: PatchProgram, limits: Limits
 
 @retried_alone
 def _patched(place: Workspace, patch: bytes, limits: Limits) -> Completed:
-    """Try all ways to apply a patch. An attempt that did not finish decides nothing.
+    """Apply a patch, trying several commands one after another.
 
     Raises:
-        SandboxUnavailable: a tool is missing, or an attempt was ended.
+        SandboxUnavailable: a tool is missing, or a command was ended before it finished.
     """
     done = place.run(("/bin/sh", "-c", _APPLY), limits, stdin=patch)
     if done.exit_code in (0, 1) and not done.out_of_memory:
@@ -300,7 +305,7 @@ def _run_tests(
 
 
 def _checked_by_log(repository: RepoSnapshot, done: Completed, records: Records) -> Records:
-    """Return the records, without the passes of tests that the runner's own log calls failed."""
+    """Return the records, with each test as failed that failed according to the runner's log."""
     if not repository.runner:
         return records
     log = "\n".join(stream.decode(errors="replace") for stream in (done.stdout, done.stderr))
@@ -362,8 +367,8 @@ def _case(name: str, ran: ProgramVerdict, records: Records, runner: str) -> Case
 def _word(name: str, records: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
     """Return the runner's outcome for a test, and its detail.
 
-    An id that was cut at a space in its brackets stands for all ids that begin with it, if they
-    agree.
+    Some datasets cut an id at a space within its brackets. Such an id stands for all ids that begin
+    with it, if these agree on passing.
     """
     for spelling in spellings(name):
         if f"node {spelling}" in records:

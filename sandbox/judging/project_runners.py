@@ -1,8 +1,8 @@
-"""Kinds of test runners: how a command names tests, which files control it, and its log.
+"""Kinds of test runners: how their commands name tests, which files control them, and their logs.
 
 The verdict is the runner's own report, which `harness/project_runners.py` seals. The log is a
-cross-check: any candidate can write a line that says `ok`, so a passing line proves nothing, but a
-failing line convicts a forged report.
+cross-check. A candidate can print a line that says `ok`, so such a line proves nothing. But a line
+that says a test failed exposes a forged report of a pass.
 """
 
 import re
@@ -25,7 +25,7 @@ class ProjectRunner:
     failed: re.Pattern[str]
     """Pattern of a log line of a failed test. The group `name` is the test's name."""
     steering: str = r"(?!)"
-    """Paths of files that control this runner, beside those of all projects."""
+    """Pattern of paths of files that control this runner, in addition to those of all projects."""
 
 
 def _django_label(path: str) -> str:
@@ -43,19 +43,19 @@ RUNNERS: Mapping[str, ProjectRunner] = {
     ),
     "unittest": ProjectRunner(_module, _UNITTEST_FAILED),
 }
-"""Kind -> runner, as in `RepoSnapshot.runner`."""
+"""Map from kind, as in `RepoSnapshot.runner`, to runner."""
 
 
 def command_of(runner: str, command: Sequence[str], test_files: Sequence[str]) -> tuple[str, ...]:
-    """Return the command with the tests of these files."""
+    """Return the runner's command with arguments that select these test files."""
     return (*command, *dict.fromkeys(RUNNERS[runner].name_of_file(path) for path in test_files))
 
 
 def nodes_of(runner: str, names: Sequence[str], test_files: Sequence[str]) -> dict[str, str]:
     """Map node ids in pytest's form to the runner's own names.
 
-    A name that is a docstring's first line has no node. In SymPy, a name that occurs in several
-    files stands for all of them.
+    A runner's name that is the first line of a docstring has no node id. In SymPy, a name that
+    occurs in several files belongs to the node ids of all these files.
     """
     if not runner:
         return {name: name for name in names}
@@ -74,15 +74,16 @@ def nodes_of(runner: str, names: Sequence[str], test_files: Sequence[str]) -> di
 
 
 def failed_in_log(runner: str, log: str) -> frozenset[str]:
-    """Return the names of tests that a runner's log calls failed."""
+    """Return the names of tests that failed according to a runner's log."""
     return frozenset(match["name"] for match in RUNNERS[runner].failed.finditer(log))
 
 
 def spellings(name: str) -> tuple[str, ...]:
-    """Return the names that a test of a dataset may have here, its own first.
+    """Return the names that a dataset's test may have on this Python, its own name first.
 
     Python 3.11 and newer print `test_x (module.Class.test_x)`, older ones `test_x (module.Class)`.
-    If a line contains an earlier test's output, a log parser returns `earlier ... test`.
+    If a log line also contains the output of an earlier test, log parsers return `earlier ...
+    test`.
     """
     last = name.rpartition(" ... ")[2]
     names = [name, last]

@@ -1,4 +1,4 @@
-"""Python's own parser, for tests and programs that this process reads and another one runs."""
+"""Python's own parser, for tests and programs that this process parses but never runs."""
 
 import ast
 import threading
@@ -9,14 +9,13 @@ _ONE_AT_A_TIME = threading.Lock()
 def parse(text: str) -> ast.Module:
     """Parse Python, one thread at a time.
 
-    Python 3.11 counts the depth of all trees in one place (cpython#106905). If a garbage collection
-    switches threads, the parser rejects valid code with a SystemError. Programs are judged on
-    threads.
+    Python 3.11 counts the depth of all syntax trees in one variable (cpython#106905). If a garbage
+    collection switches threads, the parser rejects valid code with a SystemError. Programs are
+    judged in several threads.
 
     Raises:
         SyntaxError: the text is not Python.
-        ValueError: it contains a null byte.
-        RecursionError: it is nested too deeply.
+        ValueError: the text contains a null byte. RecursionError: the text is nested too deeply.
     """
     with _ONE_AT_A_TIME:
         return ast.parse(text)

@@ -1,6 +1,6 @@
 """Conformance cases that the workspaces of every sandbox must pass.
 
-They are the cases of `sandbox/conformance.py`, run in workspaces, and the cases of this module.
+They are the cases of `sandbox/conformance.py`, run in workspaces, and further cases of this module.
 
 with tree_store() as trees:
     for case in cases(trees):
@@ -25,8 +25,8 @@ from sandbox.workspace.workspace import Workspace, open_workspace, workspaces_of
 from schemas.run import Limits
 
 NOT_OF_WORKSPACES = {
-    "each_command_starts_clean",  # Files last, see `state_lasts`.
-    "scratch_space_is_limited",  # Files are on disk, see `a_filled_workspace_is_ended`.
+    "each_command_starts_clean",  # In a workspace files persist, see `state_lasts`.
+    "scratch_space_is_limited",  # A workspace is on disk, see `a_filled_workspace_is_ended`.
 }
 _FEW = TreeBounds(total_mb=8, file_mb=4, files=200, depth=16)
 _FILLING = LIMITS.model_copy(update={"wall_s": 30.0, "cpu_s": 30.0})
@@ -39,13 +39,14 @@ print("ended by itself")
 """
 
 _FILES_IN_TMP = "find /tmp -mindepth 1 -maxdepth 1 ! -type d"
-"""Shell command that lists the files in /tmp, without folders: a Python below /tmp is visible
-there."""
+"""Shell command that lists the files in /tmp. It omits folders, because a Python below /tmp is
+visible there.
+"""
 
 
 @dataclass(frozen=True)
 class Opening:
-    """Factory of workspaces of one sandbox. They are empty unless a digest is passed."""
+    """Factory of workspaces of one sandbox. A workspace is empty unless a digest is passed."""
 
     sandbox: Sandbox
     trees: Trees
@@ -75,7 +76,7 @@ class Opening:
 
 
 def cases(trees: Trees) -> tuple[Case, ...]:
-    """Return all cases. None does harm if a sandbox fails it.
+    """Return all cases. A case does no harm, even if the sandbox fails it.
 
     Args:
         trees: store of folders that the cases may fill.
@@ -95,7 +96,7 @@ def cases(trees: Trees) -> tuple[Case, ...]:
 
 
 class _AsSandbox:
-    """Sandbox whose sessions are workspaces, for the cases of programs."""
+    """Sandbox whose sessions are workspaces, for the cases of `sandbox/conformance.py`."""
 
     isolated = True
 
@@ -124,7 +125,7 @@ class _AsSession:
     ) -> Completed:
         for name, content in (files or {}).items():
             checked_name(name)
-            # The workspace refuses the name, because a link is in the way.
+            # The workspace refuses the name, because the path contains a link.
             with suppress(OSError, ValueError):
                 self._workspace.write(name, content)
         return self._workspace.run(argv, limits, stdin=stdin)
@@ -234,9 +235,9 @@ def _written_files_are_seen_and_read_back(opening: Opening) -> str:
 
 
 def _links_lead_nowhere_else(opening: Opening) -> str:
-    """Check that planted links neither show nor change a file of the host.
+    """Check that links made by a program neither reveal nor change files of the host.
 
-    The links are read, written through and stored from outside.
+    The host reads them, writes through them, and stores the workspace.
     """
     with tempfile.TemporaryDirectory(prefix="parley-planted-") as host:
         secret = Path(host) / "secret"
@@ -336,7 +337,7 @@ def _workspaces_are_apart(opening: Opening) -> str:
 
 
 def _no_slot_is_held_between_commands(opening: Opening) -> str:
-    """Check that more workspaces can be open than the host has slots."""
+    """Check that the number of open workspaces can exceed the number of slots."""
     with opening() as first, opening() as second, opening() as three:
         return _differs(
             [_run_shell(workspace, "echo 1") for workspace in (first, second, three, first)],

@@ -1,6 +1,6 @@
-"""Files of a workspace, read and written from outside between two commands.
+"""Reading and writing of a workspace's files by the host, between two commands.
 
-Programs made them, so the functions follow no link out of the tree.
+Programs may have made the files, so the functions follow no link out of the tree.
 """
 
 import os
@@ -16,15 +16,15 @@ _MIB = 2**20
 def inner_path(tree: Path, place: str, name: str) -> Path:
     """Return the path on this host of a file of the tree.
 
-    All links on the way are resolved as inside the sandbox, so none leads out of the tree.
+    All symbolic links in the path are resolved as in the sandbox, so none leads out of the tree.
 
     Args:
         tree: folder of the tree on this host.
-        place: path of the tree for its programs. Absolute names begin with it.
+        place: path at which programs see the tree. Absolute names begin with it.
         name: name relative to the tree, or absolute below `place`.
 
     Raises:
-        ValueError: the name is no path, or leads out of the tree.
+        ValueError: the name is not a path, or leads out of the tree.
     """
     if not name or "\0" in name:
         raise ValueError(f"file name {name!r}: must be a path in {place}")
@@ -65,8 +65,8 @@ def read_file(path: Path, most_bytes: int) -> bytes:
     """Return the content of a regular file.
 
     Raises:
-        OSError: the path is missing or no regular file (a folder, a pipe), or it is longer than
-            `most_bytes`.
+        OSError: the file does not exist, is not a regular file (but a folder or a pipe), or is
+            longer than `most_bytes`.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb", buffering=0) as file:
@@ -79,10 +79,12 @@ def read_file(path: Path, most_bytes: int) -> bytes:
 
 
 def write_file(tree: Path, path: Path, data: bytes, owner: int | None) -> None:
-    """Write a file and the folders that it needs. It replaces an existing file, and keeps its mode.
+    """Write a file and the folders that it needs.
+
+    An existing file is replaced, but its mode is kept.
 
     Raises:
-        OSError: a folder has that name, or a file is where a folder must be.
+        OSError: a folder has the file's name, or a file has the name of a needed folder.
     """
     created = [
         folder
@@ -111,7 +113,7 @@ def write_file(tree: Path, path: Path, data: bytes, owner: int | None) -> None:
 def put_entry(
     tree: Path, name: str, content: bytes | None, mode: int, is_link: bool, owner: int | None
 ) -> None:
-    """Make a path a file, a link or nothing. See `Workspace.put`.
+    """Put a file or a link at a path, or remove what is there. See `Workspace.put`.
 
     Raises:
         ValueError: the path leads out of the tree.
@@ -126,7 +128,7 @@ def put_entry(
     for part in parts[:-1]:
         here = here / part
         if here.is_symlink() or not here.is_dir():
-            return  # The path has to be absent, and it is.
+            return  # The path must not exist, and it does not.
     path = here / parts[-1]
     _remove(path)
     if content is None:
@@ -148,7 +150,10 @@ def _folders(tree: Path, parts: tuple[str, ...]) -> list[Path]:
 
 
 def _cleared(folder: Path) -> bool:
-    """Make a path a folder, in place of a file or link. Returns True if it was no folder before."""
+    """Make a folder at a path, and return True if there was none.
+
+    A file or link at the path is removed.
+    """
     if folder.is_dir() and not folder.is_symlink():
         return False
     _remove(folder)
@@ -164,9 +169,9 @@ def _remove(path: Path) -> None:
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes that a folder takes on disk.
+    """Return the bytes that a folder uses on disk.
 
-    Files that appear or vanish meanwhile may be counted or not.
+    A file that appears or vanishes meanwhile may be counted or not.
     """
     total, folders = 0, [str(folder)]
     while folders:
@@ -183,13 +188,13 @@ def size_of(folder: Path) -> int:
 
 
 class SizeWatch:
-    """Watch on the size of a folder that a running command fills.
+    """Check of the size of a folder that a running command may fill.
 
-    It measures the folder only after the disk's free space has shrunk.
+    The folder is measured only if the disk's free space has shrunk.
 
     Args:
         folder: folder to watch.
-        most_mb: bound of the folder in MiB.
+        most_mb: maximum size of the folder in MiB.
     """
 
     def __init__(self, folder: Path, most_mb: int) -> None:
@@ -199,7 +204,7 @@ class SizeWatch:
         self.overrun = False
 
     def __call__(self) -> bool:
-        """Return True if the folder is larger than its bound."""
+        """Return True if the folder exceeds its maximum size."""
         free = self._free_bytes()
         if not self.overrun and self._free - free > self._room / 2:
             size = size_of(self._folder)

@@ -1,7 +1,7 @@
 """Interface of workspaces, in which an agent runs commands.
 
-No process outlives a command, so the files are the state: a workspace opened from a snapshot
-continues where the snapshot was taken.
+No process outlives a command, so the state consists only of files. A workspace that is opened from
+a snapshot has the state at which the snapshot was taken.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -33,22 +33,25 @@ COMMAND_LIMITS = Limits(
 SHELL_PLACE = "/shell"
 """Path at which a command sees the folder with the shell's state."""
 ENVIRONMENT_PLACE = "/environment"
-"""Path at which a command sees its own packages, if it has some."""
+"""Path at which a command sees the packages of its environment, if it has one."""
 _IMAGE = "image:"
 
 
 def in_image(image: str, programs: str) -> str:
-    """Return the name of the environment in an image: `image:PROGRAMS:IMAGE`.
+    """Return the name of an environment that is in an image: `image:PROGRAMS:IMAGE`.
 
     Args:
         image: name of the image, pinned by digest.
-        programs: folder of its programs, `python` among them.
+        programs: folder of the environment's programs, such as `python`.
     """
     return f"{_IMAGE}{programs}:{image}"
 
 
 def image_of(environment: str) -> str:
-    """Return the image of an environment; empty if it is a digest of packages, or Parley's own."""
+    """Return the image of an environment; empty if the environment is not in an image.
+
+    Other environments are named by a digest of their packages; Parley's own has an empty name.
+    """
     return (
         environment.removeprefix(_IMAGE).partition(":")[2] if environment.startswith(_IMAGE) else ""
     )
@@ -74,13 +77,13 @@ class TreeBounds(Frozen):
 
 
 class TreeOverrun(Exception):
-    """A workspace exceeds its bounds. The command's author is to blame, not the sandbox."""
+    """Error: a workspace exceeds its bounds. The command is the cause, not the sandbox."""
 
 
 class Stamp(NamedTuple):
-    """File attributes that change with its content.
+    """File attributes, of which at least one changes with the file's content.
 
-    A program can set a file's `mtime` back, but no program can set its `ctime`.
+    A program can set a file's `mtime` back, but not its `ctime`.
     """
 
     device: int
@@ -92,16 +95,17 @@ class Stamp(NamedTuple):
 
 @dataclass(frozen=True)
 class StoredFolder:
-    """Folder in the store."""
+    """Folder that was put into the store."""
 
     digest: str
     dropped: tuple[str, ...] = ()
-    """Paths that cannot be stored (pipes, sockets, devices). They were removed from the folder,
-    too."""
+    """Paths that cannot be stored (pipes, sockets, devices). They were also removed from the folder
+    on disk.
+    """
 
 
 class Entry(NamedTuple):
-    """File or link of a tree."""
+    """File or symbolic link of a tree."""
 
     mode: int
     what: str
@@ -110,16 +114,20 @@ class Entry(NamedTuple):
 
 
 class Trees(Protocol):
-    """Store of folders, addressed by content."""
+    """Store of folders, which are identified by digests of their content."""
 
     def get(self, digest: str) -> bytes:
-        """Return a file's content. Raises CorruptRows if the store does not have it."""
+        """Return a file's content.
+
+        Raises:
+            CorruptRows: the store does not have the digest.
+        """
         ...
 
     def changes(self, old: str, new: str) -> Mapping[str, tuple[Entry | None, Entry | None]]:
         """Return the files and links that differ between two trees, by path.
 
-        A value is the entry before and after; None if there is none.
+        A value is the pair (old entry, new entry). An entry that does not exist is None.
 
         Raises:
             CorruptRows: the store does not have one of the trees.
@@ -129,7 +137,8 @@ class Trees(Protocol):
     def files(self, digest: str, paths: Iterable[str]) -> Mapping[str, Entry]:
         """Return the entries of those `paths` that are files or links of a tree.
 
-        Raises CorruptRows.
+        Raises:
+            CorruptRows: the store does not have the tree.
         """
         ...
 
@@ -141,22 +150,22 @@ class Trees(Protocol):
         bounds: TreeBounds,
         watch: FolderWatch | None = None,
     ) -> StoredFolder:
-        """Put a folder into the store. Content that the store already has is not stored again.
+        """Put a folder into the store. Content that the store already has is not written again.
 
         Args:
             folder: folder to store.
             beside: further folders of the state, by name. If all of them are empty, the digest is
-                that of `folder` alone.
-            known: digests of files by stamp. A file with a known stamp is not read. The method
-                updates it for the next call.
+                the one of `folder` alone.
+            known: map from stamp to digest. A file whose stamp is in the map is not read. The
+                method updates the map for the next call.
             bounds: bounds of the content.
-            watch: watch that reports which folders did not change, and which stamps are not
-                reliable because the file system does not stamp all writes. Without it all folders
-                are walked, and all files on such a file system are read.
+            watch: watch that reports which folders did not change, and which stamps are unreliable
+                because some writes do not change timestamps on this file system. Without a watch,
+                all folders are searched, and all files on such a file system are read.
 
         Raises:
-            TreeOverrun: the folder exceeds `bounds`. Nothing refers to the content that was stored
-                before that.
+            TreeOverrun: the folder exceeds `bounds`. Nothing refers to content that was stored
+                before the error.
         """
         ...
 
@@ -174,9 +183,9 @@ class Trees(Protocol):
             digest: digest of the state.
             folder: folder to fill.
             beside: targets of the state's further folders, by name. Folders without a target are
-                left out.
-            owner: user and group id of everything that is made; by default the caller's.
-            watch: watch to set on the folders, for `keep`.
+                omitted.
+            owner: user and group id of all files and folders; by default the caller's.
+            watch: watch to set on the folders, for later calls of `keep`.
 
         Raises:
             CorruptRows: the store does not have the digest, or its content is damaged.
@@ -191,21 +200,24 @@ class WorkFolder:
     path: Path
     place: str = "/testbed"
     shown: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Path inside -> folder of this host that commands may read. It is no part of the state."""
+    """Map from a path in the sandbox to the folder of this host that is mounted there read-only.
+
+    These folders do not belong to the state.
+    """
 
     @property
     def tree(self) -> Path:
-        """Folder of the tree itself."""
+        """Return the folder of the tree itself."""
         return self.path / "tree"
 
     @property
     def beside(self) -> dict[str, Path]:
-        """Further folders of the state, by name: temporary files and home; the shell's state."""
+        """Return the state's further folders by name: temporary files, and the shell's state."""
         return {name: self.path / name for name in ("tmp", "shell")}
 
     @property
     def binds(self) -> dict[str, str]:
-        """Path inside -> folder of this host."""
+        """Return the bind mounts: a map from path in the sandbox to the folder of this host."""
         return {
             self.place: str(self.tree),
             "/tmp": str(self.path / "tmp"),
@@ -219,11 +231,13 @@ class CommandResult:
 
     completed: Completed
     tree: str
-    """Digest of that state."""
+    """Digest of the state after the command."""
     dropped: tuple[str, ...] = ()
-    """Pipes, sockets and devices that the command made. They are not stored."""
+    """Paths of pipes, sockets and devices that the command made. They are not stored."""
     undone: str = ""
-    """Reason why the command's changes were undone. It also ends the command's `stderr`."""
+    """Reason why the command's changes were undone; empty if they were not. It is also appended to
+    the command's `stderr`.
+    """
 
 
 class Commands(Protocol):
@@ -234,7 +248,7 @@ class Commands(Protocol):
     ) -> Completed:
         """Run a command to its end or its limit, and end its whole process tree.
 
-        The command holds a slot of the host.
+        The command occupies a slot of the host while it runs.
 
         Args:
             argv: command, as in `sandbox.interface.Session.run`.
@@ -243,7 +257,7 @@ class Commands(Protocol):
             is_over: function called several times a second. True ends the command.
 
         Raises:
-            SandboxUnavailable: it could not be run.
+            SandboxUnavailable: the command could not be run.
         """
         ...
 
@@ -258,5 +272,5 @@ class HoldsWorkspaces(Protocol):
         ...
 
     def commands(self, folder: WorkFolder) -> AbstractContextManager[Commands]:
-        """Return a runner of commands on the folder. It holds no slot between them."""
+        """Return a runner of commands on the folder. Between commands it occupies no slot."""
         ...

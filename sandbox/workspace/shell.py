@@ -1,8 +1,8 @@
-"""Shell whose working directory and exported variables last from one command to the next.
+"""Shell whose working directory and exported variables persist from one command to the next.
 
-A file beside the tree stores them. The shell writes it at its end, also after `exit` or an error. A
-shell that is killed, runs out of time or becomes another program leaves the file unchanged. Shell
-variables that are not exported, functions and options do not last.
+A file outside the tree stores them. The shell writes the file when it ends, also after `exit` or an
+error. A shell that is killed, exceeds a limit or replaces itself by another program (`exec`) leaves
+the file unchanged. Functions, options, and variables that are not exported do not persist.
 """
 
 from sandbox.workspace.interface import SHELL_PLACE
@@ -22,7 +22,7 @@ _SCRIPT = (
     'builtin eval "$__parley_command"; '
     '__parley_status=$?; __parley_save; builtin exit "$__parley_status"'
 )
-"""Script of one line, so that the shell's messages count the command's own lines from 1."""
+"""Script in one line, so that line numbers in the shell's messages are those of the command."""
 
 
 def shell_argv(command: str, place: str) -> tuple[str, ...]:
@@ -30,6 +30,7 @@ def shell_argv(command: str, place: str) -> tuple[str, ...]:
 
     Args:
         command: text of the command.
-        place: folder in which the first command starts, and each later one whose folder is gone.
+        place: folder in which the first command starts, and later commands if their folder no
+            longer exists.
     """
     return ("/bin/bash", "-c", _SCRIPT, "bash", place, _PRELUDE, command)

@@ -1,8 +1,9 @@
-"""Watch on folders, by inotify: a folder without events need not be read again.
+"""Watch on folders by inotify. A folder without events need not be read again.
 
-Writing through a mapping stamps no file in memory. But a mapping needs a file that was opened for
-writing, and the kernel reports the end of the last reference to such a file. No process outlives a
-command, so all events have arrived when it is over.
+In a file system in memory, a write through a memory mapping does not change a file's timestamps.
+But a mapping needs a file that was opened for writing, and inotify reports when such a file is
+closed for the last time. No process outlives a command, so all events have arrived when a command
+ends.
 """
 
 import ctypes
@@ -16,36 +17,41 @@ from pathlib import Path
 from typing import NamedTuple
 
 _TELL_CHANGES = {"ext4", "xfs", "btrfs"}
-"""File systems that also stamp writes through a mapping. tmpfs does not. Others are unknown."""
+"""File systems in which a write through a memory mapping also changes the file's timestamps. In
+tmpfs it does not. For other file systems it is unknown.
+"""
 _CLOSED_AFTER_WRITING, _OVERFLOW, _FORGOTTEN = 0x8, 0x4000, 0x8000
 """Bits of inotify's events: IN_CLOSE_WRITE, IN_Q_OVERFLOW, IN_IGNORED."""
 _MOVED_FROM, _MOVED_TO, _CREATED, _DELETED, _OF_FOLDER = 0x40, 0x80, 0x100, 0x200, 0x40000000
 _ALL_CHANGES = _CLOSED_AFTER_WRITING | 0x2 | 0x4 | 0x40 | 0x80 | 0x100 | 0x200
-"""Bits of all changes: of a folder's entries and of the folder itself. The numbers are IN_MODIFY,
-IN_ATTRIB, IN_MOVED_FROM, IN_MOVED_TO, IN_CREATE and IN_DELETE."""
+"""Bits for all changes of a folder's entries and of the folder itself. The numbers are IN_MODIFY,
+IN_ATTRIB, IN_MOVED_FROM, IN_MOVED_TO, IN_CREATE and IN_DELETE.
+"""
 _EVENT = struct.Struct("iIII")
-"""Number of the watch, bits, cookie, and the length of the name that follows."""
+"""Layout of an event: number of the watch, bits, cookie, and length of the name that follows."""
 _AT_ONCE = 1 << 16
 NO_WATCH = -1
 
 
 class Watched(NamedTuple):
-    """Watched folder, and the facts about it."""
+    """Watched folder, and what the watch knows about it."""
 
     number: int
-    """Number of its watch; below zero if the machine has none left."""
+    """Number of the folder's watch; below zero if the machine has no more watches."""
     written: Collection[str] | None
-    """Names that were opened for writing there; None if unknown."""
+    """Names in the folder that were opened for writing; None if unknown."""
     remembered: object | None
-    """Object remembered for the folder, if nothing has changed there or below it since."""
+    """Object remembered for the folder; None if the folder or something below it has changed since.
+    """
 
 
 class FolderWatch:
-    """Watch on the files of folders that were opened for writing, and on unchanged folders.
+    """Watch that reports files opened for writing, and folders that did not change.
 
-    A machine has a limited number of watches. When they are used up, the watch reports nothing. A
-    file with names in two trees can be written through one without an event in the other, so the
-    trees must not share files. Workspaces cannot share files, since each is its own mount.
+    A machine has a limited number of inotify watches. When they are used up, this watch reports all
+    folders as unknown. If a file has names in two trees, a write by one name causes no event for
+    the other, so trees must not share files. Workspaces cannot share files, since each is a
+    separate mount.
     """
 
     def __init__(self) -> None:
@@ -59,7 +65,7 @@ class FolderWatch:
         self._links = _PassingLinks()
 
     def collect(self) -> None:
-        """Read the events since the last call. All other methods answer for these."""
+        """Read the events since the last call, on which the other methods depend."""
         self._written.clear()
         self._links = _PassingLinks()
         with suppress(OSError):  # No more events, or no watch at all.
@@ -69,7 +75,7 @@ class FolderWatch:
             self._forget_folders(self._links.trees)
 
     def watch(self, folder: int, tree: Path, parent: int = NO_WATCH) -> "Watched":
-        """Watch a folder from now on, and return the changes there until now.
+        """Watch a folder from now on, and return what has changed there so far.
 
         Args:
             folder: descriptor of the open folder.
@@ -88,7 +94,7 @@ class FolderWatch:
         )
 
     def set_parent(self, number: int, parent: int) -> None:
-        """Set the parent of a folder that was watched before its parent."""
+        """Set the parent of a folder whose watch began before the parent's watch."""
         self._parent_of[number] = parent
 
     def remember_folder(self, number: int, value: object) -> None:
@@ -97,9 +103,9 @@ class FolderWatch:
             self._folders[number] = value
 
     def forget_folders(self, tree: Path) -> None:
-        """Forget all folders of a tree whose files have several names.
+        """Forget what was remembered for the folders of a tree whose files have several names.
 
-        A write by one name causes no event where the other names are.
+        A write by one name of a file causes no event in the folders of its other names.
         """
         self._forget_folders({tree})
 
@@ -154,10 +160,10 @@ class FolderWatch:
 
 
 class _PassingLinks:
-    """Trees in which a second name of a file may have existed between two reads.
+    """Trees in which a file may have had a second name between two calls of `collect`.
 
-    Such a name looks like any other new one, and a write through it causes no event where the first
-    name is.
+    The events for a second name look like those for a new file, and a write by that name causes no
+    event in the folder of the first name.
     """
 
     def __init__(self) -> None:
@@ -191,12 +197,12 @@ class _PassingLinks:
 
 @functools.cache
 def tells_changes(device: int) -> bool:
-    """Return True if every change of a file on a device changes its stamp.
+    """Return True if every change of a file on a device also changes the file's timestamps.
 
-    The kind of file system decides. False if it is unknown.
+    This depends on the type of the file system. Return False if the type is unknown.
     """
     number = f"{os.major(device)}:{os.minor(device)}"
-    # Not Linux: nothing is known about it.
+    # The system is not Linux, so the type is unknown.
     with suppress(OSError), open("/proc/self/mountinfo") as mounts:
         for line in mounts:
             fields = line.split()

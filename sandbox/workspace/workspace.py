@@ -1,11 +1,11 @@
-"""Workspaces: opening one, running commands in it, and storing its state.
+"""Workspaces, in which commands run on a tree of files whose states can be stored.
 
     with open_workspace(load("bubblewrap"), trees, digest) as workspace:
         done = workspace.run_and_snapshot(workspace.shell("cd src && make"))
         journal(done.tree, done.completed.stdout)
 
-A caller that is killed between the two lines opens the last journaled digest, and runs the command
-again on exactly that state.
+If the caller is killed before the last line, its next start opens the digest that was journaled
+last and runs the command again, on exactly that state.
 """
 
 import functools
@@ -42,11 +42,13 @@ from schemas.run import Limits
 
 _MIB = 2**20
 _IN_MEMORY, _SPARE_MB = Path("/dev/shm"), 4096
-"""Folder for workspaces in memory, and the MiB that must remain for programs when all workspaces
-have grown to their bounds."""
+"""Folder for workspaces in memory, and the MiB of memory that must remain for programs even if all
+workspaces grow to their maximum sizes.
+"""
 _KEEPING, _FILLING = threading.Lock(), threading.Lock()
-"""Locks around CPU-bound work: done in turn, the first workspaces of a process continue while
-others wait; done in parallel, all would wait."""
+"""Locks around CPU-bound work. If threads do it one after another, the first workspaces can soon
+continue. In parallel, all would have to wait for the end.
+"""
 _NAME = re.compile(
     r"parley-workspace-(?P<namespace>\d+)-(?P<pid>\d+)-(?P<start>\d+)-(?:(?P<most_mb>\d+)-)?.*"
 )
@@ -62,7 +64,7 @@ class Workspace:
         folder: files of the workspace.
         trees: store of the states.
         tree: digest of the state that the folder contains now.
-        known: return value of `Trees.restore`.
+        known: map from stamp to digest that `Trees.restore` returned.
         owner: user and group id of the files; None for the caller's own.
         limits: default limits of a command.
         bounds: bounds of the content.
@@ -90,7 +92,8 @@ class Workspace:
     def shell(self, command: str) -> tuple[str, ...]:
         """Return the command that runs a command line in a shell.
 
-        The shell starts in the folder, and with the exported variables, of the last one.
+        The shell starts in the folder, and with the exported variables, in which the last one
+        ended.
         """
         return shell_argv(command, self._folder.place)
 
@@ -102,7 +105,7 @@ class Workspace:
         The command holds a slot of the host.
 
         Raises:
-            SandboxUnavailable: it could not be run. Its changes until then remain.
+            SandboxUnavailable: the command could not be run. Changes that it made before remain.
         """
         with self._lock:
             watch = SizeWatch(self._folder.path, self._bounds.total_mb)
@@ -122,7 +125,8 @@ class Workspace:
         If the state exceeds the bounds, the changes are undone.
 
         Raises:
-            SandboxUnavailable: it could not be run. The state is that of the last snapshot.
+            SandboxUnavailable: the command could not be run. The state is that of the last
+                snapshot.
             DiskFull: see `Trees.keep`.
         """
 
@@ -158,7 +162,7 @@ class Workspace:
 
         Raises:
             ValueError: the path leads out of the tree.
-            OSError: there is no such file, or it is larger than the bounds allow.
+            OSError: the file does not exist, or is larger than the bounds allow.
         """
         with self._lock:
             inner = inner_path(self._folder.tree, self._folder.place, path)
@@ -171,7 +175,7 @@ class Workspace:
 
         Raises:
             ValueError: the path leads out of the tree.
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
         with self._lock:
             inner = inner_path(self._folder.tree, self._folder.place, path)
@@ -180,15 +184,13 @@ class Workspace:
     def put(
         self, path: str, content: bytes | None, mode: int = 0o644, *, is_link: bool = False
     ) -> None:
-        """Make a path of the tree this file or link, or nothing.
+        """Put a file or a link at a path of the tree, or remove what is there.
 
-        It replaces whatever is in the way.
-
-        No link is followed.
+        Anything that is in the way is replaced. No link is followed.
 
         Args:
             path: path relative to the tree, without `..`.
-            content: content of the file, or target of the link; None for nothing.
+            content: content of the file, or target of the link; None to remove what is there.
             mode: permissions of the file.
             is_link: True for a link.
         """
@@ -196,7 +198,10 @@ class Workspace:
             put_entry(self._folder.tree, path, content, mode, is_link, self._owner)
 
     def end(self) -> None:
-        """End the running command, and any later one, from another thread before the closing."""
+        """End the running command and all later ones.
+
+        Another thread calls this before the workspace closes.
+        """
         self._ended.set()
 
     def _keep(self) -> tuple[str, tuple[str, ...]]:
@@ -230,27 +235,28 @@ def open_workspace(
 ) -> Iterator[Workspace]:
     """Open a workspace in the state of a digest.
 
-    It holds no slot of the host between commands, and its folder is removed at its end.
+    Between commands the workspace occupies no slot of the host. Its folder is removed when the
+    block ends.
 
     Args:
         sandbox: sandbox that runs the commands.
         trees: store of the states.
         tree: digest of a folder, or of a workspace's snapshot.
-        place: path at which its commands see the tree, and start.
+        place: path at which commands see the tree, and in which they start.
         limits: default limits of a command.
         bounds: bounds of the content.
-        with_state: if False, a snapshot's further folders (temporary files, the shell's state) are
-            left out, as for grading.
-        shown: path inside -> folder of this host that commands may read.
-        root: parent of the folder. By default it is in memory if the sandbox and the machine allow
-            that, else in the system's temporary folder.
+        with_state: if False, omit a snapshot's further folders (temporary files, the shell's
+            state), as grading does.
+        shown: map from a path in the sandbox to the folder of this host mounted there read-only.
+        root: parent of the workspace's folder. By default a folder in memory if the sandbox and the
+            machine allow that, else the system's temporary folder.
 
     Raises:
         CorruptRows: the store does not have the digest.
         SandboxUnavailable: the sandbox cannot run commands on a folder of this host.
     """
     bounds = bounds or TreeBounds()
-    # An earlier run may have chosen another of these folders.
+    # Earlier workspaces may be in either of these parent folders.
     for used in {root or _disk(), _disk(), _IN_MEMORY}:
         remove_abandoned(used)
     home = root or _root(sandbox, bounds.total_mb)
@@ -280,8 +286,8 @@ def _disk() -> Path:
 def _root(sandbox: HoldsWorkspaces, most_mb: int) -> Path:
     """Return the parent folder of a new workspace.
 
-    Making files in memory is ten times as fast. Memory is chosen if programs may run there, and if
-    there is room for this workspace and all open ones, each grown to its bound.
+    Files can be created ten times as fast in memory. Memory is chosen if programs may be executed
+    there, and if this workspace and all open ones would fit even at their maximum sizes.
     """
     if not _is_of_this_kernel(sandbox) or not _IN_MEMORY.is_dir():
         return _disk()
@@ -301,7 +307,7 @@ def _root(sandbox: HoldsWorkspaces, most_mb: int) -> Path:
 def _is_of_this_kernel(sandbox: HoldsWorkspaces) -> bool:
     """Return True if the sandbox's programs run on this machine's kernel.
 
-    A sandbox may instead have its own machine, which mounts folders of this host.
+    Other sandboxes may run programs in a virtual machine, which mounts folders of this host.
     """
     return getattr(sandbox, "works_in_memory", False)
 
@@ -316,10 +322,10 @@ def _watching(sandbox: HoldsWorkspaces) -> Iterator[FolderWatch | None]:
 
 
 def workspaces_of(sandbox: Sandbox) -> HoldsWorkspaces:
-    """Return the sandbox as one that can hold workspaces.
+    """Return the sandbox, after checking that it supports workspaces.
 
     Raises:
-        SandboxUnavailable: it cannot.
+        SandboxUnavailable: the sandbox does not support workspaces.
     """
     if not (hasattr(sandbox, "owner") and hasattr(sandbox, "commands")):
         raise SandboxUnavailable(
@@ -338,7 +344,7 @@ def _own_prefix(most_mb: int) -> str:
 
 @functools.cache
 def remove_abandoned(root: Path) -> None:
-    """Remove workspaces whose Parley was killed. Searches once in each process."""
+    """Remove workspaces of killed Parley processes. Later calls in a process do nothing."""
     for path in root.glob("parley-workspace-*"):
         match = _NAME.fullmatch(path.name)
         if (

@@ -142,19 +142,21 @@ def build(
         bool,
         typer.Option(
             "--fetch",
-            help="Download the other projects from their public git repositories.",
+            help="Download projects without a --checkout from their public git repositories.",
             rich_help_panel=LAYOUT,
         ),
     ] = False,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="Lay out only this project. Repeatable.", rich_help_panel=LAYOUT),
+        typer.Option(
+            help="Write only the files of this project. Repeatable.", rich_help_panel=LAYOUT
+        ),
     ] = None,
     resource: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=PATH",
-            help="Extra files that the dataset's rows need. To lay out your own projects:"
+            help="Extra files that the dataset's rows need. To write files of your own projects:"
             " projects=FILE.",
             rich_help_panel=LAYOUT,
         ),
@@ -198,8 +200,9 @@ def build(
             or out is None
         ):
             raise ConfigError(
-                f"{build_name} lays files out in a folder. It needs --out DIR, and takes only"
-                " --checkout, --fetch, --only and --resource beside it"
+                f"{build_name} writes the files of repositories to a folder. It needs --out DIR,"
+                " and accepts no other options than --checkout, --fetch, --only, --resource and"
+                " --json"
             )
         checkouts = parse_options(checkout or [], "--checkout", CHECKOUT)
         places = parse_options(resource or [], "--resource", "NAME=PATH")
@@ -207,9 +210,8 @@ def build(
         return
     if checkout or only or fetch:
         raise ConfigError(
-            f"{build_name} does not lay files out, so --checkout, --only and --fetch have no"
-            " effect."
-            f" Remove them, or choose one of {', '.join(layouts())}"
+            f"{build_name} does not write the files of repositories, so --checkout, --only and"
+            f" --fetch have no effect. Remove them, or choose one of {', '.join(layouts())}"
         )
     if build_name in builds():
         if (
@@ -217,8 +219,8 @@ def build(
             or len(model or ()) > 1
         ):
             raise ConfigError(
-                f"{build_name} is built from finished runs. It takes --run or one --model, and only"
-                " --out and --force beside them"
+                f"{build_name} is built from finished runs. It needs --run or one --model, and"
+                " accepts no other options than --out, --force and --json"
             )
         _from_runs(
             build_name, run or (), model[0] if model else None, out or LOGS, force, json_output
@@ -281,7 +283,7 @@ def build(
 
 
 def _role_specs(arguments: Sequence[str]) -> dict[str, str]:
-    """Return role -> spec of `[ROLE=]SPEC` arguments.
+    """Return a map from role to spec, parsed from `[ROLE=]SPEC` arguments.
 
     Raises:
         ConfigError: one role has two models.

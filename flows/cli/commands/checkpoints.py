@@ -33,8 +33,8 @@ def checkpoints(
     Reads the `sources` of a night's configuration. The newest checkpoint comes first; a checkpoint
     whose evaluation failed last night comes last. States: `tonight`: the next night evaluates it.
     `later`: `at_most` postpones it; `parley nightly --backfill` evaluates it. `waiting`: its files
-    are incomplete or changed a moment ago. `copy`: it equals another checkpoint. `done`: nothing is
-    pending.
+    are incomplete or changed a moment ago. `copy`: its files equal those of another checkpoint.
+    `done`: nothing is pending.
     """
     from flows.night.checkpoints import CheckpointPlan
     from flows.night.config import read_config

@@ -73,7 +73,7 @@ def print_budget_stop(reports: Sequence["RunReport"], spent: Sequence["CapSpent"
 
 
 def json_budget(spent: Sequence["CapSpent"]) -> dict[str, object]:
-    """Return the budget's part of a `--json` line. Empty without a budget."""
+    """Return the fields of a `--json` line about the budget; an empty map without a budget."""
     return (
         {"budget": {cap.cap: {"allowed": cap.allowed, "spent": cap.spent} for cap in spent}}
         if spent

@@ -44,7 +44,7 @@ Resources = Annotated[
 
 
 def parse_budget(arguments: Iterable[str], base: "Budget | None" = None) -> "Budget | None":
-    """Return the budget of arguments such as `["usd=5,hours=2", "tokens=1000000"]`.
+    """Parse a budget from arguments such as `["usd=5,hours=2", "tokens=1000000"]`.
 
     Args:
         arguments: texts of `--budget`.
@@ -79,7 +79,7 @@ def parse_budget(arguments: Iterable[str], base: "Budget | None" = None) -> "Bud
 
 
 def parse_decide(text: str | None) -> "DecisionRule | None":
-    """Return the rule of a text such as `baseline=predecessor,margin=0.02,metric=a,metric=b`.
+    """Parse a decision rule such as `baseline=predecessor,margin=0.02,metric=a,metric=b`.
 
     Returns:
         The rule. None for `off`.
@@ -115,7 +115,7 @@ def parse_decide(text: str | None) -> "DecisionRule | None":
 
 
 def parse_refused(text: str) -> Literal["failed", "unscored"]:
-    """Return the checked value of `--refused`.
+    """Return the value of `--refused` after checking it.
 
     Raises:
         UnknownName: the text is neither `failed` nor `unscored`.
@@ -128,7 +128,7 @@ def parse_refused(text: str) -> Literal["failed", "unscored"]:
 def parse_options(
     arguments: Iterable[str], flag: str = "--option", form: str = "NAME=VALUE"
 ) -> dict[str, str]:
-    """Return name -> value of arguments such as `["a=1"]`.
+    """Parse arguments such as `["a=1"]` into a map from name to value.
 
     Args:
         arguments: texts of the form `NAME=VALUE`.
@@ -152,7 +152,7 @@ def parse_options(
 
 
 def parse_resources(arguments: Iterable[str], benchmark: str) -> dict[str, str]:
-    """Return resource -> value of arguments such as `["repos=DIR"]`.
+    """Parse arguments such as `["repos=DIR"]` into a map from resource to value.
 
     Paths become absolute. Values that are names, such as `images=swebench`, stay unchanged.
 

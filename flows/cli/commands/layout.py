@@ -1,4 +1,4 @@
-"""Builds that lay files out in a folder, and the check of what they laid out."""
+"""Builds that write the files of repositories to a folder, and a check of these files."""
 
 import json
 import sys
@@ -18,11 +18,11 @@ def lay_out(
     fetch: bool,
     json_output: bool,
 ) -> None:
-    """Lay the files of a build out, run the tasks' own tests in them, and print the result.
+    """Write the files of a build to a folder, run each task's tests on them, and print the result.
 
     Raises:
         UnknownName: the build has no such resource.
-        ParleyError: some files could not be laid out.
+        ParleyError: some files could not be written.
     """
     from tasks.benchmarks.known_builds import layouts
 
@@ -48,13 +48,13 @@ def lay_out(
         print("\n".join((*lines, f"in {out}")))
     if any(": FAILED: " in line for line in lines):
         raise ParleyError(
-            "some files could not be laid out: see FAILED above. Type the same command again to"
+            "some files could not be written: see FAILED above. Type the same command again to"
             " retry them"
         )
 
 
 def _environments(build_name: str, out: Path) -> list[str]:
-    """Run the tasks' own tests in the files laid out, and return a line for each fault."""
+    """Run each task's tests on the files in `out`, and return a line for each fault."""
     from sandbox.registry import default_name
     from tasks.benchmarks.known_builds import layouts
     from tasks.benchmarks.registry import BENCHMARKS

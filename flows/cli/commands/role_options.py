@@ -1,4 +1,7 @@
-"""Options that set the keys of a command's roles, generated from `tasks.planning.role_keys`."""
+"""Options that configure the model of each role (subject, judge, …).
+
+They are generated from `tasks.planning.role_keys`. A key is one setting, such as `temperature`.
+"""
 
 import inspect
 import json
@@ -15,7 +18,7 @@ from schemas.outside.display import plain_line
 from tasks.planning.role_keys import ROLE_KEYS, ROLES, Form, Role, RoleKey, RoleTexts, Subject
 
 RoleValues = Mapping[Role, RoleTexts]
-"""Role -> key -> texts of its flags."""
+"""Map from role to key to the texts passed by the key's flags."""
 _PANELS: Mapping[Subject, str] = {
     "endpoint": ENDPOINT,
     "answers": ANSWERS,
@@ -38,14 +41,14 @@ KEYS_HELP = (
         for roles, names in _GROUPS.items()
     )
 )
-"""Last paragraph of the command's help: all keys by role."""
+"""Last paragraph of the command's help, which lists all keys by role."""
 
 
 def with_role_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace a command's parameter `roles` by one option for each key of each role.
+    """Replace the parameter `roles` of a command by one option for each key of each role.
 
-    The command still receives `roles`, with the values. Only the subject's options appear in
-    `--help`; otherwise every key would appear four times.
+    The command still receives the values in `roles`. Only the subject's options appear in `--help`;
+    otherwise every key would appear four times.
     """
     own = inspect.signature(command, eval_str=True)
 
@@ -190,7 +193,7 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _number(text: str) -> float | str:
-    """Return the number, or the unchanged text, which the model's field then rejects by name."""
+    """Return the number, or the unchanged text, which fails the later check of the field."""
     try:
         return float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Requests for the models of a command's roles, from specs, flags and prices."""
+"""Requests for the model of each role (subject, judge, …), built from specs, flags and prices."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -15,7 +15,7 @@ Price = tuple[float, float] | None
 
 
 def price_fields(price: Price) -> Mapping[str, Any]:
-    """Return the price fields of a ModelRequest, or nothing without a price."""
+    """Return the price fields of a ModelRequest; an empty map without a price."""
     return {"usd_per_million_input": price[0], "usd_per_million_output": price[1]} if price else {}
 
 
@@ -44,7 +44,9 @@ def role_request(
 def judge_requests(
     arguments: Sequence[str], roles: RoleValues, prices: Mapping[str, Any]
 ) -> "dict[str, ModelRequest]":
-    """Return rubric -> judge of `[RUBRIC=]SPEC` arguments. The empty name stands for all rubrics.
+    """Return a map from rubric to judge, parsed from `[RUBRIC=]SPEC` arguments.
+
+    The empty name stands for all rubrics.
 
     Raises:
         ConfigError: one rubric has two judges.

@@ -222,8 +222,8 @@ def run(
     audit: Annotated[
         Literal["none", "sample", "all"],
         typer.Option(
-            help="Passed tests to audit: Parley runs them again with altered expectations, which a"
-            " genuine pass fails.",
+            help="Passed tests to audit. Parley runs them again with altered expectations: an"
+            " honest answer then fails, a forged pass does not.",
             rich_help_panel=QUALITY,
         ),
     ] = "sample",

@@ -67,7 +67,10 @@ def publish(
         )
     for run in report.withheld:
         print(
-            in_three_lines(f"parley: run {run.run_id} is withheld: {run.reason}"), file=sys.stderr
+            in_three_lines(
+                f"parley: run {run.run_id} is withheld (results not published): {run.reason}"
+            ),
+            file=sys.stderr,
         )
     if report.withheld:
         raise typer.Exit(3)
@@ -84,7 +87,7 @@ def release(
     because: Annotated[
         str,
         typer.Option(
-            help="Reason why the results are valid all the same. Tables show it beside the results."
+            help="Reason why the results are valid nevertheless. Tables show it beside the results."
         ),
     ],
     json_output: Json = False,
@@ -116,7 +119,8 @@ def release(
     if outcome.still_withheld_because is not None:
         print(
             in_three_lines(
-                f"parley: run {record.run_id} is withheld: {outcome.still_withheld_because}"
+                f"parley: run {record.run_id} is still withheld (results not published):"
+                f" {outcome.still_withheld_because}"
             ),
             file=sys.stderr,
         )

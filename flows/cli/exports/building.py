@@ -1,4 +1,4 @@
-"""Builds of a benchmark's files from finished runs."""
+"""Writing of files that a benchmark builds from finished runs, such as logs to replay."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,7 +35,7 @@ def build(
         Lines that describe the files.
 
     Raises:
-        UsageError: no build has this name, a run is not finished, or `out` holds files already.
+        UsageError: no build has this name, a run is not finished, or `out` is not empty.
     """
     by_name = builds()
     if name not in by_name:

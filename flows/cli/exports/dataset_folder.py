@@ -24,7 +24,7 @@ TABLES = {
     "judge_verdicts": "each rating, with the judge's words",
     "scores": "each metric's value for each turn; NULL with a reason if it could not be measured",
 }
-"""Table -> meaning of a row. The hub shows the first table by default."""
+"""Map from table to the meaning of its rows. The hub shows the first table by default."""
 _ROWS_AT_ONCE = 20_000
 _OWN = {"runs": "* exclude (work, state)"}
 

@@ -91,7 +91,7 @@ def find_export(export: str) -> Export | FolderExport:
 
 
 def is_folder(export: str) -> bool:
-    """Tell whether an export is a folder.
+    """Return True if an export writes a folder.
 
     Raises:
         UnknownName: no export has this name.

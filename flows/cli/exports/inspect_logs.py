@@ -285,7 +285,10 @@ class _Log:
         ]
 
     def _messages(self, episode: Episode) -> Iterator[tuple[Step, Any]]:
-        """Yield all steps except artifacts: no participant saw these. They go to the metadata."""
+        """Yield a message for each step except artifacts.
+
+        No participant saw an artifact, so artifacts are in the sample's metadata.
+        """
         model = self._model
         for position, step in enumerate(episode.steps):
             ids = {"id": f"{episode.episode_id[:16]}-{position}"}
@@ -325,7 +328,7 @@ class _Log:
     ) -> dict[str, dict[str, Any]]:
         """Return token counts by role (`subject`, `simulator`, `judge RUBRIC`) and by model.
 
-        A role or model with an answer without a token count is left out.
+        A role or model is omitted if one of its answers has no token count.
         """
         judgements = {
             (rating.rubric, rating.judge, rating.judgement_id): rating

@@ -7,7 +7,7 @@ from schemas.score import Score
 from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
 
 TESTS = "tests"
-"""Name of the score with a sample's tests: number of tests for each outcome, and their output."""
+"""Name of the score that holds the tests of a sample: their number by outcome, and their output."""
 
 
 def sample_scores(
@@ -16,9 +16,9 @@ def sample_scores(
     tests: Sequence[TestVerdict],
     ratings: Sequence[JudgeVerdict],
 ) -> Iterator[tuple[str, Any]]:
-    """Yield each metric's mean over the dialogue, its tests, and its ratings.
+    """Yield the scores of a dialogue: the mean of each metric, then its tests and its ratings.
 
-    A metric without a value is in the sample's metadata instead.
+    A metric without a value yields nothing here. It is in the sample's metadata.
     """
     for metric in dict.fromkeys(score.metric for score in scores):
         rows = [score for score in scores if score.metric == metric]

@@ -73,7 +73,7 @@ def export_judgements(home: Home, run_id: str, out: Path) -> int:
 
 @dataclass(frozen=True)
 class Draw:
-    """Random draw of the dialogues that people rate, and the rubric they rate by."""
+    """Random draw of the dialogues that people rate, and the rubric for their ratings."""
 
     seed: int = 0
     limit: int = MOST_DIALOGUES
@@ -142,7 +142,7 @@ def rating_sheet(home: Home, run_ids: Sequence[str], draw: Draw) -> Rows:
 
 @dataclass(frozen=True)
 class _Dialogue:
-    """Dialogue with everything that its judgements are made from."""
+    """Dialogue with everything that a judge needs to rate it."""
 
     lake: Lake
     spec: RunSpec
@@ -152,7 +152,7 @@ class _Dialogue:
     episode: Episode
 
     def judge_runs(self, rubric: Rubric) -> Sequence[JudgeRun]:
-        """Return the judgements that the rubric asks for."""
+        """Return the judgements that the rubric requires for this dialogue."""
         judging = BENCHMARKS.load(self.spec.benchmark).judging
         assert judging is not None
         verdicts = (

@@ -1,4 +1,4 @@
-"""Assumed requests of a run's episodes and judgements, scaled by the usage of earlier runs."""
+"""Estimate of the requests for a run's episodes and judgements, scaled to earlier usage."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,19 +22,19 @@ from tasks.storage.wanted import WantedEpisode
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_ANSWER = 300
 TOKENS_PER_OBSERVATION = 400
-"""Assumptions of the estimate, printed with it.
+"""Numbers that the estimate assumes if nothing was measured. They are printed with it.
 
-An observation is the tool output in an agent's next request.
+An observation is the tool output that an agent's next request contains.
 """
 
 
 def whole_calls(plan: RunPlan, episode: WantedEpisode, talks: Mapping[str, int]) -> Iterator[Asked]:
-    """Yield the requests of an episode to each model, as if none of its answers were stored.
+    """Yield the requests of an episode to each model, assuming that no answer is stored.
 
     Args:
         plan: Plan of the run.
         episode: The episode.
-        talks: `turns_to_build` of all episodes.
+        talks: result of `turns_to_build` for all episodes.
     """
     yield from player_requests(
         plan, subject_calls(plan, episode, None, talks), simulator_calls(plan, episode, None)
@@ -135,7 +135,7 @@ def _user_tokens(plan: RunPlan, episode: WantedEpisode) -> Mapping[int, int]:
 
 
 def _rounds(plan: RunPlan, episode: WantedEpisode) -> int:
-    """Return the number of rounds of a usual dialogue, or the exact number if it is known."""
+    """Return the usual number of rounds of the dialogue, or the exact number if it is known."""
     due, measured = plan.due(episode), measured_by_plan(plan)
     if due.is_exact:
         return due.rounds
@@ -148,7 +148,7 @@ def _rounds(plan: RunPlan, episode: WantedEpisode) -> int:
 
 
 def _answered_rounds(plan: RunPlan, episode: WantedEpisode) -> Sequence[int]:
-    """Return the rounds that the model under test answers in a usual dialogue."""
+    """Return the rounds that the model under test answers if the dialogue has its usual length."""
     return plan.due(episode).answered[: _rounds(plan, episode)]
 
 
@@ -167,7 +167,7 @@ def _n_messages(begun: Unfinished | None, role: Role) -> int:
 def subject_calls(
     plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None, talks: Mapping[str, int]
 ) -> Calls:
-    """Return the calls of each unanswered round, and those that build the memory of a talk."""
+    """Return the calls for each unanswered round and for the memory of an earlier conversation."""
     if sends_nothing(plan.spec.subject, plan.request.model):
         return Calls()
     measured = measured_by_plan(plan)

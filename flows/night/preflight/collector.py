@@ -20,7 +20,8 @@ def find_collector(
 
     Args:
         home: Parley's data folder.
-        configured: `telemetry` of a night's configuration. It takes precedence over the variable.
+        configured: `telemetry` of a night's configuration. It takes precedence over the environment
+            variable OTEL_EXPORTER_OTLP_ENDPOINT.
         environ: Environment variables.
 
     Raises:

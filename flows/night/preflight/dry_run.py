@@ -58,7 +58,7 @@ class Estimate:
     It is 0 if the setting runs no programs or `audit` is `none`.
     """
     at_most: bool
-    """True if counts, tokens and cost are those of usual dialogues (`usual`), not exact ones.
+    """True if counts, tokens and cost assume dialogues of usual length (`usual`) and are not exact.
 
     Dialogues or an agent's turns may end early, rubrics may skip rounds, and equal judgements are
     requested once.
@@ -68,7 +68,8 @@ class Estimate:
     usd_hourly: float | None
     """Cost of model servers. None if the hours of one are unknown or no server has a price."""
     hours_unknown: tuple[str, ...]
-    """Models that cost by the hour and whose server time no earlier run shows."""
+    """Models with a price per hour whose server time is unknown, since no earlier run measured it.
+    """
     learned_from: Origin | None
     """Common property of this run and the earlier runs behind the estimate.
 
@@ -81,7 +82,7 @@ class Estimate:
 
 
 def estimate(plan: RunPlan) -> Estimate:
-    """Count the pending requests, without the answers that the journal contains already."""
+    """Count the pending requests, excluding those whose answers the journal already contains."""
     pending = plan.pending()
     journal = read_journal(plan.home.journal(plan.run_id), pending.ids.to_pylist())
     subject = simulator = Calls()

@@ -67,10 +67,10 @@ class Measured:
         origin: Common property of the earlier runs and this run.
         answers: Mean answers of the model under test per dialogue. None if only other settings were
             measured.
-        calls: Mean requests to it per dialogue, including those with tool results. None if only
-            other settings were measured.
+        calls: Mean requests to the model under test per dialogue, including those with tool
+            results. None if only other settings were measured.
         subject: Usage of the model under test.
-        simulator: Usage of the simulated user. None if none answered.
+        simulator: Usage of the simulated user. None if no simulated user answered.
     """
 
     origin: Origin

@@ -30,7 +30,8 @@ def estimated_costs(
     Args:
         plan: Plan of the run.
         asked: Requests of each role.
-        n_dialogues: Number of dialogues of the requests. 0 if no server is started for them.
+        n_dialogues: Number of dialogues that the requests belong to. 0 if no server is started for
+            them.
     """
     costs: list[tuple[Asked, RoleCost]] = []
     served = set[tuple[str, ModelIdentity]]()
@@ -68,7 +69,7 @@ def _hours(plan: RunPlan, asked: Asked, n_dialogues: int) -> float | None:
 
 
 def unknown_hours(costs: Iterable[tuple[Asked, RoleCost]]) -> tuple[str, ...]:
-    """Return the models that cost by the hour and whose server time no earlier run shows."""
+    """Return the models with a price per hour whose server time no earlier run measured."""
     unknown = (
         asked.identity.label
         for asked, cost in costs

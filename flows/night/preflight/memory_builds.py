@@ -1,4 +1,8 @@
-"""Episodes that build the memory of a talk. It is built once for all dialogues after the talk."""
+"""Estimate of the requests with which agents build their memory of earlier conversations.
+
+A talk is a conversation that precedes a dialogue. An agent's memory of a talk is built once, and
+all dialogues that follow the talk use it.
+"""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -16,9 +20,9 @@ _CHARACTERS_PER_TOKEN = 4
 def turns_to_build(
     plan: RunPlan, episodes: Iterable[WantedEpisode], built: Mapping[str, int]
 ) -> Mapping[str, int]:
-    """Return the number of talk turns that each episode adds to a memory, by episode id.
+    """Return, by episode id, how many turns of its talk the episode adds to the agent's memory.
 
-    These are the turns that no earlier one of the episodes has added.
+    A turn is added by the first episode that needs it.
 
     Args:
         plan: Plan of the run.
@@ -39,7 +43,7 @@ def turns_to_build(
 
 
 def asks_about_talks(plan: RunPlan) -> bool:
-    """Return True if the run's agent sends requests about a talk before the dialogue."""
+    """Return True if the run's agent sends requests to build a memory of earlier conversations."""
     return (
         plan.spec.agent is not None
         and AGENTS.load(plan.spec.agent.name).calls_per_context_round > 0
@@ -47,19 +51,24 @@ def asks_about_talks(plan: RunPlan) -> bool:
 
 
 def known_talks(plan: RunPlan) -> Mapping[str, int]:
-    """Return the number of turns in the memory of each talk, built by the run's agent and model."""
+    """Return, for each talk, the number of turns in the stored memory.
+
+    The run's agent and model have built the memory.
+    """
     return built_talks(plan.home.talk_answers(plan.spec)) if asks_about_talks(plan) else {}
 
 
 def talk_calls(
     plan: RunPlan, episode: WantedEpisode, talks: Mapping[str, int], each: float
 ) -> Calls:
-    """Return the calls of an agent before the first answer, for each round of the talk separately.
+    """Return the calls by which an agent builds its memory of a talk before the first answer.
+
+    The agent sends its requests for each round of the talk separately.
 
     Args:
         plan: Plan of the run.
         episode: The episode.
-        talks: `turns_to_build` of all episodes.
+        talks: result of `turns_to_build` for all episodes.
         each: Tokens of an answer.
     """
     n_turns = talks.get(episode.episode_id, 0)

@@ -1,6 +1,6 @@
 """Check for packages that programs import.
 
-Without them every answer would fail and count against the model.
+Without these packages every answer would fail, and count against the model.
 """
 
 import shlex

@@ -1,6 +1,6 @@
-"""Check before a night that notifications can be sent.
+"""Check before a night that its notifications can be sent.
 
-At its end, nobody would learn that they cannot.
+A night that could not send them would end without notice to anyone.
 """
 
 import os
@@ -23,7 +23,8 @@ def require_places(
     Args:
         notify: Notification settings, if any.
         home: Parley's data folder.
-        say: Receives a line if no Prefect server answers, so that the block cannot be checked.
+        say: Function that receives a line if the block was not checked, since no Prefect server
+            answers.
         environ: Environment variables.
 
     Raises:

@@ -1,8 +1,8 @@
-"""Detection of another model under the name of a model whose dialogues are stored.
+"""Detection of an endpoint that serves other weights than earlier, under the same model name.
 
-A model at an endpoint without a stated revision counts as one model for a day (UTC). Parley stores
-the facts that the endpoint reports about it, and compares them later: two checkpoints served one
-after the other must not share dialogues.
+If the user states no revision, a model name at an endpoint counts as one model for a day (UTC).
+Parley stores the facts that the endpoint reports about the model, and compares them in later runs.
+Two checkpoints that an endpoint serves one after the other must not share dialogues.
 """
 
 import json
@@ -28,19 +28,19 @@ ADDRESS, OWNER = "base_url", "owned_by"
 
 @dataclass(frozen=True)
 class _Seat:
-    """Model of a run that an endpoint serves, with its role."""
+    """Model in one role of a run, and the endpoint that serves it."""
 
     role: str
     identity: ModelIdentity | EmbedderIdentity
     endpoint: ModelEndpoint
     is_stated: bool
-    """True if the user states a revision, and so which weights these are."""
+    """True if the user states a revision, which identifies the weights."""
 
 
 def require_same_models(plan: RunPlan) -> None:
-    """Compare the facts about a run's models with those stored when each was first seen.
+    """Compare the facts about a run's models with the facts stored at the first use of each model.
 
-    Skip endpoints that do not answer at once: the run connects to them again when it needs them.
+    Endpoints that do not answer at once are skipped: the run connects to them when it needs them.
 
     Raises:
         ConfigError: An endpoint serves another model under the same name. The message names the
@@ -135,14 +135,14 @@ def _read(path: Path) -> Facts | None:
         facts = json.loads(path.read_text(encoding="utf-8"))
         return {str(name): str(value) for name, value in facts.items()}
     except (OSError, ValueError, AttributeError):
-        return None  # Not seen before, or a torn file: it is written again.
+        return None  # The model is new or the file is damaged. The caller writes it.
 
 
 def _changed_model_message(seat: _Seat, changes: tuple[str, ...]) -> str:
     option = "--revision" if seat.role == "subject" else f"--{seat.role}-revision"
     return (
         f"{seat.role} {plain_line(seat.identity.label)}: its endpoint now serves another model"
-        f" under this name ({plain_line('; '.join(changes))}), and dialogues of the earlier one are"
-        f" stored. Name the weights that are served now with {option} NAME (`revision` in a"
-        f" configuration file), or pass {option} {seat.identity.revision} if they are the same"
+        f" under this name ({plain_line('; '.join(changes))}), and dialogues of the earlier model"
+        f" are stored. Name the new weights with {option} NAME (`revision` in a configuration"
+        f" file), or pass {option} {seat.identity.revision} if the weights did not change"
     )

@@ -1,6 +1,6 @@
-"""Checks of features that need a folder which driver and workers share.
+"""Checks of features that need a folder shared by the driver and all workers.
 
-A bare object store is none.
+An object store alone is not such a folder.
 """
 
 import os
@@ -17,7 +17,7 @@ _STORE_PREFIXES = ("AWS_", "FSSPEC_", "AZURE_", "GOOGLE_")
 
 
 def store_secrets(home: Home, environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """Return the names of the variables with which local workers access the lake's store."""
+    """Return the names of the secret variables that local workers need for the lake's store."""
     if not home.is_store:
         return ()
     return tuple(
@@ -26,7 +26,7 @@ def store_secrets(home: Home, environ: Mapping[str, str] = os.environ) -> tuple[
 
 
 def require_budget_is_counted(home: Home, budget: Budget | None) -> None:
-    """Reject a budget if workers on other machines could not count their spending.
+    """Reject a budget if workers on other machines could not record what they spend.
 
     Raises:
         ConfigError: The workers share no folder. The message names the remedy.
@@ -39,7 +39,7 @@ def require_budget_is_counted(home: Home, budget: Budget | None) -> None:
 
 
 def require_shared_call_log(home: Home) -> None:
-    """Reject metrics of model calls if driver and workers share no folder for the log of calls.
+    """Reject metrics of model calls if driver and workers share no folder for the call log.
 
     Raises:
         ConfigError: The workers share no folder. The message names the remedy.
@@ -52,14 +52,14 @@ def require_shared_call_log(home: Home) -> None:
 
 
 def require_trees_are_met(plan: RunPlan) -> None:
-    """Reject an agent if workers share no folder and so could not find its files again.
+    """Reject an agent if a worker could not find the files that the agent edited on another worker.
 
     Raises:
         ConfigError: The workers share no folder. The message names the remedy.
     """
     if plan.spec.agent is not None and _shares_no_folder(plan.home):
         raise ConfigError(
-            f"agent {plan.spec.agent.name!r} edits files in a folder that all workers must share."
+            f"agent {plan.spec.agent.name!r} needs a working folder that all workers share."
             f" {_remedy(plan.home)}"
         )
 

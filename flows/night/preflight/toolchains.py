@@ -33,7 +33,7 @@ def toolchain_warnings(sandbox: Sandbox, problems: Iterable[Problem]) -> Iterato
 
 
 def _needs(problem: Problem) -> Iterator[tuple[SuiteKind | None, frozenset[str]]]:
-    """Yield one toolchain and its modules for the task. Python tasks yield None as toolchain."""
+    """Yield the toolchain of a task with its modules. Python tasks yield None as toolchain."""
     suites = [
         instruction.suite
         for instruction in problem.instructions

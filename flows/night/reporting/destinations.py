@@ -27,7 +27,7 @@ _log = logging.getLogger("parley.notify")
 class Notify(Frozen):
     """Which events to notify about, and where.
 
-    Contains no secret, since it is a Prefect parameter.
+    The settings contain no secret, because Prefect stores and shows them as a flow's parameter.
     """
 
     events: tuple[Event, ...] = Field(
@@ -40,7 +40,7 @@ class Notify(Frozen):
     mute: bool = True
     """Report a repeating failure once and list it in later notifications (default).
 
-    With false, report it each night.
+    If false, report it each night.
     """
     webhook_env: str | None = None
     """Environment variable that contains a URL.
@@ -70,7 +70,7 @@ class Notify(Frozen):
 
     @property
     def addressee(self) -> str:
-        """Return a digest of the destinations. It is equal for equal destinations."""
+        """Return a digest of the destinations. Equal destinations have equal digests."""
         return content_id([self.webhook_env, self.apprise_env, self.block])[:12]
 
 

@@ -1,9 +1,8 @@
 """Events of the tables `comparisons` and `history`, as lines grouped by checkpoint.
 
-A publication may create an event of a run that no night listed: an older checkpoint is added, or a
-person releases a run. The next night reports a new event, whichever night that is. If a night is
-killed between its publication and its notifications, its record stays unchanged and the next night
-reports.
+A publication outside a night can also create an event, for example if a person releases a run or
+adds an older checkpoint. The next night reports the event. If a night is killed after its
+publication and before its notifications, the next night reports its events.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -55,7 +54,7 @@ class NightEvents:
         return frozenset((*of_pairs, *map(series_key, self.series)))
 
     def lines(self, kind: Event, new: Collection[Key], site_url: str | None) -> tuple[Line, ...]:
-        """Return one line per checkpoint with a new event of a kind, by checkpoint and setting."""
+        """Return one line per checkpoint and setting with a new event of a kind."""
         return (
             *_pair_lines(self.pairs, kind, new, site_url),
             *_series_lines(self.series, kind, new, site_url),
@@ -151,7 +150,7 @@ def verdict(row: Row) -> str:
         return verdict_of_event[row["event"]]
     if row["interval_kind"] == SEQUENCE:
         return "equal" if row["decision"] == EQUIVALENT else row["decision"]
-    if row["interval_kind"] is None:  # a run stopped early, and not by this metric
+    if row["interval_kind"] is None:  # another metric decided the run's early stop
         return "undecided"
     if row["ci_low"] is None:
         return (
@@ -226,7 +225,7 @@ def _series_text(row: Row, site_url: str | None) -> str:
 
 
 def summary_lines(rows: Sequence[Row], site_url: str | None) -> tuple[Line, ...]:
-    """Return one line per pair of a checkpoint and its predecessor, with or without an event.
+    """Return one line per pair of a checkpoint and its predecessor, even if it has no event.
 
     Args:
         rows: Rows of `comparisons` for a night's runs.

@@ -20,12 +20,12 @@ _MAX_TITLES = 3
 
 @dataclass(frozen=True)
 class Reported:
-    """Notifications about failures, and the failures that are over."""
+    """Notifications about failures, and the reported failures that no longer occur."""
 
     messages: tuple[tuple[Message, tuple[Key, ...]], ...]
     """Each message with the keys that it reports for the first time."""
     over: frozenset[Key]
-    """Keys that were reported earlier and whose cause is over."""
+    """Keys that were reported earlier and whose failure no longer occurs."""
 
 
 def reported_runs(

@@ -92,7 +92,7 @@ def live_line(line: Line, width: int) -> "Text":
     if bar and room() < len(title):
         bar = _bar(line, _SHORT_BAR)
     while room() < least and len(facts) > 2:
-        facts.pop(-2)  # The last fact, the time, stays.
+        facts.pop(-2)  # The time, which is the last fact, is never dropped.
         if len(facts) == 2 and room() < least:
             bar = []
     frame = _FRAMES[int(now * _LINES_A_SECOND) % len(_FRAMES)]

@@ -73,8 +73,8 @@ class DeliveredKeys:
 
     Args:
         home: Parley's data folder.
-        name: Kind of reported things: `events` or `failures`.
-        addressee: Digest of the destinations, each of which has its own record.
+        name: Kind of the keys: `events` or `failures`.
+        addressee: Digest of the set of destinations. Each set has its own record.
     """
 
     def __init__(self, home: Home, name: str, addressee: str) -> None:
@@ -88,7 +88,7 @@ class DeliveredKeys:
     def read(self) -> frozenset[Key]:
         """Return the recorded keys.
 
-        Return none if the file is unreadable: a repeated message is better than a lost one.
+        If the file is unreadable, return no keys: a repeated message is better than a lost one.
         """
         try:
             return frozenset(tuple(map(str, key)) for key in json.loads(self._file.read_bytes()))
@@ -105,9 +105,10 @@ class DeliveredKeys:
 
 
 def gist(reason: str) -> str:
-    """Return a form of a reason that is equal for one cause.
+    """Return a reason in a form that is equal whenever the cause is the same.
 
-    Digits, such as ports and counts, may differ.
+    Numbers and digests (ports, counts, ids) are replaced by `#`, because they vary from night to
+    night.
     """
     return re.sub(r"\b[0-9a-f]{8,}\b|\d+", "#", plain_line(reason, 300).lower())
 

@@ -91,7 +91,7 @@ def report_summary(
     compared: Sequence[Mapping[str, Any]],
     site_url: str | None,
 ) -> None:
-    """Send how each checkpoint of a night compares with its predecessor, if `summary` is selected.
+    """Send a comparison of a night's checkpoints with their predecessors, if `summary` is selected.
 
     Args:
         notify: Notification settings, if any.
@@ -108,7 +108,7 @@ def report_summary(
 def report_runs(
     notify: Notify | None, home: Home, reports: Sequence[RunReport], link: str | None = None
 ) -> None:
-    """Send which runs of a night failed, were withheld or stopped at the budget, and why.
+    """Report runs that failed, were withheld or stopped at the budget, with the reasons.
 
     Args:
         notify: Notification settings, if any.
@@ -120,7 +120,7 @@ def report_runs(
 
 
 def report_sources(notify: Notify | None, home: Home, lines: Sequence[str]) -> None:
-    """Send one line per source of checkpoints that could not be read. The night runs without it."""
+    """Send one line per source of checkpoints that could not be read, which the night ignores."""
     _report(notify, home, lambda known: reported_sources(lines, known))
 
 
@@ -159,7 +159,7 @@ def _logging_faults() -> Iterator[None]:
 
 @contextmanager
 def reporting_failure(notify: Notify | None) -> Iterator[None]:
-    """Send an error that ends the night before its runs are reported."""
+    """Send a notification if the block raises an error before the night's runs are reported."""
     try:
         yield
     except RunsFailed:
@@ -172,12 +172,12 @@ def reporting_failure(notify: Notify | None) -> Iterator[None]:
 def report_crash(flow: Any, flow_run: Any, state: Any) -> None:
     """Send a notification that a deployed night crashed. This is a hook of its flow.
 
-    A person who starts a night by command sees its end, so only deployments report.
+    Only deployed nights send one: a person who starts a night by command sees it end.
 
     Args:
         flow: The flow. Prefect defines the names of these arguments.
         flow_run: The flow's run.
-        state: The state that called the hook.
+        state: The state that triggered the hook.
     """
     if flow_run.deployment_id is not None:
         _send_failure(_notify_of(flow_run.parameters), "night crashed", str(state.message))

@@ -40,16 +40,16 @@ class Line:
         self.images = self.pulls = self.image_mb = 0
         self.started = self.reported_at = time.monotonic()
         self.shown_text, self.shown_at = "", 0.0
-        """Text that was last written to a log, and the time of it."""
+        """Text that was last written to a log, and the time of that."""
         self.noted = ""
         """Reason why the stage waits, or ""."""
         self.read_state: Callable[[], str] = str
-        """Returns additional text about the stage's current state."""
+        """Function that returns additional text about the stage's current state."""
         self.input_tokens = self.simulator_input_tokens = self.simulator_output_tokens = 0
         self.prices: Sequence[tuple[float, float] | None] = ()
         """USD per million input and output tokens of the subject, then of the simulator.
 
-        Empty hides the cost.
+        If empty, the cost is not shown.
         """
 
     def add(self, progress: Mapping[str, Any]) -> None:
@@ -88,13 +88,13 @@ class Line:
         return " · ".join(parts)
 
     def rate(self, amount: int) -> float:
-        """Return an amount of the stage per second, up to the last report."""
+        """Return `amount` divided by the seconds from the stage's start to the last report."""
         return amount / max(self.reported_at - self.started, 0.001)
 
     def usd(self) -> float | None:
         """Return the cost of this stage's answers so far.
 
-        Return None if a price is unknown or there are none.
+        Return None if a price is unknown or no prices are set.
         """
         if not self.prices or None in self.prices:
             return None
@@ -158,14 +158,14 @@ class Board:
         self._lines: dict[int, Line] = {}
         self._latest = Line()
         self._runs: dict[int, str] = {}
-        """Run of each thread."""
+        """Map from the number of a thread to the id of the run that it executes."""
         self._spent: list[tuple[Line, float]] = []
         """Finished stages, with their seconds."""
 
     def stage(self, title: str, stage: str, total: int = 0, unit: str = "episodes") -> None:
-        """Begin a stage of a run with this many units to do (0: not counted).
+        """Begin a stage of a run, with `total` episodes or other units to do (0: not counted).
 
-        Stop here if a signal asked for it.
+        If a signal asked the process to stop, raise its exception instead.
         """
         heed_signals()
         with self.lock:
@@ -177,7 +177,7 @@ class Board:
 
     @contextmanager
     def following(self, run_id: str) -> Iterator[None]:
-        """Attribute this thread's stages and workers' reports to this run during the block."""
+        """Count this thread's stages and workers' reports for this run during the block."""
         with self.lock:
             self._runs[threading.get_ident()] = run_id
         try:
@@ -221,7 +221,7 @@ class Board:
     def expect(self, turns: int) -> None:
         """Set the expected number of turns of the current stage.
 
-        Parallel episodes end late and together.
+        The share of finished turns then shows progress, since parallel episodes all end late.
         """
         self._own_line().total_turns = turns
 
@@ -244,7 +244,7 @@ class Board:
     def note(self, text: str) -> None:
         """Set the reason why this thread's stage waits, or "" if it resumes.
 
-        Stop here if a signal asked for it.
+        If a signal asked the process to stop, raise its exception instead.
         """
         heed_signals()
         with self.lock:
@@ -253,14 +253,17 @@ class Board:
             self.refresh(line)
 
     def show_state(self, read_state: Callable[[], str]) -> None:
-        """Show a text beside the counts of this thread's stage, read every second.
+        """Show a text beside the counts of this thread's stage.
 
-        It must be quick and must not fail.
+        `read_state` is called every second. It must be quick and must not fail.
         """
         self._own_line().read_state = read_state
 
     def done(self, episodes: int) -> None:
-        """Set the final number of episodes of a stage. Workers may have reported fewer in time."""
+        """Set the final number of episodes of a stage.
+
+        The workers' last reports may have arrived too late to be counted.
+        """
         with self.lock:
             line = self._own_line()
             line.episodes = episodes
@@ -284,7 +287,10 @@ class Board:
 
     @contextmanager
     def looking(self, every_s: float) -> Iterator[None]:
-        """Refresh all lines periodically during the block: they may change without a report."""
+        """Refresh all lines periodically during the block.
+
+        A line can change without a worker's report.
+        """
 
         def look() -> bool:
             with self.lock:

@@ -59,17 +59,17 @@ class Work:
     episodes: PackedRows[Episode] = field(default_factory=lambda: PackedRows("episodes"))
     executed: StageResult = field(default_factory=StageResult)
     to_audit: Mapping[VerdictKey, str] = field(default_factory=dict[VerdictKey, str])
-    """Verdict id of each pass that the audit covers."""
+    """Verdict id of each passed test that the audit covers."""
     audited: AuditDone = field(default_factory=AuditDone)
     judged: Judged = field(default_factory=Judged)
     scores: Sequence[Score] = ()
     decisions: tuple[Decision, ...] = ()
     """Early decisions of the run's comparison, one row per metric.
 
-    Empty if all requests were sent.
+    The tuple is empty if all requests were sent.
     """
     n_programs: int = 0
-    """Number of the run's verdicts that a program decided."""
+    """Number of the run's verdicts for which a program was run."""
     n_unreadable: int = 0
     """Number of answers in which no program was found."""
     n_tampered: int = 0
@@ -77,17 +77,17 @@ class Work:
     n_drift_calls: int = 0
     """Number of requests for the judges' bundled drift cases.
 
-    They belong to the night, not to the run's cost.
+    Their cost counts for the night, not for the run.
     """
     sends_before: RequestCounts = field(default_factory=RequestCounts)
     """Requests that an earlier, killed invocation sent."""
     is_begun: bool = True
-    """False while the run's dialogues wait for their turn."""
+    """False while the run waits to play its dialogues."""
     is_whole: bool = True
     """False if a quality check stopped the run."""
 
     def keep_wanted(self, plan: RunPlan) -> None:
-        """Remove episodes that a decision made unnecessary from the pending ones."""
+        """Remove pending episodes that the run's early decision made unnecessary."""
         wanted = set(plan.wanted.ids.to_pylist())
         self.found = replace(self.found, pending=self.found.pending & wanted)
 
@@ -342,7 +342,7 @@ def _write(
     checked: Checked | None = None,
 ) -> None:
     spec = plan.spec
-    # a report has more states
+    # a report can have states that a run record cannot
     status: RunStatus = "incomplete" if done.status == "failed" else done.status  # type: ignore[assignment]
     subsample = plan.request.benchmark.subsample
     is_over = status != "incomplete"

@@ -78,12 +78,14 @@ class Telemetry:
         self._plans: dict[str, RunPlan] = {}
         self._seats: dict[tuple[str, str], _Seat] = {}
         self._open: dict[Path, dict[tuple[str, str], tuple[int, int]]] = {}
-        """Numbers of waiting and sent requests, by segment file of a process, then by (run, seat).
+        """Numbers of waiting and sent requests, by log file of a process, then by (run id, seat).
+
+        A seat is a model in one role of a run, such as the judge of one rubric.
         """
         self._n_times = 0
 
     def follow(self, plan: RunPlan) -> None:
-        """Register the models in a run's seats."""
+        """Register the models of a run, each in its role, so that their rows are counted."""
         with self._lock:
             if plan.run_id not in self._plans:
                 self._plans[plan.run_id] = plan
@@ -112,7 +114,7 @@ class Telemetry:
         return True
 
     def _queues(self) -> Iterator[tuple[_Attributes, int, int]]:
-        """Yield the waiting and sent requests of each seat, in all living processes."""
+        """Yield each seat's numbers of waiting and sent requests, summed over running processes."""
         with self._lock:
             sums: dict[tuple[tuple[str, str], ...], tuple[int, int]] = {}
             for segment, queues in self._open.items():
@@ -179,7 +181,7 @@ def exporting(
 
 @contextmanager
 def _warning_once(url: str) -> Iterator[None]:
-    """Print one warning of our own at the exporter's first failure, and drop its messages."""
+    """Print one warning at the exporter's first failure, and drop the exporter's own messages."""
     parts = urlsplit(url)
     handler = _FirstFailure(f"{parts.scheme}://{parts.netloc}")
     logger = logging.getLogger("opentelemetry")
@@ -208,7 +210,7 @@ class _FirstFailure(logging.Handler):
 
 
 class _Seat:
-    """Role of one run: the attributes of its metrics, and its prices (None: unknown)."""
+    """Model in one role of a run: the attributes of its metrics, and its prices (None: unknown)."""
 
     def __init__(
         self, attributes: _Attributes, price: tuple[float, float] | None, usd_per_hour: float | None
@@ -217,7 +219,7 @@ class _Seat:
 
 
 def _seats_of(plan: RunPlan) -> Iterator[tuple[str, _Seat]]:
-    """Yield the name that workers use for each seat, with the seat."""
+    """Yield (name, seat) for each model in one role of the run. Workers' logs use the name."""
     seats = [(SUBJECT, SUBJECT, plan.spec.subject, plan.subject, plan.request.model)]
     if (
         plan.spec.simulator is not None
@@ -245,7 +247,7 @@ def _seats_of(plan: RunPlan) -> Iterator[tuple[str, _Seat]]:
 def _address(provider: str, url: str | None) -> str:
     """Return an endpoint's address without user, password and query.
 
-    Return the provider if it has no lasting address.
+    Return the provider's name if Parley serves the model or the endpoint has no address.
     """
     if not url or is_served_here(provider):
         return provider
@@ -254,7 +256,7 @@ def _address(provider: str, url: str | None) -> str:
 
 
 class _Instruments:
-    """Metrics by name. Each has the attributes of a seat."""
+    """Metrics of the night. Each value carries the attributes of a seat."""
 
     def __init__(
         self,
@@ -303,7 +305,7 @@ class _Instruments:
             meter.create_observable_gauge(name, [_observed(read_queues, at)], "{request}", text)
 
     def answer(self, seat: _Seat, row: Mapping[str, Any]) -> None:
-        """Count a stored answer."""
+        """Count an answer that a worker stored."""
         attributes = seat.attributes
         self._turns.add(row["turns"], attributes)
         self._calls.add(row["calls"], attributes)
@@ -321,7 +323,7 @@ class _Instruments:
             self._latency.record(row["latency"], attributes)
 
     def server(self, seats: Iterable[_Seat], plan: RunPlan, served: ServedHours) -> None:
-        """Count the cost of one of Parley's own model servers to a run."""
+        """Count what a run costs on a model server that Parley started."""
         name = {
             "parley.role": served.role,
             "parley.model": served.role_model,
@@ -347,9 +349,9 @@ def _observed(
 
 
 class _Spans:
-    """Spans of the night: one for the night, in it one per run, in each one per stage.
+    """Spans of the night: the night's span contains one span per run, which contains one per stage.
 
-    Each is sent when it ends.
+    A span is sent when it ends.
     """
 
     def __init__(self, provider: TracerProvider, night_id: str) -> None:

@@ -44,7 +44,7 @@ def topic_text(topic: str | None) -> str:
 
 
 def _terminal_link(link: re.Match[str]) -> str:
-    """Return a link as a terminal can show it: the command that prints the page, or its path."""
+    """Return a Markdown link as text for a terminal: the page's command, or its path."""
     text, target = link.groups()
     if "://" in target:
         return f"{text} ({target})"

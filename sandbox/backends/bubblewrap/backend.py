@@ -1,8 +1,8 @@
-"""Sandbox `bubblewrap`: a hardened bubblewrap for each command.
+"""Sandbox `bubblewrap`, which starts a hardened bubblewrap for each command.
 
-`sandbox/README.md` lists the attacks that it resists. Started by root, bwrap builds real mounts,
-and the program drops to the slot's own uid without any capability. Started by an ordinary user,
-bwrap makes a user namespace and forbids further ones inside.
+`sandbox/README.md` lists the attacks that it resists. If root starts bwrap, it builds real mounts,
+and the program runs as the slot's own user without any capability. If an ordinary user starts
+bwrap, it makes a user namespace, in which further user namespaces are forbidden.
 """
 
 import json
@@ -38,8 +38,9 @@ from schemas.errors import HostShortage, SandboxUnavailable
 from schemas.run import Limits
 
 _UNPACK = 'tar -xf "/proc/self/fd/$0" --unlink-first --recursive-unlink || exit 73; exec "$@"'
-"""Command that unpacks files inside, as the program's own user. A link that an earlier command left
-leads only to places where this user may write."""
+"""Command that unpacks files in the sandbox as the program's own user. If an earlier command left a
+link, files are written through it only where this user may write anyway.
+"""
 _KEPT_FOR_SETPRIV = (
     "--cap-add",
     "CAP_SETUID",
@@ -62,7 +63,8 @@ class BubblewrapSandbox:
     Args:
         packages: folders of packages to use instead of those installed beside Parley.
         bwrap_path: path of `bwrap`; by default the one on PATH.
-        slots: number of programs at once on this host; by default one per CPU.
+        slots: maximum number of programs running at the same time on this host; by default one per
+            CPU.
         slot_directory: folder of the slots' lock files.
     """
 
@@ -90,7 +92,7 @@ class BubblewrapSandbox:
         """Run a trivial program.
 
         Raises:
-            SandboxUnavailable: it fails. The message states what to install or to allow.
+            SandboxUnavailable: the program fails. The message states what to install or to allow.
         """
         check_python(self)
 
@@ -157,7 +159,7 @@ class BubblewrapCommands:
 class BubblewrapSession:
     """Session of bubblewrap. See `sandbox.interface.Session`.
 
-    The memory cgroup belongs to the session: its limit holds for all commands together.
+    All commands of the session share one memory cgroup and its limit.
     """
 
     def __init__(
@@ -193,7 +195,7 @@ class BubblewrapSession:
                 f"bubblewrap: {error}; the host may be out of memory or descriptors"
             ) from error
         out_of_memory = self._group is not None and self._group.ran_out(killed_before)
-        # With out of memory, the kernel may also have killed bwrap's process inside.
+        # When memory runs out, the kernel may also have killed bwrap's process in the sandbox.
         if not out_of_memory:
             set_up.verify(ending)
         return completed(ending, limits, cpu_s=None, out_of_memory=out_of_memory)
@@ -306,7 +308,7 @@ class _SetUp:
                 signal.pidfd_send_signal(self._child, signal.SIGKILL)
 
     def await_end(self) -> None:
-        """Wait until the pid namespace is gone. bwrap itself ends as soon as the program does."""
+        """Wait until the pid namespace has ended. bwrap itself ends as soon as the program does."""
         if self._child is None:
             # bwrap ended before it reported its child's pid. A child may exist nevertheless.
             end_marked(self.mark)

@@ -18,19 +18,19 @@ NAMESPACES_AS_ROOT = (
     "--unshare-uts",
     "--unshare-cgroup-try",
 )
-"""Namespaces for root: all but a user namespace, since root builds real mounts."""
+"""Options for new namespaces of all kinds except user namespaces, which root does not need."""
 
 
 def bwrap_path(option: str | None) -> str:
     """Return the path of `bwrap`, or of the program `option`.
 
     Raises:
-        SandboxUnavailable: it is not installed. The message states how to install it.
+        SandboxUnavailable: bubblewrap is not installed. The message states how to install it.
     """
     path = shutil.which(option or "bwrap")
     if path is None:
         raise SandboxUnavailable(
-            f"{option or 'bwrap'}: bubblewrap is not installed. `apt-get install bubblewrap` "
+            f"{option or 'bwrap'}: bubblewrap is not installed. Run `apt-get install bubblewrap` "
             "(Fedora: `dnf install bubblewrap`); `--sandbox none` would run generated code "
             "without any isolation"
         )
@@ -39,18 +39,24 @@ def bwrap_path(option: str | None) -> str:
 
 @functools.cache
 def bwrap_version(path: str) -> str:
-    """Return the version of bwrap, such as `0.8.0`. Raises SandboxUnavailable."""
+    """Return the version of bwrap, such as `0.8.0`.
+
+    Raises:
+        SandboxUnavailable: bwrap does not run.
+    """
     try:
         output = subprocess.run(
             (path, "--version"), capture_output=True, env={}, timeout=10, check=True
         ).stdout
     except (OSError, subprocess.SubprocessError) as error:
-        raise SandboxUnavailable(f"{path} --version: {error}; install bubblewrap again") from error
+        raise SandboxUnavailable(
+            f"`{path} --version` failed: {error}. Install bubblewrap again"
+        ) from error
     return output.decode(errors="replace").strip().rpartition(" ")[2]
 
 
 def why_no_sandbox(returncode: int, stderr: bytes) -> SandboxUnavailable:
-    """Return the error that explains why bwrap ended before the program was reached.
+    """Return the error that explains why bwrap ended before it started the program.
 
     Args:
         returncode: exit status as in `Popen.returncode`; below zero if a signal ended it.
@@ -58,7 +64,7 @@ def why_no_sandbox(returncode: int, stderr: bytes) -> SandboxUnavailable:
     """
     if returncode < 0:
         fault = HostShortage if returncode == -signal.SIGKILL else SandboxUnavailable
-        return fault(f"bubblewrap was ended from outside by signal {-returncode}")
+        return fault(f"bubblewrap was killed by signal {-returncode}, which Parley did not send")
     message = last_line(stderr)
     if any(word in message.lower() for word in ("namespace", "not permitted", "uid map")):
         return sandbox_fault(

@@ -1,8 +1,8 @@
 """Sandbox `docker`: containers of a pinned image.
 
-It serves machines without bubblewrap, and other toolchains. Each session has its own container,
-which is removed at its end. A launcher inside it runs the commands (`launcher.py`).
-`sandbox/README.md` lists the attacks that it resists.
+The sandbox is for machines without bubblewrap, and for toolchains that are in an image. Each
+session has its own container, which is removed when the session ends. A launcher in the container
+runs the commands (`launcher.py`). `sandbox/README.md` lists the attacks that it resists.
 """
 
 import functools
@@ -57,8 +57,9 @@ class DockerSandbox:
         runtime: runtime such as `runsc`; by default PARLEY_DOCKER_RUNTIME, or else the daemon's
             own.
         base_url: address of the daemon; by default DOCKER_HOST or the current docker context.
-        cpus: number of CPUs that a session's programs may use together.
-        slots: number of programs at once on this host; by default one per CPU.
+        cpus: number of CPUs that all programs of a session share.
+        slots: maximum number of programs running at the same time on this host; by default one per
+            CPU.
         slot_directory: folder of the slots' lock files.
     """
 
@@ -83,7 +84,7 @@ class DockerSandbox:
         self._slot_directory = slot_directory
 
     def with_image(self, image: str) -> "DockerSandbox":
-        """Return the same sandbox with another image. See `ImageSandbox`."""
+        """Return a copy of this sandbox that uses another image. See `ImageSandbox`."""
         return DockerSandbox(
             image=image,
             runtime=self._runtime,
@@ -97,7 +98,8 @@ class DockerSandbox:
         """Run a trivial program.
 
         Raises:
-            SandboxUnavailable: it fails. The message states what to start, to build or to set.
+            SandboxUnavailable: the program fails. The message states what to start, to build or to
+                set.
             ConfigError: the image is not pinned by digest.
         """
         with self.session(Limits()) as session:
@@ -124,7 +126,7 @@ class DockerSandbox:
         return inspected(client(self._base_url, self._slots).api, image) is not None
 
     def pinned_by_digest(self, image: str) -> str:
-        """Return a name pinned to the image that `image` currently means. Nothing is pulled.
+        """Return a name pinned to the image that `image` refers to now, without pulling it.
 
         Raises:
             SourceUnreadable: no registry has such an image.
@@ -179,7 +181,8 @@ class DockerSandbox:
         with _making_ready:
             containers, image = _made_ready(self._base_url, name, self._slots, os.getpid())
             api = client(self._base_url, self._slots).api
-            # The layer may be gone: it is removed with its image, which may be pulled again.
+            # The layer may be missing: it is removed with its image, which may be pulled again
+            # later.
             if inspected(api, image.id) is None:
                 image = prepared(api, name)
         return DockerSession(
@@ -191,7 +194,7 @@ class DockerSandbox:
 def _made_ready(
     base_url: str | None, image: str, slots: int, _pid: int
 ) -> tuple[WarmContainers, Image]:
-    """Remove leftovers of dead Parleys, add the layer to the image, and make the pool.
+    """Remove containers of killed Parley processes, add the layer to the image, and make the pool.
 
     This is done once for each process, daemon and image.
     """
@@ -204,7 +207,7 @@ def _made_ready(
 class DockerCommands:
     """Commands of a workspace. See `sandbox.workspace.interface.Commands`.
 
-    The container stays between commands. Each command holds a slot.
+    The container is kept between commands. A slot is held only while a command runs.
     """
 
     def __init__(
@@ -239,7 +242,7 @@ class DockerSession:
         self._limits, self._keep_files, self._folder = limits, keep_files, folder
         self._held: tuple[Shape, Container] | None = None
         self._lost = False
-        """True if files that must last were lost with their container."""
+        """True if files that later commands need were lost with their container."""
 
     def run(
         self,
@@ -272,7 +275,7 @@ class DockerSession:
             except LeftoversRemain:
                 self._replace("leftovers of an earlier command cannot be cleared away")
                 continue
-            # Also for a signal: nobody knows what the command still does inside.
+            # Also after a signal, because the command may still run in the container.
             except BaseException:
                 self._drop()
                 raise
@@ -287,7 +290,7 @@ class DockerSession:
     def _container(self, limits: Limits) -> Container:
         """Return the session's container.
 
-        A command whose limits need another shape gets a new container, if no file has to last.
+        A command whose limits need another shape gets a new container, unless files must persist.
         """
         shape_limits = limits if not self._keep_files else self._limits
         shape = Shape(
@@ -309,7 +312,7 @@ class DockerSession:
         if self._held is None:
             if self._lost:
                 raise SandboxUnavailable(
-                    "docker: the session's container has ended, and its files with it"
+                    "docker: the session's container has ended, and its files are lost"
                 )
             self._held = (shape, self._containers.take(shape))
         return self._held[1]
@@ -317,7 +320,7 @@ class DockerSession:
     def _hidden(self, shape: Shape, folder: WorkFolder) -> tuple[str, ...]:
         """Return folders of packages that no command may see.
 
-        A later release of the project under repair may be among them.
+        They may contain a later release of the project that the agent repairs.
         """
         if ENVIRONMENT_PLACE not in folder.shown:
             return ()
@@ -338,7 +341,7 @@ class DockerSession:
     def _replace(self, why: str) -> None:
         if self._keep_files:
             self._drop()
-            raise SandboxUnavailable(f"docker: {why}, and the session's files must last")
+            raise SandboxUnavailable(f"docker: {why}, but the session needs its files")
         self._drop()
 
     def _drop(self) -> None:

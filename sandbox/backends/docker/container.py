@@ -1,7 +1,7 @@
 """One container and the connection to its launcher.
 
-The container is made with every restriction. The connection is the launcher's own stdin and stdout,
-framed by the daemon. Commands never hold either of them, so a program's output cannot pass for the
+The container is created with all restrictions. The connection consists of the launcher's own stdin
+and stdout, in the daemon's frames. No command ever holds one of them, so a program cannot forge the
 launcher's answer.
 """
 
@@ -22,10 +22,11 @@ from sandbox.host.rlimits import MIB
 from schemas.errors import SandboxUnavailable
 
 SET_UP_S = 60.0
-"""Seconds from the start of a container, or of a command, until the launcher must have reported
-it."""
+"""Time limit in seconds within which the launcher must report the start of a container or command.
+"""
 GRACE_S = 10.0
-"""Seconds beyond a command's wall-clock limit in which the launcher ends and reports it."""
+"""Seconds after a command's wall-clock limit that the launcher has to end the command and report.
+"""
 _LAUNCH = (
     f"import sys; sys.path.insert(0, {PLACE!r}); "
     "from sandbox.backends.docker.launcher import main; main()"
@@ -41,7 +42,7 @@ _SIGKILL = 137
 
 @dataclass(frozen=True)
 class Shape:
-    """Limits that a container is made for. Containers of one shape are interchangeable."""
+    """Image, limits and folders of a container. Containers of equal shape are interchangeable."""
 
     image: Image
     runtime: str | None
@@ -51,19 +52,20 @@ class Shape:
     tmp_mb: int
     user: str = f"{UID}:{UID}"
     binds: tuple[tuple[str, str], ...] = ()
-    """Writable folders that last: (path inside, folder on the daemon's machine). The other writable
-    folders are tmpfs."""
+    """Writable folders whose content persists: (path in the container, folder on the daemon's
+    machine). Other writable folders are tmpfs.
+    """
     shown: tuple[tuple[str, str], ...] = ()
-    """Read-only folders: (path inside, folder on the daemon's machine)."""
+    """Read-only folders: (path in the container, folder on the daemon's machine)."""
     hidden: tuple[str, ...] = ()
-    """Folders inside that an empty folder covers."""
+    """Folders in the container that are hidden, each under an empty folder."""
 
 
 @dataclass
 class Reply:
-    """Answer of the launcher about a command.
+    """Launcher's answer about a command.
 
-    `head` is None if the command, or its process tree, ended the launcher.
+    `head` is None if the command or a process that it started ended the launcher.
     """
 
     head: dict[str, Any] | None = None
@@ -73,15 +75,20 @@ class Reply:
     overran: bool = False
     out_of_memory: bool = False
     wall_s: float = 0.0
-    """Seconds until the launcher's answer, or until none could come."""
+    """Seconds from the start of the command until the launcher replied, or until the connection
+    closed or the time limit passed.
+    """
 
 
 class ConnectionClosed(Exception):
-    """The launcher closed its end of the stream."""
+    """Error: the launcher closed its end of the stream."""
 
 
 class LeftoversRemain(Exception):
-    """The launcher could not remove leftovers of an earlier command, so it did not run this one."""
+    """Error: the launcher could not remove files or processes of an earlier command.
+
+    It did not run the new command.
+    """
 
 
 @dataclass
@@ -111,14 +118,14 @@ class Container:
 
         Args:
             head: description of the command.
-            blobs: its input and files.
+            blobs: input and files of the command.
             wall_s: wall-clock limit in seconds.
             is_over: function called several times a second; True ends the container.
 
         Raises:
-            LeftoversRemain: nothing was run. The caller has to take another container.
-            SandboxUnavailable: the command was not started, or the container was ended from
-                outside.
+            LeftoversRemain: nothing was run. The caller must use another container.
+            SandboxUnavailable: the command was not started, or neither Parley nor the command ended
+                the container.
         """
         deadline = time.monotonic() + SET_UP_S
         try:
@@ -126,7 +133,7 @@ class Container:
             message, _ = self.stream.message(deadline)
         except (ConnectionClosed, TimeoutError, OSError, ValueError) as error:
             raise SandboxUnavailable(
-                f"docker: the launcher of container {self.id[:12]} accepts no command "
+                f"docker: the launcher of container {self.id[:12]} does not accept commands "
                 f"({error}){self.stream.error_text()}"
             ) from error
         if "dirty" in message:
@@ -160,10 +167,10 @@ class Container:
             self.api.remove_container(self.id, force=True)
 
     def _learn_ending(self, reply: Reply, error: Exception) -> None:
-        """Set the result of a container that ended under its command.
+        """Set the result of a command during which the container ended.
 
-        Out of memory and the command's own doing are results. An end from outside is a fault of the
-        infrastructure.
+        If memory ran out or the command ended the container, this is a result of the command.
+        Otherwise it is a fault of the infrastructure.
         """
         with daemon_faults(f"say how container {self.id[:12]} ended"):
             self.api.wait(self.id, timeout=GRACE_S)
@@ -171,7 +178,7 @@ class Container:
         reply.out_of_memory = bool(state.get("OOMKilled"))
         if not reply.out_of_memory and (state["ExitCode"] in (0, _SIGKILL) or state.get("Error")):
             raise SandboxUnavailable(
-                f"docker: container {self.id[:12]} was ended from outside "
+                f"docker: container {self.id[:12]} was ended, neither by Parley nor by its command "
                 f"(exit {state['ExitCode']}, "
                 f"{state.get('Error') or error}): see the daemon's log"
             )
@@ -182,14 +189,14 @@ class Container:
     def remove(self) -> None:
         """End the container and remove it.
 
-        If the daemon fails now, the next reaping removes the rest.
+        If the daemon fails, the next call of `reap` removes what remains.
         """
         self.stream.close()
         remove(self.api, self.id)
 
 
 def start(api: Any, shape: Shape) -> Container:
-    """Make a container and wait for its launcher.
+    """Start a container, and wait until its launcher reports.
 
     Raises:
         SandboxUnavailable: the daemon refuses or is too slow, or the image's Python does not run
@@ -220,7 +227,7 @@ def start(api: Any, shape: Shape) -> Container:
         container = Container(api, container_id, stream)
         greeting = _greeting(container)
         container.python, container.packages = greeting["python"], tuple(greeting["packages"])
-    except BaseException:  # Also for a signal: nobody else knows of the container.
+    except BaseException:  # Also after a signal, because nothing else refers to the container.
         remove(api, container_id)
         raise
     return container
@@ -269,10 +276,10 @@ def _host_config(api: Any, shape: Shape) -> Any:
 
 
 class _Stream:
-    """Attached stream: the launcher's stdin, messages from its stdout, the end of its stderr."""
+    """Attached stream: launcher's stdin, messages from its stdout, last bytes of its stderr."""
 
     def __init__(self, attached: Any) -> None:
-        self._attached = attached  # The response keeps the connection alive.
+        self._attached = attached  # The connection closes if this response is garbage-collected.
         self._socket: socket.socket = getattr(attached, "_sock", attached)
         self._out, self._err = bytearray(), bytearray()
         self._raw = bytearray()
@@ -286,7 +293,7 @@ class _Stream:
         except OSError:
             return False
         except (TypeError, ValueError):
-            # A TLS or SSH stream cannot be peeked at. Its end shows when it is used.
+            # A TLS or SSH stream cannot be peeked at. The next use shows whether it has ended.
             return True
 
     def send(self, data: bytes, deadline: float) -> None:
@@ -301,7 +308,7 @@ class _Stream:
         Raises:
             TimeoutError: at the deadline, or as soon as `is_over` returns True.
             ConnectionClosed: the launcher closed the stream.
-            ValueError: the bytes are no message.
+            ValueError: the bytes are not a message.
         """
         return receive(lambda size: self._exactly(size, deadline, is_over), _LONGEST_ANSWER)
 
@@ -335,14 +342,14 @@ class _Stream:
         """
         left_s = deadline - time.monotonic()
         if left_s <= 0 or (is_over is not None and is_over()):
-            raise TimeoutError("no answer in time")
+            raise TimeoutError("the launcher did not answer in time")
         self._socket.settimeout(left_s if is_over is None else min(left_s, _POLL_S))
         try:
             data = self._socket.recv(1 << 20)
         except TimeoutError:  # Let the loop call `is_over` again.
             return
         if not data:
-            raise ConnectionClosed("it has ended")
+            raise ConnectionClosed("the stream has ended")
         self._raw += data
         while len(self._raw) >= 8:
             size = int.from_bytes(self._raw[4:8], "big")

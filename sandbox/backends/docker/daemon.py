@@ -1,4 +1,4 @@
-"""Connection to the Docker daemon, and its faults.
+"""Connection to the Docker daemon, and translation of the daemon's errors.
 
 A time-out or refusal of the daemon is a fault of the infrastructure, never a program's result.
 """
@@ -43,7 +43,8 @@ def client(base_url: str | None, concurrency: int) -> "DockerClient":
     Args:
         base_url: address of the daemon; None for the one in DOCKER_HOST or in the `docker`
             command's current context.
-        concurrency: number of programs at once, which sizes the connection pool.
+        concurrency: number of programs that run at the same time, which sets the size of the
+            connection pool.
 
     Raises:
         SandboxUnavailable: no daemon answers.
@@ -69,14 +70,18 @@ def _client(base_url: str | None, concurrency: int, _pid: int) -> "DockerClient"
             docker_client = docker.DockerClient.from_env(**options)
         else:
             docker_client = docker.DockerClient(base_url=base_url, **options)
-        # Otherwise each request would look for proxies in the environment, which other threads may
-        # change.
+        # Otherwise each request would read proxy settings from the environment, which other threads
+        # may change.
         docker_client.api.trust_env = False
         return docker_client
 
 
 def daemon_version(base_url: str | None = None) -> str:
-    """Return the daemon's version. Raises SandboxUnavailable if no daemon answers."""
+    """Return the daemon's version.
+
+    Raises:
+        SandboxUnavailable: no daemon answers.
+    """
     with daemon_faults("reach its daemon"):
         return str(client(base_url, 1).version()["Version"])
 
@@ -84,7 +89,7 @@ def daemon_version(base_url: str | None = None) -> str:
 def _context() -> dict[str, Any]:
     """Return the address of the current `docker context`.
 
-    The SDK alone does not find Docker Desktop's socket.
+    The SDK does not find Docker Desktop's socket by itself.
     """
     from docker.context import ContextAPI
 
@@ -102,7 +107,10 @@ def _explanation(error: Exception) -> str:
 def _remedy(error: Exception) -> str:
     text = str(error)
     if "timed out" in text.lower():
-        return f"; no answer within {TIMEOUT_S:g} s: see its log, or run fewer programs at once"
+        return (
+            f"; it did not answer within {TIMEOUT_S:g} s: see its log, or run fewer programs at"
+            " once"
+        )
     if any(
         sign in text
         for sign in ("FileNotFoundError", "ConnectionRefused", "Connection refused", "No such file")

@@ -1,8 +1,8 @@
 """Image of the containers: a pinned image with a layer of Parley's launcher and harness.
 
-In a layer they are read-only for every program, and are available on a daemon that cannot see this
-machine's disk (a remote one, Docker Desktop, a socket passed into a container). The layer is made
-once for each daemon, version of Parley and image.
+In a layer, launcher and harness are read-only for every program. They are also available if the
+daemon cannot read this machine's disk (remote daemon, Docker Desktop, socket passed into a
+container). The layer is made once for each daemon, version of Parley and image.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ _NAMING = f"export {IMAGE_VARIABLE}=$(docker image inspect --format '{{{{.Id}}}}
 
 @dataclass(frozen=True)
 class Image:
-    """Image that containers are made of."""
+    """Image from which containers are created."""
 
     id: str
     environment: tuple[tuple[str, str], ...]
@@ -55,20 +55,22 @@ class Image:
 
 
 def pinned(name: str | None) -> str:
-    """Return the image's name, after checking that it can only mean one image.
+    """Return the image's name after checking that it can refer to only one image.
 
     Args:
         name: `sha256:<64 digits>` (an image's id), or `NAME@sha256:<64 digits>`.
 
     Raises:
         SandboxUnavailable: no image is set.
-        ConfigError: the name has a tag, which may mean another image later.
+        ConfigError: the name has a tag, which may refer to another image later.
     """
     if not name:
-        raise SandboxUnavailable(f"docker: no image is set. {_BUILDING} && {_NAMING}")
+        raise SandboxUnavailable(
+            f"docker: no image is set. Build and set one: {_BUILDING} && {_NAMING}"
+        )
     if not _PINNED.fullmatch(name):
         raise ConfigError(
-            f"docker image {name!r}: must be pinned by digest (sha256:..., or NAME@sha256:...). "
+            f"docker image {name!r} is not pinned by digest (use sha256:..., or NAME@sha256:...). "
             f"`docker image inspect --format '{{{{.Id}}}}' {name}` prints its digest"
         )
     return name
@@ -87,7 +89,7 @@ def prepared(api: Any, name: str) -> Image:
     base = inspected(api, name)
     if base is None:
         get = f"docker pull {name}" if "@" in name else f"{_BUILDING} && {_NAMING}"
-        raise SandboxUnavailable(f"docker: its daemon has no image {name}: {get}")
+        raise SandboxUnavailable(f"docker: the daemon has no image {name}. Get it: {get}")
     layer = _layer()
     tag = f"{base['Id'].removeprefix('sha256:')[:16]}-{hashlib.sha256(layer).hexdigest()[:16]}"
     image = inspected(api, f"{_REPOSITORY}:{tag}") or _added(api, base["Id"], layer, tag)
@@ -176,7 +178,7 @@ def _added(api: Any, base: str, layer: bytes, tag: str) -> dict[str, Any]:
 
 
 def _layer() -> bytes:
-    """Return the archive of launcher, harness and accounts. Equal content gives equal bytes."""
+    """Return the archive of launcher, harness and user accounts. Equal files give equal bytes."""
     files = {f"{PLACE}/sandbox/{name}": (_OURS / name).read_bytes() for name in _LAUNCHER}
     files |= {
         f"{HARNESS_DIRECTORY}/{path.name}": path.read_bytes()

@@ -1,11 +1,12 @@
 """Launcher: the first process of a container. It runs Parley's commands, one after another.
 
-It ends with its connection. It is trusted, and uses only the standard library (Python 3.9 or
-newer). A command gets its own pipes for output and report. Its output comes back in one message on
-the launcher's standard output, which no command has ever held. The command's user is the
-launcher's, yet cannot reach it: the kernel lets no process of a pid namespace kill its first one, a
-process that is not dumpable shows neither memory nor descriptors, and the container's system-call
-filter denies ptrace and limits set on other processes.
+The launcher is trusted, uses only the standard library (Python 3.9 or newer), and ends when its
+connection closes. A command gets its own pipes for output and report. The launcher sends the
+command's output in one message on its own standard output, which no command ever holds.
+
+Commands run as the launcher's user, but cannot interfere with it: the kernel lets no process of a
+pid namespace kill the first process, a process that is not dumpable shows neither memory nor
+descriptors, and the container's system-call filter denies ptrace and limits set on other processes.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def _serve(
     child = os.fork()
     if child == 0:
         _become(head, blobs, [writing for _, writing in output])
-    blobs.clear()  # They count against the command's memory.
+    blobs.clear()  # Files in shared memory count against the command's memory.
     _send(replies, pack({"started": True}))
     output_bounds = BoundedOutput(head["output_kb"]), BoundedOutput(head["output_kb"])
     adders = (output_bounds[0].add, output_bounds[1].add, _Report(replies).add)
@@ -104,9 +105,9 @@ def _serve(
 
 
 class _Report:
-    """Sender of the report.
+    """Sender of the command's report.
 
-    It passes each piece on at once, so the report outlasts the container.
+    It sends each piece at once, so nothing is lost if the container ends.
     """
 
     def __init__(self, replies: int) -> None:
@@ -120,7 +121,7 @@ class _Report:
 
 
 def _become(head: dict[str, Any], blobs: list[bytes], writing: list[int]) -> None:
-    """Set limits, files and descriptors in the child, then execute the command. Never returns."""
+    """Set limits, files and descriptors in the child, then execute the command in its place."""
     try:
         os.setsid()
         _be_first_to_die()
@@ -150,7 +151,7 @@ def _become(head: dict[str, Any], blobs: list[bytes], writing: list[int]) -> Non
 def _be_first_to_die() -> None:
     """Make the kernel kill the command before the launcher if memory runs out.
 
-    No other process runs while this one is dumpable.
+    This process must be dumpable for a moment. No other process runs meanwhile.
     """
     _LIBC.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
     with open("/proc/self/oom_score_adj", "w") as file:
@@ -183,10 +184,10 @@ def _follow(
     requests: int,
     wake: int,
 ) -> tuple[tuple[int, resource.struct_rusage] | None, bool]:
-    """Wait until the command has ended, or its wall-clock limit is over.
+    """Wait until the command has ended or its wall-clock limit has passed.
 
     Returns:
-        The command's ending and False; or None and True after the limit.
+        The command's ending and False, or None and True if the limit has passed.
     """
     poll = select.poll()
     for descriptor in (*streams, requests, wake):
@@ -196,7 +197,7 @@ def _follow(
         if left_s <= 0:
             return None, True
         for descriptor, _ in poll.poll(left_s * 1000 + 1):
-            # Parley sends nothing while a command runs, so Parley has ended.
+            # Parley sends nothing while a command runs, so the connection has closed.
             if descriptor == requests:
                 os._exit(0)
             elif descriptor == wake:
@@ -215,7 +216,7 @@ def _take(descriptor: int, add: Callable[[bytes], None]) -> bool:
 
 
 def _reaped(child: int) -> tuple[int, resource.struct_rusage] | None:
-    """Collect ended processes. Returns the command's own ending if it is among them."""
+    """Collect ended processes, and return how the command ended if it is among them."""
     while True:
         try:
             pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -248,7 +249,7 @@ def _reap_rest() -> None:
 def _memory_kills() -> int:
     """Return how many processes the kernel has killed here because memory ran out.
 
-    It returns 0 if that cannot be read.
+    Return 0 if the number cannot be read.
     """
     for path in _MEMORY_EVENTS:
         try:

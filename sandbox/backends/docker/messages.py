@@ -1,8 +1,8 @@
 """Messages between Parley and the launcher in a container. Both ends use this module.
 
-A message is a head in JSON, followed by byte strings. On the wire: the length of everything after
-it (8 bytes), the length of the head (4 bytes), the head, and the byte strings one after another.
-The head's `sizes` are their lengths.
+A message is a head in JSON, followed by byte strings. It is sent as the length of the rest (8
+bytes), the length of the head (4 bytes), the head, and the byte strings one after another. The
+head's field `sizes` lists the lengths of the byte strings.
 """
 
 from __future__ import annotations
@@ -28,22 +28,23 @@ def receive(
     """Read one message.
 
     Args:
-        read_exactly: function that returns that many bytes, or raises if they do not come.
+        read_exactly: function that returns the requested number of bytes, or raises an exception if
+            the stream ends.
         longest: maximum number of bytes of a message.
 
     Raises:
-        ValueError: the bytes are no message, or the message is too long.
+        ValueError: the bytes are not a message, or the message is too long.
     """
     size = int.from_bytes(read_exactly(LENGTH_BYTES), "big")
     if not _HEAD_BYTES <= size <= longest:
-        raise ValueError(f"a message of {size} bytes, where at most {longest} are expected")
+        raise ValueError(f"the message has {size} bytes, but at most {longest} are allowed")
     head_size = int.from_bytes(read_exactly(_HEAD_BYTES), "big")
     if _HEAD_BYTES + head_size > size:
-        raise ValueError("a message whose head is longer than the message")
+        raise ValueError("the head of the message is longer than the message")
     head = json.loads(read_exactly(head_size))
     if not isinstance(head, dict) or not isinstance(head.get("sizes"), list):
-        raise ValueError("a message without a head")
+        raise ValueError("the message has no head")
     sizes = head.pop("sizes")
     if min(sizes, default=0) < 0 or _HEAD_BYTES + head_size + sum(sizes) != size:
-        raise ValueError("a message whose parts do not add up")
+        raise ValueError("the parts of the message do not have its length in total")
     return head, [read_exactly(length) for length in sizes]

@@ -1,9 +1,10 @@
 """Owners of containers, and removal of containers whose owner has died.
 
-A container ends by itself when its owner's connection ends, but a record and a layer of it stay on
-the daemon. Its label contains the owner's boot, pid namespace, pid and start time. An owner of
-another boot or namespace cannot be checked from here (several machines may share a daemon), so of
-its containers only those that ended long ago are removed.
+The owner is the Parley process that started a container. When its connection closes, the container
+ends, but the daemon keeps a record and a layer of it. The container's label contains the owner's
+boot, pid namespace, pid and start time. This process cannot check an owner of another boot or
+namespace (several machines may share a daemon). Containers of such an owner are removed only if
+they ended long ago.
 """
 
 import functools
@@ -28,7 +29,7 @@ def owner_label() -> str:
 
 
 def reap(api: Any) -> int:
-    """Remove containers that nobody will use again, and return their number.
+    """Remove containers that no process will use again, and return their number.
 
     Args:
         api: the SDK's `APIClient`.
@@ -48,7 +49,7 @@ def reap(api: Any) -> int:
 def remove(api: Any, container: str) -> bool:
     """Remove a container, running or not, and return True.
 
-    It returns False if the daemon does not remove it. The next reaping tries again.
+    Return False if the daemon does not remove it. The next call of `reap` tries again.
     """
     from docker.errors import DockerException
     from requests.exceptions import RequestException
@@ -85,7 +86,7 @@ def _boot_and_namespace() -> str:
 
 
 def _start_time(pid: int) -> str:
-    """Return the start time of a process in this system's form; empty without such a process."""
+    """Return a process's start time as this system reports it; empty without such a process."""
     if Path("/proc/self/stat").exists():
         return start_time(pid)
     import psutil

@@ -1,4 +1,4 @@
-"""Pool of containers that are started in advance. Each serves one session and is then removed."""
+"""Pool of containers that are started in advance. Each is used for one session and then removed."""
 
 import atexit
 import threading
@@ -15,16 +15,16 @@ _FAREWELL_S = 20.0
 
 
 class WarmContainers:
-    """Pool of ready containers of the shape that was requested last.
+    """Pool of started containers of the shape that was requested last.
 
-    Safe to use from several threads.
+    Several threads may use the pool.
 
-    The first request of a shape prepares no further container, since many commands run a single
+    The first request of a shape starts no container in advance, since many commands run only one
     program.
 
     Args:
         start: function that makes a container and waits until it is ready.
-        capacity: number of containers to keep ready. Twice as many may be in removal.
+        capacity: number of containers to keep started. Up to twice as many can be in removal.
     """
 
     def __init__(self, start: Callable[[Shape], Container], capacity: int) -> None:
@@ -41,8 +41,12 @@ class WarmContainers:
         atexit.register(self.close)
 
     def take(self, shape: Shape) -> Container:
-        """Return an unused container. Raises SandboxUnavailable."""
-        if shape.binds:  # Nobody else will ask for these folders.
+        """Return an unused container.
+
+        Raises:
+            SandboxUnavailable: no container can be started.
+        """
+        if shape.binds:  # No other session uses these folders.
             return self._start(shape)
         while True:
             with self._lock:
@@ -62,7 +66,10 @@ class WarmContainers:
     def packages_of(self, shape: Shape) -> tuple[str, ...]:
         """Return the folders of packages of the Pythons of a shape's image.
 
-        One container is started for it. Raises SandboxUnavailable.
+        The first call for an image starts a container that reports them.
+
+        Raises:
+            SandboxUnavailable: no container can be started.
         """
         with self._packages_lock:
             if shape.image not in self._packages:
@@ -72,7 +79,7 @@ class WarmContainers:
             return self._packages[shape.image]
 
     def discard(self, container: Container) -> None:
-        """Remove a container in the background. Waits only if many are in removal."""
+        """Remove a container in the background. The call waits only if many are in removal."""
         self._leaving.acquire()
 
         def leave() -> None:

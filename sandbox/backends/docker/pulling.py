@@ -1,7 +1,7 @@
-"""Images of registries: resolving a name to a digest, pulling and removing.
+"""Images of registries: resolution of a name to a digest, pull, and removal.
 
-Parley asks a registry for a digest without a pull, so that a run pulls only the images of the
-episodes that it plays.
+Parley gets a digest from the registry without pulling the image, so that a run pulls only the
+images of episodes that it plays.
 """
 
 from collections.abc import Callable
@@ -19,8 +19,9 @@ _NO_SUCH_IMAGE = (
     "name unknown",
     "no such manifest",
 )
-"""Messages of registries that do not have an image, if the daemon passes them on without a
-status."""
+"""Texts in a daemon's message which show that the registry does not have the image. They are needed
+if the message has no status.
+"""
 _NO_ANSWER = (
     "toomanyrequests",
     "rate limit",
@@ -38,7 +39,7 @@ one image."""
 
 
 def digest_of(api: Any, name: str) -> str:
-    """Return a name that can only ever mean one image. Nothing is pulled.
+    """Return a name that always refers to the same image, without pulling it.
 
     Args:
         api: the SDK's `APIClient`.
@@ -101,7 +102,8 @@ def pull(
 
     Raises:
         SourceUnreadable: no registry has such an image.
-        SandboxUnavailable: no registry answers, the image is incomplete, or the pull was ended.
+        SandboxUnavailable: no registry answers, the image is incomplete, or `is_over` ended the
+            pull.
     """
     from docker.errors import APIError, NotFound
 
@@ -111,7 +113,9 @@ def pull(
             with closing(api.pull(name, stream=True, decode=True)) as events:
                 for event in events:
                     if is_over():
-                        raise SandboxUnavailable(f"docker: the pull of the image {name} was ended")
+                        raise SandboxUnavailable(
+                            f"docker: the pull of the image {name} was cancelled"
+                        )
                     why = str(event.get("error") or why)
                     if event.get("status") == "Downloading":
                         now = int((event.get("progressDetail") or {}).get("current") or 0)

@@ -1,6 +1,6 @@
-"""Writable folders of a container: cleared between commands, and filled with files.
+"""Cleaning of a container's writable folders between commands, and delivery of files into them.
 
-The module runs inside the container, and uses only the standard library.
+The module runs in the container, and uses only the standard library.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _SYSTEM_V = ("/proc/sysvipc/shm", "/proc/sysvipc/sem", "/proc/sysvipc/msg")
 
 
 def cleared(folders: list[str], *, keep_kernel: bool) -> bool:
-    """Remove leftovers of earlier commands, and return True.
+    """Remove what earlier commands left, and return True.
 
-    It returns False if something remains. The container must then be replaced.
+    Return False if something remains. The container must then be replaced.
 
     Args:
         folders: folders to empty.
-        keep_kernel: if True, queues and shared memory of the kernel stay.
+        keep_kernel: if True, the kernel's message queues and shared memory are not removed.
     """
     try:
         for folder in folders:
@@ -32,9 +32,10 @@ def cleared(folders: list[str], *, keep_kernel: bool) -> bool:
 
 
 def write_files(names: list[str], contents: list[bytes]) -> None:
-    """Write files into the working directory, in place of anything with their names.
+    """Write files into the working directory, and replace whatever has their names.
 
-    Raises OSError.
+    Raises:
+        OSError: a file cannot be written.
     """
     for name, content in zip(names, contents):  # noqa: B905 - the image's Python may be older than 3.10
         path = os.path.join(WORKING_DIRECTORY, name)
@@ -55,10 +56,10 @@ def _remove(path: str) -> None:
 def empty_folder(folder: str) -> None:
     """Remove the content of a folder.
 
-    A nested folder is moved up before its parent is removed, so no path grows with the depth.
+    A nested folder is moved up before its parent is removed, so paths stay short at any depth.
 
     Raises:
-        OSError: something in it belongs to another user.
+        OSError: the folder contains something that belongs to another user.
     """
     while True:
         with os.scandir(folder) as entries:

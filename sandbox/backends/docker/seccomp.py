@@ -1,9 +1,9 @@
-"""System-call filter of containers, in Docker's form.
+"""System-call filter of containers, as a Docker seccomp profile.
 
-It denies the calls that bubblewrap's filter and Docker's default profile deny. It uses names of
-calls, not numbers, so that it fits the daemon's architecture. A profile replaces Docker's default,
-so Docker's own denied calls are listed here, too. It is a deny list: a program must not fail
-because it needs an unknown call.
+The profile denies the calls that bubblewrap's filter and Docker's default profile deny. It replaces
+Docker's default profile, so it also lists the calls that Docker denies. It uses names of calls
+instead of numbers, so that it fits the daemon's architecture. The profile is a deny list, because a
+program must not fail only because it needs a call that is unknown here.
 """
 
 import errno
@@ -58,8 +58,8 @@ def profile() -> str:
             _denied(("socket",), _masked(0, _LOW_32_BITS, family))
             for family in (_NETLINK, _PACKET, _ALG, _VSOCK)
         ),
-        # Limits of other processes. The launcher has the command's user, so a command could end it
-        # by a CPU limit.
+        # Setting limits of other processes. Launcher and command have the same user, so a command
+        # could end the launcher by a CPU limit.
         _denied(("prlimit64",), _other_than(0, 0)),
     ]
     return json.dumps({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": rules})

@@ -1,9 +1,10 @@
-"""Sandbox `zygote` (the default): bubblewrap's isolation without a Python start for each run.
+"""Sandbox `zygote` (the default): bubblewrap's isolation without a start of Python for each run.
 
-A zygote is one bubblewrap with a warm Python in it. Each run is a fork of it, in its own mount, pid
-and IPC namespaces, with fresh /tmp, /dev/shm, /box and /proc, its own session and limits, without
-privileges and under the same system-call filter. A run that has sent nothing passes its network
-namespace, which has no way out, to the next run. README.md lists the other differences.
+A zygote is a bubblewrap in which Python runs with its modules already imported. Each run is a fork
+of that Python, in its own mount, pid and IPC namespaces, with fresh /tmp, /dev/shm, /box and /proc,
+with its own session and limits, without privileges, and under the same system-call filter. If a run
+has sent no network packet, the next run uses its network namespace, which is connected to nothing.
+README.md lists the other differences.
 """
 
 import importlib.metadata
@@ -45,17 +46,19 @@ _LONGEST_STATUS = 4096
 
 
 class ZygoteSandbox:
-    """Sandbox that runs each command in a fork of a warm Python, isolated as in bubblewrap.
+    """Sandbox that runs each command in a fork of a prepared Python, isolated as in bubblewrap.
 
-    A command `({python}, "-S", "-s", "-P", {harness}/NAME.py)` runs that script in the fork itself.
-    Any other command is executed. See `sandbox.interface.Sandbox` and
-    `sandbox.workspace.interface.HoldsWorkspaces`.
+    A command `({python}, "-S", "-s", "-P", {harness}/NAME.py)` runs that script in the forked
+    Python. For any other command the fork executes a new program. See `sandbox.interface.Sandbox`
+    and `sandbox.workspace.interface.HoldsWorkspaces`.
 
     Args:
-        preload: modules that runs start with, such as `numpy`. Missing ones are skipped.
+        preload: modules that are already imported when a run starts, such as `numpy`. Missing
+            modules are skipped.
         packages: folders of packages to use instead of those installed beside Parley.
         bwrap_path: path of `bwrap`; by default the one on PATH.
-        slots: number of programs at once on this host; by default one per CPU.
+        slots: maximum number of programs running at the same time on this host; by default one per
+            CPU.
         slot_directory: folder of the slots' lock files.
     """
 
@@ -86,7 +89,7 @@ class ZygoteSandbox:
         """Run a trivial program.
 
         Raises:
-            SandboxUnavailable: it fails. The message states what to install or to allow.
+            SandboxUnavailable: the program fails. The message states what to install or to allow.
         """
         check_python(self)
 
@@ -121,7 +124,7 @@ class ZygoteSandbox:
     def commands(self, folder: WorkFolder) -> AbstractContextManager[Commands]:
         """Return the object that runs commands in a folder, each in its own bubblewrap.
 
-        A shell does not benefit from a warm Python.
+        A shell does not benefit from a prepared Python.
         """
         return self._bubblewrap().commands(folder)
 
@@ -165,7 +168,7 @@ class ZygoteSession:
             raise SandboxUnavailable(
                 f"zygote: {error}; the host may be out of memory or descriptors"
             ) from error
-        except BaseException:  # Also for a signal: the run may continue inside.
+        except BaseException:  # Also after a signal, because the run may continue in the sandbox.
             self._lease.discard()
             raise
 
@@ -191,7 +194,7 @@ class _Run:
             return zygote.start_run(descriptors)
 
         zygote, first = self._lease.attempt(start)
-        begun = time.monotonic()  # The start of a zygote is no part of the run.
+        begun = time.monotonic()  # The start of a zygote does not count as part of the run.
         self._stack.callback(os.close, first)
         streams, overran = self._follow(first, begun)
         ended = _ended(zygote)
@@ -200,7 +203,7 @@ class _Run:
             self._lease.discard()
             if not out_of_memory:
                 raise HostShortage(
-                    "zygote: ended from outside during a run; the host may be out of memory"
+                    "zygote: ended unexpectedly during a run; the host may be out of memory"
                 )
             # The run was out of memory, and the kernel killed its zygote with it.
             ended = RunEnding(-signal.SIGKILL, 0.0, 0, 0)
@@ -211,7 +214,8 @@ class _Run:
                 )
             status = self._status.decode(errors="replace")
             raise sandbox_fault(
-                f"zygote: a run could not be isolated: {status}. `--sandbox bubblewrap` needs less",
+                f"zygote: a run could not be isolated: {status}. `--sandbox bubblewrap` needs "
+                "fewer privileges",
                 status,
             )
         ending = Ending(

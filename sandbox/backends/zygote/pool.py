@@ -1,4 +1,4 @@
-"""Idle zygotes of this process: kept warm between sessions, and ended with the process."""
+"""Idle zygotes of this process, which later sessions reuse. They end with the process."""
 
 import atexit
 import os
@@ -22,7 +22,7 @@ class Kind:
     packages: tuple[str, ...]
     """Folders that `preload` is loaded from; Parley's own if empty."""
     python: tuple[str, ...]
-    """Interpreter and visible folders."""
+    """Path of the interpreter, and the folders that it needs."""
     home: str
     """Folder of Parley's own data, which is masked."""
 
@@ -43,7 +43,7 @@ _idle: list[tuple[Kind, Zygote]] = []
 
 
 class Lease:
-    """Zygote of one session. A fresh one replaces it as soon as it is not pristine."""
+    """Zygote that one session uses. If a run has changed it, a fresh zygote replaces it."""
 
     def __init__(self, zygote_kind: Kind) -> None:
         self._kind = zygote_kind
@@ -53,7 +53,7 @@ class Lease:
     def keep_directory(self, size_bytes: int) -> None:
         """Let all runs share a working directory.
 
-        Nothing replaces the zygote from now on, since it holds the session's files.
+        From now on the zygote is not replaced, since it holds the session's files.
 
         Raises:
             SandboxUnavailable: no zygote runs, or it cannot make the directory.
@@ -76,7 +76,7 @@ class Lease:
             self.discard()
             if self._pinned:
                 raise SandboxUnavailable(
-                    f"zygote: the warm Python ended between two commands of a session: {error}"
+                    f"zygote: the prepared Python ended between two commands of a session: {error}"
                 ) from error
         self._zygote = zygote = self._kind.start()
         try:
@@ -84,7 +84,7 @@ class Lease:
         except ZygoteGone as error:
             self.discard()
             raise sandbox_fault(
-                f"zygote: a fresh one does not run programs: {error}", str(error)
+                f"zygote: a new zygote does not run programs: {error}", str(error)
             ) from error
 
     def _usable(self) -> Zygote:
@@ -100,7 +100,7 @@ class Lease:
             zygote.close()
 
     def give_back(self, most_idle: int) -> None:
-        """Keep the zygote warm for the next session, unless it is not pristine.
+        """Keep the zygote for the next session, or end it if a run has changed it.
 
         If a process has more than `most_idle` idle zygotes, the oldest ones end.
         """
@@ -129,7 +129,7 @@ def _take_idle(zygote_kind: Kind) -> Zygote | None:
 
 
 def close_idle() -> None:
-    """End all zygotes that no session holds. The process does this at its end, too."""
+    """End all zygotes that no session holds. This also happens when the process ends."""
     with _lock:
         zygotes = [zygote for _, zygote in _idle]
         _idle.clear()
@@ -138,7 +138,7 @@ def close_idle() -> None:
 
 
 def _forget() -> None:
-    """Drop the zygotes after a fork: they belong to the parent."""
+    """Forget the zygotes in a forked child, because they belong to its parent."""
     global _lock
     _lock = threading.Lock()
     for _, zygote in _idle:

@@ -1,7 +1,8 @@
-"""One zygote as its driver sees it: a bubblewrap with a warm Python (`harness/zygote.py`).
+"""Control of one zygote: a bubblewrap in which a prepared Python runs `harness/zygote.py`.
 
-A socket connects the two. A zygote outlives sessions, and isolates each of its runs. It is
-discarded as soon as anything about it has changed.
+A socket connects this process (the driver) with the zygote. A zygote can be used by many sessions,
+and isolates each of its runs. It is discarded after many runs, or earlier if a run left processes
+or memory of the zygote grew.
 """
 
 import marshal
@@ -41,7 +42,7 @@ _CAPABILITIES = (
     "CAP_SETPCAP",
 )
 _TO_MAP_A_USER = "CAP_SETFCAP"
-"""Capability that the kernel requires for mapping root into one's own user namespace."""
+"""Capability that the kernel requires before a process may map root into a new user namespace."""
 ALWAYS_LOADED = (
     *(
         "abc",
@@ -73,8 +74,9 @@ ALWAYS_LOADED = (
     ),
     *("time", "traceback", "typing"),
 )
-"""Modules of the standard library that function tests, and the reports of their failures,
-import."""
+"""Modules of the standard library that every zygote imports, because function tests or the reports
+of their failures need them.
+"""
 _LONGEST_ANSWER = 1 << 16
 _START_S, _ANSWER_S, _END_S = 120.0, 30.0, 10.0
 _MOST_RUNS = 2000
@@ -84,9 +86,9 @@ _FIRST_LIMIT = 4096 * MIB
 
 
 class ZygoteGone(Exception):
-    """The zygote ended, or answered out of order.
+    """Error: the zygote ended, or sent an unexpected answer.
 
-    The state of a run that it had begun is unknown.
+    If it had begun a run, the run's state is unknown.
     """
 
 
@@ -100,20 +102,23 @@ class RunEnding:
     resident: int
     """Resident memory of the zygote itself, in bytes."""
     others: int
-    """Number of unexpected children and threads."""
+    """Number of child processes and threads that the zygote should not have."""
 
 
 class Zygote:
-    """Started and loaded zygote. It runs one command at a time, and serves one thread at a time.
+    """Zygote that has started and imported its modules. It runs one command at a time.
+
+    Only one thread at a time may use it.
 
     Args:
         bwrap: path of bwrap.
-        uid: user id of runs: as root on the host, else inside their user namespace.
-        preload: modules to import. Missing ones are skipped.
+        uid: user id of runs. It holds on the host if Parley is root, else in the run's user
+            namespace.
+        preload: modules to import. Missing modules are skipped.
         packages: folders of packages to use instead of Parley's own.
 
     Raises:
-        SandboxUnavailable: it does not start. The message states the reason.
+        SandboxUnavailable: the zygote does not start. The message states the reason.
     """
 
     def __init__(
@@ -131,7 +136,8 @@ class Zygote:
             self._resident = self._resident_at_first = self._load(
                 tuple(preload), packages or package_folders()
             )
-        except BaseException:  # Also for a signal: nobody else can close a half-made object.
+        # Also after a signal, because the caller does not get the object and cannot close it.
+        except BaseException:
             self._stack.close()
             raise
         self._runs, self._clean = 0, True
@@ -145,7 +151,7 @@ class Zygote:
             descriptors: stdin, stdout, stderr, report, request, status, in this order.
 
         Raises:
-            ZygoteGone: nothing was run.
+            ZygoteGone: the zygote did not start the run.
         """
         self._runs += 1
         answer, received = self._ask(("run", 0), descriptors)
@@ -154,14 +160,18 @@ class Zygote:
         return received[0]
 
     def finish_run(self) -> RunEnding:
-        """Collect the run's ending, after its pidfd has reported the end. Raises ZygoteGone."""
+        """Return how the run ended, after its pidfd has reported the end.
+
+        Raises:
+            ZygoteGone: the zygote has ended.
+        """
         ended = RunEnding(*self._hear(_END_S)[0])
         self._resident = ended.resident
         self._clean = ended.others == 0 and not (self._group and self._group.reached_its_limit())
         return ended
 
     def is_pristine(self) -> bool:
-        """Return True if the zygote may serve another run."""
+        """Return True if the zygote may be used for another run."""
         grown = self._resident - self._resident_at_first
         return (
             self._clean
@@ -171,11 +181,19 @@ class Zygote:
         )
 
     def keep_directory(self, size_bytes: int) -> None:
-        """Let all later runs share a working directory. Raises SandboxUnavailable."""
+        """Let all later runs share a working directory.
+
+        Raises:
+            SandboxUnavailable: the zygote cannot make the directory.
+        """
         self._set_directory("keep", size_bytes)
 
     def drop_directory(self) -> None:
-        """Give each run its own empty working directory again. Raises SandboxUnavailable."""
+        """Give each run its own empty working directory again.
+
+        Raises:
+            SandboxUnavailable: the zygote does not answer.
+        """
         self._set_directory("drop", 0)
 
     def _set_directory(self, order: str, size_bytes: int) -> None:
@@ -184,10 +202,12 @@ class Zygote:
         except ZygoteGone as error:
             raise SandboxUnavailable(f"zygote: {error}") from error
         if refusal:
-            raise SandboxUnavailable(f"zygote: no working directory for the session: {refusal}")
+            raise SandboxUnavailable(
+                f"zygote: the session's working directory could not be made: {refusal}"
+            )
 
     def limit_memory(self, run_bytes: int) -> None:
-        """Bound the memory of a run's processes together, beside the zygote's own memory."""
+        """Limit the total memory of a run's processes, in addition to the zygote's own memory."""
         limit = self._resident_at_first + _OWN_KERNEL_MEMORY + run_bytes
         if self._group is not None and limit != self._memory_limit:
             self._group.limit(limit)
@@ -201,12 +221,12 @@ class Zygote:
         """Return True if further processes were killed because the run reached its memory limit.
 
         Raises:
-            HostShortage: they were killed because the machine was out of memory.
+            HostShortage: processes were killed because the machine was out of memory.
         """
         return self._group is not None and self._group.ran_out(killed_before)
 
     def close(self) -> None:
-        """End the zygote with every process in it. May be called twice."""
+        """End the zygote with every process in it. A second call does nothing."""
         self._stack.close()
 
     def disown(self) -> None:
@@ -240,7 +260,7 @@ class Zygote:
         try:
             socket.send_fds(self._control, [marshal.dumps(question)], list(descriptors))
         except OSError as error:
-            raise ZygoteGone(f"it does not listen: {error.strerror}") from error
+            raise ZygoteGone(f"the zygote does not accept requests: {error.strerror}") from error
         return self._hear(patience_s)
 
     def _hear(self, patience_s: float) -> tuple[Any, list[int]]:
@@ -248,9 +268,11 @@ class Zygote:
         try:
             message, received, _, _ = socket.recv_fds(self._control, _LONGEST_ANSWER, 1)
         except OSError as error:
-            raise ZygoteGone(f"no answer within {patience_s:g} s: {error}") from error
+            raise ZygoteGone(
+                f"the zygote did not answer within {patience_s:g} s: {error}"
+            ) from error
         if not message:
-            raise ZygoteGone("it ended")
+            raise ZygoteGone("the zygote ended")
         return marshal.loads(message), received
 
     def _why_not_up(self, error: ZygoteGone) -> SandboxUnavailable:
@@ -308,7 +330,7 @@ def _end(process: "subprocess.Popen[bytes]", mark: str) -> None:
     with suppress(ProcessLookupError):  # The process has ended by itself.
         # The first process of its pid namespace dies with it, and with that all others.
         process.kill()
-    # Its child may not know yet with whom to die.
+    # A child that bwrap has just started may not yet have asked the kernel to end it with bwrap.
     end_marked(mark)
     process.communicate()
 
@@ -337,8 +359,9 @@ def _new_starter() -> ThreadPoolExecutor:
 
 
 _starter = _new_starter()
-"""Executor that starts every bwrap. bwrap dies with the thread that started it, so this thread
-lives as long as the process."""
+"""Executor whose thread starts every bwrap. bwrap dies with the thread that started it, so this
+thread must live as long as the process.
+"""
 
 
 def _forget_starter() -> None:

@@ -1,7 +1,7 @@
 """Java and JavaScript programs: one case each, passed if the program ends with exit status 0.
 
-A trusted main inside the sandbox runs the program and reports its end under the run's secret. An
-early exit passes nothing.
+A trusted main program in the sandbox runs the program, and reports its end with the run's secret. A
+program that exits early does not pass.
 """
 
 import hmac
@@ -29,20 +29,20 @@ from schemas.verdict import CaseVerdict, Outcome, ProgramVerdict
 _READY = b"ready\n"
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto")
 _OPENED = ("--add-opens", "java.base/java.io=ALL-UNNAMED")
-"""Option that lets the trusted main write to the report's descriptor."""
+"""Option that lets the trusted main program write to the report's descriptor."""
 _COMPILER_S, _COMPILER_WALL_S = 30.0, 120.0
 _MAIN = re.compile(r"\bMain\b")
 _NO_TEST = "\nclass Main { public static void main(String[] arguments) {} }\n"
 
 
 def run_java(sandbox: Sandbox, program: JavaProgram, limits: Limits) -> ProgramVerdict:
-    """Compile with `javac`, then run `Main`.
+    """Compile a program with `javac`, then run its class `Main`.
 
     The verdict has one case, named `Main`. A program that does not compile has failed.
 
     Raises:
         Unscorable: the sandbox has no JDK.
-        SandboxUnavailable: the sandbox could not run it.
+        SandboxUnavailable: the sandbox could not run the program.
     """
     secret = secrets.token_hex(16)
     with sandbox.session(runtime_limits(limits), keep_files=True) as session:
@@ -66,8 +66,8 @@ def run_java_together(
         limits: limits of each program.
 
     Returns:
-        The verdict of each program that passes, or of all if the answer alone does not compile.
-        None for programs that have to run alone.
+        The verdict of each program that passes, or of all programs if the answer does not compile.
+        None for programs that must run alone.
 
     Raises:
         Unscorable, SandboxUnavailable: see `run_java`.
@@ -131,11 +131,11 @@ def _java(limits: Limits) -> tuple[str, ...]:
 
 
 def run_javascript(sandbox: Sandbox, program: JavaScriptProgram, limits: Limits) -> ProgramVerdict:
-    """Run with `node`. The verdict has one case, named `program.js`.
+    """Run a program with `node`. The verdict has one case, named `program.js`.
 
     Raises:
         Unscorable: the sandbox has no node, or lacks a module that the test requires.
-        SandboxUnavailable: the sandbox could not run it.
+        SandboxUnavailable: the sandbox could not run the program.
     """
     require_modules(sandbox, required_modules(program.test))
     secret = secrets.token_hex(16)
@@ -165,7 +165,7 @@ def _judged(
 
 
 def _words(done: Completed, secret: str) -> list[str] | None:
-    """Return the trusted main's reports; None if anything else wrote into the channel."""
+    """Return the reports of the trusted main program; None if other data is in the channel."""
     lines = [
         line.decode("utf-8", "replace") for line in done.report.removeprefix(_READY).splitlines()
     ]

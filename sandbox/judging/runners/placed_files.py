@@ -1,6 +1,6 @@
-"""Insertion of an answer and added tests into the files of a tree.
+"""Insertion of an answer and of additional tests into the files of a tree.
 
-The tree is trusted, and the answer is text. Nothing runs here.
+The tree is trusted. The answer is treated as text, and none of it runs here.
 """
 
 import ast
@@ -13,15 +13,16 @@ from schemas.placing import AddedTest, Definition, Placing
 
 _UNENCODED = "surrogateescape"
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
-"""Line as Python's grammar counts it. `str.splitlines` ends lines at form feeds and seven more
-characters."""
+"""Pattern of a line as Python's grammar counts lines. `str.splitlines` would also split at form
+feeds and seven other characters.
+"""
 Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def placed(
     files: Mapping[str, bytes], entry_point: str, code: str, placing: Placing | None
 ) -> Mapping[str, bytes]:
-    """Return a tree's files with an answer and added tests in them.
+    """Return the files of a tree with an answer and additional tests in them.
 
     Raises:
         LookupError: the file or definition that the answer replaces does not exist.
@@ -47,7 +48,7 @@ def _text(content: bytes) -> str:
 
 
 def with_answer(text: str, code: str, definition: Definition) -> str:
-    """Return a file in which code replaces a definition, with the definition's indentation.
+    """Return a file's text in which `code`, with the right indentation, replaces a definition.
 
     Raises:
         LookupError: the file has no such definition.
@@ -60,10 +61,10 @@ def with_answer(text: str, code: str, definition: Definition) -> str:
 
 
 def definition_lines(text: str, definition: Definition) -> tuple[int, int]:
-    """Return first and last line of a definition, without its decorators.
+    """Return the numbers of a definition's first and last line, without its decorators.
 
-    They are the dataset's lines if the definition begins there. If it is elsewhere, and several
-    have the name, it is the nearest one.
+    They are the dataset's line numbers if the definition begins there. Otherwise they are those of
+    the nearest definition with this name.
 
     Raises:
         LookupError: the file has no such definition, or is not Python.
@@ -82,9 +83,9 @@ def definition_lines(text: str, definition: Definition) -> tuple[int, int]:
 
 
 def with_tests(files: Mapping[str, str], added: Sequence[AddedTest]) -> Mapping[str, str]:
-    """Return files of tests with further tests in them.
+    """Return test files with additional tests in them.
 
-    A test that is not Python is left out. Its node is then not found.
+    A test that is not valid Python is omitted, so its node does not exist.
     """
     changed = dict(files)
     for test in added:
@@ -119,7 +120,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _indented(text: str, margin: str) -> str:
-    """Put a margin before each line that is not blank.
+    """Indent each line that is not blank by `margin`.
 
     `textwrap.indent` counts lines differently from Python.
     """
@@ -133,7 +134,10 @@ def _classes(body: Sequence[ast.stmt]) -> list[ast.ClassDef]:
 def _definitions(
     body: Iterable[ast.stmt], path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Defined]]:
-    """Yield definitions with the names that lead to them, also those under `if` and `try`."""
+    """Yield each definition with the names of its enclosing classes and functions, and its own.
+
+    Definitions in `if` and `try` statements are included.
+    """
     for node in body:
         if isinstance(node, Defined):
             yield (*path, node.name), node

@@ -1,4 +1,4 @@
-"""Testable programs: one type for each form in which benchmarks state tests."""
+"""Programs with tests: one type for each form of tests that benchmarks use."""
 
 from collections.abc import Mapping
 
@@ -11,9 +11,9 @@ from schemas.problem import SuiteKind
 
 
 class StatementProgram(Frozen):
-    """Python code and the statements that follow it: one verdict, without cases.
+    """Python code and statements that follow it, which get one verdict without cases.
 
-    This is CodeIF-Bench's way of judging.
+    CodeIF-Bench judges programs in this way.
     """
 
     code: str
@@ -23,7 +23,7 @@ class StatementProgram(Frozen):
 class AssertProgram(Frozen):
     """Python code and a list of tests.
 
-    Each test has its own verdict, whatever earlier tests did.
+    Each test has its own verdict, which does not depend on earlier tests.
     """
 
     code: str
@@ -44,7 +44,7 @@ class CheckProgram(Frozen):
 
     @property
     def code(self) -> str:
-        """Code that runs before the test."""
+        """Return the code that runs before the test."""
         return self.prompt + self.completion
 
 
@@ -65,15 +65,18 @@ class RepositoryProgram(Frozen):
     """Files: (name relative to the folder, content)."""
     node_ids: tuple[str, ...]
     by_candidate: tuple[str, ...] = ()
-    """Files that the candidate wrote or changed. A conftest.py, a test file or a start-up file
-    among them is tampering."""
+    """Names of files that the candidate wrote or changed. If one is a conftest.py, a test file or a
+    start-up file, that counts as tampering.
+    """
     arguments: tuple[str, ...] = ()
-    """Further options of pytest. `addopts` of the folder's own settings are not used."""
+    """Additional options of pytest. The option `addopts` in the folder's own settings is ignored.
+    """
     folders: tuple[str, ...] = ()
-    """Folders below it that Python imports from, beside the folder itself. Missing ones are
-    skipped."""
+    """Subfolders from which Python imports modules, in addition to the folder itself. Missing ones
+    are skipped.
+    """
     environment: str = ""
-    """Folder below it with packages that precede the sandbox's own."""
+    """Subfolder with packages that take precedence over the sandbox's own packages."""
 
     @model_validator(mode="after")
     def _names_are_known(self) -> "RepositoryProgram":
@@ -86,7 +89,7 @@ class RepositoryProgram(Frozen):
 
 
 class JavaProgram(Frozen):
-    """Java in one file: prompt, completion and test without a separator. The test's `Main` runs."""
+    """Java program in one file: prompt, completion and test. The test's class `Main` runs."""
 
     prompt: str
     completion: str
@@ -94,7 +97,7 @@ class JavaProgram(Frozen):
 
 
 class JavaScriptProgram(Frozen):
-    """JavaScript for node, in the form of `JavaProgram`. Tests may require lodash."""
+    """JavaScript program for node: prompt, completion and test. Tests may require lodash."""
 
     prompt: str
     completion: str
@@ -102,7 +105,7 @@ class JavaScriptProgram(Frozen):
 
 
 PythonProgram = StatementProgram | AssertProgram | CheckProgram | UnittestProgram
-"""Programs whose tests follow the code in its own process."""
+"""Programs whose tests run after the code in the same process."""
 TestProgram = PythonProgram | RepositoryProgram | JavaProgram | JavaScriptProgram
 
 
@@ -114,18 +117,18 @@ def program_of(
     files: Mapping[str, bytes] | None = None,
     placing: Placing | None = None,
 ) -> TestProgram:
-    """Make the program of an answer.
+    """Return the program that consists of an answer and its tests.
 
     Args:
         kind: form of the tests.
         code: the answer.
-        tests: tests in the form that `SuiteKind` describes. For `check` and `unittest`, one text in
-            one piece or several.
+        tests: tests in the form that `SuiteKind` describes. For `check` and `unittest` the items
+            are pieces of one text.
         entry_point: for `check`, the name that is called; for `pytest`, the file of the tree that
             contains the answer.
         files: for `pytest`, the tree without the answer.
-        placing: for `pytest`, the position of answer and further tests in the tree, if the answer
-            is no whole file.
+        placing: for `pytest`, the position of the answer and of additional tests in the tree,
+            unless the answer is a complete file.
 
     Raises:
         LookupError: the file or definition that the answer replaces does not exist.
@@ -155,5 +158,5 @@ def program_of(
             return JavaScriptProgram(prompt="", completion=code, test=text)
         case "patch":
             raise ValueError(
-                "a patch is graded in a repository: see `sandbox.judging.patched_repository`"
+                "this function cannot grade a patch: use `sandbox.judging.patched_repository`"
             )

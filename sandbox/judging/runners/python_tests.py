@@ -1,25 +1,25 @@
-"""Python tests: statements in one piece, statements as separate tests, and `check(entry_point)`."""
+"""Python tests in three forms: statements, separate tests, and a function `check(entry_point)`."""
 
 from sandbox.judging.judged_run import PythonTests, Unit
 from schemas.verdict import ProgramVerdict
 
 
 def statement_tests(tests: tuple[str, ...]) -> PythonTests:
-    """Make tests in one piece: they pass or fail together, and have no cases."""
+    """Return tests that pass or fail together. Their verdict has no cases."""
     text = "\n".join(tests) + "\n"
     return PythonTests((Unit("tests", "statements", text, text),), _without_cases)
 
 
 def assert_tests(tests: tuple[str, ...]) -> PythonTests:
-    """Make a case for each test, named `test 1` and so on.
+    """Return tests with one case each, named `test 1`, `test 2` and so on.
 
-    A test that ends the program fails all later tests.
+    If a test ends the program, all later tests fail.
 
     Raises:
         ValueError: there is no test.
     """
     if not tests:
-        raise ValueError("a program without tests has no verdict: give at least one")
+        raise ValueError("a program without tests has no verdict: pass at least one")
     units = tuple(
         Unit(f"test {n}", "statements", f"{test}\n", f"{test}\n") for n, test in enumerate(tests, 1)
     )
@@ -27,7 +27,7 @@ def assert_tests(tests: tuple[str, ...]) -> PythonTests:
 
 
 def check_tests(test: str, entry_point: str) -> PythonTests:
-    """Make one case, named `check`: it calls the test's function with the entry point."""
+    """Return a test whose only case, `check`, calls the function `check` with the entry point."""
     text = f"{test}\ncheck({entry_point})\n"
     return PythonTests((Unit("check", "statements", text, text),), _unchanged)
 

@@ -1,7 +1,7 @@
-"""Tests by pytest node ids in a working folder, one verdict each.
+"""Run of pytest nodes in a working folder, with a verdict for each node.
 
-A node that pytest does not report has failed. pytest runs in one process with the candidate's code.
-Files by which a candidate could control pytest are refused before anything runs.
+A node that pytest does not report has failed. pytest runs in the same process as the candidate's
+code. If the candidate wrote a file that could control pytest, nothing runs.
 """
 
 from pathlib import PurePosixPath
@@ -25,18 +25,18 @@ _PASSED = ("PASSED", "XFAIL")
 
 
 def run_repository(sandbox: Sandbox, program: RepositoryProgram, limits: Limits) -> ProgramVerdict:
-    """Run the nodes' files with pytest, without the environment's plugins.
+    """Run the files of the nodes with pytest, without the environment's plugins.
 
     Returns:
-        A verdict with a case for each node id. PASSED and XFAIL in pytest's report pass. Everything
-        else fails, including absence.
+        A verdict with a case for each node id. A node passes if pytest reports PASSED or XFAIL. It
+        fails otherwise, also if it is not in the report.
 
     Raises:
         SandboxUnavailable: the sandbox could not run pytest.
         ValueError: there is no node id, or a file name leaves the folder.
     """
     if not program.node_ids:
-        raise ValueError("a repository without node ids has no verdict: give at least one")
+        raise ValueError("a repository without node ids has no verdict: pass at least one")
     refusal = steering_file(program)
     if refusal is not None:
         detail = f"tampering: the candidate wrote {refusal}, which decides what pytest does"
@@ -61,7 +61,7 @@ def run_repository(sandbox: Sandbox, program: RepositoryProgram, limits: Limits)
 
 
 def steering_file(program: RepositoryProgram) -> str | None:
-    """Return the first of the candidate's files that could control pytest; None without one.
+    """Return the first of the candidate's files that could control pytest, or None.
 
     Such files are settings, start-up files and the tests themselves.
     """

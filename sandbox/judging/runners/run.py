@@ -1,4 +1,4 @@
-"""Entry point of the runners: programs with their tests, and a verdict for each."""
+"""Entry point of the runners, which run programs with their tests and return a verdict for each."""
 
 from collections.abc import Sequence
 
@@ -38,12 +38,13 @@ def run_tests(
         longest: maximum number of characters of a unittest method's detail.
 
     Returns:
-        A verdict with a case for each test, in the program's order; without cases if the tests are
-        one piece.
+        A verdict with a case for each test, in the program's order; without cases if the tests pass
+        or fail together.
 
     Raises:
-        SandboxUnavailable: the sandbox could not run it. Nothing follows about the candidate.
-        Unscorable: the sandbox has no toolchain for it.
+        SandboxUnavailable: the sandbox could not run the program. This says nothing about the
+            candidate.
+        Unscorable: the sandbox has no toolchain for the program.
         ValueError: the tests contain no test.
     """
     match program:
@@ -60,10 +61,12 @@ def run_tests(
 def run_answer(
     sandbox: Sandbox, programs: Sequence[TestProgram], limits: Limits, longest: int = LONGEST_DETAIL
 ) -> tuple[tuple[ProgramVerdict | SandboxUnavailable | Unscorable, ...], int]:
-    """Run all programs of one answer: jointly where possible, and those that did not pass alone.
+    """Run all programs of one answer, several in one run if possible.
 
-    Returns:
-        For each program its verdict, or the error why it has none; and the number of runs.
+    Programs that did not pass in the joint run may run again alone.
+
+    Returns: The verdict of each program, or the error that prevented it; and the number of sandbox
+    runs.
 
     Raises:
         ValueError: the tests contain no test.
@@ -74,7 +77,7 @@ def run_answer(
         n_runs += 1
         try:
             verdicts = _run_group(sandbox, list(group.values()), limits, longest)
-        # Each program raises the error again when it runs alone.
+        # The error occurs again for each program when it runs alone.
         except (SandboxUnavailable, Unscorable):
             continue
         results |= {
@@ -103,9 +106,9 @@ def _run_group(
 
 
 def _groups(programs: Sequence[TestProgram]) -> list[dict[int, PythonProgram | JavaProgram]]:
-    """Group programs, by position, that have the same code and run it equally.
+    """Return groups of two or more programs that have equal code and run it in the same way.
 
-    Groups of one are left out.
+    A group maps the index of a program to the program.
     """
     groups: dict[tuple[str, str], dict[int, PythonProgram | JavaProgram]] = {}
     for n, program in enumerate(programs):
@@ -118,7 +121,7 @@ def _groups(programs: Sequence[TestProgram]) -> list[dict[int, PythonProgram | J
 
 
 def python_tests(program: PythonProgram, longest: int) -> PythonTests:
-    """Return a program's tests in the runner's form."""
+    """Return a program's tests in the form that the runner expects."""
     match program:
         case StatementProgram():
             return statement_tests(program.tests)

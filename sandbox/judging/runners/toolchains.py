@@ -1,4 +1,4 @@
-"""Toolchains of Java and JavaScript: the runtime, and the modules that test suites require."""
+"""Toolchains for Java and JavaScript: the runtimes, and the modules that test suites require."""
 
 import json
 import re
@@ -13,12 +13,13 @@ from schemas.run import Limits, RuntimeLimits
 from schemas.verdict import FailureReason
 
 INSTALLED_MODULES = str(Path(sys.prefix) / "share" / "parley" / "node_modules")
-"""Folder in which `make install` puts the modules of `node/package-lock.json`. Every sandbox shows
-this environment to programs."""
+"""Folder into which `make install` installs the modules of `node/package-lock.json`. Programs in
+every sandbox can read it.
+"""
 NODE_FOLDERS = (
     f"{INSTALLED_MODULES}:/usr/share/nodejs:/usr/lib/node_modules:/usr/local/lib/node_modules"
 )
-"""Folders of modules: Parley's own, then Debian's and npm's for all users."""
+"""Folders of JavaScript modules: Parley's own, then those of Debian and npm for all users."""
 JAVA_REMEDY = (
     "install default-jdk-headless (`apt-get install default-jdk-headless`), "
     "or leave the Java sets out"
@@ -38,7 +39,7 @@ _COMMAND_MISSING = (126, 127)
 
 
 def runtime_limits(limits: Limits) -> RuntimeLimits:
-    """Return the same limits, with room for a runtime's threads and its reserved address space."""
+    """Return the limits, increased by a runtime's own threads and reserved address space."""
     fields = {name: getattr(limits, name) for name in Limits.model_fields}
     # A JVM's and V8's own threads count as processes.
     fields["processes"] = max(limits.processes, _LEAST_PROCESSES)
@@ -59,10 +60,10 @@ def required_modules(test: str) -> frozenset[str]:
 
 
 def require_command(done: Completed, tool: str, remedy: str) -> None:
-    """Check that a command exists inside the sandbox.
+    """Check that a command exists in the sandbox.
 
     Raises:
-        Unscorable: the shell's exit status means that the command does not exist.
+        Unscorable: the exit status shows that the command does not exist.
     """
     if done.exit_code in _COMMAND_MISSING:
         raise Unscorable(f"the sandbox has no {tool}: {remedy}", FailureReason.TOOLCHAIN_MISSING)
@@ -71,7 +72,7 @@ def require_command(done: Completed, tool: str, remedy: str) -> None:
 def require_modules(sandbox: Sandbox, modules: Collection[str]) -> None:
     """Check that node and modules exist, before a candidate's program can replace them.
 
-    Modules that existed once in this process are not checked again.
+    A module that was found once is not checked again in this process.
 
     Raises:
         Unscorable: node or a module is missing. The message contains its name.
@@ -91,7 +92,7 @@ def require_modules(sandbox: Sandbox, modules: Collection[str]) -> None:
 
 
 _modules_seen: dict[str, set[str]] = {}
-"""Fingerprint of a sandbox -> modules that exist there."""
+"""Map from a sandbox's fingerprint to the modules that exist in the sandbox."""
 
 
 def _missing_modules(sandbox: Sandbox, needed: Iterable[str]) -> list[str]:
@@ -107,11 +108,11 @@ def _missing_modules(sandbox: Sandbox, needed: Iterable[str]) -> list[str]:
 
 
 def toolchain_fault(sandbox: Sandbox, kind: SuiteKind, modules: Collection[str] = ()) -> str | None:
-    """Return the reason why programs of a kind cannot run; None if nothing is missing.
+    """Return the reason why tests of this kind cannot run; None if nothing is missing.
 
     Args:
         sandbox: sandbox that runs the programs.
-        kind: form of the tests. Most need no toolchain.
+        kind: form of the tests. Most forms need no toolchain.
         modules: JavaScript modules that the tests require.
 
     Raises:

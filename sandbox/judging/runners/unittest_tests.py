@@ -1,4 +1,4 @@
-"""unittest classes, one verdict for each test method (BigCodeBench)."""
+"""Tests in unittest classes, with a verdict for each test method (BigCodeBench)."""
 
 import ast
 import functools
@@ -9,25 +9,27 @@ from sandbox.judging.python_syntax import parse
 from schemas.verdict import Outcome, ProgramVerdict
 
 SHOWN_FIRST = 3
-"""Number of test methods, from the top of the text, that run before all others. Partial coverage
-shows their failures: code that had already seen later tests could reveal their arguments there."""
+"""Number of test methods, from the top of the text, that run before all others. Feedback with
+partial coverage shows their failures. If later tests had run before, the code could reveal their
+arguments in these failures.
+"""
 _MODULE = "<module>"
 
 
 def unittest_tests(text: str, longest: int = LONGEST_DETAIL) -> PythonTests:
-    """Make a case for each test method of a module.
+    """Return tests with a case for each test method of a module.
 
-    The text's first three methods run first, then the others, each group class by class in
-    unittest's own order. The method names are read from the text, so that none can go missing. The
-    verdict's cases are named `Class.method`, in the text's order. An error of the module fails them
-    all.
+    The first three methods of the text run first, then the others; each group runs class by class
+    in unittest's own order. The method names are read from the text, so that every method has a
+    case. The cases are named `Class.method`, and have the order of the text. If the module itself
+    raises an exception, all cases fail.
 
     Args:
         text: text of the module.
         longest: maximum number of characters of a case's detail.
 
     Raises:
-        ValueError: the text does not parse, or has no test method.
+        ValueError: the text is not valid Python, or has no test method.
     """
     names = method_names(text)
     units = (Unit(_MODULE, "module", text + "\n", text), *_units(names, text))
@@ -57,7 +59,7 @@ def method_names(text: str) -> tuple[str, ...]:
     """Return `Class.method` of each test method, in the text's order.
 
     Raises:
-        ValueError: the text does not parse, or has no test method.
+        ValueError: the text is not valid Python, or has no test method.
     """
     classes = case_classes(text)
     every = tuple(
@@ -78,7 +80,8 @@ def method_names(text: str) -> tuple[str, ...]:
 def case_classes(text: str) -> Mapping[str, tuple[str, ...]]:
     """Map each TestCase class to its methods in order, inherited ones last.
 
-    A class is a TestCase by its name or by its bases.
+    A class counts as a TestCase if the name of a base ends in `TestCase`, or if a base is such a
+    class of the module.
 
     Raises:
         ValueError: the text does not parse.
@@ -106,7 +109,7 @@ def case_classes(text: str) -> Mapping[str, tuple[str, ...]]:
 def _units(names: tuple[str, ...], source: str) -> list[Unit]:
     """Return the units in the order in which they run.
 
-    A unit is marked if its class or the module is torn down after it.
+    Units after which a class or the module must be torn down are marked.
     """
     ordered = [*sorted(names[:SHOWN_FIRST]), *sorted(names[SHOWN_FIRST:])]
     last_of_class = {title.partition(".")[0]: title for title in ordered}

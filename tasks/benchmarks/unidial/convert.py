@@ -16,8 +16,7 @@ from tasks.benchmarks.unidial.datasets.source import Dataset, RawDialog, metrics
 from tasks.benchmarks.unidial.normal import NormalDialog, NormalTurn
 
 NAME = "unidial"
-DATASET, REFERENCE_HISTORY = "_dataset", "_reference_history"
-REFERENCES = "_references"
+DATASET, REFERENCE_HISTORY, REFERENCES = "_dataset", "_reference_history", "_references"
 _RAW_INFO, _LABELS, _TAIL, _RAW = "_raw_info", "_labels", "_tail", "_raw"
 _DOCUMENT, _SOURCE, _DERIVED = "_reference_document", "_dynamic_config_source", "_derived"
 _TURN_ID = "_turn_id"

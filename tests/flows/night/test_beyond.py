@@ -38,7 +38,7 @@ def test_budgets_and_agents_are_refused_with_the_remedy(tmp_path: Path) -> None:
         require_budget_is_counted(home, Budget(usd=1.0))
     with pytest.raises(
         ConfigError,
-        match=r"agent 'bash' edits files in a folder.*PARLEY_DASK_ADDRESS=tcp://head:8786",
+        match=r"agent 'bash' needs a working folder.*PARLEY_DASK_ADDRESS=tcp://head:8786",
     ):
         require_trees_are_met(plan(home, "bash"))
     require_budget_is_counted(home, None)

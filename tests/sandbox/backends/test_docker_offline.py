@@ -112,7 +112,7 @@ def daemon_that_answers(path: Path, answer: bytes) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (b"", "no answer within 0.2 s"),
+        (b"", "did not answer within 0.2 s"),
         (
             b"HTTP/1.1 500 Oh\r\nContent-Type: application/json\r\nContent-Length: 24\r\n\r\n"
             + b'{"message":"disk full!"}',

@@ -103,7 +103,7 @@ def test_a_pull_tells_the_bytes_of_each_layer_once_and_can_be_ended() -> None:
     reports: list[int] = []
     pull(Daemon(None, events), NAME, reports.append)
     assert reports == [2, 5, 5]
-    with pytest.raises(SandboxUnavailable, match="was ended"):
+    with pytest.raises(SandboxUnavailable, match="was cancelled"):
         pull(Daemon(None, events), NAME, is_over=lambda: True)
 
 

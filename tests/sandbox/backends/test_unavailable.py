@@ -60,7 +60,7 @@ def test_bwrap_off_the_path_says_what_to_install(tmp_path: Path, monkeypatch: py
             "could not set up a sandbox.*source path",
         ),
         ("exit 0", "could not set up a sandbox"),
-        ("kill -9 $$", "ended from outside by signal 9"),
+        ("kill -9 $$", "was killed by signal 9"),
         ("exec sleep 30", "overloaded"),
     ],
 )
@@ -74,7 +74,7 @@ def test_bwrap_killed_during_a_run_is_no_verdict(bubblewrap: BubblewrapSandbox, 
     """An out-of-memory kill of the host, say, while the candidate runs."""
     real = bubblewrap._bwrap()
     killer = stand_in(tmp_path, f'{real} "$@" & child=$!; sleep 0.5; kill -9 $child; kill -9 $$')
-    with pytest.raises(SandboxUnavailable, match="ended from outside"):
+    with pytest.raises(SandboxUnavailable, match="was killed by signal 9"):
         with BubblewrapSandbox(bwrap_path=killer).session(Limits(wall_s=10)) as session:
             session.run(("{python}", "-c", "import time; time.sleep(20)"))
 

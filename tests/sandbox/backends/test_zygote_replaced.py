@@ -41,7 +41,7 @@ def test_a_zygote_that_is_killed_during_a_run_is_infra_and_replaced(zygote: Zygo
             assert not running.done()
         (held,) = _sandboxes() - earlier
         held.kill()
-        with pytest.raises(SandboxUnavailable, match="ended from outside during a run"):
+        with pytest.raises(SandboxUnavailable, match="ended unexpectedly during a run"):
             running.result()
     assert verdict(zygote, "def f(): return 1").outcome is Outcome.PASSED
 
@@ -64,7 +64,7 @@ def test_kept_files_are_not_lost_silently(zygote: ZygoteSandbox):
             psutil.wait_procs(inside, 10)[1] == []
         )  # until then it may still answer, with what it has kept
         with pytest.raises(
-            SandboxUnavailable, match=r"ended (from outside during a run|between two commands)"
+            SandboxUnavailable, match=r"ended (unexpectedly during a run|between two commands)"
         ):
             session.run(("{python}", "-c", "open('kept')"))
     assert verdict(zygote, "def f(): return 1").outcome is Outcome.PASSED

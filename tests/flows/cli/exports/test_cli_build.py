@@ -105,7 +105,7 @@ def test_what_can_be_built_is_listed_with_what_it_is_made_from(
         ((WHAT, "--model", MODEL, "--budget", "tokens=9"), [WHAT, "built from finished runs"]),
         (
             ("codeif-repos", "--out", "x", "--budget", "hours=1"),
-            ["codeif-repos", "takes only --checkout, --fetch, --only and"],
+            ["codeif-repos", "no other options than --checkout, --fetch"],
         ),
         (
             ("codeif-repos", "--out", "x", "--resource", "project=y"),
