@@ -12,9 +12,9 @@ from flows.night.reporting.notifications import report_sources
 from schemas.errors import UsageError
 from schemas.outside.display import plain_line
 from tasks.checkpoints.evaluated import finished_runs, is_known, left_behind
-from tasks.checkpoints.found import Found
-from tasks.checkpoints.looking import Sighting, look
-from tasks.checkpoints.record import keep_checkpoints, known_checkpoints
+from tasks.checkpoints.record import known_checkpoints, record_checkpoints
+from tasks.checkpoints.scan import Scan, scan_sources
+from tasks.checkpoints.source_checkpoint import SourceCheckpoint
 from tasks.planning.dataset import reading_once
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import EvaluationRequest
@@ -25,7 +25,7 @@ from tasks.storage.home import Home
 class PendingCheckpoint:
     """Complete checkpoint with its unfinished runs."""
 
-    found: Found
+    checkpoint: SourceCheckpoint
     plans: tuple[RunPlan, ...]
     is_left_behind: bool
     """True if a run of this checkpoint failed or was withheld in the latest night that ran it.
@@ -58,8 +58,8 @@ class CheckpointPlan:
         self, home: Home, settings: NightlyConfig, folder: Path, *, backfill: bool = False
     ) -> None:
         self.home, self._settings, self._folder, self._backfill = home, settings, folder, backfill
-        self.sighting: Sighting = (
-            look(home, settings.sources, folder) if settings.sources else Sighting()
+        self.scan: Scan = (
+            scan_sources(home, settings.sources, folder) if settings.sources else Scan()
         )
 
     @cached_property
@@ -75,21 +75,23 @@ class CheckpointPlan:
         }
         finished, behind = (
             (finished_runs(self.home), left_behind(self.home))
-            if self.sighting.found
+            if self.scan.checkpoints
             else ({}, frozenset[str]())
         )
         pending: list[PendingCheckpoint] = []
         with reading_once():
-            for found in self.sighting.found:
+            for checkpoint in self.scan.checkpoints:
                 plans = (
-                    self._unfinished(found, names.get(found.digest, found.name), finished)
-                    if found.is_due
+                    self._unfinished(
+                        checkpoint, names.get(checkpoint.digest, checkpoint.name), finished
+                    )
+                    if checkpoint.is_due
                     else ()
                 )
                 if plans:
                     pending.append(
                         PendingCheckpoint(
-                            found, plans, any(plan.run_id in behind for plan in plans)
+                            checkpoint, plans, any(plan.run_id in behind for plan in plans)
                         )
                     )
         pending.sort(key=lambda item: item.is_left_behind)
@@ -100,7 +102,7 @@ class CheckpointPlan:
     ) -> Iterator[PendingCheckpoint]:
         n_by_source: Counter[int] = Counter()
         for evaluations in pending:
-            source = evaluations.found.source
+            source = evaluations.checkpoint.source
             n_by_source[id(source)] += 1
             yield replace(
                 evaluations,
@@ -109,10 +111,13 @@ class CheckpointPlan:
             )
 
     def _unfinished(
-        self, found: Found, name: str, finished: Mapping[str, frozenset[str]]
+        self, checkpoint: SourceCheckpoint, name: str, finished: Mapping[str, frozenset[str]]
     ) -> tuple[RunPlan, ...]:
-        request_fields = found.source.request(
-            found.spec, name if found.names_weights else None, found.digest, found.family
+        request_fields = checkpoint.source.request(
+            checkpoint.spec,
+            name if checkpoint.names_weights else None,
+            checkpoint.digest,
+            checkpoint.family,
         )
         plans = (
             plan_run(request, self.home)
@@ -134,18 +139,18 @@ class CheckpointPlan:
         """Return one message per source that could not be read."""
         return tuple(
             f"source {source.source.place} could not be read: {source.reason}"
-            for source in self.sighting.unread
+            for source in self.scan.unread
         )
 
     def lines(self) -> tuple[str, ...]:
         """Return the lines about the sources for the night's log."""
         waiting = [
             f"checkpoint {checkpoint.path} waits: {checkpoint.lacks}"
-            for checkpoint in self.sighting.found
+            for checkpoint in self.scan.checkpoints
             if checkpoint.lacks
         ]
         planned = [
-            f"checkpoint {pending.found.path} is planned with {len(pending.plans)} runs"
+            f"checkpoint {pending.checkpoint.path} is planned with {len(pending.plans)} runs"
             for pending in self.tonight
         ]
         later = len(self.pending) - len(self.tonight)
@@ -190,13 +195,13 @@ def night_requests(
     for line in plan.lines():
         say(plain_line(line, 500))
     requests = (*settings.requests(folder), *plan.requests())
-    if not requests and plan.sighting.unread:
+    if not requests and plan.scan.unread:
         raise UsageError(
             "; ".join(
-                f"source {source.source.place}: {source.reason}" for source in plan.sighting.unread
+                f"source {source.source.place}: {source.reason}" for source in plan.scan.unread
             )
         )
     if keep:
         report_sources(settings.notify, home, plan.unread)
-        keep_checkpoints(home, [pending.found for pending in plan.tonight])
+        record_checkpoints(home, [pending.checkpoint for pending in plan.tonight])
     return requests

@@ -55,7 +55,7 @@ def is_known(plan: RunPlan, finished: Mapping[str, frozenset[str]]) -> bool:
 def _evaluation_digest(spec: RunSpec) -> str:
     """Return a digest of the spec that identifies the model under test by its weights only.
 
-    If the weights cannot be read, the revision stands for them.
+    If the weights cannot be read, the revision identifies the model.
     """
     weights = spec.subject.weights_digest or spec.subject.revision
     return content_id({"weights": weights, "spec": spec.model_copy(update={"subject": _ANY_MODEL})})

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from schemas.errors import UsageError
-from tasks.checkpoints.found import Found, step_of
 from tasks.checkpoints.safetensors_files import INDEX, NotWhole, read_header, require_whole
 from tasks.checkpoints.source import CheckpointSource
+from tasks.checkpoints.source_checkpoint import SourceCheckpoint, step_of
 from tasks.language.recorded_model import load_recording, recording_name
 from tasks.language.weights import weight_files, weights_digest
 from tasks.storage.file_digests import FileDigests
@@ -24,7 +24,7 @@ _LOST = "it was removed while it was being read"
 
 def find_folders(
     source: CheckpointSource, root: Path, digests: FileDigests, now_s: float
-) -> list[Found]:
+) -> list[SourceCheckpoint]:
     """Return the folders with weights below a folder, at most four levels deep.
 
     Raises:
@@ -38,7 +38,7 @@ def find_folders(
     ]
 
 
-def find_recordings(source: CheckpointSource, root: Path, now_s: float) -> list[Found]:
+def find_recordings(source: CheckpointSource, root: Path, now_s: float) -> list[SourceCheckpoint]:
     """Return the recordings directly in a folder.
 
     Raises:
@@ -74,11 +74,11 @@ def _folders(root: Path, only: str) -> Iterator[Path]:
             yield folder
         if depth and target not in opened:
             opened.add(target)
-            for entry in _below(folder):
+            for entry in _subfolders(folder):
                 (links if entry.is_symlink() else real).append((Path(entry.path), depth - 1))
 
 
-def _below(folder: Path) -> list[os.DirEntry[str]]:
+def _subfolders(folder: Path) -> list[os.DirEntry[str]]:
     try:
         return sorted(
             (e for e in os.scandir(folder) if not e.name.startswith(".") and os.path.isdir(e)),
@@ -102,20 +102,20 @@ def _is_wanted(source: CheckpointSource, folder: Path) -> bool:
 
 def _checkpoint(
     source: CheckpointSource, folder: Path, digests: FileDigests, now_s: float
-) -> Found:
+) -> SourceCheckpoint:
     step = step_of(folder.name)
     family = source.family or (folder.parent.name if step is not None else folder.name)
     digest, lacks, changed_s = "", "", 0.0
     try:
         changed_s = _last_change(folder)
         step = step if step is not None else _step_of_trainer(folder)
-        lacks = _missing(source, folder) or _recent_change(source, changed_s, now_s)
+        lacks = _missing_part(source, folder) or _recent_change(source, changed_s, now_s)
         digest = "" if lacks else weights_digest(folder, digests)
         if not lacks and _last_change(folder) != changed_s:
             digest, lacks = "", "it changed while its digest was computed"
     except OSError:
         digest, lacks = "", _LOST
-    return Found(
+    return SourceCheckpoint(
         source=source,
         spec=f"vllm:{folder.resolve()}",
         path=str(folder.resolve()),
@@ -137,7 +137,7 @@ def _last_change(folder: Path) -> float:
     return max(times) / 1e9
 
 
-def _missing(source: CheckpointSource, folder: Path) -> str:
+def _missing_part(source: CheckpointSource, folder: Path) -> str:
     if source.marker is not None and not (folder / source.marker).is_file():
         return f"{source.marker} does not exist yet"
     files = weight_files(folder)
@@ -181,7 +181,7 @@ def _step_of_trainer(folder: Path) -> int | None:
         return None
 
 
-def _recording(source: CheckpointSource, root: Path, path: Path, now_s: float) -> Found:
+def _recording(source: CheckpointSource, root: Path, path: Path, now_s: float) -> SourceCheckpoint:
     name = recording_name(path)
     family = source.family or root.name
     digest, lacks, changed_s = "", "", 0.0
@@ -193,7 +193,7 @@ def _recording(source: CheckpointSource, root: Path, path: Path, now_s: float) -
         lacks = _LOST
     except UsageError as error:
         lacks = str(error)
-    return Found(
+    return SourceCheckpoint(
         source=source,
         spec=f"recorded:{path.resolve()}",
         path=str(path.resolve()),

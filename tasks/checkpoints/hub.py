@@ -1,7 +1,7 @@
 """Revisions of a Hugging Face hub repository, read through the hub's HTTP API.
 
-A commit that changes no weights, tokenizer or template makes no new model: the first commit with
-these files stands for all.
+A commit that changes no weights, tokenizer or template makes no new model. The first commit with
+the same files represents all of them.
 """
 
 import json
@@ -16,8 +16,8 @@ from typing import Any
 from urllib.parse import quote
 
 from schemas.errors import ModelUnavailable
-from tasks.checkpoints.found import Found, step_of
 from tasks.checkpoints.source import CheckpointSource
+from tasks.checkpoints.source_checkpoint import SourceCheckpoint, step_of
 from tasks.language.endpoints.hub_address import (
     HUB_VARIABLE,
     KEY_VARIABLE,
@@ -33,7 +33,7 @@ Contents = tuple[str, ...]
 
 def find_revisions(
     source: CheckpointSource, earlier: Sequence[str] = (), environ: Mapping[str, str] = os.environ
-) -> list[Found]:
+) -> list[SourceCheckpoint]:
     """Return the branches and tags. If several names point to one commit, return the first.
 
     Args:
@@ -60,8 +60,10 @@ def find_revisions(
 
 
 def _with_first_commits(
-    revisions: Iterable[Found], earlier: Sequence[str], contents_of: Callable[[str], Contents]
-) -> list[Found]:
+    revisions: Iterable[SourceCheckpoint],
+    earlier: Sequence[str],
+    contents_of: Callable[[str], Contents],
+) -> list[SourceCheckpoint]:
     """Set each revision's digest to the first commit of the same model.
 
     This is a commit that a night evaluated, or else the oldest one.
@@ -69,7 +71,7 @@ def _with_first_commits(
     first: dict[Contents, str] = {}
     unread = iter(earlier)
 
-    def with_first_commit(revision: Found) -> Found:
+    def with_first_commit(revision: SourceCheckpoint) -> SourceCheckpoint:
         if revision.digest in earlier:
             return revision
         contents = contents_of(revision.digest)
@@ -105,11 +107,11 @@ def _digest_of(file: Mapping[str, Any]) -> str:
 
 def _revision(
     source: CheckpointSource, repository: str, name: str, commit: str, environ: Mapping[str, str]
-) -> Found:
+) -> SourceCheckpoint:
     history = _fetch_json(
         f"/api/models/{quote(repository)}/commits/{quote(commit)}?limit=1", repository, environ
     )
-    return Found(
+    return SourceCheckpoint(
         source=source,
         spec=f"vllm:{repository}",
         path=f"{repository}@{name}",

@@ -105,7 +105,8 @@ class CheckpointSource(Frozen):
             )
         if self.endpoint is not None and not self.endpoint.startswith(("http://", "https://")):
             raise ConfigError(
-                f"source {self.endpoint!r}: an endpoint's base URL must begin with http:// or https://"
+                f"source {self.endpoint!r}: an endpoint's base URL must begin with http:// or"
+                " https://"
             )
         for name, kinds in _ON_DISK.items():
             if name in self.model_fields_set and self.kind not in kinds:

@@ -1,1 +1,1 @@
-"""Participants of a dialogue, and the order in which they speak."""
+"""Participants of a dialogue, and the order of their turns."""

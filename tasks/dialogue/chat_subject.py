@@ -1,4 +1,7 @@
-"""A chat model in the subject's seat, with tools or without. A HistoryPolicy says how much of the past it sees."""
+"""Chat model in the subject's seat, with or without tools.
+
+A HistoryPolicy defines the visible past.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -7,7 +10,7 @@ from types import MappingProxyType
 from schemas.dialog import HistoryPolicy, Role
 from schemas.episode import TOO_LONG, Step, StepKind, StopReason
 from schemas.run import Sampling
-from tasks.dialogue.answered import answered_step
+from tasks.dialogue.answer_step import answer_step
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.tools import Tool, observe
 from tasks.dialogue.transcript import Transcript
@@ -18,15 +21,18 @@ REFUSALS = MappingProxyType(
         "context_length": (StopReason.SUBJECT_ERROR, TOO_LONG),
         "content_filter": (
             StopReason.REFUSED,
-            "the endpoint's content filter let no answer through",
+            "the endpoint's content filter blocked the answer",
         ),
     }
 )
-"""Finish reason of an empty answer -> how the dialogue ends, and why there is no answer."""
+"""Finish reason of an empty answer -> stop reason of the dialogue, and the explanation."""
 
 
 def refusal_of(completion: Completion, model: ChatModel, transcript: Transcript) -> Stop | None:
-    """Return the end of a dialogue whose prompt was refused; None where there is an answer, an empty one too."""
+    """Return the end of a dialogue whose prompt was refused, or None if the model answered.
+
+    An empty answer with another finish reason counts as an answer.
+    """
     refusal = (
         None
         if completion.content or completion.calls
@@ -35,13 +41,16 @@ def refusal_of(completion: Completion, model: ChatModel, transcript: Transcript)
     if refusal is None:
         return None
     stop_reason, why = refusal
-    place = f"round {transcript.turn} of {transcript.problem.problem_id}"
-    return Stop(stop_reason, f"{model.identity.label} refused {place}: {why}", completion.n_calls)
+    where = f"round {transcript.turn} of {transcript.problem.problem_id}"
+    return Stop(stop_reason, f"{model.identity.label} refused {where}: {why}", completion.n_calls)
 
 
 @dataclass(frozen=True)
 class ChatSubject:
-    """Asks a chat model for each answer. The tools that an answer calls are run one by one, before the model is asked again."""
+    """Subject whose messages are answers of a chat model.
+
+    The tools that an answer calls run one by one before the next request.
+    """
 
     model: ChatModel
     sampling: Sampling
@@ -50,9 +59,9 @@ class ChatSubject:
     tools: tuple[Tool, ...] = ()
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """The model's answer in round `transcript.turn`, or what came of a tool that it has called.
+        """Return the answer of round `transcript.turn`, or the result of a pending tool call.
 
-        Raises: as `answer`.
+        Raises the errors of `answer`.
         """
         if pending := transcript.pending_calls:
             return await observe(self.tools, pending[0], transcript.turn)
@@ -64,15 +73,21 @@ class ChatSubject:
         messages: tuple[Message, ...],
         kind: StepKind = StepKind.MESSAGE,
     ) -> Step | Stop:
-        """The model's answer to these messages, as a step of this kind; a tool call where it calls tools.
+        """Return the model's answer to these messages as a step, or the end of the dialogue.
 
-        The dialogue ends as the subject's failure where the conversation is too long for the model, and as refused where a
-        content filter lets no answer through. This is neither infra nor an empty program. A cut answer is judged as it is.
+        If the conversation is too long for the model, the dialogue ends as the subject's failure.
+        If a content filter blocks the answer, it ends as refused. Neither is an infrastructure
+        fault or an empty program. A truncated answer is judged as it is.
+
+        Args:
+            transcript: Transcript before the answer.
+            messages: Messages of the request.
+            kind: Kind of the step if the answer has no tool calls.
 
         Raises:
-            ModelUnavailable: no usable answer after all retries.
-            AnswerMissing: a recording without this answer.
-            ValueError: the transcript lacks what the history policy shows.
+            ModelUnavailable: No usable answer after all retries.
+            AnswerMissing: A recording does not have this answer.
+            ValueError: The transcript lacks a message that the history policy shows.
         """
         completion = await self.model.complete(
             ChatRequest(
@@ -87,39 +102,42 @@ class ChatSubject:
                 call_index=transcript.call_index,
             )
         )
-        return refusal_of(completion, self.model, transcript) or answered_step(
+        return refusal_of(completion, self.model, transcript) or answer_step(
             transcript, completion, kind
         )
 
 
 def messages_of(transcript: Transcript, history: HistoryPolicy) -> tuple[Message, ...]:
-    """The messages that ask for the answer of round `transcript.turn`: the dialog's system turns, its context, what was said.
+    """Return the messages that request the answer of round `transcript.turn`.
+
+    They are the dialog's system turns, its context, and the past that the history policy shows.
 
     Raises:
-        ValueError: the round has no user message yet, or the history lacks an answer that the policy shows.
+        ValueError: The round has no user message yet, or the transcript lacks an answer that the
+            policy shows.
     """
-    spoken = {(step.turn, step.role): step.content for step in transcript.messages}
-    if (transcript.turn, Role.USER) not in spoken:
+    texts = {(step.turn, step.role): step.content for step in transcript.messages}
+    if (transcript.turn, Role.USER) not in texts:
         raise ValueError(
-            f"round {transcript.turn} of {transcript.dialog.dialog_id} has no user message to answer"
+            f"round {transcript.turn} of {transcript.dialog.dialog_id} has no user message"
         )
     system = tuple(
         Message(Role.SYSTEM, turn.content or "")
         for turn in transcript.dialog.turns
         if turn.role is Role.SYSTEM and turn.content
     )
-    taken = () if history is HistoryPolicy.ON_POLICY else _rendered(transcript.taken)
+    own_steps = () if history is HistoryPolicy.ON_POLICY else _render(transcript.turn_steps)
     shows_past = history is not HistoryPolicy.LAST_CODE_AND_FEEDBACK
     earlier = (
         tuple(Message(turn.role, turn.content or "") for turn in transcript.context)
         if shows_past
         else ()
     )
-    return system + earlier + RENDERERS[history](transcript, spoken) + taken
+    return system + earlier + RENDERERS[history](transcript, texts) + own_steps
 
 
-def _rendered(steps: Iterable[Step]) -> tuple[Message, ...]:
-    """Messages, tool calls and observations; an artifact is for those who asked for it."""
+def _render(steps: Iterable[Step]) -> tuple[Message, ...]:
+    """Return messages, tool calls and observations. Artifacts are visible only to their reader."""
     return tuple(
         Message(s.role, s.content, s.calls, s.call_id)
         for s in steps
@@ -127,14 +145,14 @@ def _rendered(steps: Iterable[Step]) -> tuple[Message, ...]:
     )
 
 
-Spoken = Mapping[tuple[int, Role], str]
+Texts = Mapping[tuple[int, Role], str]
 
 
-def _on_policy(transcript: Transcript, spoken: Spoken) -> tuple[Message, ...]:
-    return _rendered(transcript.steps)
+def _on_policy(transcript: Transcript, texts: Texts) -> tuple[Message, ...]:
+    return _render(transcript.steps)
 
 
-def _reference(transcript: Transcript, spoken: Spoken) -> tuple[Message, ...]:
+def _reference(transcript: Transcript, texts: Texts) -> tuple[Message, ...]:
     answers = (turn for turn in transcript.dialog.turns if turn.role is Role.ASSISTANT)
     golden = {
         turn.turn: turn.content if turn.reference is None else turn.reference for turn in answers
@@ -144,39 +162,40 @@ def _reference(transcript: Transcript, spoken: Spoken) -> tuple[Message, ...]:
         answer = golden.get(turn)
         if answer is None:
             raise ValueError(
-                f"{transcript.dialog.dialog_id} has no reference answer of round {turn} for history=reference"
+                f"{transcript.dialog.dialog_id} has no reference answer of round {turn}, which"
+                " history=reference needs"
             )
-        messages += [Message(Role.USER, spoken[turn, Role.USER]), Message(Role.ASSISTANT, answer)]
-    return (*messages, Message(Role.USER, spoken[transcript.turn, Role.USER]))
+        messages += [Message(Role.USER, texts[turn, Role.USER]), Message(Role.ASSISTANT, answer)]
+    return (*messages, Message(Role.USER, texts[transcript.turn, Role.USER]))
 
 
-def _upstream_v0(transcript: Transcript, spoken: Spoken) -> tuple[Message, ...]:
-    """All earlier prompts as one message, the answer to the first, then the new prompt."""
-    new = Message(Role.USER, spoken[transcript.turn, Role.USER])
+def _upstream_v0(transcript: Transcript, texts: Texts) -> tuple[Message, ...]:
+    """Return all earlier prompts as one message, the answer to the first, and the new prompt."""
+    new = Message(Role.USER, texts[transcript.turn, Role.USER])
     if transcript.turn == 1:
         return (new,)
-    earlier = "\n".join(spoken[turn, Role.USER] for turn in range(1, transcript.turn))
-    return Message(Role.USER, earlier), Message(Role.ASSISTANT, spoken[1, Role.ASSISTANT]), new
+    earlier = "\n".join(texts[turn, Role.USER] for turn in range(1, transcript.turn))
+    return Message(Role.USER, earlier), Message(Role.ASSISTANT, texts[1, Role.ASSISTANT]), new
 
 
-def _first_round(transcript: Transcript, spoken: Spoken) -> tuple[Message, ...]:
-    """The first round, then the new message, as if nothing had been said between them."""
-    new = Message(Role.USER, spoken[transcript.turn, Role.USER])
+def _first_round(transcript: Transcript, texts: Texts) -> tuple[Message, ...]:
+    """Return the first round and the new message, without the rounds between them."""
+    new = Message(Role.USER, texts[transcript.turn, Role.USER])
     if transcript.turn == 1:
         return (new,)
     return (
-        Message(Role.USER, spoken[1, Role.USER]),
-        Message(Role.ASSISTANT, spoken[1, Role.ASSISTANT]),
+        Message(Role.USER, texts[1, Role.USER]),
+        Message(Role.ASSISTANT, texts[1, Role.ASSISTANT]),
         new,
     )
 
 
-def _last_code_and_feedback(transcript: Transcript, spoken: Spoken) -> tuple[Message, ...]:
-    """The round's message alone: it holds problem, previous code and feedback."""
-    return (Message(Role.USER, spoken[transcript.turn, Role.USER]),)
+def _last_code_and_feedback(transcript: Transcript, texts: Texts) -> tuple[Message, ...]:
+    """Return only the round's message, which contains problem, previous code and feedback."""
+    return (Message(Role.USER, texts[transcript.turn, Role.USER]),)
 
 
-RENDERERS: Mapping[HistoryPolicy, Callable[[Transcript, Spoken], tuple[Message, ...]]] = (
+RENDERERS: Mapping[HistoryPolicy, Callable[[Transcript, Texts], tuple[Message, ...]]] = (
     MappingProxyType(
         {
             HistoryPolicy.ON_POLICY: _on_policy,

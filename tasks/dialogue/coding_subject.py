@@ -1,4 +1,7 @@
-"""A subject whose answers are programs. Each program is run before it is said; if it does not compile, another is asked for."""
+"""Subject whose answers are programs.
+
+Each program runs before the answer is sent. If it does not compile, the model is asked for another.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -9,65 +12,72 @@ from schemas.errors import ModelUnavailable, SandboxUnavailable
 from schemas.problem import TestSuite
 from tasks.dialogue.programs import ProgramRunner
 from tasks.dialogue.seats import Seat, Stop
-from tasks.dialogue.transcript import Transcript, steps_taken
+from tasks.dialogue.transcript import Transcript, steps_since_message
 from tasks.language.spent import spent
 
 
 @dataclass(frozen=True)
 class CodingSubject:
-    """Runs each answer's code and keeps the report beside the answer (`Step.program`).
+    """Subject that runs the code of each answer and stores the report in `Step.program`.
 
-    From the second round on, an answer that does not compile is followed by up to `calls_per_round - 1` more requests. They show
-    its code and compiler message and nothing else. The last answer is the round's. Steps that lead to the first answer are the
-    round's steps, too; steps that lead to a further one count as its cost alone.
+    From the second round on, up to `calls_per_round - 1` more requests follow an answer that does
+    not compile. They show only its code and the compiler's message. The last answer counts for the
+    round.
+
+    Steps before the first answer are steps of the round. Steps before a later answer only add to
+    its cost.
     """
 
     chat: Seat
-    """Answers the round's user message, without regard to earlier ones."""
+    """Seat that answers the user message of the round and ignores earlier rounds."""
     programs: ProgramRunner
     suite: TestSuite
     code_of: Callable[[str], str]
-    """The code of an answer."""
+    """Returns the code of an answer."""
     recompile: Callable[[str, str], str]
-    """(code, compiler message) -> the message that asks for code which compiles."""
+    """Returns the message that requests corrected code, from (code, compiler message)."""
     calls_per_round: int = 3
     role: Role = Role.ASSISTANT
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """The answer of round `transcript.turn`, with its program's report, or a step towards it. It costs what all answers cost.
+        """Return the answer of round `transcript.turn` with its report, or a step before it.
+
+        The answer's cost includes all answers of the round.
 
         Raises:
-            ModelUnavailable: no usable answer after all retries; `n_calls` counts all requests of the round.
-            AnswerMissing: a recording without this answer.
+            ModelUnavailable: No usable answer after all retries. `n_calls` counts all requests of
+                the round.
+            AnswerMissing: A recording does not have this answer.
         """
-        said: list[Step] = []
-        asked, n_said = transcript, 0
+        steps: list[Step] = []
+        current, n_answers = transcript, 0
         while True:
-            answer = await self._answer(asked, said)
-            if isinstance(answer, Stop) and said and answer.reason is StopReason.SUBJECT_ERROR:
-                return _summed(
-                    said, answer.n_calls
-                )  # it refused to mend its answer, which then stands
+            answer = await self._answer(current, steps)
+            if isinstance(answer, Stop) and steps and answer.reason is StopReason.SUBJECT_ERROR:
+                # The model refused to correct its answer, so the answer counts as it is.
+                return _with_total_cost(steps, answer.n_calls)
             if isinstance(answer, Stop):
-                return replace(answer, n_calls=answer.n_calls + spent(said).n_calls)
-            if answer.kind is not StepKind.MESSAGE and not said:
+                return replace(answer, n_calls=answer.n_calls + spent(steps).n_calls)
+            if answer.kind is not StepKind.MESSAGE and not steps:
                 return answer
-            said.append(answer)
+            steps.append(answer)
             if answer.kind is not StepKind.MESSAGE:
-                asked = replace(asked, steps=(*asked.steps, answer))
+                current = replace(current, steps=(*current.steps, answer))
                 continue
-            n_said += 1
+            n_answers += 1
             error = answer.program.compile_error if answer.program else None
-            if error is None or transcript.turn == 1 or n_said >= self.calls_per_round:
-                return _summed(said)
-            asked = _asking(transcript, self.recompile(self.code_of(answer.content), error), n_said)
+            if error is None or transcript.turn == 1 or n_answers >= self.calls_per_round:
+                return _with_total_cost(steps)
+            current = _with_request(
+                transcript, self.recompile(self.code_of(answer.content), error), n_answers
+            )
 
-    async def _answer(self, asked: Transcript, said: Sequence[Step]) -> Step | Stop:
-        """One answer with its program's report."""
+    async def _answer(self, current: Transcript, steps: Sequence[Step]) -> Step | Stop:
+        """Return one answer with its program's report."""
         try:
-            answer = await self.chat.speak(asked)
+            answer = await self.chat.speak(current)
         except ModelUnavailable as fault:
-            n_calls = fault.n_calls + spent(said).n_calls
+            n_calls = fault.n_calls + spent(steps).n_calls
             raise ModelUnavailable(
                 str(fault), permanent=fault.permanent, n_calls=n_calls
             ) from fault
@@ -82,17 +92,20 @@ class CodingSubject:
         return answer.model_copy(update={"program": report})
 
 
-def _asking(transcript: Transcript, message: str, n_said: int) -> Transcript:
-    """The transcript with another user message in its last place, and another seed: equal requests may give other answers."""
-    before = transcript.steps[: len(transcript.steps) - len(steps_taken(transcript.steps))]
-    asked = before[-1].model_copy(update={"content": message})
-    return replace(transcript, steps=(*before[:-1], asked), seed=transcript.seed + n_said)
+def _with_request(transcript: Transcript, message: str, n_answers: int) -> Transcript:
+    """Return the transcript with another last user message and another seed.
+
+    With the same seed, equal requests could get equal answers.
+    """
+    before = transcript.steps[: len(transcript.steps) - len(steps_since_message(transcript.steps))]
+    request = before[-1].model_copy(update={"content": message})
+    return replace(transcript, steps=(*before[:-1], request), seed=transcript.seed + n_answers)
 
 
-def _summed(said: Sequence[Step], extra_calls: int = 0) -> Step:
-    """The last answer with what all calls of the round cost, from the first answer on."""
-    cost = spent([step for step in said if step.kind is not StepKind.OBSERVATION])
-    last = next(step for step in reversed(said) if step.kind is StepKind.MESSAGE)
+def _with_total_cost(steps: Sequence[Step], extra_calls: int = 0) -> Step:
+    """Return the last answer with the total cost of the round's calls, from the first answer on."""
+    cost = spent([step for step in steps if step.kind is not StepKind.OBSERVATION])
+    last = next(step for step in reversed(steps) if step.kind is StepKind.MESSAGE)
     return last.model_copy(
         update={
             "input_tokens": cost.input_tokens,

@@ -1,4 +1,7 @@
-"""The one conversation engine: two seats alternate until one of them stops. A seat may take many steps before its message."""
+"""Conversation engine: two seats alternate until one of them stops.
+
+A seat may take many steps before its message.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,35 +10,37 @@ from schemas.dialog import Role
 from schemas.episode import Step, StepKind, StopReason
 from schemas.errors import AnswerMissing, InfraError, ModelUnavailable
 from tasks.dialogue.seats import Cast, Stop
-from tasks.dialogue.transcript import Transcript, last_message, seen_by, steps_taken
+from tasks.dialogue.transcript import Transcript, last_message, steps_since_message, visible_steps
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A dialogue's steps, and the reason why it ended."""
+    """Steps of a dialogue, and the reason why it ended."""
 
     steps: tuple[Step, ...]
     stop_reason: StopReason
     error: str | None = None
     permanent: bool = False
-    """True where asking again cannot help (a wrong key, another model than the one asked for)."""
+    """True if another request cannot help, for example after a wrong key or served model."""
     failed_calls: int = 0
-    """Requests sent for the step that never came."""
+    """Number of requests for the step that failed."""
 
 
 async def play_dialogue(opening: Transcript, cast: Cast, keep: Callable[[Step], None]) -> Ending:
-    """Play a dialogue to its end, from its beginning or from where an earlier attempt stopped.
+    """Play a dialogue to its end, from its beginning or from the last step of an earlier attempt.
 
     Args:
-        opening: the transcript so far; its `turn` is recomputed from its steps, and so is who goes on.
-        cast: who speaks. The counterpart opens each round, the subject answers it. Each sees all messages and its own steps.
-        keep: called with each step before the next is asked for.
+        opening: Transcript so far. Its `turn` and the next seat are recomputed from its steps.
+        cast: Both seats. The counterpart opens each round and the subject answers. Each seat sees
+            all messages and its own steps.
+        keep: Stores a step. Called before the next request.
 
     Returns:
-        The ending; faults of services are `infra`, never an exception. An error of `keep` (a full disk) is raised.
+        The ending. Faults of services end it as `infra` and are not raised. Errors of `keep`, such
+        as a full disk, are raised.
     """
     steps = opening.steps
-    seen = {answering: seen_by(steps, subject=answering) for answering in (False, True)}
+    visible = {answering: visible_steps(steps, subject=answering) for answering in (False, True)}
     while True:
         last = last_message(steps)
         answering = last is not None and last.role is not Role.ASSISTANT
@@ -43,20 +48,20 @@ async def play_dialogue(opening: Transcript, cast: Cast, keep: Callable[[Step], 
         if turn > cast.max_turns:
             return Ending(steps, StopReason.TURN_LIMIT)
         seat = cast.subject if answering else cast.counterpart
-        now = replace(opening, turn=turn, steps=seen[answering])
+        now = replace(opening, turn=turn, steps=visible[answering])
         try:
-            has_steps_left = len(steps_taken(steps)) < cast.max_steps
-            said = await seat.speak(now) if has_steps_left else cast.at_step_limit(now, seat)
+            has_steps_left = len(steps_since_message(steps)) < cast.max_steps
+            step = await seat.speak(now) if has_steps_left else cast.at_step_limit(now, seat)
         except AnswerMissing as missing:
             return Ending(steps, StopReason.SUBJECT_ERROR, str(missing))
         except InfraError as fault:
             permanent = isinstance(fault, ModelUnavailable) and fault.permanent
             failed_calls = fault.n_calls if isinstance(fault, ModelUnavailable) else 0
             return Ending(steps, StopReason.INFRA, str(fault), permanent, failed_calls)
-        if isinstance(said, Stop):
-            return Ending(steps, said.reason, said.error, failed_calls=said.n_calls)
-        keep(said)
-        steps = (*steps, said)
-        for who in seen:
-            if who == answering or said.kind is StepKind.MESSAGE:
-                seen[who] = (*seen[who], said)
+        if isinstance(step, Stop):
+            return Ending(steps, step.reason, step.error, failed_calls=step.n_calls)
+        keep(step)
+        steps = (*steps, step)
+        for who in visible:
+            if who == answering or step.kind is StepKind.MESSAGE:
+                visible[who] = (*visible[who], step)

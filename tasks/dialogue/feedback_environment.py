@@ -1,4 +1,4 @@
-"""A user who answers code with feedback: words of compiler and tests, and of a simulated person."""
+"""User who answers code with feedback of the compiler, the tests and a simulated person."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,59 +14,63 @@ from tasks.dialogue.transcript import Transcript
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The shown part of a program's run, before anybody speaks of it."""
+    """Visible part of a program's run, without verbal feedback."""
 
     feedback: Feedback
     shows_error: bool
-    """Whether it shows a fault."""
+    """True if the visible part contains an error."""
 
 
 @dataclass(frozen=True)
 class FeedbackEnvironment:
-    """States the problem in round 1; from then on gives feedback on the last answer's code.
+    """User who states the problem in round 1 and then gives feedback on the last answer's code.
 
-    The dialogue is finished when the code passes its whole suite, even if a part of the suite is shown; after `turns` rounds of
-    feedback; and when there is nothing to say, because no error is shown and no speaker knows more.
+    The dialogue is finished in these cases:
+
+    - The code passes its complete suite, even if only a part of the suite is visible.
+    - `turns` rounds of feedback are over.
+    - No error is visible and no speaker has more information.
     """
 
     opening: str
     turns: int
-    """Rounds of feedback, 0 and up; 0 ends the dialogue after the first answer."""
+    """Number of feedback rounds. 0 ends the dialogue after the first answer."""
     code_of: Callable[[str], str]
-    """The code of an answer."""
+    """Returns the code of an answer."""
     observe: Callable[[ProgramVerdict], Observation]
     compose: Callable[[str, Feedback], str]
-    """(code, all feedback on it) -> the round's message."""
+    """Returns the round's message from (code, all feedback on it)."""
     speaker: SimulatedFeedback | FixedFeedback | None = None
     speaks_without_error: bool = False
-    """Whether the speaker can name a fault where no error is shown."""
+    """True if the speaker can find a fault when no error is visible."""
     role: Role = Role.USER
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """The problem, or feedback on the answer of the round before.
+        """Return the problem, or feedback on the previous round's answer.
 
         Raises:
-            ModelUnavailable: the simulated speaker gave no usable answer.
-            ValueError: the last answer was not run.
+            ModelUnavailable: The simulated speaker gave no usable answer.
+            ValueError: The program of the last answer was not run.
         """
         if transcript.turn == 1:
             return Step(turn=1, role=self.role, content=self.opening)
         answer = transcript.steps[-1]
         if answer.program is None:
             raise ValueError(
-                f"the answer of round {answer.turn} of {transcript.dialog.dialog_id} was not run: no feedback on it"
+                f"the program of round {answer.turn} of {transcript.dialog.dialog_id} was not run,"
+                " so there is no feedback"
             )
         if answer.program.outcome is Outcome.PASSED or transcript.turn > self.turns + 1:
             return Stop(StopReason.FINISHED)
-        seen = self.observe(answer.program)
-        if not seen.shows_error and not (self.speaker and self.speaks_without_error):
+        observation = self.observe(answer.program)
+        if not observation.shows_error and not (self.speaker and self.speaks_without_error):
             return Stop(StopReason.FINISHED)
         code = self.code_of(answer.content)
         if self.speaker is None:
-            return self._step(transcript.turn, code, seen.feedback)
-        remark = await self.speaker.remark(transcript, code, seen.feedback)
-        feedback = seen.feedback.model_copy(update={"verbal": remark.text})
-        return _paid(self._step(transcript.turn, code, feedback), remark)
+            return self._step(transcript.turn, code, observation.feedback)
+        remark = await self.speaker.remark(transcript, code, observation.feedback)
+        feedback = observation.feedback.model_copy(update={"verbal": remark.text})
+        return _with_cost(self._step(transcript.turn, code, feedback), remark)
 
     def _step(self, turn: int, code: str, feedback: Feedback) -> Step:
         return Step(
@@ -74,8 +78,8 @@ class FeedbackEnvironment:
         )
 
 
-def _paid(step: Step, remark: Remark) -> Step:
-    """The step with what the simulated speaker cost."""
+def _with_cost(step: Step, remark: Remark) -> Step:
+    """Return the step with the cost of the simulated speaker."""
     return step.model_copy(
         update={
             "input_tokens": remark.spent.input_tokens,

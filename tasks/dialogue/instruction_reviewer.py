@@ -1,6 +1,6 @@
-"""A user who reads what the tests said of an answer, and asks for the first instruction that it does not meet.
+"""User who reviews an answer's test results and requests the first instruction that it violates.
 
-Its own memory is the transcript: each of its messages says by labels which instruction it gives, and whether it is feedback.
+The transcript is the reviewer's memory: labels of each message name its instruction and kind.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,13 +12,13 @@ from tasks.dialogue.seats import Stop
 from tasks.dialogue.transcript import Transcript
 
 INSTRUCTION, ROUND = "instruction", "round"
-"""Names of the labels on its messages."""
+"""Names of the labels on the reviewer's messages."""
 FEEDBACK = "feedback"
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewRound:
-    """One of its messages."""
+    """One message of the reviewer."""
 
     turn: int
     instruction_id: str
@@ -27,18 +27,19 @@ class ReviewRound:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What the tests say of one instruction on one answer."""
+    """Test result of one instruction on one answer."""
 
     is_met: bool
     output: str
-    """Why not; empty where it is."""
+    """Reason of a failure. Empty if the instruction is met."""
 
 
 def review_rounds(steps: Sequence[Step]) -> tuple[ReviewRound, ...]:
-    """Its messages among an episode's steps, in order."""
-    said = ((step.turn, dict(step.labels)) for step in steps if step.role is Role.USER)
+    """Return the reviewer's messages among an episode's steps, in order."""
+    messages = ((step.turn, dict(step.labels)) for step in steps if step.role is Role.USER)
     return tuple(
-        ReviewRound(turn, labels[INSTRUCTION], labels[ROUND] == FEEDBACK) for turn, labels in said
+        ReviewRound(turn, labels[INSTRUCTION], labels[ROUND] == FEEDBACK)
+        for turn, labels in messages
     )
 
 
@@ -46,26 +47,26 @@ def review_rounds(steps: Sequence[Step]) -> tuple[ReviewRound, ...]:
 class InstructionReviewer:
     """Reviewer of dynamic conversations, who gives the first instruction in round 1.
 
-    An answer that fails its round's instruction gets one round of feedback. If that fails as well, the
-    instruction is discarded and never given again. Otherwise the next instruction is the first that the
-    answer fails, given before or not. The dialogue ends when none is left.
+    An answer that fails its round's instruction gets one round of feedback. If that fails as well,
+    the instruction is discarded and never given again. Otherwise the next instruction is the first
+    that the answer fails, given before or not. The dialogue ends when none is left.
     """
 
     instructions: tuple[str, ...]
-    """In the order in which they are given."""
+    """Ids of the instructions, in the order in which they are given."""
     read: Callable[[Step], Mapping[str, Review]]
-    """An answer -> each instruction's review, from the reports beside it (`Step.programs`)."""
+    """Returns the review of each instruction from an answer, by the reports in `Step.programs`."""
     ask: Callable[[str], str]
-    """Instruction -> the message that gives it."""
+    """Returns the message that gives an instruction."""
     complain: Callable[[str, str], str]
-    """(instruction, what its tests said) -> the message of its feedback round."""
+    """Returns the message of a feedback round from (instruction, output of its tests)."""
     role: Role = Role.USER
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """The next instruction, feedback on the last one, or the end as finished.
+        """Return the next instruction, feedback on the last one, or the end as finished.
 
         Raises:
-            ValueError: an answer was not run with all instructions' tests.
+            ValueError: An answer was not run with all instructions' tests.
         """
         if transcript.turn == 1:
             return self._step(
@@ -78,18 +79,18 @@ class InstructionReviewer:
             if step.role is Role.ASSISTANT
         }
         last = rounds[-1]
-        own = reviews[last.turn][last.instruction_id]
-        if not last.is_feedback and not own.is_met:
+        review = reviews[last.turn][last.instruction_id]
+        if not last.is_feedback and not review.is_met:
             return self._step(
                 transcript.turn,
                 last.instruction_id,
-                self.complain(last.instruction_id, own.output),
+                self.complain(last.instruction_id, review.output),
                 FEEDBACK,
             )
         discarded = {
-            one.instruction_id
-            for one in rounds
-            if one.is_feedback and not reviews[one.turn][one.instruction_id].is_met
+            earlier.instruction_id
+            for earlier in rounds
+            if earlier.is_feedback and not reviews[earlier.turn][earlier.instruction_id].is_met
         }
         left = (
             name

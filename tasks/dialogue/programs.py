@@ -1,4 +1,4 @@
-"""Programs that a seat has run while its dialogue goes on."""
+"""Programs that a seat runs during its dialogue."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,38 +13,44 @@ from schemas.verdict import ProgramVerdict
 
 @dataclass(frozen=True)
 class Tree:
-    """Files that tests run in. The digest names them in ids; where they lie on a machine is in no id."""
+    """Files that tests run in. Ids contain their digest, not their location."""
 
     digest: str
     folder: Path
-    """Where it is missing, its programs are unscored."""
+    """Location of the files. If it is missing, programs in it are unscored."""
     resource: str = ""
-    """The run's resource (`--resource NAME=PATH`) that the folder lies in; empty where the folder says all."""
+    """Resource of the run (`--resource NAME=PATH`) that contains the folder.
+
+    Empty if there is none.
+    """
     packages: str = ""
-    """Digest over names and versions of the packages that lie in the folder; empty where it has none."""
+    """Digest of names and versions of the packages in the folder. Empty if it has none."""
 
     @property
     def name(self) -> str:
-        """What names files and packages in the ids of verdicts."""
+        """Return the digest of files and packages that verdict ids contain."""
         return content_id([self.digest, self.packages]) if self.packages else self.digest
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a program of the kind `pytest` runs."""
+    """Location and limits of a program of the kind `pytest`."""
 
     tree: Tree
     entry_point: str
-    """The file of the tree that holds the answer."""
+    """File of the tree that contains the answer."""
     placing: Placing | None = None
-    """None: the answer is the whole file, and the tree has all tests."""
+    """Position of the answer within the file.
+
+    None if the answer is the complete file and the tree has all tests.
+    """
     limits: Limits | None = None
-    """Its own bounds; None for the setting's."""
+    """Limits of this program. None for the setting's limits."""
 
 
 @dataclass(frozen=True)
 class WantedProgram:
-    """Code and its tests."""
+    """Code with its tests."""
 
     kind: SuiteKind
     code: str
@@ -53,15 +59,15 @@ class WantedProgram:
 
 
 class ProgramRunner(Protocol):
-    """Runs programs for a seat while its dialogue goes on. Equal programs are run once."""
+    """Runner of programs for a seat during its dialogue. Equal programs run once."""
 
     async def run(
         self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: Place | None = None
     ) -> ProgramVerdict:
-        """Run the tests on the code and report; waits for a free place.
+        """Run the tests on the code and return the report. Wait for a free sandbox.
 
         Raises:
-            SandboxUnavailable: the sandbox could not run it; the engine makes the episode infra.
-            Unscorable: the tree that it runs in is not there.
+            SandboxUnavailable: The sandbox could not run it. The engine ends the episode as infra.
+            Unscorable: The program's tree is missing.
         """
         ...

@@ -1,4 +1,4 @@
-"""A subject whose answers are tested as they are said, each by several programs."""
+"""Subject whose answers are tested immediately, each by several programs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,21 +14,27 @@ from tasks.dialogue.transcript import Transcript
 
 @dataclass(frozen=True)
 class ReviewedSubject:
-    """Runs the programs of each answer and keeps their reports beside it (`Step.programs`), in the programs' order."""
+    """Subject that runs the programs of each answer and stores the reports in `Step.programs`.
+
+    Reports have the order of the programs.
+    """
 
     chat: Seat
-    """Gives the answers."""
+    """Seat that gives the answers."""
     programs: ProgramRunner
     programs_of: Callable[[Transcript, str], Sequence[WantedProgram]]
-    """(transcript, answer) -> what is run on it."""
+    """Returns the programs to run from (transcript, answer)."""
     role: Role = Role.ASSISTANT
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """The answer of round `transcript.turn` with its reports, or a step towards it. Raises: as the seat that answers."""
+        """Return the answer of round `transcript.turn` with its reports, or a step before it.
+
+        Raises the errors of the seat that answers.
+        """
         answer = await self.chat.speak(transcript)
         if isinstance(answer, Stop) or answer.kind is not StepKind.MESSAGE:
             return answer
-        import asyncio  # not above: a command that only names benchmarks starts without it
+        import asyncio  # Imported here: commands that only list benchmarks start faster.
 
         wanted = self.programs_of(transcript, answer.content)
         try:

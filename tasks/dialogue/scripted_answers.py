@@ -1,4 +1,4 @@
-"""Answers that the dialog itself gives, beside those of the model under test."""
+"""Answers that the dialog contains, in addition to those of the model under test."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,14 +11,20 @@ from tasks.dialogue.transcript import Transcript
 
 @dataclass(frozen=True)
 class PartlyScripted:
-    """Says `answers[n]` in round n; leaves the other rounds to a seat, which sees these answers as its own."""
+    """Seat that answers `answers[n]` in round n and delegates other rounds to another seat.
+
+    The other seat sees these answers as its own.
+    """
 
     seat: Seat
     answers: Mapping[int, str]
     role: Role = Role.ASSISTANT
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """The script's answer of round `transcript.turn`, without a call; or the seat's, raising what that raises."""
+        """Return the scripted answer of round `transcript.turn`, or the other seat's step.
+
+        Raises the errors of the other seat.
+        """
         text = self.answers.get(transcript.turn)
         if text is None:
             return await self.seat.speak(transcript)
@@ -26,6 +32,6 @@ class PartlyScripted:
 
 
 def partly_scripted(seat: Seat, dialog: Dialog) -> Seat:
-    """The seat with the dialog's scripted answers before it; the seat itself where there are none."""
+    """Return the seat with the dialog's scripted answers. Without any, return the seat itself."""
     answers = dialog.scripted_answers
     return PartlyScripted(seat, answers) if answers else seat

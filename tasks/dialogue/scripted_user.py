@@ -1,4 +1,4 @@
-"""A user with a script: says the same texts whatever the subject answers."""
+"""User with a script, whose messages do not depend on the subject's answers."""
 
 from dataclasses import dataclass
 
@@ -10,13 +10,13 @@ from tasks.dialogue.transcript import Transcript
 
 @dataclass(frozen=True, slots=True)
 class ScriptedUser:
-    """Says `texts[n - 1]` in round n; ends the dialogue after the last."""
+    """User who says `texts[n - 1]` in round n and ends the dialogue after the last text."""
 
     texts: tuple[str, ...]
     role: Role = Role.USER
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """The text of round `transcript.turn`, or the end as finished."""
+        """Return the text of round `transcript.turn`, or the end as finished."""
         if transcript.turn > len(self.texts):
             return Stop(StopReason.FINISHED)
         return Step(turn=transcript.turn, role=self.role, content=self.texts[transcript.turn - 1])

@@ -1,4 +1,7 @@
-"""The two seats of a dialogue: each sees the transcript and says something, or stops."""
+"""Interface of the two seats of a dialogue.
+
+A seat sees the transcript and takes a step or stops.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,49 +14,60 @@ from tasks.dialogue.transcript import Transcript
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A seat ends the dialogue."""
+    """End of the dialogue, chosen by a seat."""
 
     reason: StopReason
     error: str | None = None
     n_calls: int = 0
-    """Requests sent before it stopped."""
+    """Number of requests before the seat stopped."""
 
 
 class Seat(Protocol):
-    """One side of a dialogue."""
+    """One participant of a dialogue."""
 
     @property
     def role(self) -> Role:
-        """Role of its messages."""
+        """Return the role of the seat's messages."""
         ...
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """The seat's next step in round `transcript.turn`, or the end of the dialogue. It is asked again until it says a message.
+        """Return the seat's next step in round `transcript.turn`, or the end of the dialogue.
 
-        `transcript.taken` are its steps of this round so far: a seat that has no other memory goes on after any of them.
+        The engine calls it until it returns a message. `transcript.turn_steps` are the seat's steps
+        of this round so far. A seat without other memory can continue from them.
 
         Raises:
-            InfraError: a service did not answer; the engine ends the episode as infra, to be pending again.
-            AnswerMissing: the subject cannot answer; the engine ends the episode as subject_error.
+            InfraError: A service did not answer. The engine ends the episode as infra, so it stays
+                pending.
+            AnswerMissing: The subject cannot answer. The engine ends the episode as subject_error.
         """
         ...
 
 
 def stop_at_step_limit(transcript: Transcript, seat: Seat) -> Step | Stop:
-    """The subject has failed. A counterpart's fault is not the subject's: the episode is pending again."""
-    n_steps = len(transcript.taken)
-    said = f"the {seat.role} took {n_steps} steps in round {transcript.turn} of {transcript.problem.problem_id} and said nothing"
-    return Stop(StopReason.SUBJECT_ERROR if seat.role is Role.ASSISTANT else StopReason.INFRA, said)
+    """Return the end of the dialogue at the step limit.
+
+    If the subject reached the limit, it has failed. If the counterpart did, the episode ends as
+    infra and stays pending.
+    """
+    n_steps = len(transcript.turn_steps)
+    where = f"round {transcript.turn} of {transcript.problem.problem_id}"
+    error = f"the {seat.role} took {n_steps} steps in {where} without a message"
+    reason = StopReason.SUBJECT_ERROR if seat.role is Role.ASSISTANT else StopReason.INFRA
+    return Stop(reason, error)
 
 
 @dataclass(frozen=True)
 class Cast:
-    """Both seats of a dialogue, with its bounds: rounds, steps within a turn, and what happens at the last step."""
+    """Both seats of a dialogue, with the limits on rounds and steps."""
 
     subject: Seat
     counterpart: Seat
     max_turns: int
     max_steps: int = 100
-    """The most steps of a seat in one turn, before its message."""
+    """Maximum steps of a seat in one turn, before its message."""
     at_step_limit: Callable[[Transcript, Seat], Step | Stop] = stop_at_step_limit
-    """Takes the place of a seat that has no step left: says the turn's message, or ends the dialogue."""
+    """Replaces a seat that reached `max_steps`.
+
+    Returns the turn's message or the end of the dialogue.
+    """

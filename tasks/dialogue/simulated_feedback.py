@@ -1,4 +1,7 @@
-"""Verbal feedback by a model that plays a user. It reasons first; only its answer field is passed on."""
+"""Verbal feedback of a model that plays a user.
+
+The model writes its reasoning first. Only the field with the feedback is passed on.
+"""
 
 import re
 from collections.abc import Callable
@@ -17,13 +20,16 @@ _LABEL = r"^[ \t>*_#-]*{name}[ \t*_]*:[ \t*_]*"
 _FEEDBACK = re.compile(_LABEL.format(name="(?:user )?feedback"), re.IGNORECASE | re.MULTILINE)
 _REASONING = re.compile(_LABEL.format(name="reasoning"), re.IGNORECASE | re.MULTILINE)
 _REASONING_KEPT = 2000
-"""Characters shown again of an answer without the field, so that an endless repetition fills no context."""
+"""Characters of an answer without the field to repeat.
+
+An endless repetition would fill the context.
+"""
 _FENCE = re.compile(r"^[ \t]*```", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """The user's words about a piece of code, and the cost of the model that plays them."""
+    """Verbal feedback on a piece of code, and the cost of the model that wrote it."""
 
     text: str
     spent: Spent
@@ -34,29 +40,32 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class FeedbackPrompt:
-    """A request with one example of how it is answered: in the fields `Reasoning:` and `Feedback:`."""
+    """Request with one example of an answer in the fields `Reasoning:` and `Feedback:`."""
 
     example: str
-    """Who the user is, an example of what they see, and the fields that are asked for."""
+    """Description of the user, an example of the user's view, and the requested fields."""
     example_reasoning: str
     example_feedback: str
     case: str
-    """The user's present view, and the fields that are asked for."""
+    """Present view of the user, and the requested fields."""
     reminder: str
-    """Text that asks for the field `Feedback:` alone."""
+    """Text that requests only the field `Feedback:`."""
 
     def first(self) -> tuple[Message, ...]:
-        """Asks for both fields at once."""
+        """Return the messages that request both fields."""
         answer = f"Reasoning: {self.example_reasoning}\nFeedback: {self.example_feedback}"
-        return _talk(self.example, answer, self.case)
+        return _alternate(self.example, answer, self.case)
 
     def again(self, answer: str) -> tuple[Message, ...]:
-        """Takes an answer without the field as reasoning, and asks for the field alone."""
+        """Return the messages that request only `Feedback:`.
+
+        The answer without it counts as reasoning.
+        """
         reasoning, feedback = (
             f"Reasoning: {self.example_reasoning}",
             f"Feedback: {self.example_feedback}",
         )
-        return _talk(
+        return _alternate(
             self.example,
             reasoning,
             self.reminder,
@@ -67,42 +76,43 @@ class FeedbackPrompt:
         )
 
 
-def _talk(*texts: str) -> tuple[Message, ...]:
-    """Messages of a user and an assistant in turn."""
+def _alternate(*texts: str) -> tuple[Message, ...]:
+    """Return texts as messages of user and assistant in turn."""
     roles = (Role.USER, Role.ASSISTANT)
     return tuple(Message(roles[n % 2], text) for n, text in enumerate(texts))
 
 
 @dataclass(frozen=True)
 class FixedFeedback:
-    """Feedback that is the same on every piece of code. It costs nothing."""
+    """Feedback that is the same on all code. It costs nothing."""
 
     text: str
 
-    async def remark(self, transcript: Transcript, code: str, seen: Feedback) -> Remark:
-        """Return the text."""
+    async def remark(self, transcript: Transcript, code: str, feedback: Feedback) -> Remark:
+        """Return the fixed text."""
         return Remark(self.text, spent(()), None, None)
 
 
 @dataclass(frozen=True)
 class SimulatedFeedback:
-    """Asks a model for a user's feedback on a piece of code. The model knows its `prompt` and nothing else."""
+    """Model that gives a user's feedback on code. It sees only `prompt`."""
 
     model: ChatModel
     sampling: Sampling
     prompt: Callable[[str, Feedback], FeedbackPrompt]
-    """(code, the other feedback on it) -> the request."""
+    """Returns the request from (code, other feedback on it)."""
     writes_code: bool = True
-    """False: the feedback ends where a fenced block begins."""
+    """If False, feedback ends at the first fenced block."""
     tries: int = 3
 
-    async def remark(self, transcript: Transcript, code: str, seen: Feedback) -> Remark:
-        """The answer field.
+    async def remark(self, transcript: Transcript, code: str, feedback: Feedback) -> Remark:
+        """Return the feedback field of the model's answer.
 
         Raises:
-            ModelUnavailable: no answer, or `tries` answers without the field. No other part of an answer is passed on.
+            ModelUnavailable: No answer, or `tries` answers without the field. Other parts of an
+                answer are never passed on.
         """
-        prompt = self.prompt(code, seen)
+        prompt = self.prompt(code, feedback)
         request = ChatRequest(
             messages=prompt.first(),
             sampling=self.sampling,
@@ -112,44 +122,46 @@ class SimulatedFeedback:
             sample=transcript.sample,
         )
         try:
-            asked = await ask_until_read(
+            result = await ask_until_read(
                 self.model,
                 request,
                 lambda answer, _: prompt.again(answer),
-                self._said,
+                self._feedback_of,
                 tries=self.tries,
             )
-        except AnswerMissing as missing:  # the subject has no part in it
+        except AnswerMissing as missing:  # The simulator's fault must not count for the subject.
             raise ModelUnavailable(f"simulator: {missing}", permanent=True) from missing
-        last = asked.answers[-1]
-        if asked.value is not None:
+        last = result.answers[-1]
+        if result.value is not None:
             return Remark(
-                asked.value,
-                spent(asked.answers),
+                result.value,
+                spent(result.answers),
                 last.finish_reason,
                 last.served_model,
                 last.adapted,
             )
         raise ModelUnavailable(
-            f"simulator {self.model.identity.label}: none of {len(asked.answers)} answers in round {transcript.turn} of "
-            f"{transcript.problem.problem_id} has one field 'Feedback:' (the last ended with "
-            f"{last.finish_reason or 'no reason told'}); name a simulator that keeps to formats, or has a longer context",
-            n_calls=spent(asked.answers).n_calls,
+            f"simulator {self.model.identity.label}: none of {len(result.answers)} answers in round"
+            f" {transcript.turn} of {transcript.problem.problem_id} has exactly one field"
+            f" 'Feedback:' (finish reason of the last: {last.finish_reason or 'unknown'}). Choose a"
+            " simulator that follows formats or has a longer context",
+            n_calls=spent(result.answers).n_calls,
         )
 
-    def _said(self, answer: str) -> str:
-        """The words that are passed on. Raises Unreadable where there are none."""
+    def _feedback_of(self, answer: str) -> str:
+        """Return the text to pass on. Raise Unreadable if there is none."""
         field = answer_field(answer) or ""
-        said = field if self.writes_code else _FENCE.split(field, maxsplit=1)[0].strip()
-        if not said:
+        text = field if self.writes_code else _FENCE.split(field, maxsplit=1)[0].strip()
+        if not text:
             raise Unreadable("it has no field 'Feedback:' of its own")
-        return said
+        return text
 
 
 def answer_field(answer: str) -> str | None:
-    """The text behind the only label `Feedback:`, up to a label `Reasoning:`.
+    """Return the text after the only label `Feedback:`, up to a label `Reasoning:`.
 
-    None where the label is missing, stands there twice (the first may be a draft within the reasoning), or nothing follows it.
+    None if the label is missing, occurs twice, or has no text. The first of two labels may be a
+    draft within the reasoning.
     """
     labels = list(_FEEDBACK.finditer(answer))
     if len(labels) != 1:

@@ -11,55 +11,59 @@ from tasks.language.chat_model import UNREADABLE, ToolSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
-    """What came of a call."""
+class ToolResult:
+    """Result of a tool call."""
 
     content: str
     tree: str | None = None
-    """Digest of the workspace's tree after it, where the tool changes one."""
+    """Digest of the workspace's tree after the call. None if the tool changes no files."""
 
 
 class ToolRefusal(Exception):
-    """A tool does not take these arguments. Its text is what the model observes."""
+    """Error for arguments that a tool does not accept. The model sees its message."""
 
 
 class Tool(Protocol):
-    """One tool."""
+    """Interface of a tool."""
 
     @property
     def spec(self) -> ToolSpec:
-        """What the model is told of it."""
+        """Return the description of the tool for the model."""
         ...
 
-    async def run(self, arguments: Mapping[str, Any]) -> Observed:
-        """Carry out a call.
+    async def run(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """Execute a call.
 
         Raises:
-            ToolRefusal: the model asked for something impossible, and is told so.
-            InfraError: a service did not answer; the engine ends the episode as infra, to be pending again.
+            ToolRefusal: The call is impossible. The model sees the message.
+            InfraError: A service did not answer. The engine ends the episode as infra, so it stays
+                pending.
         """
         ...
 
 
 async def observe(tools: Sequence[Tool], call: ToolCall, turn: int) -> Step:
-    """The step that tells what came of a call. A wrong name and wrong arguments are the model's to read, too."""
+    """Execute a call and return its result as a step.
+
+    Wrong tool names and arguments are returned to the model as errors.
+    """
     try:
-        observed = await _tool(tools, call.name).run(_arguments(call))
+        result = await _tool(tools, call.name).run(_arguments(call))
     except ToolRefusal as refusal:
-        observed = Observed(f"Error: {refusal}")
+        result = ToolResult(f"Error: {refusal}")
     return Step(
         turn=turn,
         role=Role.TOOL,
         kind=StepKind.OBSERVATION,
-        content=observed.content,
+        content=result.content,
         call_id=call.call_id,
-        tree=observed.tree,
+        tree=result.tree,
     )
 
 
 def _tool(tools: Sequence[Tool], name: str) -> Tool:
-    found = next((tool for tool in tools if tool.spec.name == name), None)
-    if found is None:
+    tool = next((tool for tool in tools if tool.spec.name == name), None)
+    if tool is None:
         wrong = (
             "the call names no tool or is no JSON"
             if name == UNREADABLE
@@ -68,16 +72,16 @@ def _tool(tools: Sequence[Tool], name: str) -> Tool:
         raise ToolRefusal(
             f"{wrong}; there are {', '.join(tool.spec.name for tool in tools) or 'none'}"
         )
-    return found
+    return tool
 
 
 def _arguments(call: ToolCall) -> Mapping[str, Any]:
     try:
-        given: Any = json.loads(call.arguments or "{}", strict=False)
+        arguments: Any = json.loads(call.arguments or "{}", strict=False)
     except (ValueError, RecursionError) as error:
         raise ToolRefusal(f"the arguments of {call.name} are no JSON ({error})") from None
-    if not isinstance(given, dict):
+    if not isinstance(arguments, dict):
         raise ToolRefusal(
-            f"the arguments of {call.name} are a {type(given).__name__}, not an object"
+            f"the arguments of {call.name} are a {type(arguments).__name__}, not an object"
         )
-    return given
+    return arguments

@@ -1,4 +1,4 @@
-"""The steps so far, as a seat sees them: all messages, and its own steps."""
+"""Steps of a dialogue so far, as one seat sees them: all messages, and the seat's own steps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from schemas.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """An episode under way. `turn` is the round that is being played (1-based)."""
+    """Episode in progress. `turn` is the current round (1-based)."""
 
     problem: Problem
     dialog: Dialog
@@ -20,53 +20,61 @@ class Transcript:
     turn: int
     steps: tuple[Step, ...] = ()
     context: tuple[Turn, ...] = ()
-    """What was said before the dialog's own turns. It is in no step."""
+    """Turns before the dialog's own turns. No step contains them."""
 
     @property
     def messages(self) -> tuple[Step, ...]:
-        """What was said, without the steps that led to it."""
+        """Return the messages, without other steps."""
         return tuple(step for step in self.steps if step.kind is StepKind.MESSAGE)
 
     @property
-    def taken(self) -> tuple[Step, ...]:
-        """The seat's own steps since the last message."""
-        return steps_taken(self.steps)
+    def turn_steps(self) -> tuple[Step, ...]:
+        """Return the seat's own steps since the last message."""
+        return steps_since_message(self.steps)
 
     @property
     def call_index(self) -> int:
-        """Number of the answer that the seat asks for next in its turn, from 0: each step but an observation is one."""
-        return sum(step.kind is not StepKind.OBSERVATION for step in self.taken)
+        """Return the 0-based number of the seat's next answer in its turn.
+
+        Each step except an observation is an answer.
+        """
+        return sum(step.kind is not StepKind.OBSERVATION for step in self.turn_steps)
 
     @property
     def pending_calls(self) -> tuple[ToolCall, ...]:
-        """Tools that the seat has called in its turn and not yet heard from, in order."""
-        taken = self.taken
-        heard = {step.call_id for step in taken if step.kind is StepKind.OBSERVATION}
-        return tuple(call for step in taken for call in step.calls if call.call_id not in heard)
+        """Return the tool calls of the seat's turn without an observation yet, in order."""
+        own_steps = self.turn_steps
+        answered_ids = {step.call_id for step in own_steps if step.kind is StepKind.OBSERVATION}
+        return tuple(
+            call for step in own_steps for call in step.calls if call.call_id not in answered_ids
+        )
 
     def texts(self, role: Role) -> tuple[str, ...]:
-        """All messages of one role, in order."""
+        """Return all messages of one role, in order."""
         return tuple(step.content for step in self.messages if step.role is role)
 
 
 def last_message(steps: Sequence[Step]) -> Step | None:
-    """The message that was said last; None before the first."""
+    """Return the last message, or None before the first."""
     return next((step for step in reversed(steps) if step.kind is StepKind.MESSAGE), None)
 
 
-def steps_taken(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """The steps since the last message."""
-    taken = tuple(takewhile(lambda step: step.kind is not StepKind.MESSAGE, reversed(steps)))
-    return taken[::-1]
+def steps_since_message(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Return the steps since the last message."""
+    own_steps = tuple(takewhile(lambda step: step.kind is not StepKind.MESSAGE, reversed(steps)))
+    return own_steps[::-1]
 
 
-def seen_by(steps: Sequence[Step], *, subject: bool) -> tuple[Step, ...]:
-    """All messages, and the steps of one seat: the subject takes its steps after a message that is not its own."""
-    seen: list[Step] = []
+def visible_steps(steps: Sequence[Step], *, subject: bool) -> tuple[Step, ...]:
+    """Return all messages, and the steps of one seat.
+
+    The subject's steps follow a message of the counterpart.
+    """
+    visible: list[Step] = []
     answering = False
     for step in steps:
         if step.kind is StepKind.MESSAGE or answering == subject:
-            seen.append(step)
+            visible.append(step)
         if step.kind is StepKind.MESSAGE:
             answering = step.role is not Role.ASSISTANT
-    return tuple(seen)
+    return tuple(visible)

@@ -1,4 +1,4 @@
-"""What a seat may ask for a place to work in."""
+"""Interface of the workspaces that a seat may use."""
 
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
@@ -8,32 +8,39 @@ from schemas.run import Limits
 
 
 class SeatWorkspace(Protocol):
-    """A workspace that is open for one dialogue; see `sandbox.workspace.workspace.Workspace`."""
+    """Workspace that is open for one dialogue. See `sandbox.workspace.workspace.Workspace`."""
 
     async def shell(self, command: str, limits: Limits | None = None) -> CommandResult:
-        """Run a command line in the folder and with the exported variables that the last one left, and keep the state.
+        """Run a command line and store the state.
+
+        Working directory and exported variables persist from the previous command line.
 
         Raises:
-            SandboxUnavailable: it could not be run; the engine makes the episode infra.
+            SandboxUnavailable: It could not run. The engine ends the episode as infra.
         """
         ...
 
     async def run(
         self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b""
     ) -> CommandResult:
-        """Run a command and keep the state. Raises SandboxUnavailable."""
+        """Run a command and store the state. Raises SandboxUnavailable."""
         ...
 
     async def read(self, path: str) -> bytes:
-        """A file of the tree. Raises ValueError where the path leads out of the tree, OSError where there is no such file."""
+        """Return the contents of a file of the tree.
+
+        Raises:
+            ValueError: The path leads out of the tree.
+            OSError: The file does not exist or cannot be read.
+        """
         ...
 
     async def write(self, path: str, data: bytes) -> None:
-        """Write a file of the tree; the next snapshot keeps it. Raises as `read`."""
+        """Write a file of the tree. The next snapshot contains it. Raises the errors of `read`."""
         ...
 
     async def snapshot(self) -> str:
-        """Keep the state; its digest. Raises TreeOverrun where it holds more than its bounds."""
+        """Store the state and return its digest. Raises TreeOverrun if it exceeds its limits."""
         ...
 
 
@@ -50,21 +57,22 @@ class Workspaces(Protocol):
         with_state: bool = True,
         environment: str = "",
     ) -> AbstractAsyncContextManager[SeatWorkspace]:
-        """A workspace in the state of a digest, in the run's sandbox.
+        """Open a workspace in the state of a digest, in the run's sandbox.
 
-        To resume a dialogue is to open the tree of its last journaled step. Grading opens a workspace of its own, without
-        state.
+        A resumed dialogue opens the tree of its last journaled step. Grading opens a separate
+        workspace without state.
 
         Args:
-            tree: of a snapshot or a folder; None for what the image has at `place`.
-            image: Docker image, pinned by digest, that its commands run in; the run's sandbox as it is otherwise.
-            place: where its commands find the tree.
-            with_state: false leaves out what a snapshot holds beside the tree.
-            environment: digest of the packages that its commands run with, or the image that has them (`in_image`); empty for
-                Parley's own.
+            tree: Digest of a snapshot or a folder. None for the files of the image at `place`.
+            image: Docker image of its commands, pinned by digest. None for the run's sandbox.
+            place: Path of the tree for its commands.
+            limits: Limits of a command.
+            with_state: If False, state other than the tree is left out.
+            environment: Digest of the packages for its commands, or the image that has them
+                (`in_image`). Empty for Parley's own.
 
         Raises:
-            SandboxUnavailable: the run's sandbox has no workspaces.
-            CorruptRows: the store does not hold the digest.
+            SandboxUnavailable: The run's sandbox has no workspaces.
+            CorruptRows: The store does not contain the digest.
         """
         ...

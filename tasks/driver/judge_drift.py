@@ -51,7 +51,7 @@ def _jobs(plan: RunPlan, rubric: Rubric, judge: RubricJudge, night_id: str) -> I
     for number, messages in enumerate(rubric.drift):
         name = content_id([plan.spec.benchmark, judge, night_id, number])
         yield JudgeJob(
-            name, rubric.name, rubric.asked(messages), f"drift/{number}", turn=0, sample=0
+            name, rubric.name, rubric.with_form(messages), f"drift/{number}", turn=0, sample=0
         )
 
 

@@ -19,7 +19,7 @@ from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.benchmarks.advanced import JudgeRequest
 from tasks.driver.ahead import Ahead
 from tasks.driver.fan_out import closing_run, dealt_shards, living_workers, shard_size
-from tasks.judging.judgement import KEPT_FIELDS, Judgement, id_of, verdicts_of
+from tasks.judging.judgement import STORED_FIELDS, Judgement, id_of, verdicts_of
 from tasks.judging.rubric import Rubric
 from tasks.planning.participants.concurrency import concurrency_by_endpoint, endpoint_of, place_of
 from tasks.planning.plan import RunPlan
@@ -123,13 +123,13 @@ class Judgements:
                 FileNotFoundError, SchemaMismatch
             ):  # Another run's driver replaced the part meanwhile, or it is damaged: ask again.
                 rows = plan.lake.read_arrow(
-                    "judge_verdicts", [part], [*KEPT_FIELDS, "judge", "is_reused"]
+                    "judge_verdicts", [part], [*STORED_FIELDS, "judge", "is_reused"]
                 ).to_pylist()
                 for row in rows:
                     if row["answer_json"] is not None and row["judge"] in judges:
                         name, fields = (
                             row["judgement_id"],
-                            {field: row[field] for field in KEPT_FIELDS}
+                            {field: row[field] for field in STORED_FIELDS}
                             | {"unscored_reason": None},
                         )
                         is_own = (part.parent == own and not row["is_reused"]) or judgements.get(
@@ -194,7 +194,7 @@ class Judgements:
                     f"{plan.spec.benchmark}: asked for judgements of {rubric.name!r}, "
                     f"got one of {run.rubric!r}"
                 )
-            messages = rubric.asked(run.messages)
+            messages = rubric.with_form(run.messages)
             name = id_of(messages, judge.judge, judge.sampling)
             place = (episode.problem_id, run.turn, episode.sample, episode.dialog_id)
             yield WantedJudgement(JudgeJob(name, rubric.name, messages, *place), episode)

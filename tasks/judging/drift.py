@@ -1,4 +1,4 @@
-"""Short judgements that each night asks a judge anew, from a benchmark's `drift.yaml`."""
+"""Drift cases: short judgements that each night requests again, from a benchmark's `drift.yaml`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
@@ -11,22 +11,33 @@ from tasks.language.chat_model import Message, Role
 from tasks.language.prompt import fill, placeholders
 
 Case = Mapping[str, Any]
-"""Placeholder -> text, or messages as pairs of writer and text. `expected` is the rating that a careful reader gives."""
+"""Placeholder -> text, or messages as (role, text) pairs.
+
+`expected` is a careful reader's rating.
+"""
 
 
 @cache
 def drift_cases(package: str, rubric: str) -> tuple[Case, ...]:
-    """Return a rubric's cases in their order. A night compares each with the first night that asked it: add at the end."""
+    """Return a rubric's drift cases in file order.
+
+    A night compares each case with the first night that judged it, by position. Add new cases at
+    the end.
+    """
     of_rubric = _document(package)[rubric]
     return tuple({**of_rubric.get("shared", {}), **case} for case in of_rubric["cases"])
 
 
 class DriftMessages(Sequence[tuple[Message, ...]]):
-    """What the judge is asked in each case, made when it is first read: texts may have to be counted, which takes a while.
+    """Prompts of a rubric's drift cases, rendered on first access.
+
+    Rendering is delayed because some benchmarks count tokens in the texts, which is slow.
 
     Args:
-        prompt: the rubric's text with its placeholders.
-        show: gives the placeholders their texts.
+        package: Package that contains `drift.yaml`.
+        rubric: Name of the rubric.
+        prompt: Prompt of the rubric, with its placeholders.
+        show: Returns the texts of the placeholders for a case.
     """
 
     def __init__(
@@ -37,8 +48,8 @@ class DriftMessages(Sequence[tuple[Message, ...]]):
     def __len__(self) -> int:
         return len(self._cases)
 
-    def __getitem__(self, place: Any) -> Any:
-        return self._messages[place]
+    def __getitem__(self, index: Any) -> Any:
+        return self._messages[index]
 
     @cached_property
     def _messages(self) -> tuple[tuple[Message, ...], ...]:

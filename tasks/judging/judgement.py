@@ -1,4 +1,4 @@
-"""One judgement: asked of a model, read, and told as rows of the table `judge_verdicts`."""
+"""One judgement: request to a judge, parsed answer, and rows of the table `judge_verdicts`."""
 
 import json
 import re
@@ -17,22 +17,25 @@ from schemas.score import UnscoredReason
 from schemas.verdict import JudgeVerdict
 from tasks.judging.rubric import Rubric
 from tasks.language.asking import Messages, Unreadable, ask_until_read
-from tasks.language.chat_model import ChatModel, ChatRequest, Message, said_in
+from tasks.language.chat_model import ChatModel, ChatRequest, Message, prompt_text
 from tasks.language.prompt import fill, load_prompt
 from tasks.language.spent import spent
 
 _SHOWN_AGAIN = 2000
-"""Characters of an unreadable answer that the judge is shown again, so that an endless one fills no context."""
+"""Characters of an unreadable answer to repeat to the judge.
+
+An endless answer would fill the context.
+"""
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 _FAULTS_SHOWN = 3
 
 
 class Judgement(Frozen):
-    """What a judge said to one prompt, whichever dialogues it is about."""
+    """Answer of a judge to one prompt. Several dialogues can share it."""
 
     judgement_id: str
     answer_json: str | None = None
-    """The parsed answer, canonical JSON; None where no answer could be read."""
+    """Parsed answer as canonical JSON. None if no answer was readable."""
     unscored_reason: UnscoredReason | None = None
     raw: str = ""
     input_tokens: int | None = Field(default=None, ge=0)
@@ -43,27 +46,31 @@ class Judgement(Frozen):
     reasoning_tokens: int | None = Field(default=None, ge=0)
 
 
-KEPT_FIELDS = tuple(name for name in Judgement.model_fields if name in JudgeVerdict.model_fields)
-"""Columns of `judge_verdicts` that a judgement is read from again."""
+STORED_FIELDS = tuple(name for name in Judgement.model_fields if name in JudgeVerdict.model_fields)
+"""Columns of `judge_verdicts` from which a stored judgement is restored."""
 
 
 def id_of(messages: Messages, judge: ModelIdentity, sampling: Sampling) -> str:
-    """Id of the judgement of a whole prompt, the form of the answer included."""
-    return judgement_id(prompt=said_in(messages), judge=judge, sampling=sampling)
+    """Return the id of the judgement of a whole prompt, which includes the answer's schema."""
+    return judgement_id(prompt=prompt_text(messages), judge=judge, sampling=sampling)
 
 
 async def ask_judge(model: ChatModel, rubric: Rubric, request: ChatRequest, name: str) -> Judgement:
-    """Ask until an answer can be read, `rubric.tries` times at most. One that cannot is unscored, never 0.
+    """Request a judgement up to `rubric.tries` times, until the answer is readable.
+
+    A judgement without a readable answer is unscored, never 0.
 
     Args:
-        request: its messages hold the form of the answer.
-        name: the judgement's id.
+        model: Model of the judge.
+        rubric: Rubric to judge by.
+        request: Request whose messages include the schema of the answer.
+        name: Id of the judgement.
 
     Raises:
-        ModelUnavailable: a fault of the service; the judgement is pending again.
+        ModelUnavailable: The endpoint failed. The judgement stays pending.
     """
     try:
-        asked = await ask_until_read(
+        result = await ask_until_read(
             model,
             request,
             partial(_again, request.messages),
@@ -74,14 +81,14 @@ async def ask_judge(model: ChatModel, rubric: Rubric, request: ChatRequest, name
         return Judgement(
             judgement_id=name, unscored_reason=UnscoredReason.JUDGE_SILENT, raw=str(missing)
         )
-    cost, last = spent(asked.answers), asked.answers[-1]
-    silent = not last.content and asked.value is None
+    cost, last = spent(result.answers), result.answers[-1]
+    silent = not last.content and result.value is None
     reason = UnscoredReason.JUDGE_SILENT if silent else UnscoredReason.JUDGE_UNPARSABLE
     return Judgement(
         judgement_id=name,
-        answer_json=None if asked.value is None else canonical_json(asked.value),
-        unscored_reason=None if asked.value is not None else reason,
-        raw=last.content or asked.reason,
+        answer_json=None if result.value is None else canonical_json(result.value),
+        unscored_reason=None if result.value is not None else reason,
+        raw=last.content or result.reason,
         input_tokens=cost.input_tokens,
         output_tokens=cost.output_tokens,
         latency_s=cost.latency_s,
@@ -101,15 +108,15 @@ def _again(first: Messages, answer: str, reason: str) -> Messages:
 
 
 def _read(rubric: Rubric, answer: str) -> Frozen:
-    """The answer's one JSON object. Words and fences around it are passed over."""
-    found = _OBJECT.search(answer)
-    if found is None:
+    """Return the only JSON object in the answer. Text and code fences around it are ignored."""
+    match = _OBJECT.search(answer)
+    if match is None:
         raise Unreadable("it holds no JSON object")
     try:
-        held = json.loads(found.group())
-        if rubric.is_reworded:  # authors' templates ask for `Score` and `Rationale`
-            held = {name.lower(): value for name, value in held.items()}
-        return rubric.answer.model_validate(held)
+        fields = json.loads(match.group())
+        if rubric.is_reworded:  # Published templates request capitalised `Score` and `Rationale`.
+            fields = {name.lower(): value for name, value in fields.items()}
+        return rubric.answer.model_validate(fields)
     except ValidationError as error:
         faults = [
             f"{'.'.join(map(str, fault['loc'])) or 'the object'}: {fault['msg']}"
@@ -123,14 +130,17 @@ def _read(rubric: Rubric, answer: str) -> Frozen:
 def values_of(
     rubric: Rubric, judgement: Judgement
 ) -> Iterator[tuple[str, float | None, str | None, str | None]]:
-    """(dimension, number, word, why there is neither) for each dimension: one of the three is not None."""
-    said = (
+    """Yield (dimension, number, word, unscored reason) for each dimension.
+
+    One of the last three is set.
+    """
+    values = (
         rubric.values(rubric.answer.model_validate_json(judgement.answer_json))
         if judgement.answer_json is not None
         else {}
     )
     for dimension in rubric.dimensions:
-        value = said.get(dimension)
+        value = values.get(dimension)
         if isinstance(value, str):
             yield dimension, None, value, None
         elif value is not None:
@@ -147,13 +157,16 @@ def values_of(
 def verdicts_of(
     rubric: Rubric, judge: str, judgement: Judgement, about: Mapping[str, Any], *, is_reused: bool
 ) -> Iterator[JudgeVerdict]:
-    """One row for each dimension of the rubric.
+    """Yield one row for each dimension of the rubric.
 
     Args:
-        judge: the model's label.
-        about: the columns that name run, episode and turn.
+        rubric: Rubric of the judgement.
+        judge: Label of the judge's model.
+        judgement: Judgement to convert.
+        about: Columns that identify run, episode and turn.
+        is_reused: True if the run did not request the judgement itself.
     """
-    shared = judgement.model_dump(include=set(KEPT_FIELDS) - {"unscored_reason"})
+    shared = judgement.model_dump(include=set(STORED_FIELDS) - {"unscored_reason"})
     for dimension, value, label, reason in values_of(rubric, judgement):
         yield JudgeVerdict(
             **about,

@@ -1,4 +1,7 @@
-"""Reads a file of people's ratings: each row is a rating, or is quarantined with its reason."""
+"""Reader for files with people's ratings.
+
+Each row becomes a rating or is quarantined with a reason.
+"""
 
 import csv
 import math
@@ -15,16 +18,16 @@ from tasks.judging.rating_scales import RatingScale, Scales
 
 COLUMNS = ("episode_id", "turn", "rubric", "dimension", "rater", "value")
 SHEET_VALUE = "value:"
-"""Begins the name of a review sheet's column that holds the values of a dimension."""
+"""Prefix of the review sheet columns that contain the values of a dimension."""
 _SHEET_COLUMNS = ("episode_id", "rubric", "rater")
 QUARANTINE = "ratings"
-"""Stands in the quarantine's column `benchmark`; the file's name stands in `dataset_version`."""
+"""Value of the quarantine column `benchmark`. The file's name is in `dataset_version`."""
 MOST_LETTERS = 60
 EXCERPT_LENGTH = 200
 
 
 class BadRating(ValueError):
-    """A row that is no rating; `reason` is the machine-readable name."""
+    """Error for a row that is not a valid rating. `reason` is its machine-readable name."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -33,12 +36,12 @@ class BadRating(ValueError):
 
 @dataclass(frozen=True)
 class RatedEpisode:
-    """An episode that can be rated: of which benchmark it is, and which turns it has."""
+    """Benchmark, turns and scales of an episode that people can rate."""
 
     benchmark: str
     turns: frozenset[int]
     scales: Scales | None = None
-    """Of the rubrics by which it is rated; None where nothing is known of them."""
+    """Scales of the benchmark's rubrics. None if they are unknown."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Line:
 
 @dataclass(frozen=True)
 class RatingFile:
-    """What a file holds: `len(ratings) + len(quarantined) == n_input`, always."""
+    """Contents of a file. `len(ratings) + len(quarantined) == n_input` always holds."""
 
     ratings: tuple[Rating, ...]
     quarantined: tuple[QuarantinedRow, ...]
@@ -62,12 +65,14 @@ class RatingFile:
 
 
 def read_lines(source: Path) -> tuple[Line, ...]:
-    """The file's rows, columns in the order of `COLUMNS`. Empty lines are left out.
+    """Return the file's rows, with columns in the order of `COLUMNS`. Empty lines are skipped.
 
-    A review sheet, which has a column `value:DIMENSION` for each dimension, gives a row for each value that is filled in.
+    A review sheet has a column `value:DIMENSION` for each dimension. It yields one row per filled
+    value.
 
     Raises:
-        SourceUnreadable: no CSV in UTF-8, or without exactly these columns; no review sheet either.
+        SourceUnreadable: The file is not CSV in UTF-8, or it has neither exactly these columns nor
+            those of a review sheet.
     """
     try:
         with source.open(encoding="utf-8-sig", newline="") as file:
@@ -78,14 +83,14 @@ def read_lines(source: Path) -> tuple[Line, ...]:
                 return tuple(
                     line
                     for number, row in numbered
-                    for line in _of_sheet(number, row, header, source)
+                    for line in _sheet_lines(number, row, header, source)
                 )
             order = _order(header, source)
             rows = ((reader.line_num, row) for row in reader if row)
-            return tuple(Line(number, _ordered(row, order)) for number, row in rows)
+            return tuple(Line(number, _in_order(row, order)) for number, row in rows)
     except UnicodeDecodeError as error:
         raise SourceUnreadable(
-            f"{source} is not UTF-8 ({error.reason} at byte {error.start}): save it as CSV in UTF-8"
+            f"{source} is not UTF-8 ({error.reason} at byte {error.start}). Save it as CSV in UTF-8"
         ) from None
     except csv.Error as error:
         raise SourceUnreadable(f"{source} is not CSV: {error}") from None
@@ -100,22 +105,27 @@ def _order(header: Sequence[str], source: Path) -> tuple[int, ...]:
     ]
     if missing or extra:
         faults = [f"lacks {', '.join(missing)}"] * bool(missing) + [
-            f"has also {', '.join(map(repr, extra))}"
+            f"has additional columns {', '.join(map(repr, extra))}"
         ] * bool(extra)
         raise SourceUnreadable(
-            f"the first line of {source} {' and '.join(faults)}. It names the columns, separated by commas: {','.join(COLUMNS)}"
+            f"the header of {source} {' and '.join(faults)}. Write the column names on the first"
+            f" line, separated by commas: {','.join(COLUMNS)}"
         )
     return tuple(header.index(column) for column in COLUMNS)
 
 
-def _of_sheet(
+def _sheet_lines(
     number: int, row: Sequence[str], header: Sequence[str], source: Path
 ) -> tuple[Line, ...]:
-    """The ratings of one row of a review sheet; none where nobody filled it in. Other columns are for the reader's eyes."""
+    """Return the ratings in one row of a review sheet, or () if nobody filled it in.
+
+    Other columns, such as the text under review, are ignored.
+    """
     missing = [column for column in _SHEET_COLUMNS if header.count(column) != 1]
     if missing:
         raise SourceUnreadable(
-            f"the review sheet {source} needs one column each for {', '.join(_SHEET_COLUMNS)}: see {missing[0]}"
+            f"the review sheet {source} must have each of the columns {', '.join(_SHEET_COLUMNS)}"
+            f" exactly once. Check {missing[0]}"
         )
     if len(row) != len(header):
         return (Line(number, tuple(row)),)
@@ -125,47 +135,51 @@ def _of_sheet(
         for name, value in fields.items()
         if name.startswith(SHEET_VALUE) and value
     }
-    named = fields["episode_id"], fields.get("turn", "0"), fields["rubric"]
+    key = fields["episode_id"], fields.get("turn", "0"), fields["rubric"]
     return tuple(
-        Line(number, (*named, dimension, fields["rater"], value))
+        Line(number, (*key, dimension, fields["rater"], value))
         for dimension, value in values.items()
     )
 
 
-def _ordered(row: Sequence[str], order: Sequence[int]) -> tuple[str, ...]:
-    return tuple(row[place].strip() for place in order) if len(row) == len(order) else tuple(row)
+def _in_order(row: Sequence[str], order: Sequence[int]) -> tuple[str, ...]:
+    return tuple(row[index].strip() for index in order) if len(row) == len(order) else tuple(row)
 
 
 def read_ratings(
     source: Path, lines: Sequence[Line], episodes: Mapping[str, RatedEpisode]
 ) -> RatingFile:
-    """Ratings of known episodes; the other rows with their reasons.
+    """Return the valid ratings of known episodes, and the other rows with their reasons.
 
-    A rater's second row on the same thing is a duplicate. Where the two differ, neither is kept: nobody knows which one counts.
+    A second row of the same rater for the same item is a duplicate. If two such rows differ, both
+    are quarantined, since the rater's intention is unknown.
 
     Args:
-        episodes: the episodes that the lake has, among those that the lines name.
+        source: Rating file, for the quarantine.
+        lines: Rows of the file.
+        episodes: Episodes in the lake that the lines mention, by id.
     """
-    numeric = _numeric(lines)
-    kept: dict[tuple[str, tuple[str, int, str, str]], list[tuple[Line, Rating]]] = {}
+    numeric = _numeric_dimensions(lines)
+    by_key: dict[tuple[str, tuple[str, int, str, str]], list[tuple[Line, Rating]]] = {}
     bad: list[tuple[Line, BadRating]] = []
     for line in lines:
         try:
             rating = _rating(line, episodes, numeric)
-            kept.setdefault((rating.rater, rating.key), []).append((line, rating))
+            by_key.setdefault((rating.rater, rating.key), []).append((line, rating))
         except BadRating as fault:
             bad.append((line, fault))
-    for rows in kept.values():
+    for rows in by_key.values():
         agree = all(rating == rows[0][1] for _, rating in rows)
         surplus, rows[:] = (rows[1:], rows[:1]) if agree else (tuple(rows), [])
-        where = f"the rows on lines {', '.join(str(line.number) for line, _ in (*rows, *surplus))} rate the same thing"
+        numbers = ", ".join(str(line.number) for line, _ in (*rows, *surplus))
+        detail = f"the rows on lines {numbers} rate the same item"
         bad += [
-            (line, BadRating("duplicate" if agree else "contradiction", where))
+            (line, BadRating("duplicate" if agree else "contradiction", detail))
             for line, _ in surplus
         ]
-    bad.sort(key=lambda one: one[0].number)
+    bad.sort(key=lambda row: row[0].number)
     return RatingFile(
-        tuple(rating for rows in kept.values() for _, rating in rows),
+        tuple(rating for rows in by_key.values() for _, rating in rows),
         tuple(
             QuarantinedRow(
                 benchmark=QUARANTINE,
@@ -206,21 +220,22 @@ def _rating(
     if episode is None:
         raise BadRating(
             "unknown_episode",
-            f"no episode of this home has the id {line['episode_id']!r}: give it whole",
+            f"no episode of this home has the id {line['episode_id']!r}. Write the complete id",
         )
     turn = int(line["turn"]) if line["turn"].isascii() and line["turn"].isdecimal() else None
     if turn is None or (turn and turn not in episode.turns):
         last = max(episode.turns, default=0)
         raise BadRating(
             "bad_turn",
-            f"turn {line['turn']!r}: the episode has the turns 1 to {last}; 0 is the whole dialogue",
+            f"turn {line['turn']!r}: the episode has turns 1 to {last}; use 0 for the dialogue as a"
+            " whole",
         )
     scale = _scale(line, episode)
     number = _number(line["value"])
     if numeric[line["rubric"], line["dimension"]] and (number is None or not math.isfinite(number)):
         raise BadRating(
             "bad_number",
-            f"value {line['value']!r}: this dimension has numbers; 4.5 is written with a point",
+            f"value {line['value']!r}: this dimension has numeric values, such as 4.5",
         )
     is_number = numeric[line["rubric"], line["dimension"]]
     if fault := scale.fault_of(number if is_number and number is not None else line["value"]):
@@ -238,27 +253,33 @@ def _rating(
 
 
 def _scale(line: Line, episode: RatedEpisode) -> RatingScale:
-    """Return the scale of a line's dimension. A benchmark without rubrics of its own is rated by any."""
+    """Return the scale of a line's dimension.
+
+    If the benchmark has no rubrics, any rubric is accepted.
+    """
     if episode.scales is None:
         return RatingScale()
     dimensions = episode.scales.get(line["rubric"])
     if dimensions is None:
-        known = ", ".join(sorted(episode.scales))
+        names = ", ".join(sorted(episode.scales))
         raise BadRating(
             "unknown_rubric",
-            f"{line['rubric']!r} is no rubric of {episode.benchmark}: it has {known}",
+            f"{line['rubric']!r} is not a rubric of {episode.benchmark}. Use one of {names}",
         )
     if line["dimension"] not in dimensions:
-        known = ", ".join(map(repr, dimensions))
+        names = ", ".join(map(repr, dimensions))
         raise BadRating(
             "unknown_dimension",
-            f"{line['dimension']!r} is no dimension of {line['rubric']}: it has {known}",
+            f"{line['dimension']!r} is not a dimension of {line['rubric']}. Use one of {names}",
         )
     return dimensions[line["dimension"]]
 
 
-def _numeric(lines: Sequence[Line]) -> dict[tuple[str, str], bool]:
-    """(rubric, dimension) -> whether most of its values are numbers: then the others are mistakes, else all are words."""
+def _numeric_dimensions(lines: Sequence[Line]) -> dict[tuple[str, str], bool]:
+    """Return (rubric, dimension) -> True if most of its values are numbers.
+
+    In a numeric dimension, other values are errors. Otherwise all values are words.
+    """
     counts: Counter[tuple[str, str]] = Counter()
     for line in lines:
         if len(line.fields) == len(COLUMNS) and line["value"]:

@@ -1,4 +1,4 @@
-"""Keeps people's ratings in the lake: one part a rater, replaced as a whole."""
+"""Import of people's ratings into the lake: one part per rater, replaced as a unit."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection
@@ -20,13 +20,13 @@ ScalesOf = Callable[[str], Scales | None]
 
 
 def no_scales(benchmark: str) -> Scales | None:
-    """Return that nothing is known of a benchmark's rubrics."""
+    """Return None, which means that the benchmark's rubrics are unknown."""
     return None
 
 
 @dataclass(frozen=True)
 class Imported:
-    """One import, counted. `n_changed` ratings are new, or other than before."""
+    """Result of one import. `n_changed` counts ratings that are new or differ from stored ones."""
 
     file: RatingFile
     n_changed: int
@@ -35,15 +35,19 @@ class Imported:
 def import_ratings(home: Home, source: Path, scales_of: ScalesOf = no_scales) -> Imported:
     """Read a file of ratings into the lake.
 
-    A rating replaces the same rater's earlier one of the same thing. Importing a file again changes nothing. The quarantine holds
-    the faults of the file's last import, so that mended rows leave it.
+    A rating replaces an earlier one by the same rater for the same item. Importing a file again
+    changes nothing. The quarantine contains the faults of the file's last import, so corrected rows
+    leave it.
 
     Args:
-        scales_of: benchmark -> the scales of its rubrics; None where people rate by rubrics of their own.
+        home: Parley's data folder.
+        source: CSV file of ratings, or a review sheet.
+        scales_of: Returns the scales of a benchmark's rubrics. None if people use their own
+            rubrics.
 
     Raises:
-        SourceUnreadable: no file of ratings at all.
-        UsageError: another import is at work on this home.
+        SourceUnreadable: The file contains no ratings.
+        UsageError: Another import into this home is running.
     """
     lines = read_lines(source)
     lake = Lake(home.lake)
@@ -51,13 +55,13 @@ def import_ratings(home: Home, source: Path, scales_of: ScalesOf = no_scales) ->
     file = read_ratings(
         source,
         lines,
-        listing_again(lambda: {**_episodes(lake, wanted, scales_of), **_reviewed(home)}),
+        listing_again(lambda: {**_episodes(lake, wanted, scales_of), **_reviewed_items(home)}),
     )
     with home.lock(
         "ratings",
-        f"ratings are being imported into {home.path} by another process. Type the command again after it",
+        f"another process is importing ratings into {home.path}. Repeat the command after it ends",
     ):
-        n_changed = _keep(lake, file.ratings)
+        n_changed = _store(lake, file.ratings)
         keys = {"benchmark": QUARANTINE, "dataset_version": source.name}
         name = content_id(file.quarantined)
         if file.quarantined:
@@ -67,44 +71,47 @@ def import_ratings(home: Home, source: Path, scales_of: ScalesOf = no_scales) ->
 
 
 def _episodes(lake: Lake, wanted: Collection[str], scales_of: ScalesOf) -> dict[str, RatedEpisode]:
-    """The wanted episodes that the lake has, with the turns of all their attempts."""
+    """Return the wanted episodes in the lake, with the turns of all their attempts."""
     benchmarks: dict[str, str] = {}
     turns: dict[str, set[int]] = defaultdict(set)
     for part in lake.parts("episodes"):
         ids = lake.read_arrow("episodes", [part], ["episode_id"])["episode_id"].to_pylist()
-        places = [place for place, name in enumerate(ids) if name in wanted]
-        if not places:
+        indices = [index for index, name in enumerate(ids) if name in wanted]
+        if not indices:
             continue
         rows = lake.read_arrow("episodes", [part], ["episode_id", "benchmark", "steps"]).take(
-            places
+            indices
         )
         for row in rows.to_pylist():
             benchmarks[row["episode_id"]] = row["benchmark"]
             turns[row["episode_id"]].update(step["turn"] for step in row["steps"])
     scales = {benchmark: scales_of(benchmark) for benchmark in {*benchmarks.values()}}
     return {
-        name: RatedEpisode(own, frozenset(turns[name]), scales[own])
-        for name, own in benchmarks.items()
+        name: RatedEpisode(benchmark, frozenset(turns[name]), scales[benchmark])
+        for name, benchmark in benchmarks.items()
     }
 
 
-def _reviewed(home: Home) -> dict[str, RatedEpisode]:
-    """Things of built datasets, which are no episodes: rated as a whole."""
+def _reviewed_items(home: Home) -> dict[str, RatedEpisode]:
+    """Return the items of constructed datasets.
+
+    They have no turns, so people rate each as a whole.
+    """
     return {
-        name: RatedEpisode(thing.benchmark, frozenset(), thing.scales)
-        for name, thing in reviewed(home).items()
+        name: RatedEpisode(item.benchmark, frozenset(), item.scales)
+        for name, item in reviewed(home).items()
     }
 
 
-def _keep(lake: Lake, ratings: Collection[Rating]) -> int:
-    """Write what differs; returns how many ratings do."""
+def _store(lake: Lake, ratings: Collection[Rating]) -> int:
+    """Store the ratings that differ from stored ones. Return their number."""
     of_rater: dict[str, dict[tuple[str, int, str, str], Rating]] = {}
     for rating in ratings:
         of_rater.setdefault(rating.rater, {})[rating.key] = rating
     n_changed = 0
-    for rater, given in sorted(of_rater.items()):
+    for rater, imported in sorted(of_rater.items()):
         before = {rating.key: rating for rating in lake.read("ratings", Rating, rater=rater)}
-        changed = {key: rating for key, rating in given.items() if before.get(key) != rating}
+        changed = {key: rating for key, rating in imported.items() if before.get(key) != rating}
         if changed:
             after = before | changed
             lake.write_part("ratings", [after[key] for key in sorted(after)], _PART, rater=rater)

@@ -1,4 +1,4 @@
-"""A rubric is data: what a judge is asked, in which form it answers, and which values that gives."""
+"""Rubrics as data: prompt, schema of the judge's answer, and the values derived from an answer."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,75 +13,86 @@ from tasks.language.prompt import fill, load_prompt
 
 
 class Values(Protocol):
-    """Reads the values of an answer: dimension -> number, or one of several words."""
+    """Returns the values of an answer: dimension -> number or word."""
 
     def __call__(self, answer: Any) -> Mapping[str, float | str]: ...
 
 
 @dataclass(frozen=True)
 class Rubric:
-    """One thing that is judged.
+    """One quality that judges rate.
 
-    Its version, prompt and answer schema stand in the id of every run that uses it, and never in an episode's.
+    Version, prompt and answer schema are part of the id of each run that uses the rubric. They are
+    not part of episode ids.
     """
 
     name: str
     version: str
-    """Raise it when the messages or values are made otherwise from the same prompt."""
+    """Raise it if the messages or values derived from an unchanged prompt change."""
     prompt: str
     """Text of the prompt file, with its placeholders."""
     answer: type[Frozen]
-    """Form of the judge's answer. Its JSON schema is shown to the judge."""
+    """Model of the judge's answer. The judge sees its JSON schema."""
     values: Values
     dimensions: tuple[str, ...] = ("",)
-    """Every dimension that a judgement rates. One without a value in an answer is `undefined`."""
+    """Dimensions that a judgement rates.
+
+    A dimension without a value in an answer is `undefined`.
+    """
     scope: Literal["turn", "dialogue"] = "turn"
-    """What one judgement is about: one answer, or the whole dialogue (turn 0)."""
+    """Subject of one judgement: one answer, or the dialogue as a whole (turn 0)."""
     reads_verdicts: bool = False
-    """Whether its prompt shows test verdicts. Such rubrics wait for the tests, the others begin as each dialogue ends."""
+    """True if the prompt contains test verdicts.
+
+    Such rubrics wait for the tests. Others start when a dialogue ends.
+    """
     ranges: Mapping[str, tuple[float, float]] = field(
         default_factory=dict[str, tuple[float, float]]
     )
-    """Dimension -> lowest and highest value; the quality checks hold judgements to them."""
+    """Dimension -> lowest and highest value. Quality checks verify them."""
     is_reworded: bool = False
-    """Whether a user's own words ask for the answer. Its form is then not added, and its fields' names are read in any case."""
+    """True if a user's own prompt describes the answer.
+
+    The schema is then not appended, and field names are read case-insensitively.
+    """
     words: tuple[str, ...] = ()
-    """The values of a rubric that answers by one of several words."""
+    """Allowed words of a rubric whose values are words."""
     people: Mapping[str, tuple[float, float]] = field(
         default_factory=dict[str, tuple[float, float]]
     )
-    """Further dimensions that people rate and no judge does, with lowest and highest value."""
+    """Additional dimensions that only people rate, with lowest and highest value."""
     tries: int = 3
-    """Requests for one judgement at most."""
+    """Maximum number of requests for one judgement."""
     drift: Sequence[tuple[Message, ...]] = ()
-    """Up to 10 short judgements that each night asks anew: they tell whether the judge still judges alike."""
+    """Up to 10 short judgements that each night requests again, to detect changes of the judge."""
 
     def __post_init__(self) -> None:
         if len(self.drift) > MOST_DRIFT_CASES:
             raise ValueError(
-                f"rubric {self.name!r} has {len(self.drift)} cases of drift; {MOST_DRIFT_CASES} at most"
+                f"rubric {self.name!r} has {len(self.drift)} drift cases; at most"
+                f" {MOST_DRIFT_CASES} are allowed"
             )
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:
-        """JSON schema of the answer."""
+        """Return the JSON schema of the answer."""
         return self.answer.model_json_schema()
 
     @cached_property
     def digest(self) -> str:
-        """Digest of prompt and answer schema."""
+        """Return the digest of prompt and answer schema."""
         return content_id([self.prompt, self.schema])
 
     @cached_property
     def form(self) -> str:
-        """The words that ask for an answer of this form."""
+        """Return the text that requests an answer with this schema."""
         return fill(
             load_prompt("tasks.judging", "schema"),
             schema=json.dumps(self.schema, sort_keys=True, ensure_ascii=False),
         )
 
-    def asked(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """The messages, with the form of the answer below the last one."""
+    def with_form(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        """Return the messages with the answer's schema appended to the last one."""
         if self.is_reworded:
             return messages
         last = messages[-1]
@@ -93,10 +104,10 @@ MOST_DRIFT_CASES = 10
 
 @dataclass(frozen=True)
 class JudgeRun:
-    """One judgement to be asked for."""
+    """Request for one judgement."""
 
     turn: int
-    """1-based round; 0 for the whole dialogue."""
+    """1-based round. 0 for the dialogue as a whole."""
     rubric: str
     messages: tuple[Message, ...]
-    """The rendered prompt, without the form of the answer."""
+    """Rendered prompt, without the schema of the answer."""

@@ -26,7 +26,7 @@ class Unreadable(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Generic[T]):
+class AskResult(Generic[T]):
     """Value that was read, or the reason why there is none, and all answers in order."""
 
     value: T | None
@@ -41,7 +41,7 @@ async def ask_until_read(
     read: Callable[[str], T],
     *,
     tries: int,
-) -> Asked[T]:
+) -> AskResult[T]:
     """Request an answer, and request it again while it is unreadable.
 
     Each request has its own seed. The first one has the request's.
@@ -71,10 +71,10 @@ async def ask_until_read(
             ) from fault
         answers.append(answer)
         try:
-            return Asked(read(answer.content), tuple(answers))
+            return AskResult(read(answer.content), tuple(answers))
         except Unreadable as unreadable:
             reason = str(unreadable)
         if not answer.content and answer.finish_reason in REFUSED:
             reason = f"it was refused ({answer.finish_reason})"
             break
-    return Asked(None, tuple(answers), reason)
+    return AskResult(None, tuple(answers), reason)

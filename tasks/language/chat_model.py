@@ -96,7 +96,7 @@ class Completion:
     """Differences of the sent request, after the endpoint rejected the original: `without seed`."""
 
 
-def said_in(messages: tuple[Message, ...]) -> str:
+def prompt_text(messages: tuple[Message, ...]) -> str:
     """Return a whole prompt as one text: canonical JSON of roles and contents."""
     return canonical_json([[message.role.value, message.content] for message in messages])
 

@@ -111,7 +111,7 @@ class EndpointEmbedder:
         return [vector for batch in batches for vector in batch]
 
     async def _batch(self, texts: Sequence[str]) -> "list[Vector | None]":
-        outcome, _, n_sent = await self._model.asked(lambda pool: self.ask(pool, texts))
+        outcome, _, n_sent = await self._model.send_until_final(lambda pool: self.ask(pool, texts))
         if not isinstance(outcome, Fault):
             self.on_answer(texts, outcome.input_tokens)
             return list(outcome.vectors)

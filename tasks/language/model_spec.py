@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 from schemas.errors import ConfigError, UnknownName
 from schemas.outside.display import is_plain_name, plain_line
-from tasks.language.providers.contract import ModelChoice as ModelChoice  # what a spec is read to
+from tasks.language.providers.contract import ModelChoice as ModelChoice
 from tasks.language.providers.contract import SpecSettings
 from tasks.language.providers.registry import PROVIDERS, forms
 from tasks.language.servers.vllm_settings import VllmSettings

@@ -1,8 +1,8 @@
 """Quotation of texts for a judge or a simulator, in a form that no quoted text can imitate.
 
-Each text follows a line that begins with a mark. The mark is a digest of the first text, so a
-growing talk keeps it, and it is drawn again while any of the texts contains it. A message that
-reads "User: thank you, that works" therefore remains part of its own message.
+Each text follows a line that begins with a mark. The mark is a digest of the first text, so it
+stays the same while a dialogue grows. If any of the texts contains the mark, another one is used. A
+message that reads "User: thank you, that works" therefore remains part of its own message.
 """
 
 import json
@@ -19,7 +19,7 @@ _LINE_ENDS = "\x85\u2028\u2029"
 _BACKTICKS = re.compile("`{3,}")
 
 
-def quote_talk(messages: Iterable[tuple[str, str]]) -> str:
+def quote_messages(messages: Iterable[tuple[str, str]]) -> str:
     """Return the messages (writer, text), each below a line with the mark and its writer."""
     shown = tuple(messages)
     if not shown:

@@ -23,7 +23,7 @@ from schemas.content_id import ID_LENGTH, text_digest
 from schemas.episode import ToolCall
 from schemas.errors import AnswerMissing, ConfigError, UsageError
 from schemas.run import ModelIdentity
-from tasks.language.chat_model import ChatRequest, Completion, said_in
+from tasks.language.chat_model import ChatRequest, Completion, prompt_text
 from tasks.language.endpoints.wire import valid_unicode
 from tasks.storage.replaced_file import replace_file
 
@@ -255,7 +255,7 @@ class RecordedModel:
         keys = (
             of_dialog,
             of_problem,
-            *([(text_digest(said_in(request.messages)),)] if rubric else []),
+            *([(text_digest(prompt_text(request.messages)),)] if rubric else []),
         )
         key = next((key for key in keys if key in answers), None)
         if key is None:

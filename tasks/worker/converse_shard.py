@@ -18,7 +18,7 @@ from tasks.dialogue.agents.registry import AGENTS
 from tasks.dialogue.engine import Ending, play_dialogue
 from tasks.dialogue.programs import ProgramRunner
 from tasks.dialogue.seats import Cast
-from tasks.dialogue.transcript import Transcript, seen_by
+from tasks.dialogue.transcript import Transcript, visible_steps
 from tasks.language.chat_model import ChatModel
 from tasks.storage.clock import utc_now
 from tasks.storage.contexts import context_of
@@ -233,7 +233,7 @@ def _begun(
             options=agent.options_of(spec.agent),
             model=subject,
             sampling=BENCHMARKS.load(spec.benchmark).setting(spec.setting).bounded(spec.sampling),
-            steps=seen_by(opening.steps, subject=True),
+            steps=visible_steps(opening.steps, subject=True),
             embedder=run.vectors,
             talk_answers=run.talk_answers,
             workspaces=run.workspaces,

@@ -28,7 +28,7 @@ from schemas.errors import Unscorable
 from schemas.problem import Problem, RepoSnapshot
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.dialogue_swebench import BENCHMARK
-from tasks.benchmarks.dialogue_swebench.furnish import furnish
+from tasks.benchmarks.dialogue_swebench.resources import resolve_resources
 from tasks.benchmarks.dialogue_swebench.stage import stage
 from tasks.storage.files.environments import Environments
 from tasks.storage.files.trees import TreeStore
@@ -163,11 +163,11 @@ def staged_in(home: Home) -> Staged:
     data = SHARED / "swebench_verified_mini" / "data.csv"
     if repository and data.is_file():
         pins = SHARED / "swebench_sphinx" / "environments.json"
-        return furnish(
+        return resolve_resources(
             stage(data, "x"), data, {"repos": Path(repository), "environments": pins}, home
         )
     sample = Path(str(BENCHMARK.data.sample))
-    return furnish(stage(sample, "sample"), sample, {}, home)
+    return resolve_resources(stage(sample, "sample"), sample, {}, home)
 
 
 def main() -> int:

@@ -263,7 +263,7 @@ def test_answers_that_are_exchanged_while_a_run_is_under_way_are_refused(tmp_pat
         told = night(home, before)
     [error] = [e for e in told.errors if "recording" in str(e)]
     assert isinstance(error, UsageError)
-    assert "answers changed since the run was begun" in str(error)
+    assert "answers changed since the run began" in str(error)
     assert Lake(Home(home).lake).parts("episodes") == []
 
 

@@ -288,7 +288,7 @@ def test_a_server_killed_in_mid_run_costs_nothing(tmp_path: Path) -> None:
         finally:
             process.terminate()
     log = next((home / "logs").glob("vllm-*.log")).read_text()
-    assert re.search(r"ended \(-9\): start 1 of 3 again", log)
+    assert re.search(r"ended \(-9\): restart 1 of 3", log)
     played = episodes(home)
     assert not [
         one for one in played if one.stop_reason in (StopReason.INFRA, StopReason.SUBJECT_ERROR)

@@ -12,7 +12,7 @@ from tasks.storage.home import find_home
 if TYPE_CHECKING:
     from flows.night.checkpoints import CheckpointPlan, PendingCheckpoint
     from flows.night.preflight.dry_run import Estimate
-    from tasks.checkpoints.found import Found
+    from tasks.checkpoints.source_checkpoint import SourceCheckpoint
 
 Json = Annotated[bool, typer.Option("--json", help="Print one array of objects.")]
 
@@ -41,7 +41,7 @@ def checkpoints(
 
     settings = read_config(config)
     plan = CheckpointPlan(find_home(settings.home), settings, config.absolute().parent)
-    estimates = {entry.found.digest: _estimates(entry) for entry in plan.pending}
+    estimates = {entry.checkpoint.digest: _estimates(entry) for entry in plan.pending}
     rows = _rows(plan, estimates)
     if json_output:
         print(json.dumps(rows))
@@ -57,7 +57,7 @@ def checkpoints(
     counted = ("runs", "episodes", "calls", *judged, "input tokens", "output tokens")
     columns = ("checkpoint", "step", "state", *counted, "USD", *hourly, "why")
     print_rows("", columns, [tuple(_cell(row, column) for column in columns) for row in rows])
-    for failure in plan.sighting.unread:
+    for failure in plan.scan.unread:
         print(f"source {failure.source.place} could not be read: {failure.reason}")
     if not rows:
         print(
@@ -83,17 +83,19 @@ def _cell(row: dict[str, Any], column: str) -> Any:
 def _rows(
     plan: "CheckpointPlan", estimates: "Mapping[str, Sequence[Estimate]]"
 ) -> list[dict[str, Any]]:
-    pending = {entry.found.digest: entry for entry in plan.pending}
+    pending = {entry.checkpoint.digest: entry for entry in plan.pending}
     return [
         _row(checkpoint, pending.get(checkpoint.digest), estimates.get(checkpoint.digest, ()))
         if checkpoint.is_due
         else _row(checkpoint, None, ())
-        for checkpoint in plan.sighting.found
+        for checkpoint in plan.scan.checkpoints
     ]
 
 
 def _row(
-    checkpoint: "Found", pending: "PendingCheckpoint | None", estimates: "Sequence[Estimate]"
+    checkpoint: "SourceCheckpoint",
+    pending: "PendingCheckpoint | None",
+    estimates: "Sequence[Estimate]",
 ) -> dict[str, Any]:
     return {
         "checkpoint": checkpoint.name if checkpoint.names_weights else checkpoint.path,
@@ -107,7 +109,7 @@ def _row(
     }
 
 
-def _state(checkpoint: "Found", pending: "PendingCheckpoint | None") -> str:
+def _state(checkpoint: "SourceCheckpoint", pending: "PendingCheckpoint | None") -> str:
     if checkpoint.lacks:
         return "waiting"
     if checkpoint.copy_of:
@@ -115,7 +117,7 @@ def _state(checkpoint: "Found", pending: "PendingCheckpoint | None") -> str:
     return "done" if pending is None else "tonight" if pending.tonight else "later"
 
 
-def _why(checkpoint: "Found", pending: "PendingCheckpoint | None") -> str:
+def _why(checkpoint: "SourceCheckpoint", pending: "PendingCheckpoint | None") -> str:
     if checkpoint.copy_of:
         return f"the same model as {checkpoint.copy_of}"
     failure = (

@@ -90,7 +90,7 @@ def judge_calls(plan: RunPlan, pending: Sequence[WantedEpisode]) -> tuple[Mappin
 def _drift_calls(plan: RunPlan, rubric: Rubric) -> Calls:
     return sum(
         (
-            _judgement(plan, rubric.name, _tokens_of(rubric.asked(messages)))
+            _judgement(plan, rubric.name, _tokens_of(rubric.with_form(messages)))
             for messages in rubric.drift
         ),
         Calls(),

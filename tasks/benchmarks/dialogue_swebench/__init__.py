@@ -1,6 +1,6 @@
 """Dialogue-SWEBench: agents that talk with a user to resolve an issue of a repository.
 
-`BENCHMARK` is all that the pipeline sees.
+The pipeline uses only `BENCHMARK`.
 """
 
 from importlib.resources import files
@@ -11,11 +11,11 @@ from tasks.benchmarks.contract import About, Benchmark, Data, Programs, Scores
 from tasks.benchmarks.dialogue_swebench.building import CONSTRUCTION
 from tasks.benchmarks.dialogue_swebench.cast import cast
 from tasks.benchmarks.dialogue_swebench.exports import EXPORTS
-from tasks.benchmarks.dialogue_swebench.furnish import IMAGES, RESOURCES, furnish
 from tasks.benchmarks.dialogue_swebench.programs import gold_answer, test_runs
+from tasks.benchmarks.dialogue_swebench.resources import IMAGES, RESOURCES, resolve_resources
 from tasks.benchmarks.dialogue_swebench.rubrics import RUBRICS, judge_runs
 from tasks.benchmarks.dialogue_swebench.scoring import METRICS, RANGES, due, score
-from tasks.benchmarks.dialogue_swebench.settings import SETTINGS, chosen
+from tasks.benchmarks.dialogue_swebench.settings import SETTINGS, choose_problems
 from tasks.benchmarks.dialogue_swebench.stage import BENCHMARK_NAME, stage
 from tasks.benchmarks.dialogue_swebench.verified import grade_routes
 from tasks.benchmarks.dialogue_swebench.wide_tables import MARTS
@@ -33,7 +33,10 @@ _LIMITS = Limits(
     open_files=1024,
     output_kb=64,
 )
-"""Of one run of an instance's tests. Sphinx's take 2 to 12 s; SWE-bench allows half an hour."""
+"""Limits for one run of an instance's tests.
+
+Sphinx's take 2 to 12 s; SWE-bench allows 30 minutes.
+"""
 
 BENCHMARK = Benchmark(
     about=About(
@@ -49,11 +52,11 @@ BENCHMARK = Benchmark(
         default_version="instances",
         demo=files(__name__) / "demo.yaml",
         public=files(__name__) / "data.yaml",
-        chooses=chosen,
+        chooses=choose_problems,
         grade_routes=grade_routes,
     ),
     settings=SETTINGS,
-    resources=Resources(RESOURCES, furnish, names=(IMAGES, DISK)),
+    resources=Resources(RESOURCES, resolve_resources, names=(IMAGES, DISK)),
     play=Play(cast=cast, gold_answer=gold_answer),
     programs=Programs(test_runs=test_runs, limits=_LIMITS, packages=("pytest",)),
     judging=Judging(RUBRICS, judge_runs),

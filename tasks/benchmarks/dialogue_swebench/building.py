@@ -1,4 +1,7 @@
-"""`parley build dialogue_swebench-queries` (section 3.3, appendix A): issues' first messages, and a sheet to review them."""
+"""`parley build dialogue_swebench-queries`: first messages from issues, and a sheet to review them.
+
+See section 3.3 and appendix A of the paper.
+"""
 
 import asyncio
 import json
@@ -27,10 +30,13 @@ from tasks.language.prompt import PromptTexts, fill
 
 PROMPTS = PromptTexts("tasks.benchmarks.dialogue_swebench", ("query_draft", "query_revision"))
 DRAFTS = "drafts.json"
-"""What was written first, what the revision changed, and how often. No name of data."""
+"""File with the drafts, their revisions, and the share of changed drafts. Staging ignores it."""
 RUBRIC = "dialogue_swebench.query"
 CRITERIA = ("faithful", "incomplete", "asks_to_resolve", "needs_edit")
-"""What people say of a message, 1 or 0 each. The share that needed edits is the mean of the last."""
+"""Criteria of people's ratings of a message, 0 or 1 each.
+
+The mean of `needs_edit` is the share of messages that needed edits.
+"""
 SCALES: Mapping[str, RatingScale] = dict.fromkeys(CRITERIA, RatingScale((0, 1)))
 _COLUMNS = ("episode_id", "rubric", "rater", *(f"value:{name}" for name in CRITERIA))
 _SHOWN = ("instance", "title", "issue", "draft", "query")
@@ -49,42 +55,47 @@ class _Query:
 
 
 def estimate(*, staged: Staged, options: Options) -> Mapping[str, int]:
-    """Two calls an issue."""
+    """Return two calls per issue."""
     return {"model": 2 * len(staged.problems)}
 
 
 async def construct(request: ConstructionRequest) -> Constructed:
-    """The messages as the benchmark reads them beside its data, the drafts, and the sheet."""
-    made = await asyncio.gather(*(_query(request, problem) for problem in request.staged.problems))
-    queries = [one for one in made if isinstance(one, _Query)]
-    unwritten = [one for one in made if not isinstance(one, _Query)]
-    n_changed = sum(one.draft != one.text for one in queries)
+    """Return the file of first messages that staging reads, the drafts, and the review sheet."""
+    results = await asyncio.gather(
+        *(_query(request, problem) for problem in request.staged.problems)
+    )
+    queries = [result for result in results if isinstance(result, _Query)]
+    unwritten = [result for result in results if not isinstance(result, _Query)]
+    n_changed = sum(query.draft != query.text for query in queries)
     drafts = {
         "n": len(queries),
         "n_changed_by_revision": n_changed,
         "share_changed_by_revision": n_changed / len(queries) if queries else None,
         "unwritten": unwritten,
         "drafts": [
-            {"instance_id": one.problem.problem_id, "draft": one.draft, "query": one.text}
-            for one in queries
+            {"instance_id": query.problem.problem_id, "draft": query.draft, "query": query.text}
+            for query in queries
         ],
     }
-    lines = [{"instance_id": one.problem.problem_id, "query": one.text} for one in queries]
+    lines = [{"instance_id": query.problem.problem_id, "query": query.text} for query in queries]
     files = {
         QUERIES: "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines),
         DRAFTS: json.dumps(drafts, indent=1, ensure_ascii=False) + "\n",
     }
     return Constructed(
-        files, Review((*_COLUMNS, *_SHOWN), [_review_row(one) for one in queries], SCALES)
+        files, Review((*_COLUMNS, *_SHOWN), [_review_row(query) for query in queries], SCALES)
     )
 
 
 async def _query(request: ConstructionRequest, problem: Problem) -> _Query | Mapping[str, str]:
-    """A draft of the title alone, then its revision, which sees the issue; or why a model wrote nothing usable."""
+    """Return the message of an issue, or the reason why a model wrote no usable one.
+
+    The first request shows only the title. The second one revises the draft and shows the issue.
+    """
     assert problem.repo is not None
     project, title = problem.repo.repo.rpartition("/")[2], problem.instructions[0].text
     first = fill(PROMPTS["query_draft"], project=project, title=title, words=str(_MOST_WORDS))
-    draft = await _written(request, problem, first, 0)
+    draft = await _request_message(request, problem, first, 0)
     if isinstance(draft, Unreadable):
         return {"instance_id": problem.problem_id, "reason": str(draft)}
     second = fill(
@@ -94,33 +105,35 @@ async def _query(request: ConstructionRequest, problem: Problem) -> _Query | Map
         draft=draft,
         words=str(_MOST_WORDS),
     )
-    revised = await _written(request, problem, second, 1)
+    revised = await _request_message(request, problem, second, 1)
     if isinstance(revised, Unreadable):
         return {"instance_id": problem.problem_id, "reason": str(revised)}
     return _Query(problem, draft, revised)
 
 
-async def _written(
+async def _request_message(
     request: ConstructionRequest, problem: Problem, prompt: str, number: int
 ) -> str | Unreadable:
-    asked: ChatRequest = request.question(
+    question: ChatRequest = request.question(
         "model", Message(Speaker.USER, prompt), problem_id=problem.problem_id, turn=number + 1
     )
 
     def again(answer: str, reason: str) -> tuple[Message, ...]:
-        said = Message(Speaker.ASSISTANT, answer[:2000] or "-")
+        previous = Message(Speaker.ASSISTANT, answer[:2000] or "-")
         return (
             Message(Speaker.USER, prompt),
-            said,
+            previous,
             Message(Speaker.USER, f"That cannot be used: {reason}. Write it again."),
         )
 
-    found = await ask_until_read(request.models["model"], asked, again, _message, tries=_TRIES)
-    return found.value if found.value is not None else Unreadable(found.reason)
+    result = await ask_until_read(
+        request.models["model"], question, again, _read_message, tries=_TRIES
+    )
+    return result.value if result.value is not None else Unreadable(result.reason)
 
 
-def _message(answer: str) -> str:
-    """A message of one line. Raises Unreadable."""
+def _read_message(answer: str) -> str:
+    """Return the answer as a message of one line. Raises Unreadable."""
     text = " ".join(answer.strip().strip('"').split())
     if not text:
         raise Unreadable("it is empty")
@@ -129,24 +142,24 @@ def _message(answer: str) -> str:
     return text
 
 
-def _review_row(one: _Query) -> Sequence[Cell]:
+def _review_row(query: _Query) -> Sequence[Cell]:
     empty: tuple[Cell, ...] = (None,) * len(CRITERIA)
-    name = f"review-{content_id([one.problem.problem_id, one.text])}"
+    name = f"review-{content_id([query.problem.problem_id, query.text])}"
     return (
         name,
         RUBRIC,
         None,
         *empty,
-        one.problem.problem_id,
-        one.title,
-        one.problem.prompt,
-        one.draft,
-        one.text,
+        query.problem.problem_id,
+        query.title,
+        query.problem.prompt,
+        query.draft,
+        query.text,
     )
 
 
 CONSTRUCTION = Construction(
-    help="users' first messages from the issues' titles, revised so that they are faithful and leave the details open",
+    help="users' first messages from issue titles, revised to be faithful but incomplete",
     roles={"model": Role("writes and revises the messages", Sampling(max_tokens=200))},
     construct=construct,
     estimate=estimate,

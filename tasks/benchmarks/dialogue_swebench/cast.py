@@ -1,4 +1,4 @@
-"""Who sits where: an agent in a workspace, or a model whose answer is a patch; and the simulated user."""
+"""Seats of the settings: an agent in a workspace or a model that answers a patch, and the user."""
 
 from schemas.dialog import Role
 from schemas.errors import ConfigError, UnknownName
@@ -9,15 +9,17 @@ from tasks.benchmarks.play import CastRequest
 from tasks.dialogue.seats import Cast
 
 MOST_ROUNDS, MOST_STEPS = 101, 2000
-"""Beyond what the agents' own limit of 100 steps lets happen."""
+"""Limits of rounds and steps, which the agents' own limit of 100 steps never reaches."""
 
 
 def cast(request: CastRequest) -> Cast:
-    """The seats of a setting. The user alone learns the issue, and neither side the tests or the reference patch.
+    """Return the seats of a setting.
+
+    Only the user sees the issue. Neither side sees the tests or the reference patch.
 
     Raises:
-        UnknownName: a setting this benchmark does not have.
-        ConfigError: an agent that has to talk, and no simulator.
+        UnknownName: The benchmark does not have the setting.
+        ConfigError: The setting needs a simulator for the agent, and there is none.
     """
     if request.setting not in SETTINGS:
         raise UnknownName(
@@ -28,7 +30,8 @@ def cast(request: CastRequest) -> Cast:
     is_alone = request.setting == FIRST_QUERY
     if request.make_seat is not None and request.simulator is None and not is_alone:
         raise ConfigError(
-            f"setting dialogue_swebench.{request.setting} has a simulated user: name its model by `--simulator SPEC`"
+            f"setting dialogue_swebench.{request.setting} has a simulated user. Choose its model by"
+            " `--simulator SPEC`"
         )
     opening = next(turn.content or "" for turn in request.dialog.turns if turn.role is Role.USER)
     user = IssueUser(

@@ -1,7 +1,7 @@
 """Tables and figures of the paper.
 
-Table 1 (agents and their cost), Table 2 (judges beside people), Table 3 (the first message alone) and
-Figure 4 (questions and resolved instances).
+Table 1 (agents and their cost), Table 2 (judges compared with people), Table 3 (only the first
+message) and Figure 4 (questions and resolved instances).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,14 +34,16 @@ Run = Mapping[str, Any]
 
 
 def _read(home: Path, name: str, run_ids: Sequence[str] | None = None) -> list[Run]:
-    """A query's rows; without ids, of one that has no parameter for them."""
-    there = query(
+    """Return the rows of a query. Omit the ids if the query has no parameter for them."""
+    tables = query(
         home,
-        "select table_name from information_schema.tables where table_name = 'dialogue_swebench_agents'",
+        "select table_name from information_schema.tables"
+        " where table_name = 'dialogue_swebench_agents'",
     )[1]
-    if not there:
+    if not tables:
         raise UsageError(
-            f"no run of dialogue_swebench is published in {home}. `parley run dialogue_swebench.full` makes one"
+            f"no run of dialogue_swebench is published in {home}. Start one by `parley run"
+            " dialogue_swebench.full`"
         )
     statement = read_sql(
         files("tasks.benchmarks.dialogue_swebench") / "queries" / f"{name}.sql"
@@ -51,13 +53,14 @@ def _read(home: Path, name: str, run_ids: Sequence[str] | None = None) -> list[R
 
 
 def agents(home: Path, run_ids: Sequence[str]) -> Rows:
-    """Return the share resolved, and the mean turns, steps and cost of a dialogue, one row per run.
+    """Return the share resolved, and mean turns, steps and cost of a dialogue, one row per run.
 
-    The newest run of each system and condition counts. `usd` is the subject's cost by its tokens and prices, without those of
-    simulator and judges (the paper's simulator has no price). It is NULL where a price or a count is unknown.
+    Only the newest run of each system and condition counts. `usd` is the subject's cost by its
+    tokens and prices, without simulator and judges (the paper's simulator has no price). It is NULL
+    if a price or a token count is unknown.
 
     Raises:
-        UsageError: no run is published.
+        UsageError: No run is published.
     """
     columns = (
         "model",
@@ -82,16 +85,17 @@ def agents(home: Path, run_ids: Sequence[str]) -> Rows:
 
 
 def judges(home: Path, run_ids: Sequence[str]) -> Rows:
-    """Return how far each judge and people agree on each rubric, one row per rubric, judge and condition.
+    """Return the agreement of each judge with people, one row per rubric, judge and condition.
 
     Figures are the quadratically weighted kappa and the rank accuracy over pairs of systems.
 
-    Compared is what a judge and people gave one and the same dialogue. Where several people rated it, their lower median counts.
-    Systems are models with their agents, in one setting on one version of the data; the newest judged run of each counts. Runs of
-    a row share data, options, sampling, simulator and judge.
+    A judge's rating is compared with people's rating of the same dialogue. If several people rated
+    it, their lower median counts. A system is a model with its agent, in one setting on one version
+    of the data. Only its newest judged run counts. Runs of a row share data, options, sampling,
+    simulator and judge.
 
     Raises:
-        UsageError: no run is published.
+        UsageError: No run is published.
     """
     judged, rated = _read(home, "judged", run_ids), _read(home, "rated")
     columns = (
@@ -101,20 +105,27 @@ def judges(home: Path, run_ids: Sequence[str]) -> Rows:
     rows: list[tuple[object, ...]] = []
     for rubric in _RUBRICS:
         of_people = [row for row in rated if row["rubric"] == rubric]
-        given = [row for row in judged if row["rubric"] == rubric]
-        names = sorted({row["judge"] for row in given})
+        judgements = [row for row in judged if row["rubric"] == rubric]
+        names = sorted({row["judge"] for row in judgements})
         for name in names:
-            of_judge = [row for row in given if row["judge"] == name]
+            of_judge = [row for row in judgements if row["judge"] == name]
             for condition in rows_of(_judged_condition(row, rubric) for row in of_judge):
-                ours = [row for row in of_judge if fits(_judged_condition(row, rubric), condition)]
-                rows.append((*_judge(rubric, name, ours, of_people), *condition_cells(condition)))
+                matching = [
+                    row for row in of_judge if fits(_judged_condition(row, rubric), condition)
+                ]
+                rows.append(
+                    (*_judge(rubric, name, matching, of_people), *condition_cells(condition))
+                )
         if not names:
             rows.append((*_judge(rubric, None, (), of_people), *[None] * len(CONDITION_COLUMNS)))
     return (*columns, *CONDITION_COLUMNS), rows
 
 
 def _judged_condition(row: Run, rubric: str) -> Condition:
-    """Return the condition of a judgement: of the run's judges the one of this rubric counts."""
+    """Return the condition of a judgement.
+
+    Of the run's judges, only the one of this rubric counts.
+    """
     whole = condition_of(row["spec_json"], row["task_share"], row["subsample_seed"])
     return {
         name: part
@@ -124,23 +135,25 @@ def _judged_condition(row: Run, rubric: str) -> Condition:
 
 
 def _judge(
-    rubric: str, judge: str | None, given: Sequence[Run], rated: Sequence[Run]
+    rubric: str, judge: str | None, judgements: Sequence[Run], rated: Sequence[Run]
 ) -> tuple[object, ...]:
-    """One row of the table.
+    """Return one row of the table.
 
     Args:
-        given: of one judge, the newest run first.
-        rated: of all people.
+        rubric: Name of the rubric.
+        judge: Label of the judge.
+        judgements: Judgements of the judge, those of the newest run first.
+        rated: Ratings of all people.
     """
     newest: dict[str, str] = {}
-    for row in given:
+    for row in judgements:
         newest.setdefault(row["system"], row["run_id"])
     by_people: dict[str, list[float]] = {}
     for row in rated:
         by_people.setdefault(row["episode_id"], []).append(row["rating"])
     counted = [
         row
-        for row in given
+        for row in judgements
         if row["run_id"] == newest[row["system"]] and row["episode_id"] in by_people
     ]
     people = {row["episode_id"]: float(median_low(by_people[row["episode_id"]])) for row in counted}
@@ -157,19 +170,19 @@ def _judge(
 
 
 def _by_system(rated: Iterable[tuple[Run, float]]) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
+    ratings: dict[str, dict[str, float]] = {}
     for row, rating in rated:
-        found.setdefault(row["system"], {})[row["task"]] = rating
-    return found
+        ratings.setdefault(row["system"], {})[row["task"]] = rating
+    return ratings
 
 
 def first_query_alone(home: Path, run_ids: Sequence[str]) -> Rows:
-    """Return the share resolved with the simulated user and with its first message alone, one row per model and condition.
+    """Return the share resolved with the simulated user and with its first message only.
 
-    The newest run of each condition counts.
+    One row per model and condition. Only the newest run of each condition counts.
 
     Raises:
-        UsageError: no run is published.
+        UsageError: No run is published.
     """
     runs = _read(home, "resolved", run_ids)
     columns = (
@@ -184,10 +197,10 @@ def first_query_alone(home: Path, run_ids: Sequence[str]) -> Rows:
     )
     rows: list[tuple[object, ...]] = []
     for key in sorted({_system(run) for run in runs}):
-        ours = [run for run in runs if _system(run) == key]
-        for condition in rows_of(_condition(run) for run in ours):
+        system_runs = [run for run in runs if _system(run) == key]
+        for condition in rows_of(_condition(run) for run in system_runs):
             newest: dict[str, Run] = {}
-            for run in ours:
+            for run in system_runs:
                 if fits(_condition(run), condition):
                     newest.setdefault(_setting(run), run)
             figures = [
@@ -218,12 +231,12 @@ def _figures(run: Run | None) -> tuple[Any, Any]:
 
 
 def asking_and_resolving(home: Path, run_ids: Sequence[str]) -> Rows:
-    """Return the mean number of messages that seek information, and the share resolved.
+    """Return the mean number of information-seeking messages, and the share resolved.
 
-    One row per judged run, the newest of each system and condition.
+    One row per judged run. Only the newest run of each system and condition counts.
 
     Raises:
-        UsageError: no run is published.
+        UsageError: No run is published.
     """
     columns = (
         "model",
@@ -254,15 +267,15 @@ EXPORTS: Mapping[str, Export] = {
         rows=agents,
     ),
     "judges": Export(
-        help="weighted kappa and rank accuracy of the judge beside people's ratings (Table 2)",
+        help="weighted kappa and rank accuracy of judges against people's ratings (Table 2)",
         rows=judges,
     ),
     "first-query": Export(
-        help="resolved with the user and with the first message alone (Table 3)",
+        help="resolved with the user and with only the first message (Table 3)",
         rows=first_query_alone,
     ),
     "asking": Export(
-        help="information-seeking messages beside the share resolved (Figure 4)",
+        help="information-seeking messages and the share resolved (Figure 4)",
         rows=asking_and_resolving,
     ),
 }

@@ -1,6 +1,7 @@
-"""SWE-bench's evaluation images: how they are named, and which one an instance has.
+"""SWE-bench's evaluation images: the form of their names, and the image of each instance.
 
-Each holds one instance's repository at /testbed, at its base commit, and what it runs with in the conda environment `testbed`.
+Each contains one instance's repository at /testbed, at its base commit, and its packages in the
+conda environment `testbed`.
 """
 
 import json
@@ -19,26 +20,30 @@ from tasks.storage.replaced_file import replace_file
 
 OFFICIAL = "swebench"
 _OFFICIAL_NAME = "swebench/sweb.eval.x86_64.{instance}:latest"
-"""As `instance_image_key` of swebench 4.1.0's `harness/test_spec/test_spec.py` has it, for its namespace `swebench`."""
+"""Form of the names, from `instance_image_key` in swebench 4.1.0 for its namespace `swebench`.
+
+Source: `harness/test_spec/test_spec.py` of swebench.
+"""
 PROGRAMS = "/opt/miniconda3/envs/testbed/bin"
-"""Where such an image has its Python."""
+"""Folder of the Python in such an image."""
 FORM = (
-    f"It is the word `{OFFICIAL}`, for SWE-bench's official Docker images ({_OFFICIAL_NAME}), or REGISTRY/{OFFICIAL} for their"
-    " copies in another registry, or another such name: {instance} in it stands for the instance's id in lower case with _1776_"
-    " for __, {instance_id} for the id in lower case as it is"
+    f"It is `{OFFICIAL}` for SWE-bench's official Docker images ({_OFFICIAL_NAME}),"
+    f" REGISTRY/{OFFICIAL} for their copies in another registry, or another name in which"
+    " {instance} stands for the instance's id in lower case with _1776_ instead of __, or"
+    " {instance_id} for the id in lower case"
 )
 _PLACES = ("{instance}", "{instance_id}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._/:@-]*")
 _LOOK_UPS = 8
-"""Names that a registry is asked for at once."""
+"""Maximum number of simultaneous requests to a registry."""
 
 
 @dataclass(frozen=True)
 class Images:
-    """Images of a form of name.
+    """Images whose names have one form.
 
     Args:
-        form: with one of the two places of an instance's id.
+        form: Form of the names, which contains `{instance}` or `{instance_id}`.
     """
 
     form: str
@@ -48,7 +53,7 @@ class Images:
         """Return the images that a user names by `--resource images=...`.
 
         Raises:
-            ConfigError: it is no such name.
+            ConfigError: The text is not a valid form of names.
         """
         registry = text.removesuffix(OFFICIAL)
         form = (
@@ -57,10 +62,10 @@ class Images:
             else text
         )
         filled = form
-        for place in _PLACES:
-            filled = filled.replace(place, "a")
+        for placeholder in _PLACES:
+            filled = filled.replace(placeholder, "a")
         if filled == form or not _NAME.fullmatch(filled):
-            raise ConfigError(f"--resource images={text}: no name of instances' images. {FORM}")
+            raise ConfigError(f"--resource images={text}: not a form of image names. {FORM}")
         return cls(form)
 
     def name(self, instance_id: str) -> str:
@@ -71,29 +76,30 @@ class Images:
         )
 
     def pinned(self, instance_ids: Iterable[str], records: Path) -> "PinnedImages":
-        """Look up the digests of instances' images, several at once. Nothing is pulled.
+        """Look up the digests of instances' images, several at a time. Nothing is pulled.
 
         Args:
-            records: folder of the digests that registries gave earlier. A registry is asked once for a name.
+            instance_ids: Ids of the instances.
+            records: Folder with the digests of earlier look-ups. Each name is looked up once.
 
         Raises:
-            SandboxUnavailable: no daemon answers, or no registry does.
+            SandboxUnavailable: The Docker daemon or the registry does not answer.
         """
         DockerSandbox().check_daemon()
         with ThreadPoolExecutor(_LOOK_UPS) as threads:
-            names = {one: self.name(one) for one in instance_ids}
-            found = threads.map(lambda name: _digest(name, records), names.values())
-            return PinnedImages(dict(zip(names, found, strict=True)))
+            names = {instance_id: self.name(instance_id) for instance_id in instance_ids}
+            images = threads.map(lambda name: _digest(name, records), names.values())
+            return PinnedImages(dict(zip(names, images, strict=True)))
 
 
 @dataclass(frozen=True)
 class PinnedImages:
-    """Instance -> its image, pinned by digest, or why it has none."""
+    """Instance -> image pinned by digest, or the reason why it has none."""
 
     images: Mapping[str, str | SourceUnreadable]
 
     def of(self, instance_id: str) -> str:
-        """Return the instance's image. Raises BadRow where no registry has it."""
+        """Return the instance's image. Raises BadRow if no registry has it."""
         image = self.images[instance_id]
         if isinstance(image, SourceUnreadable):
             raise BadRow("image_missing", f"{instance_id}: {image}") from image
@@ -101,7 +107,7 @@ class PinnedImages:
 
 
 def _digest(name: str, records: Path) -> str | SourceUnreadable:
-    """Return a name's image as the daemon has it, or as its registry had it when it was first asked."""
+    """Return an image as the daemon has it, or as its registry had it at the first look-up."""
     sandbox, record = DockerSandbox(), records / f"{content_id(name)}.json"
     if record.is_file() and not sandbox.has_image(name):
         return json.loads(record.read_text(encoding="utf-8"))["image"]
@@ -111,7 +117,7 @@ def _digest(name: str, records: Path) -> str | SourceUnreadable:
         return error
     except SandboxUnavailable as error:
         raise SandboxUnavailable(
-            f"{error}. Digests that were looked up are kept: the same command goes on from there"
+            f"{error}. Finished look-ups are stored. Repeat the command to continue"
         ) from error
     if "@" in image:
         records.mkdir(parents=True, exist_ok=True)
@@ -120,5 +126,8 @@ def _digest(name: str, records: Path) -> str | SourceUnreadable:
 
 
 def images_beside(resource: Path | None) -> Images | None:
-    """Return those of the resource, if it is named: it comes as the path of its text."""
+    """Return the images of the resource, or None if the user names none.
+
+    The resource's text arrives as a path.
+    """
     return None if resource is None else Images.named(str(resource))

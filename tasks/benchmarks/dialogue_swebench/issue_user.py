@@ -1,4 +1,7 @@
-"""The simulated user: knows the issue and a persona, never tests or patch; each reply is checked and, if need be, revised."""
+"""Simulated user, who knows the issue and a persona but neither tests nor patch.
+
+A check follows each reply, and a revision if the check finds violations.
+"""
 
 import json
 from collections.abc import Callable, Mapping
@@ -17,27 +20,34 @@ from tasks.dialogue.agents.repository import ENDED, FINISHED
 from tasks.dialogue.drafts import CANDIDATE, PART, REVIEW, REVIEWED, UNREADABLE, VIOLATIONS
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.transcript import Transcript
-from tasks.language.asking import Asked, Messages, Unreadable, ask_until_read
+from tasks.language.asking import AskResult, Messages, Unreadable, ask_until_read
 from tasks.language.chat_model import ChatModel, ChatRequest, Message
 from tasks.language.prompt import fill
-from tasks.language.quotation import quote_talk, quote_text
+from tasks.language.quotation import quote_messages, quote_text
 from tasks.language.spent import spent
 
 T = TypeVar("T")
 MOST_WORDS, TRIES = 120, 3
 MOST_EMPTY = 3
-"""Empty answers in a row that end the dialogue of a subject without tools: no step limit ends it."""
+"""Number of successive empty answers that end the dialogue of a subject without tools.
+
+Such a subject has no step limit.
+"""
 REVISED, LEFT = "revised", "violations_left"
-"""Labels of a simulated reply: 1 where it was revised (missing where nobody looked); what a program still finds wrong with the
-reply that was sent."""
+"""Labels of a simulated reply.
+
+`revised` is 1 if it was revised, and absent if nobody checked. `violations_left` lists the faults
+that a program finds in the sent reply.
+"""
 MOST_TOKENS, MOST_REVIEW_TOKENS = 600, 1200
-"""Of a reply and of its check. They are the simulator's own: the subject's limit says nothing of it."""
+"""Token limits of a reply and of its check. They do not depend on the subject's limit."""
 _REPLY = Sampling(max_tokens=MOST_TOKENS)
 TOO_LONG = "too_long"
 _NAME = "User:"
 _SHOWN_AGAIN = 2000
 
 
+# Both docstrings are part of the schema that the simulator sees. Do not change them.
 class Violation(Frozen):
     """What is wrong with a candidate."""
 
@@ -53,27 +63,30 @@ class Reviewed(Frozen):
 
 @dataclass(frozen=True)
 class IssueUser:
-    """Opens with a fixed message, then answers as the persona until the agent ends the dialogue."""
+    """User who opens with a fixed message, then answers as the persona until the agent ends."""
 
     opening: str
     persona: str
     model: ChatModel | None
-    """None where nobody answers: after its first message the user is not available."""
+    """Model of the user. None if the user does not answer after the first message."""
     prompts: Mapping[str, str]
     sampling: Sampling = _REPLY
-    """Of a reply; a review has `MOST_REVIEW_TOKENS` at least."""
+    """Sampling of a reply. A check has at least `MOST_REVIEW_TOKENS`."""
     revises: bool = True
     unavailable: str | None = None
-    """Said in the place of every later reply."""
+    """Text that replaces every later reply."""
     ends_with_diff: bool = False
-    """Whether an answer that is a diff ends the dialogue, and `MOST_EMPTY` empty ones in a row: of a subject without tools."""
+    """True for a subject without tools: a diff or `MOST_EMPTY` empty answers end the dialogue."""
     role: Role = Role.USER
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """The user's next step in round `transcript.turn`: a candidate, its check, or the reply; or the end.
+        """Return the user's next step in round `transcript.turn`: a draft, its check, or the reply.
+
+        At the end of the dialogue, return a Stop.
 
         Raises:
-            ModelUnavailable: the simulator gave no usable reply, which is no failure of the subject's.
+            ModelUnavailable: The simulator gave no usable reply, which is not the subject's
+                failure.
         """
         if transcript.turn == 1:
             return Step(turn=1, role=self.role, content=self.opening)
@@ -81,24 +94,24 @@ class IssueUser:
             return end
         if self.unavailable is not None:
             return Step(turn=transcript.turn, role=self.role, content=self.unavailable)
-        taken = transcript.taken
-        if not taken:
+        own_steps = transcript.turn_steps
+        if not own_steps:
             return await self._candidate(transcript)
-        candidate = taken[0].content
+        candidate = own_steps[0].content
         if not self.revises:
-            return self._said(transcript, candidate, ())
-        if len(taken) == 1:
+            return self._reply_step(transcript, candidate, ())
+        if len(own_steps) == 1:
             return await self._review(transcript, candidate)
-        known = dict(taken[1].labels)
-        violations = tuple(filter(None, known[VIOLATIONS].split(",")))
+        labels = dict(own_steps[1].labels)
+        violations = tuple(filter(None, labels[VIOLATIONS].split(",")))
         if not violations:
-            unknown = known.get(REVIEWED) == UNREADABLE
-            return self._said(
+            is_unreadable = labels.get(REVIEWED) == UNREADABLE
+            return self._reply_step(
                 transcript,
                 candidate,
-                ((REVIEWED, UNREADABLE),) if unknown else ((VIOLATIONS, ""), (REVISED, "0")),
+                ((REVIEWED, UNREADABLE),) if is_unreadable else ((VIOLATIONS, ""), (REVISED, "0")),
             )
-        return await self._revised(transcript, candidate, taken[1].content, violations)
+        return await self._revise(transcript, candidate, own_steps[1].content, violations)
 
     def _end(self, transcript: Transcript) -> Stop | None:
         last = transcript.messages[-1]
@@ -119,71 +132,73 @@ class IssueUser:
         )
 
     async def _candidate(self, transcript: Transcript) -> Step:
-        asked = await self._ask(transcript, self._talk(transcript), _spoken)
-        if asked.value is None:
-            raise self._silent(transcript, asked)
-        return self._step(transcript, asked, asked.value, StepKind.ARTIFACT, ((PART, CANDIDATE),))
+        result = await self._ask(transcript, self._simulator_messages(transcript), _reply_text)
+        if result.value is None:
+            raise self._no_reply_error(transcript, result)
+        return self._step(transcript, result, result.value, StepKind.ARTIFACT, ((PART, CANDIDATE),))
 
     async def _review(self, transcript: Transcript, candidate: str) -> Step:
         text = fill(
             self.prompts["review"],
             issue=transcript.problem.prompt,
-            dialogue=_quoted(transcript.messages),
+            dialogue=_quote(transcript.messages),
             reply=quote_text(candidate),
             words=str(MOST_WORDS),
         )
         schema = Reviewed.model_json_schema()
-        asked = await self._ask(transcript, (Message(Role.USER, text),), _reviewed, schema)
-        found = asked.value.violations if asked.value is not None else ()
-        kinds = dict.fromkeys([*(one.kind for one in found), *_hard_faults(candidate)])
-        told = (
-            asked.value.model_dump_json()
-            if asked.value is not None
-            else json.dumps({"unreadable": asked.reason})
+        result = await self._ask(transcript, (Message(Role.USER, text),), _read_review, schema)
+        violations = result.value.violations if result.value is not None else ()
+        kinds = dict.fromkeys(
+            [*(violation.kind for violation in violations), *_hard_faults(candidate)]
         )
-        read = "yes" if asked.value is not None else UNREADABLE
-        labels = ((PART, REVIEW), (VIOLATIONS, ",".join(kinds)), (REVIEWED, read))
-        return self._step(transcript, asked, told, StepKind.ARTIFACT, labels)
+        content = (
+            result.value.model_dump_json()
+            if result.value is not None
+            else json.dumps({"unreadable": result.reason})
+        )
+        status = "yes" if result.value is not None else UNREADABLE
+        labels = ((PART, REVIEW), (VIOLATIONS, ",".join(kinds)), (REVIEWED, status))
+        return self._step(transcript, result, content, StepKind.ARTIFACT, labels)
 
-    async def _revised(
+    async def _revise(
         self, transcript: Transcript, candidate: str, review: str, violations: tuple[str, ...]
     ) -> Step:
-        found = [f"{one.kind}: {one.why}" for one in _reviewed_or_none(review)]
+        problems = [f"{fault.kind}: {fault.why}" for fault in _violations_in(review)]
         if TOO_LONG in violations:
-            found.append(f"it has {len(candidate.split())} words; {MOST_WORDS} are allowed")
-        asking = fill(
+            problems.append(f"it has {len(candidate.split())} words; {MOST_WORDS} are allowed")
+        request = fill(
             self.prompts["revise"],
-            problems="\n".join(f"- {line}" for line in found),
+            problems="\n".join(f"- {line}" for line in problems),
             words=str(MOST_WORDS),
         )
         messages = (
-            *self._talk(transcript),
+            *self._simulator_messages(transcript),
             Message(Role.ASSISTANT, candidate),
-            Message(Role.USER, asking),
+            Message(Role.USER, request),
         )
-        asked = await self._ask(transcript, messages, _spoken)
-        if asked.value is None:
-            raise self._silent(transcript, asked)
+        result = await self._ask(transcript, messages, _reply_text)
+        if result.value is None:
+            raise self._no_reply_error(transcript, result)
         labels = (
             (VIOLATIONS, ",".join(violations)),
             (REVISED, "1"),
-            (LEFT, ",".join(_hard_faults(asked.value))),
+            (LEFT, ",".join(_hard_faults(result.value))),
         )
-        return self._step(transcript, asked, asked.value, StepKind.MESSAGE, labels)
+        return self._step(transcript, result, result.value, StepKind.MESSAGE, labels)
 
-    def _talk(self, transcript: Transcript) -> Messages:
-        """The dialogue as the simulator sees it: it is the assistant, and the agent its user."""
+    def _simulator_messages(self, transcript: Transcript) -> Messages:
+        """Return the dialogue for the simulator, in which the agent has the role of the user."""
         system = fill(
             self.prompts["user"],
             persona=self.persona,
             issue=transcript.problem.prompt,
             words=str(MOST_WORDS),
         )
-        said = [Message(Role.USER, "Hello! What can I do for you?")]
+        messages = [Message(Role.USER, "Hello! What can I do for you?")]
         for step in transcript.messages:
             role = Role.ASSISTANT if step.role is Role.USER else Role.USER
-            said.append(Message(role, step.content or "(nothing)"))
-        return (Message(Role.SYSTEM, system), *said)
+            messages.append(Message(role, step.content or "(nothing)"))
+        return (Message(Role.SYSTEM, system), *messages)
 
     async def _ask(
         self,
@@ -191,10 +206,10 @@ class IssueUser:
         messages: Messages,
         read: Callable[[str], T],
         schema: Mapping[str, Any] | None = None,
-    ) -> Asked[T]:
+    ) -> AskResult[T]:
         request = ChatRequest(
             messages=messages,
-            sampling=self.sampling if schema is None else _of_a_review(self.sampling),
+            sampling=self.sampling if schema is None else _review_sampling(self.sampling),
             seed=transcript.seed,
             problem_id=transcript.problem.problem_id,
             turn=transcript.turn,
@@ -217,27 +232,30 @@ class IssueUser:
         except AnswerMissing as missing:
             raise ModelUnavailable(f"simulator: {missing}", permanent=True) from missing
 
-    def _silent(self, transcript: Transcript, asked: Asked[Any]) -> ModelUnavailable:
+    def _no_reply_error(self, transcript: Transcript, result: AskResult[Any]) -> ModelUnavailable:
         assert self.model is not None
         return ModelUnavailable(
-            f"simulator {self.model.identity.label}: {len(asked.answers)} replies in round {transcript.turn} of "
-            f"{transcript.problem.problem_id} cannot be used ({asked.reason}); name a simulator with a longer context",
-            n_calls=spent(asked.answers).n_calls,
+            f"simulator {self.model.identity.label}: {len(result.answers)} replies in round"
+            f" {transcript.turn} of {transcript.problem.problem_id} are unusable ({result.reason})."
+            " Choose a simulator with a longer context",
+            n_calls=spent(result.answers).n_calls,
         )
 
-    def _said(self, transcript: Transcript, reply: str, found: tuple[tuple[str, str], ...]) -> Step:
-        labels = (*found, (LEFT, ",".join(_hard_faults(reply))))
-        return Step(turn=transcript.turn, role=self.role, content=reply, labels=labels)
+    def _reply_step(
+        self, transcript: Transcript, reply: str, labels: tuple[tuple[str, str], ...]
+    ) -> Step:
+        left = (LEFT, ",".join(_hard_faults(reply)))
+        return Step(turn=transcript.turn, role=self.role, content=reply, labels=(*labels, left))
 
     def _step(
         self,
         transcript: Transcript,
-        asked: Asked[Any],
+        result: AskResult[Any],
         content: str,
         kind: StepKind,
         labels: tuple[tuple[str, str], ...],
     ) -> Step:
-        cost, last = spent(asked.answers), asked.answers[-1]
+        cost, last = spent(result.answers), result.answers[-1]
         return Step(
             turn=transcript.turn,
             role=self.role,
@@ -255,20 +273,20 @@ class IssueUser:
         )
 
 
-def _of_a_review(sampling: Sampling) -> Sampling:
+def _review_sampling(sampling: Sampling) -> Sampling:
     return sampling.model_copy(
         update={"max_tokens": max(MOST_REVIEW_TOKENS, sampling.max_tokens or MOST_REVIEW_TOKENS)}
     )
 
 
-def _spoken(answer: str) -> str:
+def _reply_text(answer: str) -> str:
     text = answer.strip().removeprefix(_NAME).strip()
     if not text:
         raise Unreadable("it is empty")
     return text
 
 
-def _reviewed(answer: str) -> Reviewed:
+def _read_review(answer: str) -> Reviewed:
     begin, end = answer.find("{"), answer.rfind("}")
     try:
         return Reviewed.model_validate_json(answer[begin : end + 1] if begin >= 0 else answer)
@@ -278,19 +296,19 @@ def _reviewed(answer: str) -> Reviewed:
         ) from None
 
 
-def _reviewed_or_none(review: str) -> tuple[Violation, ...]:
+def _violations_in(review: str) -> tuple[Violation, ...]:
     try:
-        return _reviewed(review).violations
+        return _read_review(review).violations
     except Unreadable:
         return ()
 
 
 def _hard_faults(reply: str) -> tuple[str, ...]:
-    """What a program finds wrong with a reply."""
+    """Return the faults of a reply that a program can find."""
     return (TOO_LONG,) if len(reply.split()) > MOST_WORDS else ()
 
 
-def _quoted(messages: tuple[Step, ...]) -> str:
-    return quote_talk(
+def _quote(messages: tuple[Step, ...]) -> str:
+    return quote_messages(
         ("user" if step.role is Role.USER else "agent", step.content) for step in messages
     )

@@ -1,4 +1,4 @@
-"""Simulated users: a name and a description, drawn for each instance from its id, the same in every staging."""
+"""Personas of simulated users: a name and a description, drawn for each instance from its id."""
 
 import hashlib
 from functools import cache
@@ -10,11 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from tasks.language.prompt import fill
 
 SEED = "dialogue_swebench personas 1"
-"""Drawn with each instance's id. Another seed is another version of the benchmark."""
+"""Seed, hashed with each instance's id. Another seed requires another version of the benchmark."""
 
 
 class Personas(BaseModel):
-    """The names and descriptions to draw from."""
+    """Names and descriptions to draw from."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -24,16 +24,16 @@ class Personas(BaseModel):
 
 @cache
 def personas() -> Personas:
-    """The bundled ones."""
+    """Return the bundled personas."""
     return Personas.model_validate(
         yaml.safe_load((files(__package__ or "") / "personas.yaml").read_text(encoding="utf-8"))
     )
 
 
-def drawn_persona(instance_id: str) -> tuple[str, str]:
-    """Name of the description, and the persona's text."""
-    known = personas()
+def draw_persona(instance_id: str) -> tuple[str, str]:
+    """Return the name of the description, and the persona's text."""
+    choices = personas()
     number = int.from_bytes(hashlib.sha256(f"{SEED}\0{instance_id}".encode()).digest()[:8], "big")
-    kind = sorted(known.descriptions)[number % len(known.descriptions)]
-    name = known.names[number // len(known.descriptions) % len(known.names)]
-    return kind, fill(known.descriptions[kind], name=name)
+    kind = sorted(choices.descriptions)[number % len(choices.descriptions)]
+    name = choices.names[number // len(choices.descriptions) % len(choices.names)]
+    return kind, fill(choices.descriptions[kind], name=name)

@@ -1,4 +1,4 @@
-"""Programs to execute: the dialogue's patch, judged by the tests of both lists."""
+"""Programs to execute: the dialogue's patch, graded by the tests of both lists."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ FAIL_TO_PASS, PASS_TO_PASS = "fail_to_pass", "pass_to_pass"
 def test_runs(
     problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]
 ) -> tuple[TestRun, ...]:
-    """One run of the tests, with a verdict on each list that is not empty."""
+    """Return one run of the tests, with a verdict for each list that is not empty."""
     assert problem.repo is not None
     turn, patch = final_patch(episode)
     lists = {FAIL_TO_PASS: problem.repo.fail_to_pass, PASS_TO_PASS: problem.repo.pass_to_pass}
@@ -35,5 +35,5 @@ def test_runs(
 
 
 def gold_answer(problem: Problem, turn: int) -> str:
-    """The project's own fix, as a unified diff."""
+    """Return the project's own fix as a unified diff."""
     return problem.reference_code

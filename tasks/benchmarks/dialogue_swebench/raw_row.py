@@ -1,4 +1,4 @@
-"""One row of SWE-bench's format, as its authors publish it in Parquet, on the hub, and others in CSV and JSONL."""
+"""Rows of SWE-bench's format, from Parquet, the Hugging Face hub, CSV or JSONL."""
 
 import json
 import re
@@ -24,7 +24,7 @@ COLUMNS = (
     "query",
     "test_cmd",
 )
-"""Columns that are read; others are left alone."""
+"""Columns to read. Others are ignored."""
 DATA_FILES = (
     ".json",
     ".png",
@@ -38,29 +38,29 @@ DATA_FILES = (
     ".yaml",
     ".toml",
 )
-"""Files of a test patch that no test command names."""
+"""Suffixes of files in a test patch that the test command omits."""
 
 
-def _ids(given: Any) -> Any:
-    """A list of test ids, or the JSON text of one."""
-    if not isinstance(given, str):
-        return given
+def _ids(value: Any) -> Any:
+    """Return a list of test ids, or parse it from JSON."""
+    if not isinstance(value, str):
+        return value
     try:
-        return json.loads(given) if given.strip() else []
+        return json.loads(value) if value.strip() else []
     except ValueError:
         raise PydanticCustomError("broken_test_list", "is no JSON list of test ids") from None
 
 
-def _commit(given: str) -> str:
-    if not re.fullmatch(r"[0-9a-f]{40}", given):
+def _commit(text: str) -> str:
+    if not re.fullmatch(r"[0-9a-f]{40}", text):
         raise PydanticCustomError("no_commit", "is no commit id of 40 hex digits")
-    return given
+    return text
 
 
-def _diff(given: str) -> str:
-    if "--- " not in given and "diff --git " not in given:
+def _diff(text: str) -> str:
+    if "--- " not in text and "diff --git " not in text:
         raise PydanticCustomError("no_diff", "is no unified diff")
-    return given
+    return text
 
 
 TestIds = Annotated[tuple[str, ...], BeforeValidator(_ids)]
@@ -68,7 +68,7 @@ Diff = Annotated[Text, AfterValidator(_diff)]
 
 
 class Instance(BaseModel):
-    """A repository's issue, its fix, and the tests that tell."""
+    """Issue of a repository, with its fix and the tests that verify it."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -84,32 +84,32 @@ class Instance(BaseModel):
     FAIL_TO_PASS: TestIds
     PASS_TO_PASS: TestIds = ()
     query: str | None = None
-    """The user's fixed first message, where the data holds one."""
+    """User's fixed first message, if the data has one."""
     test_cmd: str | None = None
-    """The command that runs its tests, where the data holds one; the tests' names follow it."""
+    """Command that runs its tests, if the data has one. The tests' names are appended."""
 
     @property
     def title(self) -> str:
-        """The issue's title: its first line that is not blank."""
+        """Return the issue's title, which is its first line that is not blank."""
         return next(line.strip() for line in self.problem_statement.splitlines() if line.strip())
 
     @property
     def test_files(self) -> tuple[str, ...]:
-        """Files of the test patch that the test command names."""
-        named = re.findall(r"^diff --git a/.* b/(.*)$", self.test_patch, re.MULTILINE)
-        return tuple(dict.fromkeys(name for name in named if not name.endswith(DATA_FILES)))
+        """Return the files of the test patch for the test command."""
+        names = re.findall(r"^diff --git a/.* b/(.*)$", self.test_patch, re.MULTILINE)
+        return tuple(dict.fromkeys(name for name in names if not name.endswith(DATA_FILES)))
 
 
 _OWN_REASONS = ("broken_test_list", "no_commit", "no_diff")
 
 
 def parse_row(raw: dict[str, Any]) -> Instance:
-    """A row as a validated instance.
+    """Return a row as a validated instance.
 
     Raises:
-        BadRow: what `validated` says, one of its own reasons, or no_tests.
+        BadRow: The row is invalid, with a reason of `validated`, `_OWN_REASONS`, or no_tests.
     """
     instance = validated(Instance, raw, _OWN_REASONS)
     if not instance.FAIL_TO_PASS and not instance.PASS_TO_PASS:
-        raise BadRow("no_tests", f"{instance.instance_id} names no test that has to pass")
+        raise BadRow("no_tests", f"{instance.instance_id} has no test that must pass")
     return instance

@@ -1,7 +1,7 @@
-"""How an instance's tests are run: by its project and version, or by the command that its own row names.
+"""Choice of the test runner of an instance, by its project and version or by its own command.
 
-`specs.json` has SWE-bench's commands, Pythons, variables and packages of each version
-(`tests/tasks/benchmarks/dialogue_swebench/make_specs.py` makes it).
+`specs.json` has SWE-bench's commands, Python versions, variables and packages of each version.
+Script: `tests/tasks/benchmarks/dialogue_swebench/make_specs.py`.
 """
 
 import json
@@ -19,7 +19,7 @@ from tasks.benchmarks.raw_lines import BadRow
 PYTEST = ""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*")
 _LOCALE = ("LANG", "LANGUAGE", "LC_ALL")
-"""The sandbox has C.UTF-8, and no other locale with UTF-8."""
+"""Variables to drop. The sandbox has C.UTF-8 and no other UTF-8 locale."""
 _SCRIPTS = {"runtests.py": "django", "test": "sympy"}
 """Name of a project's own script -> kind of runner."""
 
@@ -28,15 +28,15 @@ class Route(Frozen):
     """One way to run tests."""
 
     runner: str
-    """As `RepoSnapshot.runner` has it: empty for pytest."""
+    """Runner as in `RepoSnapshot.runner`. Empty for pytest."""
     command: tuple[str, ...] = ()
     variables: tuple[tuple[str, str], ...] = ()
     python: str = ""
-    """Version that SWE-bench runs them on; empty where it is not known."""
+    """Version of Python that SWE-bench uses. Empty if unknown."""
 
     @property
     def all_variables(self) -> tuple[tuple[str, str], ...]:
-        """The variables, and the runner with its command as `RepoSnapshot` carries them."""
+        """Return the variables, with the runner and its command as `RepoSnapshot` stores them."""
         if self.runner == PYTEST:
             return self.variables
         return tuple(
@@ -45,40 +45,47 @@ class Route(Frozen):
 
 
 def route_of(repo: str, version: str, test_ids: tuple[str, ...], test_cmd: str = "") -> Route:
-    """Return the way by the row's own command, else by SWE-bench's for the project's version, else pytest for ids of pytest.
+    """Return the route of an instance's tests.
+
+    The order of precedence is the row's own command, SWE-bench's command for the project's version,
+    and pytest for pytest ids.
 
     Raises:
         BadRow: runner_unknown.
     """
     spec = _spec(repo, version)
     command = test_cmd or (spec["test_cmd"] if spec else "")
-    found = _of_command(command) if command else Route(runner=PYTEST)
-    if found is None:
+    route = _command_route(command) if command else Route(runner=PYTEST)
+    if route is None:
         raise BadRow(
             "runner_unknown",
-            f"no runner is known for the command {command!r}: pytest, runtests.py, bin/test, -m unittest",
+            f"the command {command!r} has no known runner (pytest, runtests.py, bin/test,"
+            " -m unittest)",
         )
-    if found.runner == PYTEST:
+    if route.runner == PYTEST:
         if not any("::" in name for name in test_ids):
-            named = test_ids[0] if test_ids else ""
+            test_id = test_ids[0] if test_ids else ""
             raise BadRow(
                 "runner_unknown",
-                f"{named!r} is no id of pytest's, and no other runner is known for {repo} {version}",
+                f"{test_id!r} is not a pytest id, and {repo} {version} has no other known runner",
             )
         return Route(runner=PYTEST, python=python_of(repo, version))
-    known = (
+    defaults = (
         {}
         if spec is None
         else {name: value for name, value in spec["variables"].items() if name not in _LOCALE}
     )
-    variables = {**known, **dict(found.variables)}
-    return found.model_copy(
+    variables = {**defaults, **dict(route.variables)}
+    return route.model_copy(
         update={"python": python_of(repo, version), "variables": tuple(sorted(variables.items()))}
     )
 
 
 def python_of(repo: str, version: str) -> str:
-    """Return the Python that SWE-bench runs a project's version on; empty where it is not known."""
+    """Return the version of Python that SWE-bench uses for a project's version.
+
+    Empty if unknown.
+    """
     spec = _spec(repo, version)
     return spec["python"] if spec else ""
 
@@ -97,8 +104,8 @@ def _projects() -> Mapping[str, Any]:
     return data["projects"]
 
 
-def _of_command(text: str) -> Route | None:
-    """Return the way that a command line names; None where it starts no runner that is known."""
+def _command_route(text: str) -> Route | None:
+    """Return the route of a command line, or None if it starts no known runner."""
     try:
         words = shlex.split(text)
     except ValueError:

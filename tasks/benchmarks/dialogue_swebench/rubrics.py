@@ -1,7 +1,7 @@
 """Rubrics of the judges.
 
-Does a message of the agent seek information? How natural and coherent is a dialogue? Does the simulated
-user speak as a user?
+They rate if an agent's message seeks information, how natural and coherent a dialogue is, and if
+the simulated user behaves like a user.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,14 +18,15 @@ from tasks.judging.drift import Case, DriftMessages
 from tasks.judging.rubric import JudgeRun, Rubric
 from tasks.language.chat_model import Message
 from tasks.language.prompt import fill, load_prompt
-from tasks.language.quotation import quote_talk, quote_text
+from tasks.language.quotation import quote_messages, quote_text
 
 _PACKAGE = "tasks.benchmarks.dialogue_swebench"
 SEEKING, NATURALNESS, COHERENCE, USER_TURN = NAMES
 SILENCE = "(The agent ended the talk without a word to the user.)"
-"""Message of an agent that wrote nothing to the user, not even as it ended, in the dialogue that a judge reads."""
+"""Text in the judge's prompt that represents an agent without any message to the user."""
 
 
+# Docstrings of answer models are part of the schema that judges see, and thus of rubric digests.
 class Seeks(Frozen):
     """Whether a message asks for information about the problem."""
 
@@ -53,7 +54,7 @@ class UserTurn(Frozen):
     in_environment: bool
 
 
-def _asked(prompt: str, **values: str) -> tuple[Message, ...]:
+def _messages(prompt: str, **values: str) -> tuple[Message, ...]:
     return (Message(Role.USER, fill(prompt, **values)),)
 
 
@@ -61,16 +62,16 @@ def _prompt(name: str) -> str:
     return load_prompt(_PACKAGE, name)
 
 
-def _shown(case: Case) -> Case:
+def _case_texts(case: Case) -> Case:
     quoted = {
         name: quote_text(value) for name, value in case.items() if name in ("message", "reply")
     }
-    talks = {"dialogue": quote_talk(case["dialogue"])} if "dialogue" in case else {}
-    return {**case, **quoted, **talks}
+    dialogues = {"dialogue": quote_messages(case["dialogue"])} if "dialogue" in case else {}
+    return {**case, **quoted, **dialogues}
 
 
 def _drift(name: str) -> DriftMessages:
-    return DriftMessages(_PACKAGE, name, _prompt(name), _shown)
+    return DriftMessages(_PACKAGE, name, _prompt(name), _case_texts)
 
 
 RUBRICS = {
@@ -119,56 +120,57 @@ RUBRICS = {
 
 
 def agent_messages(episode: Episode) -> tuple[Step, ...]:
-    """What the agent said to the user, but for its last words: Table 1 counts these messages."""
-    said = (
+    """Return the agent's messages to the user, as Table 1 counts them: without the closing one."""
+    messages = (
         step for step in episode.messages if step.role is Role.ASSISTANT and step.content.strip()
     )
-    return tuple(step for step in said if not any(name == ENDED for name, _ in step.labels))
+    return tuple(step for step in messages if not any(name == ENDED for name, _ in step.labels))
 
 
 def has_agent_turn(episode: Episode) -> bool:
-    """Return whether the agent's part of the dialogue can be judged: it sent a message, or ended its work, if without a word.
+    """Return True if the agent sent a message or ended its work, even without a message.
 
-    An agent that failed before (a missing recording, a refusal) has no turn.
+    Otherwise its part of the dialogue cannot be judged. An agent that failed earlier (a missing
+    recording, a refusal) has no turn.
     """
     return any(step.role is Role.ASSISTANT for step in episode.messages)
 
 
 def user_replies(episode: Episode) -> tuple[Step, ...]:
-    """The simulated user's own words: all but the first message."""
+    """Return the simulated user's messages, except the first."""
     return tuple(step for step in episode.messages if step.role is Role.USER and step.turn > 1)
 
 
 def quote_dialogue(messages: Iterable[Step]) -> str:
-    """Return a dialogue as one text, in a form that no message can imitate."""
-    return quote_talk(_spoken(messages))
+    """Return a dialogue as one text, quoted so that no message can imitate another."""
+    return quote_messages(_entries(messages))
 
 
-def _spoken(messages: Iterable[Step]) -> list[tuple[str, str]]:
+def _entries(messages: Iterable[Step]) -> list[tuple[str, str]]:
     return [
-        ("user" if one.role is Role.USER else "agent", one.content)
-        for one in messages
-        if one.content.strip()
+        ("user" if message.role is Role.USER else "agent", message.content)
+        for message in messages
+        if message.content.strip()
     ]
 
 
 def _quote_whole_dialogue(episode: Episode) -> str:
-    """Return the dialogue with the agent's closing message. Where the agent never wrote to the user, its silence is stated.
+    """Return the dialogue with the agent's closing message, or with a note on the agent's silence.
 
-    Section 7.1 rates such dialogues, too: an agent that ends without a word fails to take part in the dialogue.
+    Section 7.1 rates such dialogues as well: a silent agent fails to take part in the dialogue.
     """
-    spoken = _spoken(episode.messages)
-    is_silent = all(writer == "user" for writer, _ in spoken)
-    return quote_talk([*spoken, ("agent", SILENCE)] if is_silent else spoken)
+    messages = _entries(episode.messages)
+    is_silent = all(writer == "user" for writer, _ in messages)
+    return quote_messages([*messages, ("agent", SILENCE)] if is_silent else messages)
 
 
 def judge_runs(request: JudgeRequest) -> Sequence[JudgeRun]:
-    """Each message of the agent, the whole dialogue, or each reply of the simulated user."""
+    """Return a judgement for each agent message, each reply of the user, or the dialogue."""
     rubric, episode = request.rubric, request.episode
     text = RUBRICS[rubric].prompt
     if rubric == SEEKING:
         return [
-            JudgeRun(step.turn, rubric, _asked(text, message=quote_text(step.content)))
+            JudgeRun(step.turn, rubric, _messages(text, message=quote_text(step.content)))
             for step in agent_messages(episode)
         ]
     if rubric == USER_TURN:
@@ -176,7 +178,7 @@ def judge_runs(request: JudgeRequest) -> Sequence[JudgeRun]:
             JudgeRun(
                 reply.turn,
                 rubric,
-                _asked(
+                _messages(
                     text,
                     issue=request.problem.prompt,
                     dialogue=quote_dialogue(
@@ -189,4 +191,4 @@ def judge_runs(request: JudgeRequest) -> Sequence[JudgeRun]:
         ]
     if not has_agent_turn(episode):
         return ()
-    return (JudgeRun(0, rubric, _asked(text, dialogue=_quote_whole_dialogue(episode))),)
+    return (JudgeRun(0, rubric, _messages(text, dialogue=_quote_whole_dialogue(episode))),)

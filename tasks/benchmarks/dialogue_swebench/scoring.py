@@ -1,4 +1,4 @@
-"""Turns verdicts, steps and judgements into scores of whole dialogues (turn 0)."""
+"""Scores of dialogues as a whole (turn 0), from verdicts, steps and judgements."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -45,7 +45,7 @@ PLAYED = (resolved, dialogue_turns, agent_steps, user_revised)
 JUDGED = (information_seeking, naturalness, coherence, *CRITERIA.values(), user_without_fault)
 METRICS = tuple(metric.name for metric in (*PLAYED, *JUDGED))
 USUAL_TURNS = 7
-"""Turns of a dialogue with an interactive agent, on average over four models (Table 1: 6.9)."""
+"""Average turns of a dialogue with an interactive agent (Table 1: 6.9, four models)."""
 _MANY = 2000.0
 RANGES: Mapping[str, tuple[float, float]] = {
     dialogue_turns.name: (0.0, _MANY),
@@ -60,7 +60,7 @@ _UNSCORED = {reason.value: reason for reason in UnscoredReason}
 
 
 def due(setting: str, options: Options, dialog: Dialog) -> Due:
-    """The scores of a whole dialogue; it has as many rounds as it takes."""
+    """Return the scores that a dialogue should have. Its number of rounds is open."""
     metrics = (*PLAYED, *(JUDGED if SETTINGS[setting].rubrics else ()))
     return Due(
         101, frozenset((0, metric.name) for metric in metrics), is_exact=False, usual=USUAL_TURNS
@@ -68,9 +68,11 @@ def due(setting: str, options: Options, dialog: Dialog) -> Due:
 
 
 def score(request: ScoreRequest) -> Sequence[Score]:
-    """The scores of each dialogue with one sample of an instance."""
+    """Return the scores of each dialogue with one sample of an instance."""
     return [
-        request.row(played, *one) for played in request.played for one in _scores(request, played)
+        request.row(played, *values)
+        for played in request.played
+        for values in _scores(request, played)
     ]
 
 
@@ -83,11 +85,14 @@ def _scores(request: ScoreRequest, played: Played) -> Iterator[tuple[Metric[...,
     yield resolved, _resolved(request, played)
     yield from _counts(request, played).items()
     if SETTINGS[request.setting].rubrics:
-        yield from _judged(played).items()
+        yield from _judged_scores(played).items()
 
 
 def _cut_off(episode: Episode) -> UnscoredReason | None:
-    """Why a dialogue was not played to its end, where that is nobody's doing who speaks in it: half a dialogue has no figures."""
+    """Return why a dialogue ended early without its participants' fault, or None.
+
+    A partial dialogue has no scores.
+    """
     return (
         reason_of(episode, 1)
         if episode.stop_reason in (StopReason.INFRA, StopReason.NOT_ASKED)
@@ -96,7 +101,7 @@ def _cut_off(episode: Episode) -> UnscoredReason | None:
 
 
 def _resolved(request: ScoreRequest, played: Played) -> Value:
-    missing = worst_of({_missing(verdict, played) for verdict in played.verdicts})
+    missing = worst_of({_missing_reason(verdict, played) for verdict in played.verdicts})
     if missing or not played.verdicts:
         return missing or UnscoredReason.INFRA
     passed = {
@@ -105,7 +110,7 @@ def _resolved(request: ScoreRequest, played: Played) -> Value:
     return resolved(passed.get(FAIL_TO_PASS, True), passed.get(PASS_TO_PASS, True))
 
 
-def _missing(verdict: TestVerdict, played: Played) -> UnscoredReason | None:
+def _missing_reason(verdict: TestVerdict, played: Played) -> UnscoredReason | None:
     if verdict.outcome is Outcome.UNSCORED:
         return _UNSCORED.get(
             verdict.reason.value if verdict.reason else "", UnscoredReason.SOURCE_MISSING
@@ -119,7 +124,7 @@ def _counts(request: ScoreRequest, played: Played) -> Values:
     labels = [
         dict(step.labels) for step in user_replies(played.episode) if revises(request.setting)
     ]
-    revised = [one[REVISED] == "1" for one in labels if REVISED in one]
+    revised = [values[REVISED] == "1" for values in labels if REVISED in values]
     return {
         dialogue_turns: dialogue_turns(len(agent_messages(played.episode))),
         agent_steps: agent_steps(n_answers(played.episode.steps)),
@@ -129,7 +134,7 @@ def _counts(request: ScoreRequest, played: Played) -> Values:
     }
 
 
-def _judged(played: Played) -> Values:
+def _judged_scores(played: Played) -> Values:
     by_rubric: dict[str, list[JudgeVerdict]] = {}
     for judgement in played.judgements:
         by_rubric.setdefault(judgement.rubric, []).append(judgement)
@@ -144,37 +149,43 @@ def _judged(played: Played) -> Values:
     }
 
 
-def _why_missing(judgements: Sequence[JudgeVerdict]) -> UnscoredReason | None:
+def _unscored_reason(judgements: Sequence[JudgeVerdict]) -> UnscoredReason | None:
     return worst_of(
         {
-            _UNSCORED.get(one.unscored_reason or "", UnscoredReason.INFRA)
-            for one in judgements
-            if one.value is None
+            _UNSCORED.get(judgement.unscored_reason or "", UnscoredReason.INFRA)
+            for judgement in judgements
+            if judgement.value is None
         }
     )
 
 
 def _seeking(judgements: Sequence[JudgeVerdict], n_messages: int) -> Value:
-    if missing := _why_missing(judgements):
+    if missing := _unscored_reason(judgements):
         return missing
     if len(judgements) != n_messages:
         return UnscoredReason.INFRA
-    return information_seeking(one.value == 1.0 for one in judgements)
+    return information_seeking(judgement.value == 1.0 for judgement in judgements)
 
 
 def _natural(judgements: Sequence[JudgeVerdict], has_turn: bool) -> Value:
     if not has_turn:
         return UnscoredReason.UNDEFINED
-    values = [one.value for one in judgements if one.value is not None]
-    return naturalness(values[0]) if values else _why_missing(judgements) or UnscoredReason.INFRA
+    values = [judgement.value for judgement in judgements if judgement.value is not None]
+    return (
+        naturalness(values[0]) if values else _unscored_reason(judgements) or UnscoredReason.INFRA
+    )
 
 
 def _coherent(judgements: Sequence[JudgeVerdict], has_turn: bool) -> Value:
     if not has_turn:
         return UnscoredReason.UNDEFINED
-    values = {one.dimension: one.value for one in judgements if one.value is not None}
+    values = {
+        judgement.dimension: judgement.value
+        for judgement in judgements
+        if judgement.value is not None
+    }
     if len(values) < 2:
-        return _why_missing(judgements) or UnscoredReason.INFRA
+        return _unscored_reason(judgements) or UnscoredReason.INFRA
     return coherence(values["local"] == 1.0, values["global"] == 1.0)
 
 
@@ -182,11 +193,11 @@ def _user(judgements: Sequence[JudgeVerdict], n_replies: int) -> Values:
     metrics = (*CRITERIA.values(), user_without_fault)
     if not n_replies:
         return dict.fromkeys(metrics, UnscoredReason.UNDEFINED)
-    if missing := _why_missing(judgements):
+    if missing := _unscored_reason(judgements):
         return dict.fromkeys(metrics, missing)
     met: dict[int, dict[str, bool]] = {}
-    for one in judgements:
-        met.setdefault(one.turn, {})[one.dimension] = one.value == 1.0
+    for judgement in judgements:
+        met.setdefault(judgement.turn, {})[judgement.dimension] = judgement.value == 1.0
     if len(met) != n_replies:
         return dict.fromkeys(metrics, UnscoredReason.INFRA)
     shares: dict[Metric[..., float], Value] = {

@@ -1,4 +1,7 @@
-"""The settings: the whole dialogue, and the paper's ablations. Rubrics judge those whose name says so."""
+"""Settings: the complete dialogue, and the paper's ablations.
+
+Judges rate the dialogues of settings whose names end in `_judged`.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
@@ -12,7 +15,7 @@ from tasks.language.prompt import PromptTexts
 FULL, FIRST_QUERY, NO_REVISION = "full", "first_query", "no_revision"
 JUDGED = "_judged"
 DIFFICULTY = "difficulty"
-"""Label of a dialogue: what its data say of the time that the fix took."""
+"""Label of a dialogue: time that the fix took, as the data states it."""
 RUBRICS = ("information_seeking", "naturalness", "coherence", "user_turn")
 USER_PROMPTS = ("user", "review", "revise")
 PROMPTS = PromptTexts("tasks.benchmarks.dialogue_swebench", (*USER_PROMPTS, "unavailable"))
@@ -23,13 +26,13 @@ def _prompts(*names: str) -> Mapping[str, str]:
 
 
 def _settings() -> Mapping[str, Setting]:
-    found: dict[str, Setting] = {}
+    settings: dict[str, Setting] = {}
     for judged in (False, True):
         rubrics, end = (RUBRICS, JUDGED) if judged else ((), "")
-        seen = ", judged" if judged else ""
-        found[FULL + end] = Setting(
+        suffix = ", judged" if judged else ""
+        settings[FULL + end] = Setting(
             name=FULL + end,
-            help=f"an agent and a simulated user, whose replies are checked and revised{seen}",
+            help=f"an agent and a simulated user, whose replies are checked and revised{suffix}",
             needs_simulator=True,
             simulator_tokens=MOST_TOKENS,
             simulator_heeds_subject=False,
@@ -40,9 +43,9 @@ def _settings() -> Mapping[str, Setting]:
             rubrics=rubrics,
             options=(SAMPLE,),
         )
-        found[NO_REVISION + end] = Setting(
+        settings[NO_REVISION + end] = Setting(
             name=NO_REVISION + end,
-            help=f"as full, without the check of the user's replies (section 8.2){seen}",
+            help=f"like full, without the check of the user's replies (section 8.2){suffix}",
             needs_simulator=True,
             simulator_tokens=MOST_TOKENS,
             simulator_heeds_subject=False,
@@ -52,20 +55,21 @@ def _settings() -> Mapping[str, Setting]:
             rubrics=rubrics,
             options=(SAMPLE,),
         )
-    found[FIRST_QUERY] = Setting(
+    settings[FIRST_QUERY] = Setting(
         name=FIRST_QUERY,
-        help="the first message only: later ones are answered by the words that the user is not available (section 8.1)",
+        help="first message only; the reply to later ones is that the user is unavailable"
+        " (section 8.1)",
         prompts=_prompts("unavailable"),
         options=(SAMPLE,),
     )
-    return found
+    return settings
 
 
 SETTINGS: Mapping[str, Setting] = MappingProxyType(_settings())
 
 
-def chosen(options: Options, dialogs: Sequence[Dialog]) -> Collection[str]:
-    """The problems that a run asks: all, or a sample by their difficulty."""
+def choose_problems(options: Options, dialogs: Sequence[Dialog]) -> Collection[str]:
+    """Return the problems of a run: all, or a sample stratified by difficulty."""
     return draw_sample(
         options[SAMPLE.name],
         {dialog.problem_id: dict(dialog.labels)[DIFFICULTY] for dialog in dialogs},
@@ -73,5 +77,5 @@ def chosen(options: Options, dialogs: Sequence[Dialog]) -> Collection[str]:
 
 
 def revises(setting: str) -> bool:
-    """Whether the user's replies are checked and revised."""
+    """Return True if the user's replies are checked and revised."""
     return setting.removesuffix(JUDGED) == FULL

@@ -1,4 +1,7 @@
-"""Rows of SWE-bench's format as problems, each with one dialogue. Other rows are quarantined with their reason."""
+"""Staging of SWE-bench rows as problems with one dialogue each.
+
+Invalid rows are quarantined with their reason.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,7 +13,7 @@ from schemas.dialog import Dialog, Role, Turn
 from schemas.errors import SourceUnreadable
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, RepoSnapshot, TestSuite
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.dialogue_swebench.personas import drawn_persona
+from tasks.benchmarks.dialogue_swebench.personas import draw_persona
 from tasks.benchmarks.dialogue_swebench.raw_row import COLUMNS, Instance, parse_row
 from tasks.benchmarks.dialogue_swebench.routes import route_of
 from tasks.benchmarks.dialogue_swebench.settings import DIFFICULTY
@@ -21,16 +24,19 @@ from tasks.benchmarks.staging import Staging
 BENCHMARK_NAME = "dialogue_swebench"
 PERSONA, PERSONA_TEXT, QUERY_SOURCE, REPO = "persona", "persona_text", "query", "repo"
 QUERIES = "queries.jsonl"
-"""Beside the data: fixed first messages, `{"instance_id", "query"}` a line, as a build leaves them."""
+"""File in the data's folder with fixed first messages, one `{"instance_id", "query"}` per line.
+
+`parley build` writes it.
+"""
 _SUFFIXES = (".csv", ".parquet", ".jsonl", ".jsonl.gz", ".json", ".json.gz")
 _UNKNOWN = "unknown"
 
 
 def stage(source: Path, dataset_version: str) -> Staged:
-    """Stage a file of instances, all files of a folder, or a dataset of the hub (`hf:OWNER/NAME@SPLIT`).
+    """Stage a file of instances, all files of a folder, or a hub dataset (`hf:OWNER/NAME@SPLIT`).
 
     Raises:
-        SourceUnreadable: no such file, or none with a row that can be read.
+        SourceUnreadable: There is no such file, or none has a readable row.
     """
     queries, staging = _queries(source), Staging(BENCHMARK_NAME, dataset_version)
 
@@ -50,20 +56,21 @@ def _files(source: Path) -> tuple[Path, ...]:
     if source.is_file():
         if not source.name.endswith(_SUFFIXES):
             raise SourceUnreadable(
-                f"{source} is not a {', '.join(_SUFFIXES)} file. Give one, or the folder that holds it"
+                f"{source} is not a {', '.join(_SUFFIXES)} file. Name one, or its folder"
             )
         return (source,)
-    there = sorted(source.iterdir()) if source.is_dir() else []
-    found = [
+    entries = sorted(source.iterdir()) if source.is_dir() else []
+    files = [
         path
-        for path in there
+        for path in entries
         if path.name.endswith(_SUFFIXES) and path.name not in (QUERIES, "environments.json")
     ]
-    if not found:
+    if not files:
         raise SourceUnreadable(
-            f"{source} holds no {', '.join(_SUFFIXES)} file of instances: give one in SWE-bench's format, or its folder"
+            f"{source} contains no {', '.join(_SUFFIXES)} file of instances. Name one in"
+            " SWE-bench's format, or its folder"
         )
-    return tuple(found)
+    return tuple(files)
 
 
 def _read(path: Path) -> Iterator[Line | Fault]:
@@ -73,30 +80,30 @@ def _read(path: Path) -> Iterator[Line | Fault]:
 
 
 def _queries(source: Path) -> dict[str, str]:
-    """Instance -> its fixed first message, from the file beside the data.
+    """Return the fixed first message of each instance, from the file in the data's folder.
 
-    A line without one (`null`, or blank) leaves the instance to its title.
+    An instance whose line has no message (`null` or blank) gets its title.
 
     Raises:
-        SourceUnreadable: a line that is none.
+        SourceUnreadable: A line is invalid.
     """
     path = (source if source.is_dir() else source.parent) / QUERIES
     if is_hub_dataset(source) or not path.is_file():
         return {}
-    found: dict[str, str] = {}
+    queries: dict[str, str] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:
             row: Any = json.loads(line)
             name, query = row["instance_id"], row["query"]
         except (ValueError, KeyError, TypeError):
             raise SourceUnreadable(
-                f'{path} line {number}: is no {{"instance_id", "query"}}'
+                f'{path} line {number}: not an object {{"instance_id", "query"}}'
             ) from None
         if not isinstance(name, str) or not isinstance(query, str | None):
             raise SourceUnreadable(f"{path} line {number}: instance_id and query must be texts")
         if query and query.strip():
-            found[name] = query
-    return found
+            queries[name] = query
+    return queries
 
 
 def _make(
@@ -139,15 +146,21 @@ def _problem(instance: Instance, version: str, file: str, line: int) -> Problem:
     )
 
 
-def _dialog(instance: Instance, problem: Problem, beside: str | None) -> Dialog:
-    """The user's first message: the data's, that of the file beside, or the issue's title."""
-    query, source = (instance.query or beside or "").strip(), "data"
+def _dialog(instance: Instance, problem: Problem, stored_query: str | None) -> Dialog:
+    """Return the dialog, which opens with the data's message, the file's, or the issue's title.
+
+    Args:
+        instance: Row of the data.
+        problem: Problem of the row.
+        stored_query: Message of the file in the data's folder, if any.
+    """
+    query, source = (instance.query or stored_query or "").strip(), "data"
     if not query:
         query, source = (
             f"I have a problem with {instance.repo.rpartition('/')[2]}: {instance.title}",
             "title",
         )
-    kind, persona = drawn_persona(instance.instance_id)
+    kind, persona = draw_persona(instance.instance_id)
     return Dialog(
         benchmark=BENCHMARK_NAME,
         dataset_version=problem.dataset_version,

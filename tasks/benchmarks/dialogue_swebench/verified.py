@@ -1,7 +1,7 @@
-"""Ways in which instances are graded: of a file's rows, and of SWE-bench Verified without its file.
+"""Grading routes of a file's rows, or of SWE-bench Verified without its file.
 
-`verified.json` has facts about the 500 instances: project, number, Python, and version as far as it
-is known. The file names their sources.
+`verified.json` has facts about the 500 instances: project, number, Python, and version if known.
+The file names their sources.
 """
 
 import json
@@ -19,38 +19,42 @@ from tasks.benchmarks.grade_routes import GradeRoute
 VERIFIED = "swebench_verified"
 _FACTS = files("tasks.benchmarks.dialogue_swebench") / "verified.json"
 _FORMS = {"django/django": "test_a (a.tests.B)", "sympy/sympy": "test_a"}
-"""A test id as a project's rows have it; the others have pytest's."""
+"""Example of a test id in a project's rows. Other projects have pytest ids."""
 _PYTEST_ID = "tests/test_a.py::test_a"
 _NO_ROUTE = ""
 
 
 def grade_routes(dataset: str, source: Path | None) -> tuple[GradeRoute, ...] | None:
-    """Return the routes of the files' rows, or those of SWE-bench Verified by its facts; see `GradeRoutes`."""
+    """Return the routes of the files' rows, or those of SWE-bench Verified by its facts.
+
+    See `GradeRoutes`.
+    """
     if source is not None:
-        return tuple(_merged(_of_rows(source)))
-    return tuple(_merged(_of_facts())) if dataset == VERIFIED else None
+        return tuple(_merge(_row_routes(source)))
+    return tuple(_merge(_fact_routes())) if dataset == VERIFIED else None
 
 
-def _of_facts() -> Iterator[GradeRoute]:
+def _fact_routes() -> Iterator[GradeRoute]:
     facts: Mapping[str, Any] = json.loads(_FACTS.read_text(encoding="utf-8"))
     for project, groups in facts["projects"].items():
         for group in groups:
-            ways = [
+            routes = [
                 route_of(project, version, (_FORMS.get(project, _PYTEST_ID),))
                 for version in group["versions"]
             ]
-            way = ways[0]
-            if way.python != group["python"] or any(other != way for other in ways):
+            route = routes[0]
+            if route.python != group["python"] or any(other != route for other in routes):
                 raise ValueError(
-                    f"{project} {group['versions']}: no single route on Python {group['python']}: {ways}"
+                    f"{project} {group['versions']}: no single route on Python {group['python']}:"
+                    f" {routes}"
                 )
             ids = tuple(f"{project.replace('/', '__')}-{number}" for number in group["instances"])
             yield GradeRoute(
                 project=project,
                 versions=tuple(group["versions"]),
                 python=group["python"],
-                runner=way.runner or "pytest",
-                command=way.command,
+                runner=route.runner or "pytest",
+                command=route.command,
                 problem_ids=ids,
                 exceptions={
                     name: facts["exceptions"][name] for name in ids if name in facts["exceptions"]
@@ -58,8 +62,8 @@ def _of_facts() -> Iterator[GradeRoute]:
             )
 
 
-def _of_rows(source: Path) -> Iterator[GradeRoute]:
-    known: Mapping[str, str] = json.loads(_FACTS.read_text(encoding="utf-8"))["exceptions"]
+def _row_routes(source: Path) -> Iterator[GradeRoute]:
+    exceptions: Mapping[str, str] = json.loads(_FACTS.read_text(encoding="utf-8"))["exceptions"]
     staged = stage(source, "instances")
     for problem in staged.problems:
         repository = problem.repo
@@ -72,7 +76,7 @@ def _of_rows(source: Path) -> Iterator[GradeRoute]:
             runner=repository.runner or "pytest",
             command=repository.command,
             problem_ids=(name,),
-            exceptions={name: known[name]} if name in known else {},
+            exceptions={name: exceptions[name]} if name in exceptions else {},
         )
     for row in staged.quarantined:
         name = f"{row.source_file}:{row.source_line}"
@@ -87,12 +91,12 @@ def _of_rows(source: Path) -> Iterator[GradeRoute]:
         )
 
 
-def _merged(routes: Iterator[GradeRoute]) -> Iterator[GradeRoute]:
-    """Join rows of one project that one command grades on one Python."""
-    alike: defaultdict[tuple[str, str, str, tuple[str, ...]], list[GradeRoute]] = defaultdict(list)
+def _merge(routes: Iterator[GradeRoute]) -> Iterator[GradeRoute]:
+    """Join routes with the same project, Python, runner and command."""
+    groups: defaultdict[tuple[str, str, str, tuple[str, ...]], list[GradeRoute]] = defaultdict(list)
     for route in routes:
-        alike[route.project, route.python, route.runner, route.command].append(route)
-    for group in (alike[key] for key in sorted(alike, key=_by_project_and_python)):
+        groups[route.project, route.python, route.runner, route.command].append(route)
+    for group in (groups[key] for key in sorted(groups, key=_by_project_and_python)):
         yield group[0].model_copy(
             update={
                 "versions": tuple(

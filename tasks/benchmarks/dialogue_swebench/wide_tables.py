@@ -1,4 +1,4 @@
-"""Result tables: the groups of Dialogue SWE-bench in `results`, and its wide tables, the paper's Tables 1 and 4."""
+"""Result tables: the groups of Dialogue-SWEBench in `results`, and the paper's Tables 1 and 4."""
 
 from importlib.resources import files
 
@@ -37,7 +37,8 @@ def _measured() -> Columns:
 
 AGENTS = WideTable(
     name="dialogue_swebench_agents",
-    grain="One row per run x axis (all, difficulty) x value of that axis: the paper's Table 1, with n beside each mean.",
+    grain="One row per run x axis (all, difficulty) x value of that axis: the paper's Table 1, with"
+    " n beside each mean.",
     key=("run_id", "axis", "difficulty"),
     columns=kept("run_id benchmark model setting dataset_version episode_options")
     | {"sample": Column(_SAMPLE, "Which dialogues judges read: the scoring option `sample`.")}
@@ -55,15 +56,15 @@ AGENTS = WideTable(
 _OF_WHOLE = f"filter (metric = '{user_revised.name}')"
 USER = WideTable(
     name="dialogue_swebench_user",
-    grain="One row per run x level (turn, dialogue): Table 4, shares of simulated replies and of dialogues that meet each"
-    " criterion.",
+    grain="One row per run x level (turn, dialogue): Table 4, shares of simulated replies and of"
+    " dialogues that meet each criterion.",
     key=("run_id", "level"),
     columns=kept("run_id benchmark model setting dataset_version")
     | {
         "simulator": Column("simulator", "Model that spoke for the user."),
         "level": Column(
             "level",
-            "What the shares count: each reply of the user (`turn`), or each dialogue (`dialogue`).",
+            "Unit of the shares: each reply of the user (`turn`), or each dialogue (`dialogue`).",
         ),
     }
     | mean("faithful", user_faithful.name)
@@ -81,13 +82,17 @@ USER = WideTable(
     | kept("isolated task_share"),
     source="""from (
     select
-        runs.run_id, runs.benchmark, runs.model, runs.setting, runs.dataset_version, runs.isolated, runs.task_share,
+        runs.run_id, runs.benchmark, runs.model, runs.setting, runs.dataset_version, runs.isolated,
+        runs.task_share,
         runs.spec_json ->> '$.simulator.name' as simulator,
         wanted.level, results.metric, results.mean, results.n, results.n_unscored
     from runs
     cross join (values ('turn', 'user_turn'), ('dialogue', 'user_dialogue')) as wanted(level, axis)
     left join results on runs.run_id = results.run_id
-        and (results.axis = wanted.axis or (results.axis = 'all' and results.metric = 'user_revised'))
+        and (
+            results.axis = wanted.axis
+            or (results.axis = 'all' and results.metric = 'user_revised')
+        )
     where runs.benchmark = 'dialogue_swebench' and runs.status = 'finished'
 )""",
 )

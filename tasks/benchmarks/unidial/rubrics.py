@@ -21,7 +21,7 @@ from tasks.judging.drift import Case, DriftMessages
 from tasks.judging.rubric import JudgeRun, Rubric
 from tasks.language.chat_model import Message
 from tasks.language.prompt import fill, load_prompt
-from tasks.language.quotation import quote_talk, quote_text
+from tasks.language.quotation import quote_messages, quote_text
 from tasks.metrics.written_language import n_sentences, n_words
 
 JUDGE = "llm_judge"
@@ -92,7 +92,7 @@ def _rubric(name: str, prompt: str, form: type[Rated] | type[Safety]) -> Rubric:
 def _shown(case: Case) -> Case:
     answer = case["answer"]
     conversation = (
-        {"conversation": quote_talk(case["conversation"])} if "conversation" in case else {}
+        {"conversation": quote_messages(case["conversation"])} if "conversation" in case else {}
     )
     return {**case, **conversation, "answer": quote_text(answer), **_counts(answer)}
 
@@ -199,7 +199,7 @@ def _messages(
         return (*opening, Message(Role.USER, render(texts[name], shown)))
     quoted = {**values, "answer": quote_text(values["answer"])}
     own = (*opening, Message(Role.USER, fill(rubric.prompt, **quoted)))
-    return rubric.asked(own) if rubric.name in map(owner_of, texts) else own
+    return rubric.with_form(own) if rubric.name in map(owner_of, texts) else own
 
 
 def _variant(rubric: str, arguments: Mapping[str, Any]) -> str:
@@ -245,7 +245,7 @@ def visible_messages(dialog: Dialog, episode: Episode, turn: int) -> RoleMessage
 
 
 def _quoted(messages: RoleMessages) -> str:
-    return quote_talk((role.value, text) for role, text in messages)
+    return quote_messages((role.value, text) for role, text in messages)
 
 
 def _counted(

@@ -1,1 +1,1 @@
-"""Agents that answer in place of the bare chat model."""
+"""Agents that answer in place of a bare chat model."""

@@ -1,6 +1,7 @@
-"""Chain-of-thought prompting: the model is asked for its reasoning first, and for the answer with that before its eyes.
+"""Chain-of-thought prompting: one request for the reasoning, then one for the answer.
 
-The reasoning is kept as an artifact of the turn. Neither the user nor a later turn sees it.
+The second request shows the reasoning. It is stored as an artifact of the turn, invisible to the
+user and to later turns.
 """
 
 from collections.abc import AsyncIterator
@@ -21,28 +22,33 @@ PROMPTS = PromptTexts("tasks.dialogue.agents", ("reason", "answer"))
 
 @dataclass(frozen=True)
 class ThinkingSubject:
-    """Two requests a turn: one for an artifact, one for the message."""
+    """Subject with two requests per turn: one for an artifact, one for the message."""
 
     chat: ChatSubject
     role: Role = Role.ASSISTANT
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """The reasoning, or the answer where the turn has its reasoning. Raises: as `ChatSubject.answer`."""
+        """Return the reasoning, or the answer if the turn has its reasoning already.
+
+        Raises the errors of `ChatSubject.answer`.
+        """
         *before, last = messages_of(transcript, self.chat.history)
-        asked = replace(last, content=f"{last.content}\n\n{PROMPTS['reason']}")
-        thought = next((step for step in transcript.taken if step.kind is StepKind.ARTIFACT), None)
-        if thought is None:
-            return await self.chat.answer(transcript, (*before, asked), StepKind.ARTIFACT)
-        said = (
-            Message(Role.ASSISTANT, thought.content or "-"),
+        prompt = replace(last, content=f"{last.content}\n\n{PROMPTS['reason']}")
+        reasoning = next(
+            (step for step in transcript.turn_steps if step.kind is StepKind.ARTIFACT), None
+        )
+        if reasoning is None:
+            return await self.chat.answer(transcript, (*before, prompt), StepKind.ARTIFACT)
+        follow_up = (
+            Message(Role.ASSISTANT, reasoning.content or "-"),
             Message(Role.USER, PROMPTS["answer"]),
         )
-        return await self.chat.answer(transcript, (*before, asked, *said))
+        return await self.chat.answer(transcript, (*before, prompt, *follow_up))
 
 
 @asynccontextmanager
 async def begin(request: AgentRequest) -> AsyncIterator[MakeSeat]:
-    """It has no state but its steps."""
+    """Return the maker of seats. The agent has no state other than its steps."""
 
     def seat(history: HistoryPolicy) -> ThinkingSubject:
         return ThinkingSubject(ChatSubject(request.model, request.sampling, history))
@@ -53,7 +59,7 @@ async def begin(request: AgentRequest) -> AsyncIterator[MakeSeat]:
 AGENT = Agent(
     name="chain_of_thought",
     version="1",
-    help="asks for the reasoning first, then for the answer",
+    help="requests the reasoning first, then the answer",
     begin=begin,
     prompts=PROMPTS,
     calls_per_turn=2,

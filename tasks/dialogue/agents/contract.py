@@ -1,4 +1,7 @@
-"""Agents: what sits in the subject's seat besides a bare chat model. An agent is a value of type `Agent`."""
+"""Interface of agents, which replace the bare chat model in the subject's seat.
+
+An agent is a value of type `Agent`.
+"""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -19,130 +22,156 @@ if TYPE_CHECKING:
 
 
 class MakeSeat(Protocol):
-    """Makes the subject's seat, for a benchmark that says how much of the past it may see."""
+    """Makes the subject's seat for a benchmark's history policy."""
 
     def __call__(self, history: HistoryPolicy) -> Seat: ...
 
 
 class TalkAnswers(Protocol):
-    """Answers to what an agent asks of a talk that many dialogues share: each is asked for once."""
+    """Store of answers about a conversation that many dialogues share. Each request is sent once.
+
+    Args of its methods: `talk` is the name of the conversation, `key` identifies a request.
+    """
 
     def get(self, talk: str, key: str) -> str | None:
-        """Return the answer under a key, if it is known."""
+        """Return the answer with a key, or None if it is not stored."""
         ...
 
     def put(self, talk: str, key: str, answer: str) -> None:
-        """Keep an answer for all dialogues. Raises OSError."""
+        """Store an answer for all dialogues. Raises OSError."""
         ...
 
     def mark_built(self, talk: str, n_turns: int) -> None:
-        """Note that all answers for so many turns of a talk are kept."""
+        """Record that all answers about the first `n_turns` turns are stored."""
         ...
 
     def building(self, talk: str) -> AbstractAsyncContextManager[None]:
-        """Hold a talk, so that nobody else asks for its answers."""
+        """Lock a conversation, so that nobody else sends requests about it."""
         ...
 
 
 @dataclass(frozen=True)
 class AgentRequest:
-    """Everything that an agent may use in one dialogue."""
+    """Resources of an agent for one dialogue."""
 
     options: Mapping[str, str]
-    """Every option of the agent with its value."""
+    """All options of the agent with their values."""
     model: ChatModel
-    """Its answers are kept until a step holds them, so that none is paid for twice."""
+    """Model under test. Each answer is cached until a step contains it, so it is paid for once."""
     sampling: Sampling
     steps: tuple[Step, ...]
-    """All messages, and the agent's own steps, of an earlier attempt that was cut off. Its state is made anew from them."""
+    """Messages and agent's steps of an interrupted earlier attempt.
+
+    They restore the agent's state.
+    """
     embedder: "TextVectors | None" = None
-    """Where the setting has `embedder_in_play`, or the agent needs one."""
+    """Embedder, if the setting has `embedder_in_play` or the agent needs one."""
     talk_answers: TalkAnswers | None = None
-    """What dialogues after the same talk were answered about it; a run always has it."""
+    """Stored answers about the conversation before the dialogue. A run always sets it."""
     workspaces: Workspaces | None = None
-    """Where it may work; a run always has it."""
+    """Opener of workspaces. A run always sets it."""
     tree: str | None = None
-    """Digest of the files that the dialogue is about, where its problem has some."""
+    """Digest of the dialogue's files, if its problem has any."""
     environment: str = ""
-    """Digest of the packages that belong to them, or the image that has them (`in_image`); empty for Parley's own."""
+    """Digest of the files' packages, or the image that has them (`in_image`).
+
+    Empty for Parley's own.
+    """
 
 
 class BeginDialogue(Protocol):
-    """Begins one dialogue. The context ends with it, whatever ended it; of its state only `talk_answers` outlives it."""
+    """Begins one dialogue. Its context ends with the dialogue.
+
+    Of the agent's state, only `talk_answers` persists after the dialogue.
+    """
 
     def __call__(self, request: AgentRequest) -> AbstractAsyncContextManager[MakeSeat]: ...
 
 
 @dataclass(frozen=True)
 class AgentOption:
-    """A choice the user makes by `--agent-option name=value`."""
+    """Option that the user sets by `--agent-option name=value`."""
 
     name: str
     default: str
-    """Ids leave it out. Never change it without the agent's version."""
+    """Default value, which ids omit. If you change it, raise the agent's version."""
     help: str
     values: tuple[str, ...] = ()
-    """The only values it takes; empty where any text will do."""
+    """Allowed values. Empty if any text is allowed."""
 
 
 @dataclass(frozen=True)
 class Agent:
-    """An agent, as the pipeline sees it."""
+    """Agent in the subject's seat."""
 
     name: str
-    """Follows the model's in every table: `openai:gpt-5+chain_of_thought`."""
+    """Name, which follows the model's name in tables: `openai:gpt-5+chain_of_thought`."""
     version: str
-    """Part of its dialogues' ids: raise it when its behaviour changes."""
+    """Part of its dialogues' ids. Raise it if the agent's behaviour changes."""
     help: str
     begin: BeginDialogue
     options: tuple[AgentOption, ...] = ()
     prompts: Mapping[str, str] = field(default_factory=dict[str, str])
-    """name -> text of every prompt that it uses; part of its dialogues' ids."""
+    """Text of each prompt by name. Part of its dialogues' ids."""
     calls_per_turn: int = 1
-    """Requests that one of its turns takes at most; the dry run counts them."""
+    """Maximum requests per turn, for the dry run."""
     usual_calls: int | None = None
-    """Requests of a usual dialogue, all of its turns together, for estimates; None where `calls_per_turn` says it."""
+    """Usual requests of a dialogue over all turns, for estimates.
+
+    None to estimate by `calls_per_turn`.
+    """
     calls_per_context_round: int = 0
-    """Requests at most for a round of a talk before the dialogue, made before the first answer. Dialogues that share a talk share
-    their answers, so the dry run counts them once a talk."""
+    """Maximum requests per round of the conversation before the dialogue.
+
+    They precede the first answer. Dialogues with the same conversation share the answers, so the
+    dry run counts them once.
+    """
     needs_embedder: bool = False
-    """Whether it asks for vectors. Its runs are then refused without `--embedder`, which is part of its dialogues' ids."""
+    """True if the agent needs vectors.
+
+    Its runs then require `--embedder`, which becomes part of its dialogues' ids.
+    """
 
     check: Callable[[Mapping[str, str]], str] | None = None
-    """Returns what the agent with these options needs beside Parley, where it is there, and raises SandboxUnavailable with the
-    remedy otherwise. Called before a run and by `parley doctor`; None for an agent that needs nothing."""
+    """Returns what the agent needs besides Parley, for these options. None if it needs nothing.
 
-    def identity(self, given: Mapping[str, str]) -> AgentIdentity:
-        """The agent with these options, as ids hold it.
+    Called before a run and by `parley doctor`. Raises SandboxUnavailable with the remedy if
+    something is missing.
+    """
+
+    def identity(self, values: Mapping[str, str]) -> AgentIdentity:
+        """Return the identity of the agent with these options, for ids.
 
         Raises:
-            UnknownName: an option that it does not have.
-            ConfigError: a value that the option does not take.
+            UnknownName: The agent does not have an option.
+            ConfigError: The option does not allow a value.
         """
         options = {option.name: option for option in self.options}
-        for name, value in given.items():
+        for name, value in values.items():
             if name not in options:
                 remedy = (
-                    "`parley list agents` shows them"
+                    "`parley list agents` lists them"
                     if options
                     else f"agent {self.name} has no options"
                 )
                 raise UnknownName("option", name, options, remedy, of=f"agent {self.name}")
             if options[name].values and value not in options[name].values:
                 raise ConfigError(
-                    f"agent option {name}={value!r}: takes one of {', '.join(options[name].values)}"
+                    f"agent option {name}={value!r}: use one of {', '.join(options[name].values)}"
                 )
         return AgentIdentity(
             name=self.name,
             version=self.version,
             options=tuple(
                 sorted(
-                    (name, value) for name, value in given.items() if value != options[name].default
+                    (name, value)
+                    for name, value in values.items()
+                    if value != options[name].default
                 )
             ),
             prompts=tuple(sorted((name, text_digest(text)) for name, text in self.prompts.items())),
         )
 
     def options_of(self, identity: AgentIdentity) -> dict[str, str]:
-        """Every option with its value."""
+        """Return all options with their values."""
         return {option.name: option.default for option in self.options} | dict(identity.options)

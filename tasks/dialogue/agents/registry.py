@@ -1,4 +1,4 @@
-"""Agents by name: ours, and others' through the entry point group `parley.agents`."""
+"""Agents by name. Packages add more by the entry point group `parley.agents`."""
 
 from typing import TYPE_CHECKING
 

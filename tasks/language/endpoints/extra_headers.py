@@ -40,7 +40,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
     Raises:
         ConfigError: The message names the header, but never the value, which may be the secret.
     """
-    seen: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name, variable in headers.items():
         if not _NAME.fullmatch(name):
             raise ConfigError(
@@ -49,7 +49,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
             )
         if name.lower() in _SET_BY_PARLEY:
             raise ConfigError(f"header {name!r} is set by Parley or by its connections; remove it")
-        if (twin := seen.setdefault(name.lower(), name)) != name:
+        if (twin := names.setdefault(name.lower(), name)) != name:
             raise ConfigError(
                 f"headers {twin!r} and {name!r} are equal, since case does not count; remove one"
             )

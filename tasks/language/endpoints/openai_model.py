@@ -134,7 +134,7 @@ class OpenAIModel:
             sent = with_tools_as_text(request) if as_text else request
             return self.ask(pool, request_body(self._name, sent, profile))
 
-        outcome, elapsed_s, n_sent = await self.asked(ask, is_repeated=is_repeated)
+        outcome, elapsed_s, n_sent = await self.send_until_final(ask, is_repeated=is_repeated)
         adapted = profile.adaptations
         if isinstance(outcome, Fault):
             return Completion(
@@ -180,7 +180,7 @@ class OpenAIModel:
         pool.profiles[self._name, self._first_profile] = profile
         return True
 
-    async def asked(
+    async def send_until_final(
         self, ask: Callable[[EndpointPool], Awaitable[T | Fault]], *, is_repeated: bool = False
     ) -> tuple[T | Fault, float, int]:
         """Return the final result of `ask`, the seconds, and the number of sent requests.

@@ -59,13 +59,13 @@ def tag_names(choice: str) -> tuple[str, ...]:
     """
     if choice == NONE:
         return ()
-    known = (*known_tags(), CHANNEL)
+    known_names = (*known_tags(), CHANNEL)
     if choice == AUTO:
-        return known
+        return known_names
     names = tuple(name.strip() for name in choice.split(","))
     for name in names:
-        if name not in known:
-            raise UnknownName("reasoning tag", name, (AUTO, NONE, *known), _REMEDY)
+        if name not in known_names:
+            raise UnknownName("reasoning tag", name, (AUTO, NONE, *known_names), _REMEDY)
     return names
 
 
@@ -80,11 +80,11 @@ def without_reasoning(content: str, choice: str = AUTO) -> Thought:
     names = tag_names(choice)
     if CHANNEL in names and _CHANNEL_MARK.search(content):
         return _final_channel(content)
-    known = known_tags()
+    marks_of = known_tags()
     tags = [
-        known[name]
+        marks_of[name]
         for name in names
-        if name in known and any(mark in content for mark in known[name])
+        if name in marks_of and any(mark in content for mark in marks_of[name])
     ]
     return _without_blocks(content, tags) if tags else Thought(content)
 

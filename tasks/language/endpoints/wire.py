@@ -125,19 +125,19 @@ def valid_unicode(text: str) -> str:
 _DATE_OR_TAG = re.compile(r"(?:[-_:@/ ]|$)")
 
 
-def is_plausible_name(asked: str, served: str) -> bool:
+def is_plausible_name(requested: str, served: str) -> bool:
     """Return True if the model that answered may be the requested one.
 
     The name may be equal, dated or tagged, or the last part of the path.
     """
-    wanted, found = asked.lower().strip("/"), served.lower().strip("/")
-    names = {wanted, wanted.rsplit("/", 1)[-1]}
+    wanted_name, answering = requested.lower().strip("/"), served.lower().strip("/")
+    names = {wanted_name, wanted_name.rsplit("/", 1)[-1]}
     names |= {name.rsplit(":", 1)[0] for name in names} | {
         name.removesuffix("-latest") for name in names
     }
     return any(
         other.startswith(name) and _DATE_OR_TAG.match(other, len(name))
         for name in names
-        for other in (found, found.rsplit("/", 1)[-1])
+        for other in (answering, answering.rsplit("/", 1)[-1])
         if name
     )

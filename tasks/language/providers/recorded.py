@@ -1,4 +1,4 @@
-"""Answers that were recorded before: `recorded:FILE`."""
+"""Recorded answers: `recorded:FILE`."""
 
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 NAME = "recorded"
 
 
-def read(rest: str, given: SpecSettings) -> ModelChoice:
+def read(rest: str, settings: SpecSettings) -> ModelChoice:
     """Return the model of a spec."""
-    given.refuse_address()
+    settings.refuse_address()
     path = Path(rest).expanduser()
     recording = load_recording(path)
     identity = ModelIdentity(
         provider=NAME,
-        name=given.name or recording_name(path),
-        revision=given.revision or "",
+        name=settings.name or recording_name(path),
+        revision=settings.revision or "",
         weights_digest=recording.digest,
     )
     return ModelChoice(identity, ModelEndpoint(path=str(path.absolute())))
@@ -31,7 +31,7 @@ def read(rest: str, given: SpecSettings) -> ModelChoice:
 def open_recording(
     identity: ModelIdentity, endpoint: ModelEndpoint, settings: OpenSettings
 ) -> "ChatModel":
-    """Open a recording, if it is still the one that the identity names."""
+    """Open a recording after a check that its answers are unchanged."""
     return RecordedModel(identity, _same_recording(identity, Path(endpoint.path or identity.name)))
 
 
@@ -39,10 +39,9 @@ def _same_recording(identity: ModelIdentity, path: Path) -> Recording:
     recording = load_recording(path)
     if identity.weights_digest not in ("", recording.digest):
         raise UsageError(
-            f"recording {path}: its answers changed since the run was begun (digest"
-            f" {recording.digest}, the run's is"
-            f" {identity.weights_digest}). Put the file back and type the same command, or begin a"
-            " run on the new one"
+            f"recording {path}: its answers changed since the run began (digest"
+            f" {recording.digest}, the run's is {identity.weights_digest}). Restore the file and"
+            " repeat the command, or start a run on the new file"
         )
     return recording
 

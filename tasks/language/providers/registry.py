@@ -1,4 +1,4 @@
-"""Providers by name: ours, and others' through the entry point group `parley.models`."""
+"""Providers of models by name. Packages add more by the entry point group `parley.models`."""
 
 from typing import TYPE_CHECKING
 
@@ -18,13 +18,13 @@ PROVIDERS: "Registry[ModelProvider]" = Registry(
 
 
 def provider_of(text: str) -> "ModelProvider | None":
-    """Return the provider of a model's spec or label; None where nobody here provides such models."""
+    """Return the provider of a model's spec or label, or None if none is installed."""
     name = text.partition(":")[0]
     return PROVIDERS.load(name) if name in PROVIDERS.names() else None
 
 
 def forms() -> tuple[str, ...]:
-    """Return the forms of all specs: ours, then others'."""
+    """Return the forms of all specs, the built-in ones first."""
     names = (
         *PROVIDERS.built_in,
         *(name for name in PROVIDERS.names() if name not in PROVIDERS.built_in),
@@ -33,11 +33,11 @@ def forms() -> tuple[str, ...]:
 
 
 def is_served_here(name: str) -> bool:
-    """Tell whether Parley starts the servers of a provider's models."""
+    """Return True if Parley starts the servers of a provider's models."""
     return PROVIDERS.load(name).serve is not None
 
 
 def is_control(label: str) -> bool:
-    """Tell whether a label is that of a control; one whose provider is not installed here is none."""
+    """Return True for the label of a control. Its provider must be installed."""
     provider = provider_of(label)
     return provider is not None and provider.is_control

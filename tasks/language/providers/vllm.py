@@ -23,39 +23,39 @@ _LOGS_IN_USE: set[Path] = set()
 _LOGS_LOCK = Lock()
 
 
-def read(rest: str, given: SpecSettings) -> ModelChoice:
+def read(rest: str, settings: SpecSettings) -> ModelChoice:
     """Return the model of a spec: a folder of weights, or a repository's name."""
-    given.refuse_address()
+    settings.refuse_address()
     folder = Path(rest).expanduser()
     if folder.is_dir():
         if not weight_files(folder.resolve()):
             raise UsageError(
-                f"model {given.text!r}: no file of weights lies in {folder.resolve()}"
+                f"model {settings.text!r}: {folder.resolve()} contains no file of weights"
                 f" ({', '.join(WEIGHTS)})"
             )
         identity = ModelIdentity(
             provider=NAME,
-            name=given.name or folder.resolve().name,
-            revision=given.revision or engine_version(given.serve),
-            weights_digest=weights_digest(folder.resolve(), given.digests),
-            serving=given.serve.in_id,
+            name=settings.name or folder.resolve().name,
+            revision=settings.revision or engine_version(settings.serve),
+            weights_digest=weights_digest(folder.resolve(), settings.digests),
+            serving=settings.serve.in_id,
         )
         return ModelChoice(identity, ModelEndpoint(path=str(folder.resolve())))
     if rest.startswith((".", "/", "~")) or rest.count("/") != 1:
         raise UsageError(
-            f"model {given.text!r}: no such folder, and no repository name (ORGANISATION/NAME)"
-            " either"
+            f"model {settings.text!r}: the folder does not exist, and a repository has the form"
+            " ORGANISATION/NAME"
         )
-    given.refuse_name()
+    settings.refuse_name()
     identity = ModelIdentity(
-        provider=NAME, name=rest, revision=given.unpinned, serving=given.serve.in_id
+        provider=NAME, name=rest, revision=settings.unpinned, serving=settings.serve.in_id
     )
     return ModelChoice(identity, ModelEndpoint(path=rest))
 
 
 @contextmanager
 def serve(request: ServeRequest) -> Iterator[ModelEndpoint]:
-    """Serve the model while the block runs; yields where it and its replicas are reached."""
+    """Serve the model during the block. Yield its endpoint with all replicas."""
     from tasks.language.servers.vllm_server import vllm_servers
 
     identity, settings = request.identity, request.settings or VllmSettings()
@@ -83,14 +83,20 @@ def serve(request: ServeRequest) -> Iterator[ModelEndpoint]:
 
 
 @contextmanager
-def _own_log(wanted: Path) -> Iterator[Path]:
-    """Give a log that no other server of this process writes now: models of one name may be served at once."""
+def _own_log(default: Path) -> Iterator[Path]:
+    """Yield a log that no other server of this process writes.
+
+    Models of one name may be served simultaneously.
+    """
     with _LOGS_LOCK:
         log = next(
             path
             for path in (
-                wanted,
-                *(wanted.with_stem(f"{wanted.stem}-{n}") for n in range(2, len(_LOGS_IN_USE) + 3)),
+                default,
+                *(
+                    default.with_stem(f"{default.stem}-{n}")
+                    for n in range(2, len(_LOGS_IN_USE) + 3)
+                ),
             )
             if path not in _LOGS_IN_USE
         )
@@ -111,7 +117,7 @@ def shown_commands(request: ServeRequest) -> Sequence[str]:
 
 
 def lacks_engine(rest: str, settings: VllmSettings | None) -> bool:
-    """Tell whether the version of vLLM is part of the model's identity, and vLLM is not on this machine."""
+    """Return True if the model's identity contains vLLM's version, and vLLM is not installed."""
     if not Path(rest).expanduser().is_dir():
         return False
     try:

@@ -1,8 +1,9 @@
-"""SmolLM2-135M in this process: engines of llama.cpp (`xllamacpp`), each request to the one that is free.
+"""Engines of llama.cpp (`xllamacpp`) with SmolLM2-135M in this process. A request uses a free one.
 
-Greedy answers depend on the batch that a token is computed in, on reused prompt cache and on the number of threads. So an engine
-has one slot, one thread and no cache, which makes answers the same alone and among others; there are several engines, one a core.
-(Two threads on one engine are a third faster while nothing else runs, and ten times slower when something does.)
+Greedy answers depend on the batch of a token, on a reused prompt cache and on the number of
+threads. Therefore an engine has one slot, one thread and no cache, and an answer does not depend on
+other requests. There is one engine per core. (Two threads per engine are a third faster on an idle
+machine, and ten times slower on a busy one.)
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,13 +14,16 @@ from typing import Any
 
 MODEL_NAME = "smollm2"
 CONTEXT_TOKENS = 8192
-"""Context that the model was trained for."""
+"""Context length of the model's training."""
 MAX_ANSWER_TOKENS = 1024
-"""Bound of an answer whose request names none; a cut answer ends with finish_reason `length`."""
+"""Token limit of an answer whose request sets none.
+
+A cut answer ends with finish_reason `length`.
+"""
 
 
 class Engines:
-    """One queue for all engines: a request waits for the first that is free, in the order in which requests came."""
+    """Queue for all engines. Requests wait for a free engine, first come, first served."""
 
     def __init__(self, weights: Path, number: int) -> None:
         self._free: Queue[Any] = Queue()
@@ -27,18 +31,18 @@ class Engines:
             self._free.put(_engine(weights))
 
     def answer(self, request: Mapping[str, Any], is_gone: Callable[[], bool]) -> dict[str, Any]:
-        """The chat completion that a request asks for, or llama.cpp's error.
+        """Return the chat completion of a request, or llama.cpp's error.
 
         Args:
-            request: a body of POST /chat/completions. The first of its `stop` texts ends the answer and stays at its end, so that
-                the mark that closes a code block is not cut off.
-            is_gone: whether nobody waits for the answer any more: it then ends at the next token.
+            request: Body of POST /chat/completions. The first of its `stop` texts ends the answer
+                and stays at its end, so that the end mark of a code block is not cut off.
+            is_gone: Returns True if the client has hung up. The answer then ends at the next token.
 
         Raises:
-            ValueError: no such request.
+            ValueError: The request is invalid.
         """
         if request.get("tools"):
-            raise ValueError("tools are not supported by this model: tell of them in the messages")
+            raise ValueError("tools are not supported by this model: describe them in the messages")
         engine = self._free.get()
         try:
             answer = _Answer(request.get("stop") or (), is_gone)
@@ -51,7 +55,7 @@ class Engines:
 
 
 class _Answer:
-    """One answer, put together from the parts that an engine streams."""
+    """Answer that is assembled from the parts that an engine streams."""
 
     def __init__(self, stop: Sequence[str] | str, is_gone: Callable[[], bool]) -> None:
         self._stop = (stop,) if isinstance(stop, str) else tuple(stop)
@@ -61,7 +65,7 @@ class _Answer:
         self._error: dict[str, Any] | None = None
 
     def take(self, part: dict[str, Any]) -> bool:
-        """Add a part; whether the engine shall stop here."""
+        """Add a part. Return True if the engine should stop."""
         if "error" in part:
             self._error = part
             return True
@@ -71,7 +75,7 @@ class _Answer:
         timings = part.get("timings", {})
         self._input_tokens = timings.get("prompt_n", self._input_tokens)
         self._output_tokens = timings.get("predicted_n", self._output_tokens)
-        ends = [at + len(text) for text in self._stop if (at := self._text.find(text)) >= 0]
+        ends = [begin + len(text) for text in self._stop if (begin := self._text.find(text)) >= 0]
         if ends:
             self._text = self._text[: min(ends)]
         return bool(ends) or self._is_gone()
@@ -92,7 +96,7 @@ class _Answer:
 
 
 def _engine(weights: Path) -> Any:
-    """One of them. It listens on a port of its own, too, which nobody is told."""
+    """Return a new engine. It also listens on a port of its own, which nobody uses."""
     xllamacpp: Any = import_module("xllamacpp")
     params = xllamacpp.CommonParams()
     params.model.path = str(weights)

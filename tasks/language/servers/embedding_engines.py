@@ -1,7 +1,8 @@
-"""FlagEmbedding in this process: engines on one copy of the weights, each request to the one that is free.
+"""Engines of FlagEmbedding in this process, which share the weights. A request uses a free one.
 
-A vector's last digits depend on the texts beside it in a batch, and a batch gains nothing on a processor. So on a processor each
-text is computed alone, on one thread: its vector is the same in every request (LAB). On a GPU texts go in batches.
+The last digits of a vector depend on the other texts of a batch, and batches are no faster on a
+CPU. Therefore a CPU computes each text alone on one thread, and its vector is the same in every
+request (LAB). A GPU computes texts in batches.
 """
 
 import base64
@@ -21,18 +22,21 @@ _SETTINGS = {
     "HF_HUB_OFFLINE": "1",
     "TQDM_DISABLE": "1",
 }
-"""Read when the libraries are imported. One thread an engine, nothing fetched beside the weights, no bars in the log."""
+"""Variables that the libraries read at import.
+
+One thread per engine, no downloads except the weights, no progress bars in the log.
+"""
 
 
 class EmbeddingEngines:
-    """One queue for all engines: a request waits for the first that is free.
+    """Queue for all engines. A request waits for a free engine.
 
     Args:
-        name: the model's name in answers.
-        weights: folder that holds them.
+        name: Name of the model in answers.
+        weights: Folder of the weights.
         pooling: `mean` or `cls`.
-        max_length: tokens of a text that count.
-        number: engines; a GPU has one.
+        max_length: Number of tokens after which a text is cut.
+        number: Number of engines. A GPU always has one.
     """
 
     def __init__(
@@ -59,10 +63,10 @@ class EmbeddingEngines:
             self._free.put(_with_own_tokenizer(first))
 
     def answer(self, request: Mapping[str, Any], is_gone: Callable[[], bool]) -> Mapping[str, Any]:
-        """The answer to POST /embeddings.
+        """Return the answer to POST /embeddings.
 
         Raises:
-            ValueError: no such request.
+            ValueError: The request is invalid.
         """
         texts = _texts(request)
         engine = self._free.get()
@@ -85,19 +89,19 @@ class EmbeddingEngines:
 
 
 def _texts(request: Mapping[str, Any]) -> Sequence[str]:
-    given = request.get("input")
-    texts = [given] if isinstance(given, str) else given
+    value = request.get("input")
+    texts = [value] if isinstance(value, str) else value
     if (
         not isinstance(texts, list)
         or not 0 < len(texts) <= MAX_TEXTS
         or not all(isinstance(text, str) for text in texts)
     ):
-        raise ValueError(f"`input` is a text or a list of 1 to {MAX_TEXTS} texts")
+        raise ValueError(f"`input` must be a text or a list of 1 to {MAX_TEXTS} texts")
     return texts
 
 
 def _with_own_tokenizer(engine: Any) -> Any:
-    """An engine on the same weights: a tokenizer serves one thread at a time."""
+    """Return an engine with the same weights and its own tokenizer, which is not thread-safe."""
     other = copy.copy(engine)
     other.tokenizer = copy.deepcopy(engine.tokenizer)
     return other

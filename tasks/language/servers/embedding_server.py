@@ -1,4 +1,4 @@
-"""Embedders of our own, MiniLM and BGE-M3: FlagEmbedding, served in its own process to all workers of a machine."""
+"""Server of Parley's embedders MiniLM and BGE-M3: one FlagEmbedding process for all workers."""
 
 import argparse
 import os
@@ -23,7 +23,7 @@ from tasks.language.servers.server_process import (
 )
 
 MAX_ENGINES = 4
-"""They share the weights; the number changes no vector."""
+"""Maximum number of engines, which share the weights. The number does not change any vector."""
 _DOWNLOAD_S = 3600.0
 
 
@@ -31,13 +31,19 @@ _DOWNLOAD_S = 3600.0
 def embedding_server(
     identity: EmbedderIdentity, endpoint: ModelEndpoint, log_dir: Path, *, ready_s: float = 600.0
 ) -> Iterator[str]:
-    """Serve a local embedder on a free loopback port while the block runs; yields the base URL. Ends with its parent.
+    """Serve a local embedder on a free loopback port during the block. Yield the base URL.
+
+    The server ends with its parent process.
 
     Args:
-        endpoint: its `path` is the weights' folder; without one BGE-M3's are looked for in the cache, then downloaded.
+        identity: Embedder to serve.
+        endpoint: Its `path` is the folder of the weights. Without it, BGE-M3's weights are taken
+            from the cache or downloaded.
+        log_dir: Folder of the log.
+        ready_s: Time limit of the start in seconds. One hour if weights may be downloaded.
 
     Raises:
-        ModelUnavailable: the server did not start within `ready_s` seconds, or an hour where weights are downloaded.
+        ModelUnavailable: The server did not start in time.
     """
     arguments = (
         "--name",
@@ -47,38 +53,41 @@ def embedding_server(
         "--max-length",
         str(identity.max_length),
     )
-    where = ("--weights", endpoint.path) if endpoint.path else ()
+    weights = ("--weights", endpoint.path) if endpoint.path else ()
     log = log_dir / f"embedder-{identity.name}.log"
     module, limit_s = (
         "tasks.language.servers.embedding_server",
         ready_s if endpoint.path else _DOWNLOAD_S,
     )
     with server_process(
-        identity.label, module, (*arguments, *where), log, ready_s=limit_s, restarts=RESTARTS
+        identity.label, module, (*arguments, *weights), log, ready_s=limit_s, restarts=RESTARTS
     ) as base_url:
         yield base_url
 
 
-def _downloaded() -> Path:
-    """BGE-M3's weights, from the cache or the network. Ends the process with the remedy where there are none."""
+def _download_weights() -> Path:
+    """Return the folder of BGE-M3's weights, from the cache or the network.
+
+    Without weights, end the process with the remedy.
+    """
     hub: Any = import_module("huggingface_hub")
     repository, commit = BGE_M3
     try:
-        found = hub.snapshot_download(
+        folder = hub.snapshot_download(
             repository, revision=commit, ignore_patterns=["onnx/*", "imgs/*", "*.jpg"]
         )
-    except Exception as error:  # noqa: BLE001  (the library raises its own, OSError and HTTP errors: each means no weights)
+    # The library raises its own errors, OSError and HTTP errors. Each means missing weights.
+    except Exception as error:  # noqa: BLE001
         sys.exit(
-            "the weights of bge-m3 are neither in the cache nor could they be downloaded"
-            f" ({type(error).__name__}). Name"
-            " their folder: --embedder bge-m3@FOLDER, or take the embedder that needs no network:"
-            " --embedder embedded:minilm"
+            "the weights of bge-m3 are not in the cache and could not be downloaded"
+            f" ({type(error).__name__}). Name their folder by --embedder bge-m3@FOLDER, or use an"
+            " embedder that needs no network: --embedder embedded:minilm"
         )
-    return Path(found)
+    return Path(folder)
 
 
 def main() -> None:
-    """The server's own process: serve the model until the parent ends."""
+    """Serve the model in this process until the parent ends."""
     parser = argparse.ArgumentParser(
         prog="python -m tasks.language.servers.embedding_server", description=__doc__
     )
@@ -86,16 +95,20 @@ def main() -> None:
     parser.add_argument("--weights", type=Path)
     parser.add_argument("--pooling", choices=("mean", "cls"), required=True)
     parser.add_argument("--max-length", type=int, required=True)
-    parser.add_argument("--port", type=int, default=0, help="a free one by default")
-    parser.add_argument("--parent", type=int, required=True, help="process whose end ends this one")
-    given = parser.parse_args()
+    parser.add_argument("--port", type=int, default=0, help="default: a free port")
+    parser.add_argument("--parent", type=int, required=True, help="process that this one ends with")
+    arguments = parser.parse_args()
     report = take_stdout()
-    end_with_parent(given.parent, lambda: None)
+    end_with_parent(arguments.parent, lambda: None)
     number = min(MAX_ENGINES, os.cpu_count() or 1)
     engines = EmbeddingEngines(
-        given.name, given.weights or _downloaded(), given.pooling, given.max_length, number
+        arguments.name,
+        arguments.weights or _download_weights(),
+        arguments.pooling,
+        arguments.max_length,
+        number,
     )
-    server = LoopbackServer(given.name, engines.answer, given.port)
+    server = LoopbackServer(arguments.name, engines.answer, arguments.port)
     report_ready(report, server.base_url)
     server.serve_forever()
 

@@ -1,4 +1,4 @@
-"""The part of the OpenAI API that Parley's own servers speak on loopback: one model, one kind of question."""
+"""Part of the OpenAI API that Parley's own servers offer on loopback, for one model."""
 
 import contextlib
 import json
@@ -8,15 +8,18 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 AnswerRequest = Callable[[Mapping[str, Any], Callable[[], bool]], Mapping[str, Any]]
-"""(body, whether nobody waits for the answer any more) -> answer, or an `error` with its `code`. ValueError: no such request."""
+"""Returns the answer, or an `error` with its `code`, from (body, `is_gone`).
+
+`is_gone()` is True after the client has hung up. Raises ValueError for an invalid request.
+"""
 
 
 class LoopbackServer(ThreadingHTTPServer):
-    """Listens on a port of 127.0.0.1; on a free one without `port`."""
+    """Server on a port of 127.0.0.1. Default: a free port."""
 
     daemon_threads = True
     request_queue_size = 256
-    """Connections that come at once: a night's first requests."""
+    """Maximum number of simultaneous new connections, enough for the first requests of a night."""
 
     def __init__(self, model: str, answer: AnswerRequest, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
@@ -24,21 +27,22 @@ class LoopbackServer(ThreadingHTTPServer):
 
     @property
     def base_url(self) -> str:
-        """Where it is reached."""
+        """Return the base URL of the server."""
         return f"http://127.0.0.1:{self.server_port}/v1"
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: LoopbackServer  # pyright: ignore[reportIncompatibleVariableOverride]  (no other server has this handler)
+    # No other server has this handler.
+    server: LoopbackServer  # pyright: ignore[reportIncompatibleVariableOverride]
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
-        """The only model, as GET /models lists it."""
+        """Answer GET /models with the only model."""
         self._send({"object": "list", "data": [{"id": self.server.model, "object": "model"}]})
 
     def do_POST(self) -> None:
-        """One answer."""
+        """Answer one request."""
         try:
             request: Any = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             answer = self.server.answer(request, self._is_gone)
@@ -51,15 +55,18 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(answer.get("error", {}).get("code", 200))
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
-        with contextlib.suppress(ConnectionError):  # the client hung up meanwhile
+        with contextlib.suppress(ConnectionError):  # The client has hung up.
             self.end_headers()
             self.wfile.write(body)
 
     def _is_gone(self) -> bool:
-        """Whether the client hung up: it sends nothing while it waits, so what can be read is the end."""
+        """Return True if the client has hung up.
+
+        A waiting client sends nothing, so readable input means the end of the connection.
+        """
         poll = select.poll()
         poll.register(self.connection, select.POLLIN)
         return bool(poll.poll(0))
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Answers are no news for the log."""
+        """Log nothing, since answers are not worth a line."""

@@ -1,4 +1,4 @@
-"""Models that Parley serves itself on this machine's loopback: which server each needs, and where it is reached."""
+"""Models that Parley serves on this machine's loopback."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,20 +20,25 @@ def serving(
     logs: Path,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Iterator[ModelEndpoint]:
-    """Serve a model while the block runs; yields where it is reached.
+    """Serve a model during the block. Yield its endpoint.
 
     Args:
-        settings: of vLLM.
-        revision: of a repository, as the user states it.
-        logs: folder for what the servers write.
-        on_progress: gets what the servers are at while they start, and an empty text when they are ready.
+        identity: Model to serve.
+        endpoint: Endpoint without an address, with the model's path.
+        settings: Settings of vLLM.
+        revision: Revision of a repository, as the user states it.
+        logs: Folder of the servers' logs.
+        on_progress: Called with the phase of a starting server, and with an empty text at the end.
 
     Raises:
-        UsageError: an extra is not installed.
-        ModelUnavailable: a server did not start.
+        ConfigError: Parley cannot serve this kind of model.
+        UsageError: An extra is not installed.
+        ModelUnavailable: A server did not start.
     """
     serve = PROVIDERS.load(identity.provider).serve
     if serve is None:
-        raise ConfigError(f"model {identity.label}: Parley starts no server for it")
-    with serve(ServeRequest(identity, endpoint, settings, revision, logs, on_progress)) as place:
-        yield place
+        raise ConfigError(f"model {identity.label}: Parley cannot serve this kind of model")
+    with serve(
+        ServeRequest(identity, endpoint, settings, revision, logs, on_progress)
+    ) as served_endpoint:
+        yield served_endpoint

@@ -1,4 +1,7 @@
-"""Logs of model servers: the error that ended a start, and its remedy. vLLM's last words are "See root cause above"."""
+"""Analysis of server logs: the error that ended a start, and its remedy.
+
+vLLM's last line is often "See root cause above", so the first error counts.
+"""
 
 import contextlib
 import re
@@ -8,47 +11,43 @@ from tasks.language.endpoints.faults import shortened
 
 _READ_BYTES = 4_000_000
 _PREFIX = re.compile(
-    r"^(?:\([^()]*\bpid=\d+\)\s*)?"  # the process that wrote the line
+    r"^(?:\([^()]*\bpid=\d+\)\s*)?"  # Process that wrote the line.
     r"(?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\s+\d[\d-]*\s+[\d:.,]+\s*(?:\[[^\]]*\]\s?)?)?"
 )
 _ERROR = re.compile(
-    r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Fault|Interrupt|Exit|Unavailable|NotFound)\b(?::\s*\S.*)?$"
+    r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*"
+    r"(?:Error|Exception|Fault|Interrupt|Exit|Unavailable|NotFound)\b(?::\s*\S.*)?$"
 )
 _HAS_MORE = re.compile(r"validation errors? for \w+$|:$")
 _REPEATS = re.compile(
-    r"Engine core initialization failed|See root cause above|EngineDeadError|Engine process failed to start"
+    r"Engine core initialization failed|See root cause above|EngineDeadError"
+    r"|Engine process failed to start"
 )
-_ON_PROCESSORS = re.compile(
+_ON_CPU = re.compile(
     r"VLLM_CPU_KVCACHE_SPACE|CPU backend|device_config=cpu|\bcpu_(?:worker|model_runner)\b"
 )
 _NO_ROOM = re.compile(
-    r"KV cache|cache blocks|gpu_memory_utilization|gpu-memory-utilization|out of memory|OutOfMemory|Cannot allocate memory"
-    r"|Free memory on device|memory utilization|can't allocate memory",
+    r"KV cache|cache blocks|gpu_memory_utilization|gpu-memory-utilization|out of memory|OutOfMemory"
+    r"|Cannot allocate memory|Free memory on device|memory utilization|can't allocate memory",
     re.IGNORECASE,
 )
 _LOWER = re.compile(
     r"out of memory|OutOfMemory|can(?:no|')t allocate memory|less than desired", re.IGNORECASE
 )
-_ROOM = {
-    (
-        True,
-        True,
-    ): "set VLLM_CPU_KVCACHE_SPACE (GiB, in serve.environment) below the free memory, and serve.memory_share",
-    (
-        True,
-        False,
-    ): "raise VLLM_CPU_KVCACHE_SPACE (GiB, in serve.environment), or lower serve.max_model_len",
+_MEMORY_REMEDIES = {
+    (True, True): "set VLLM_CPU_KVCACHE_SPACE (GiB, in serve.environment) below the free memory,"
+    " and lower serve.memory_share",
+    (True, False): "raise VLLM_CPU_KVCACHE_SPACE (GiB, in serve.environment), or lower"
+    " serve.max_model_len",
     (False, True): "lower serve.memory_share, or give the model more GPUs by serve.tensor_parallel",
-    (
-        False,
-        False,
-    ): "raise serve.memory_share, lower serve.max_model_len, or raise serve.tensor_parallel",
+    (False, False): "raise serve.memory_share, lower serve.max_model_len, or raise"
+    " serve.tensor_parallel",
 }
-"""(on processors, memory is short) -> what helps; else the cache is too small."""
+"""(on CPU, out of memory) -> remedy. If memory is not exhausted, the cache is too small."""
 _REMEDIES = (
     (
         re.compile(r"Address already in use|EADDRINUSE", re.IGNORECASE),
-        "another program took its port: run the command again",
+        "another program took its port. Repeat the command",
     ),
     (
         re.compile(
@@ -62,7 +61,7 @@ _REMEDIES = (
     ),
     (
         re.compile(r"trust_remote_code"),
-        "add --trust-remote-code to serve.arguments, if you trust the repository's code",
+        "add --trust-remote-code to serve.arguments if you trust the repository's code",
     ),
     (
         re.compile(r"architectures? .*not supported|does not recognize this architecture"),
@@ -72,24 +71,27 @@ _REMEDIES = (
 
 
 def log_size(log: Path) -> int:
-    """Return where the next start's lines will begin."""
+    """Return the size of the log, which is the position where the next start's lines begin."""
     with contextlib.suppress(OSError):
         return log.stat().st_size
     return 0
 
 
 def why_it_ended(log: Path, start: int = 0) -> str:
-    """Return a server's first error with its remedy, else the last lines of its log; always with the log's path.
+    """Return a server's first error with its remedy, or the last lines of its log.
+
+    Name the log's path.
 
     Args:
-        start: where this start's lines begin.
+        log: Log of the server.
+        start: Position where this start's lines begin.
     """
-    with contextlib.suppress(OSError):  # no log, nothing to show of it
+    with contextlib.suppress(OSError):  # There may be no log.
         with log.open("rb") as file:
             before = file.read(start).count(b"\n")
             text = file.read(_READ_BYTES).decode("utf-8", "replace")
-        if (found := first_error(text)) is not None:
-            number, error = found
+        if (numbered_error := first_error(text)) is not None:
+            number, error = numbered_error
             advice = remedy(error, text)
             return f"Its first error ({log}, line {before + number}): {shortened(error)}" + (
                 f". Remedy: {advice}" if advice else ""
@@ -100,9 +102,10 @@ def why_it_ended(log: Path, start: int = 0) -> str:
 
 
 def first_error(text: str) -> tuple[int, str] | None:
-    """Return the first error that a traceback ends with, and its line's number; else the first line that is logged as an error.
+    """Return the number and text of the first line with an error, or None.
 
-    Errors that are warned of and passed over, and those that only point at an earlier one, are left out.
+    The error that ends a traceback precedes lines that are logged as errors. Errors that are only
+    warned about, and errors that refer to an earlier one, are ignored.
     """
     in_traceback, logged, lines = False, None, [_split(line) for line in text.splitlines()]
     for number, (level, words) in enumerate(lines, 1):
@@ -123,17 +126,19 @@ def first_error(text: str) -> tuple[int, str] | None:
 
 
 def _split(line: str) -> tuple[str | None, str]:
-    """Return a line's level, if it has one, and its text without the name of its process, its time and its place."""
+    """Return a line's level, or None, and its text without process name, time and location."""
     prefix = _PREFIX.match(line)
     return (prefix["level"], line[prefix.end() :]) if prefix else (None, line)
 
 
 def remedy(error: str, text: str) -> str | None:
-    """Return what helps against an error; None where that is not known.
+    """Return the remedy of an error, or None if it is unknown.
 
     Args:
-        text: the whole log, which tells whether the server runs on processors.
+        error: Text of the error.
+        text: Complete log, which shows whether the server runs on CPUs.
     """
     if _NO_ROOM.search(error):
-        return _ROOM[_ON_PROCESSORS.search(text) is not None, _LOWER.search(error) is not None]
+        is_on_cpu = _ON_CPU.search(text) is not None
+        return _MEMORY_REMEDIES[is_on_cpu, _LOWER.search(error) is not None]
     return next((advice for pattern, advice in _REMEDIES if pattern.search(error)), None)

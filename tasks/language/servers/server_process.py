@@ -1,7 +1,8 @@
-"""Model servers as processes of our own: started, awaited and ended by a context manager, and never left behind.
+"""Model servers as child processes that a context manager starts, awaits and ends.
 
-A server's process watches the pipe that its parent holds open: when the parent ends, by SIGKILL too, the pipe closes and the
-server ends itself. (PDEATHSIG alone would end it with the parent's *thread*, and flows start servers from threads.)
+A server's process watches a pipe that its parent holds open. When the parent ends, even by SIGKILL,
+the pipe closes and the server ends itself. (PDEATHSIG alone would end it with the parent's
+*thread*, and flows start servers from threads.)
 """
 
 import contextlib
@@ -24,12 +25,12 @@ from tasks.language.servers.server_log import log_size, why_it_ended
 
 LOG = logging.getLogger("parley.servers")
 RESTARTS = 5
-"""How often a server of our own is started again within one night."""
+"""Maximum number of restarts of one of Parley's own servers per night."""
 _PACKAGE_ROOT = Path(__file__).resolve().parents[3]
 _POLL_S = 0.5
 _END_S = 10.0
 _PROGRESS = b"... "
-"""Begins the lines that a server reports before its address."""
+"""Prefix of the lines that a server reports before its address."""
 
 
 @contextlib.contextmanager
@@ -44,17 +45,24 @@ def server_process(
     keys: tuple[str, ...] = (),
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Iterator[str]:
-    """Run `python -m module arguments` until the block ends; yields the line that it reports at last, its base URL.
+    """Run `python -m module arguments` until the block ends.
+
+    Yield its base URL, the last reported line.
 
     Args:
-        log: gets what the server writes.
-        ready_s: how long it may take to report.
-        restarts: how often it is started again where it dies, with `--port` and the port of its base URL.
-        keys: names of the key-like variables to pass on; it gets no others.
-        on_progress: gets what it says before that by `report_progress`.
+        label: Label of the model, for messages.
+        module: Module to run.
+        arguments: Arguments of the module.
+        log: File for the output of the server.
+        ready_s: Time limit of the start in seconds.
+        restarts: Maximum number of restarts after a crash, with `--port` and the port of the base
+            URL.
+        keys: Names of key-like variables to pass on. The server gets no others.
+        on_progress: Called with each text that the server reports by `report_progress`.
 
     Raises:
-        ModelUnavailable: it ended, or reported nothing in time; holds the log's first error, or its last lines, and its path.
+        ModelUnavailable: The server ended or was not ready in time. The message contains the log's
+            first error, or its last lines, and its path.
     """
     server = _Server(
         label, (sys.executable, "-P", "-m", module, *arguments), log, ready_s, _environment(keys)
@@ -69,7 +77,7 @@ def server_process(
 
 
 class _Server:
-    """One server: the process that serves now, and a thread that starts another where it dies."""
+    """Current process of a server, and a thread that restarts it."""
 
     def __init__(
         self,
@@ -85,28 +93,30 @@ class _Server:
         self._starting, self._is_over = threading.Lock(), False
         self._keeper: threading.Thread | None = None
 
-    def start(self, on_progress: Callable[[str], None] = lambda _: None, *further: str) -> str:
-        """Start a process; returns what it reports when it is ready."""
+    def start(
+        self, on_progress: Callable[[str], None] = lambda _: None, *extra_arguments: str
+    ) -> str:
+        """Start a process. Return the base URL that it reports when it is ready."""
         with self._starting:
             if self._is_over:
-                raise ModelUnavailable(f"model {self._label}: its server is not wanted any more")
+                raise ModelUnavailable(f"model {self._label}: its server has been stopped")
             self._log.parent.mkdir(parents=True, exist_ok=True)
             log_start = log_size(self._log)
             with self._log.open("ab") as output:
                 self._process = subprocess.Popen(
-                    [*self._command, *further, "--parent", str(os.getpid())],
+                    [*self._command, *extra_arguments, "--parent", str(os.getpid())],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=output,
                     env=self._environment,
                     start_new_session=True,
                 )
-        return _reported(
+        return _await_report(
             self._process, self._label, self._log, log_start, self._ready_s, on_progress
         )
 
     def keep_up(self, address: str, restarts: int) -> None:
-        """Start it again at its address where it dies, `restarts` times at most."""
+        """Restart the server at its address when it ends, up to `restarts` times."""
         port = str(urlsplit(address).port)
         self._keeper = threading.Thread(
             target=self._keep_up, args=(port, restarts), name=f"{self._label} keeper", daemon=True
@@ -120,19 +130,18 @@ class _Server:
             if self._is_over:
                 return
             LOG.warning(
-                "the server of %s ended (status %s): start %d of %d again",
+                "the server of %s ended (status %s): restart %d of %d",
                 self._label,
                 status,
                 number,
                 restarts,
             )
-            with contextlib.suppress(
-                ModelUnavailable, ValueError, OSError
-            ):  # it died again, or the block ended meanwhile
+            # The server may end again, or the block may have ended.
+            with contextlib.suppress(ModelUnavailable, ValueError, OSError):
                 self.start(lambda _: None, "--port", port)
 
     def end(self) -> None:
-        """End the process and keep none up."""
+        """End the process, and restart it no more."""
         with self._starting:
             self._is_over = True
         if self._process is not None:
@@ -142,19 +151,20 @@ class _Server:
 
 
 def _environment(keys: tuple[str, ...]) -> dict[str, str]:
-    """Our environment without the keys of endpoints, with the packages that we run from first on the path.
+    """Return this process's environment without keys, with Parley's packages first on the path.
 
-    A server reads data of strangers (weights, prompts) and needs no endpoint's key. Its working directory must shadow nothing.
+    A server reads untrusted data (weights, prompts) and needs no endpoint's key. Its working
+    directory must not shadow any module.
     """
     inherited = os.environ.get("PYTHONPATH")
-    kept = without_secrets(os.environ, keep=keys)
+    inherited_variables = without_secrets(os.environ, keep=keys)
     return {
-        **kept,
+        **inherited_variables,
         "PYTHONPATH": os.pathsep.join((str(_PACKAGE_ROOT), *([inherited] if inherited else ()))),
     }
 
 
-def _reported(
+def _await_report(
     process: subprocess.Popen[bytes],
     label: str,
     log: Path,
@@ -163,13 +173,13 @@ def _reported(
     on_progress: Callable[[str], None],
 ) -> str:
     assert process.stdout is not None
-    deadline_s, said = time.monotonic() + ready_s, b""
+    deadline_s, output = time.monotonic() + ready_s, b""
     while True:
-        line, newline, rest = said.partition(b"\n")
+        line, newline, rest = output.partition(b"\n")
         if newline and not line.startswith(_PROGRESS):
             return line.decode().strip()
         if newline:
-            said = rest
+            output = rest
             on_progress(shortened(line.removeprefix(_PROGRESS).decode("utf-8", "replace")))
             continue
         left_s = deadline_s - time.monotonic()
@@ -184,7 +194,7 @@ def _reported(
             raise ModelUnavailable(
                 f"model {label}: its server ended at its start. {why_it_ended(log, log_start)}"
             )
-        said += chunk
+        output += chunk
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -199,16 +209,14 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def end_with_parent(parent: int, end: Callable[[], None]) -> None:
-    """In a server's process: call `end`, then exit at once, when the parent closes its pipe or is gone."""
+    """Call `end` and exit when the parent closes its pipe or is gone. For a server's process."""
 
     def watch() -> None:
         while os.getppid() == parent:
             readable, _, _ = select.select([sys.stdin], [], [], _POLL_S)
             if readable and not os.read(sys.stdin.fileno(), 1):
                 break
-        with contextlib.suppress(
-            Exception
-        ):  # whatever it was: nobody is left to be told, and this process ends now
+        with contextlib.suppress(Exception):  # Nobody is left to read an error.
             end()
         os._exit(0)
 
@@ -217,18 +225,18 @@ def end_with_parent(parent: int, end: Callable[[], None]) -> None:
 
 
 def take_stdout() -> int:
-    """Keep stdout's pipe for our report and send everything else that is written there to stderr, the log."""
+    """Return a descriptor of stdout for reports, and redirect other output to stderr, the log."""
     report = os.dup(1)
     os.dup2(2, 1)
     return report
 
 
 def report_ready(report: int, base_url: str) -> None:
-    """Tell the parent our address, through the descriptor that `take_stdout` kept."""
+    """Report the server's address to the parent, through the descriptor of `take_stdout`."""
     os.write(report, f"{base_url}\n".encode())
     os.close(report)
 
 
 def report_progress(report: int, text: str) -> None:
-    """Tell the parent, before we are ready, what we are at."""
+    """Report the phase of the start to the parent."""
     os.write(report, _PROGRESS + f"{text}\n".encode())

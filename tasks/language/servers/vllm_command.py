@@ -1,4 +1,7 @@
-"""The command that serves a model by vLLM, and the program that it names. Starts nothing but what tells a version."""
+"""Command that serves a model by vLLM, and the location of vLLM.
+
+This module starts no process, except to read vLLM's version.
+"""
 
 import os
 import shlex
@@ -17,24 +20,27 @@ from schemas.run import ModelIdentity
 from tasks.language.servers.vllm_settings import VllmSettings
 
 VARIABLE = "PARLEY_VLLM"
-"""Names the program `vllm`, where it has an environment of its own: its pins and Parley's differ."""
+"""Variable with the path of the vllm executable, if it has its own environment.
+
+Its pinned packages differ from Parley's.
+"""
 ANY_PORT = "PORT"
-"""Stands for a free port until the server is started."""
+"""Placeholder for a free port, until the server starts."""
 _VERSION = "from importlib.metadata import version; print(version('vllm'))"
 _VERSION_S = 300.0
-"""`vllm --version` imports PyTorch first."""
+"""Time limit in seconds. `vllm --version` imports PyTorch first."""
 
 
 @dataclass(frozen=True)
 class ServeCommand:
-    """One replica's command: `arguments` holds ANY_PORT where its port belongs."""
+    """Command of one replica. `arguments` contains ANY_PORT in place of its port."""
 
     arguments: tuple[str, ...]
     environment: Mapping[str, str]
-    """Beside our own."""
+    """Variables in addition to those of this process."""
 
     def shown(self) -> str:
-        """As a person would type it."""
+        """Return the command as a person would type it."""
         return " ".join(
             [
                 *(f"{name}={shlex.quote(value)}" for name, value in self.environment.items()),
@@ -43,12 +49,12 @@ class ServeCommand:
         )
 
     def at(self, port: int) -> list[str]:
-        """The arguments with the port."""
+        """Return the arguments with a port."""
         return [str(port) if argument == ANY_PORT else argument for argument in self.arguments]
 
 
 def served_name(identity: ModelIdentity) -> str:
-    """The name that the server gives the model: the digest of its weights, or of its identity where those cannot be known."""
+    """Return the server's name for the model: the digest of its weights or of its identity."""
     return identity.weights_digest or content_id(identity)
 
 
@@ -60,12 +66,14 @@ def serve_commands(
     revision: str | None = None,
     program: str | None = None,
 ) -> tuple[ServeCommand, ...]:
-    """The command of each replica.
+    """Return the command of each replica.
 
     Args:
-        place: folder of weights, or a repository's name.
-        revision: of the repository; a folder has none.
-        program: the program's path, where it was looked for already; else its name as the settings have it.
+        identity: Model to serve.
+        place: Folder of weights, or a repository's name.
+        settings: Settings of vLLM.
+        revision: Revision of the repository. Ignored for a folder.
+        program: Path of the executable. Default: its name in the settings.
     """
     name = program or settings.command or os.environ.get(VARIABLE) or "vllm"
     optional = (
@@ -111,40 +119,40 @@ def serve_commands(
 
 
 def find_program(settings: VllmSettings) -> str:
-    """Path of the program `vllm`.
+    """Return the path of the vllm executable.
 
     Raises:
-        UsageError: there is none; says what to install or to set.
+        UsageError: There is none. The message says what to install or set.
     """
-    named = settings.command or os.environ.get(VARIABLE)
+    command = settings.command or os.environ.get(VARIABLE)
     beside = Path(sys.executable).with_name("vllm")
-    found = (
-        shutil.which(named)
-        if named
+    program = (
+        shutil.which(command)
+        if command
         else (str(beside) if os.access(beside, os.X_OK) else shutil.which("vllm"))
     )
-    if found is None:
-        told = f"{named!r} is no program" if named else "it is not installed"
+    if program is None:
+        reason = f"{command!r} is not an executable" if command else "it is not installed"
         raise UsageError(
-            f'models vllm:... need vLLM, but {told}. Either pip install "parley-eval[vllm]", or install vllm into an environment'
-            f" of its own and name its program: {VARIABLE}=/that/bin/vllm (`serve:"
-            f" {{command: ...}}` in a configuration)"
+            f"models vllm:... need vLLM, but {reason}. Either run pip install"
+            ' "parley-eval[vllm]", or install vllm into an environment of its own and set'
+            f" {VARIABLE}=/that/bin/vllm (`serve: {{command: ...}}` in a configuration)"
         )
-    return found
+    return program
 
 
 def engine_version(settings: VllmSettings) -> str:
-    """`vllm-0.32.0`: the engine's version, which a model's revision holds where the user states none.
+    """Return the engine's version, such as `vllm-0.32.0`: a model's default revision.
 
     Raises:
-        UsageError: vLLM is not installed, or its version cannot be told.
+        UsageError: vLLM is not installed, or its version is unknown.
     """
     program = find_program(settings)
     if not settings.command and not os.environ.get(VARIABLE):
         try:
             return f"vllm-{version('vllm')}"
         except PackageNotFoundError:
-            pass  # a program on the PATH, of another environment
+            pass  # The executable is on the PATH, in another environment.
     return f"vllm-{_version_of(program)}"
 
 
@@ -152,21 +160,20 @@ def engine_version(settings: VllmSettings) -> str:
 def _version_of(program: str) -> str:
     for command in (*_by_its_python(program), [program, "--version"]):
         try:
-            asked = subprocess.run(
+            result = subprocess.run(
                 command, capture_output=True, text=True, timeout=_VERSION_S, check=False
             )
         except (OSError, subprocess.TimeoutExpired):
             continue
-        if asked.returncode == 0 and (said := asked.stdout.split()):
-            return said[-1]
+        if result.returncode == 0 and (words := result.stdout.split()):
+            return words[-1]
     raise UsageError(
-        f"{program}: it tells no version. Is it the program `vllm`? Try it by hand: {program}"
-        " --version"
+        f"`{program} --version` printed no version. Is {VARIABLE} the path of the vllm executable?"
     )
 
 
 def _by_its_python(program: str) -> list[list[str]]:
-    """The quick way: ask the Python that the program's first line names."""
+    """Return a faster command for the version, run by the Python in the executable's first line."""
     try:
         with open(program, "rb") as file:
             first = file.readline(512).decode("utf-8", "replace").strip()

@@ -1,4 +1,7 @@
-"""What a vLLM server says under `/metrics`, in Prometheus's text format. Source: vLLM's documentation of its metrics."""
+"""Metrics of a vLLM server from `/metrics`, in Prometheus's text format.
+
+Source: vLLM's documentation of its metrics.
+"""
 
 import re
 import urllib.request
@@ -15,7 +18,7 @@ COUNTERS = {
     "prefix_cache_hits": "vllm:prefix_cache_hits_total",
     "preemptions": "vllm:num_preemptions_total",
 }
-"""Our name -> vLLM's, of what only grows while the server lives."""
+"""Parley's name -> vLLM's name of values that only grow while the server lives."""
 _RUNNING, _WAITING, _CACHE = (
     "vllm:num_requests_running",
     "vllm:num_requests_waiting",
@@ -25,31 +28,34 @@ _RUNNING, _WAITING, _CACHE = (
 
 @dataclass(frozen=True)
 class ServerMetrics:
-    """One look at a server."""
+    """Metrics of a server at one moment."""
 
     counters: dict[str, int]
-    """By our names, since the server's start."""
+    """Counters by Parley's names, since the server's start."""
     running: int
     waiting: int
     kv_cache_share: float | None
 
 
 class NoMetrics(Exception):
-    """What was read is not what a vLLM server says of itself; names what is missing."""
+    """Error for a text that is not the metrics of a vLLM server.
+
+    The message names the missing ones.
+    """
 
 
 def read_metrics(text: str) -> ServerMetrics:
-    """The counts of all engines and labels together.
+    """Return the counts, summed over engines and labels.
 
     Raises:
-        NoMetrics: a count is missing: it must not pass for a zero.
+        NoMetrics: A count is missing. It must not count as zero.
     """
     sums: dict[str, float] = defaultdict(float)
     for line in text.splitlines():
-        found = _LINE.match(line)
-        if found:
+        match = _LINE.match(line)
+        if match:
             with suppress(ValueError):
-                sums[found.group(1)] += float(found.group(2))
+                sums[match.group(1)] += float(match.group(2))
     missing = [name for name in (*COUNTERS.values(), _RUNNING, _WAITING) if name not in sums]
     if missing:
         raise NoMetrics(f"/metrics lacks {', '.join(missing)}")
@@ -58,11 +64,15 @@ def read_metrics(text: str) -> ServerMetrics:
 
 
 def ask_metrics(base_url: str, timeout_s: float = 5.0) -> ServerMetrics:
-    """Look at a server on loopback, given by its base URL.
+    """Return the metrics of a server on loopback.
+
+    Args:
+        base_url: Base URL of the server.
+        timeout_s: Time limit in seconds.
 
     Raises:
-        OSError: it does not answer.
-        NoMetrics: it is no vLLM, or one that counts otherwise.
+        OSError: The server does not answer.
+        NoMetrics: It is not a vLLM server, or its counters have other names.
     """
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(base_url.removesuffix("/v1") + "/metrics", timeout=timeout_s) as response:

@@ -1,4 +1,4 @@
-"""One vLLM server as a process below us: started, watched, started again, and ended with everything that it started."""
+"""One vLLM server as a child process: start, supervision, restart, and end with all descendants."""
 
 import ctypes
 import json
@@ -22,14 +22,14 @@ from tasks.language.servers.vllm_command import ServeCommand
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _SEGMENT = "/dev/shm/psm_"
 WATCHER = "tasks.language.servers.vllm_server"
-"""Module of the process that watches over servers."""
+"""Module of the process that supervises servers."""
 _GRACE_S = 3.0
-"""From SIGTERM to SIGKILL."""
+"""Seconds from SIGTERM to SIGKILL."""
 _CLEANERS_S = 2.0
-"""How long multiprocessing's own cleaners live on: they remove the shared memory of processes that were killed."""
+"""Seconds that multiprocessing's resource trackers get to remove shared memory."""
 _TAIL_BYTES = 8192
 _PORTS = range(20_000, 30_000)
-"""Below the ports of outgoing connections and of servers that ask for any port (from 32,768 on Linux)."""
+"""Ports below those of outgoing connections and of automatic choice (from 32,768 on Linux)."""
 _PHASES = (
     (re.compile(r"Application startup complete"), "listens"),
     (re.compile(r"Capturing CUDA graphs?\D*(\d+%)?", re.IGNORECASE), "captures graphs"),
@@ -42,15 +42,15 @@ _PHASES = (
     (re.compile(r"Starting to load model|Loading weights"), "loads weights"),
     (re.compile(r"Initializing a V1 LLM engine|Resolved architecture"), "makes its engine"),
 )
-"""What vLLM writes into its log -> what it is at; the first pattern that is found counts."""
+"""Pattern in vLLM's log -> phase of its start. The first matching pattern counts."""
 try:
     _LIBC: Any = ctypes.CDLL(None, use_errno=True)
-except OSError:  # no such thing here: the parts below that need it do nothing
+except OSError:  # Without libc's functions, their users below do nothing.
     _LIBC = None
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every process below us whose own parent ends, so that `descendants` finds it (Linux)."""
+    """Become the parent of descendants whose own parent ends, so `children` finds them (Linux)."""
     if _LIBC is not None and hasattr(_LIBC, "prctl"):
         _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -61,10 +61,11 @@ def _end_with_us() -> None:
 
 
 class Replica:
-    """A server on a port of its own, which it keeps when it is started again.
+    """Server on its own port, which it keeps after a restart.
 
     Args:
-        log: gets what it writes.
+        command: Command of the server.
+        log: File for its output.
     """
 
     def __init__(self, command: ServeCommand, log: Path) -> None:
@@ -76,11 +77,11 @@ class Replica:
 
     @property
     def base_url(self) -> str:
-        """Where it is reached."""
+        """Return the base URL of the server."""
         return f"http://127.0.0.1:{self.port}/v1"
 
     def start(self) -> None:
-        """Start the server. It ends with the thread that calls this."""
+        """Start the server. It ends with the calling thread."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._log_start = log.tell()
@@ -95,44 +96,46 @@ class Replica:
             )
 
     def exit_status(self) -> int | None:
-        """How the process ended; None while it runs."""
+        """Return the exit status, or None while the process runs."""
         return self._process.poll() if self._process else 1
 
     def is_healthy(self) -> bool:
-        """Whether it says that it can answer."""
+        """Return True if the server reports that it can answer."""
         return self._get("/health") is not None
 
     def served_models(self) -> list[str]:
-        """The names that it answers to; none where it does not say."""
+        """Return the names that the server answers to, or [] if it reports none."""
         with suppress(ValueError, KeyError, TypeError):
             return [str(row["id"]) for row in json.loads(self._get("/v1/models") or b"{}")["data"]]
         return []
 
     def _get(self, path: str) -> bytes | None:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with suppress(
-            OSError, ValueError, HTTPException
-        ):  # another program may have taken the port meanwhile
+        # HTTPException: another program may have taken the port.
+        with suppress(OSError, ValueError, HTTPException):
             with opener.open(f"http://127.0.0.1:{self.port}{path}", timeout=5) as response:
                 return response.read() if response.status == 200 else None
         return None
 
     def phase(self) -> str:
-        """What it is at, as its log of this start tells."""
+        """Return the phase of the start, according to its log."""
         with suppress(OSError):
             with self.log.open("rb") as log:
                 end = log.seek(0, os.SEEK_END)
                 log.seek(max(self._log_start, end - _TAIL_BYTES))
                 text = log.read().decode("utf-8", "replace")
             for pattern, name in _PHASES:
-                found = list(pattern.finditer(text))
-                if found:
-                    share = next((group for group in found[-1].groups() if group), "")
+                matches = list(pattern.finditer(text))
+                if matches:
+                    share = next((group for group in matches[-1].groups() if group), "")
                     return f"{name} {share}".strip()
         return "starts"
 
     def end(self) -> None:
-        """End it with all that it started: SIGTERM, after three seconds SIGKILL. The remover of shared memory ends last."""
+        """End the server and its descendants: SIGTERM, then SIGKILL after three seconds.
+
+        The processes that remove shared memory end last.
+        """
         process, self._process = self._process, None
         if process is None:
             return
@@ -140,11 +143,13 @@ class Replica:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
             process.wait(_GRACE_S)
-        for kept_s in (_CLEANERS_S, 0.0):
-            deadline_s = time.monotonic() + kept_s
-            while below := _group(process.pid):
-                cleaners = {pid for pid, is_cleaner in below.items() if is_cleaner and kept_s}
-                _kill(below.keys() - cleaners)
+        for cleaner_s in (_CLEANERS_S, 0.0):
+            deadline_s = time.monotonic() + cleaner_s
+            while processes := _group(process.pid):
+                cleaners = {
+                    pid for pid, is_cleaner in processes.items() if is_cleaner and cleaner_s
+                }
+                _kill(processes.keys() - cleaners)
                 if time.monotonic() > deadline_s:
                     break
                 time.sleep(0.05)
@@ -154,31 +159,34 @@ class Replica:
 
 
 def _shared_memory(pids: Iterable[int]) -> set[Path]:
-    """Segments of multiprocessing's that these processes hold; where their cleaner is too slow, they would stay for ever."""
-    found: set[Path] = set()
+    """Return the shared memory segments of these processes, made by multiprocessing.
+
+    If their cleaner is too slow, they would never be removed.
+    """
+    segments: set[Path] = set()
     for pid in pids:
         with suppress(OSError):
             lines = Path(f"/proc/{pid}/maps").read_text("utf-8", "replace").split("\n")
-            found |= {
-                Path(place)
+            segments |= {
+                Path(path)
                 for line in lines
-                if (place := line.partition("/")[1] + line.partition("/")[2]).startswith(_SEGMENT)
+                if (path := line.partition("/")[1] + line.partition("/")[2]).startswith(_SEGMENT)
             }
-    return {segment for segment in found if segment.is_file()}
+    return {segment for segment in segments if segment.is_file()}
 
 
 def _group(leader: int) -> dict[int, bool]:
-    """Living processes below us of one group, adopted ones too -> whether it removes what others leave in shared memory."""
+    """Return the living descendants of a process group -> True if it cleans shared memory."""
     import psutil
 
-    found: dict[int, bool] = {}
+    processes: dict[int, bool] = {}
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.Error, ProcessLookupError):
             if os.getpgid(child.pid) == leader and child.status() != psutil.STATUS_ZOMBIE:
-                found[child.pid] = any(
+                processes[child.pid] = any(
                     "multiprocessing.resource_tracker" in word for word in child.cmdline()
                 )
-    return found
+    return processes
 
 
 def _kill(pids: Iterable[int]) -> None:
@@ -188,7 +196,7 @@ def _kill(pids: Iterable[int]) -> None:
 
 
 def end_everything() -> None:
-    """End all processes below us, adopted ones and those that left their group included."""
+    """End all descendants, including adopted ones and those in other groups."""
     import psutil
 
     for _ in range(20):
@@ -204,13 +212,15 @@ def end_everything() -> None:
 
 
 def end_orphans(logs: Path) -> int:
-    """End what is left of servers whose watcher was killed: processes that write into their log, with no watcher above them.
+    """End the remains of servers whose supervisor was killed.
+
+    These are processes that write into a server's log without a supervisor above them.
 
     Args:
-        logs: folder of the logs.
+        logs: Folder of the logs.
 
     Returns:
-        How many there were.
+        Number of ended processes.
     """
     import psutil
 
@@ -219,9 +229,9 @@ def end_orphans(logs: Path) -> int:
         with suppress(OSError, psutil.Error):
             first, second = ((process / "fd" / number).readlink() for number in "12")
             if first == second and first.parent == logs and fnmatch(first.name, "vllm-*.log"):
-                found = psutil.Process(int(process.name))
-                if not any(WATCHER in above.cmdline() for above in (found, *found.parents())):
-                    orphans.append(found.pid)
+                writer = psutil.Process(int(process.name))
+                if not any(WATCHER in above.cmdline() for above in (writer, *writer.parents())):
+                    orphans.append(writer.pid)
     shared = _shared_memory(orphans)
     _kill(orphans)
     for segment in shared:
@@ -230,7 +240,10 @@ def end_orphans(logs: Path) -> int:
 
 
 def _free_port() -> int:
-    """Return a free port that the kernel gives to nobody: vLLM binds it only after its weights are loaded."""
+    """Return a free port that the kernel does not assign.
+
+    vLLM binds it only after loading its weights.
+    """
     for port in random.sample(_PORTS, 100):
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))

@@ -1,7 +1,7 @@
-"""Launcher for `vllm:PATH_OR_REPO`: `vllm serve` on free loopback ports, one for each replica, while a block runs.
+"""Launcher of `vllm serve` for `vllm:PATH_OR_REPO`, one server per replica on free loopback ports.
 
-A process of our own stands between: it starts the servers again where they die, and ends them, with everything that they started,
-when its parent ends, by SIGKILL too.
+A supervisor process restarts servers that end. When its own parent ends, even by SIGKILL, it ends
+them with all descendants.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from tasks.language.servers.vllm_command import ServeCommand
 from tasks.language.servers.vllm_replica import WATCHER, Replica, adopt_orphans, end_everything
 
 HUB_KEYS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
-"""Gated weights are fetched with them."""
+"""Variables with keys for gated weights."""
 _POLL_S = 0.5
 _TELL_S = 2.0
 
@@ -43,22 +43,25 @@ def vllm_servers(
     restarts: int = 3,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Iterator[tuple[str, ...]]:
-    """Serve a model by vLLM; yields the base URL of each replica when all of them are healthy and serve that model.
+    """Serve a model by vLLM during the block. Yield the base URLs when all replicas are healthy.
 
-    A replica that dies later is started again on its port.
+    A replica that ends is restarted on its port.
 
     Args:
-        commands: of each replica.
-        name: the served model's name, which the servers must tell.
-        log: gets what the first replica writes; a further one's log has its number before the suffix (`NAME.1.log`).
-        ready_s: loading large weights takes minutes.
-        restarts: how often a replica is started again.
-        on_progress: gets what the servers are at while they start.
+        label: Label of the model, for messages.
+        commands: Command of each replica.
+        name: Served model's name, which the servers must report.
+        log: Log of the first replica. Logs of others have their number before the suffix
+            (`NAME.1.log`).
+        ready_s: Time limit of the start in seconds. Large weights take minutes.
+        restarts: Maximum number of restarts of a replica.
+        on_progress: Called with the phase of the start.
 
     Raises:
-        ModelUnavailable: a server did not start; holds the log's first error, or its last lines.
+        ModelUnavailable: A server did not start. The message contains the log's first error, or its
+            last lines.
     """
-    told = {
+    task = {
         "name": name,
         "log": str(log),
         "restarts": restarts,
@@ -67,7 +70,7 @@ def vllm_servers(
             for command in commands
         ],
     }
-    arguments = ("--servers", json.dumps(told))
+    arguments = ("--servers", json.dumps(task))
     with server_process(
         label, WATCHER, arguments, log, ready_s=ready_s, keys=HUB_KEYS, on_progress=on_progress
     ) as addresses:
@@ -75,7 +78,7 @@ def vllm_servers(
 
 
 def main() -> None:
-    """The process that watches over vLLM's: serve the model until the parent ends."""
+    """Supervise vLLM's servers in this process until the parent ends."""
     parser = argparse.ArgumentParser(
         prog="python -m tasks.language.servers.vllm_server", description=__doc__
     )
@@ -89,14 +92,15 @@ def main() -> None:
         "--parent",
         type=int,
         required=True,
-        help="process whose end ends this one, and vLLM with it",
+        help="process that this one and vLLM end with",
     )
-    given = parser.parse_args()
-    told, over = given.servers, threading.Event()
+    arguments = parser.parse_args()
+    task, over = arguments.servers, threading.Event()
     commands = [
-        ServeCommand(tuple(one["arguments"]), one["environment"]) for one in told["commands"]
+        ServeCommand(tuple(command["arguments"]), command["environment"])
+        for command in task["commands"]
     ]
-    log = Path(told["log"])
+    log = Path(task["log"])
     replicas = [
         Replica(command, log.with_suffix(f".{i}.log") if i else log)
         for i, command in enumerate(commands)
@@ -104,7 +108,7 @@ def main() -> None:
     report = take_stdout()
     adopt_orphans()
 
-    ending = threading.Lock()  # of two that end all, none may leave before the other is through
+    ending = threading.Lock()  # Both callers of `end` return only after everything has ended.
 
     def end() -> None:
         over.set()
@@ -116,22 +120,22 @@ def main() -> None:
                 thread.join()
             end_everything()
 
-    end_with_parent(given.parent, end)
+    end_with_parent(arguments.parent, end)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         for replica in replicas:
             replica.start()
-        _await_health(replicas, told["name"], lambda text: report_progress(report, text), over)
+        _await_health(replicas, task["name"], lambda text: report_progress(report, text), over)
         report_ready(report, " ".join(replica.base_url for replica in replicas))
-        _keep_up(replicas, told["restarts"], over)
+        _keep_up(replicas, task["restarts"], over)
     finally:
         end()
 
 
 def _await_health(
-    replicas: Sequence[Replica], name: str, tell: Callable[[str], None], over: threading.Event
+    replicas: Sequence[Replica], name: str, report: Callable[[str], None], over: threading.Event
 ) -> None:
-    begun_s = told_s = time.monotonic()
+    begun_s = reported_s = time.monotonic()
     waiting = list(replicas)
     while waiting and not over.is_set():
         for replica in list(waiting):
@@ -139,7 +143,7 @@ def _await_health(
             if status is not None:
                 _show_tail(replicas, replica)
                 sys.exit(
-                    f"vLLM ended at its start with exit status {status}; its log is {replica.log}"
+                    f"vLLM ended during its start with exit status {status}; see {replica.log}"
                 )
             if replica.is_healthy():
                 if (served := replica.served_models()) != [name]:
@@ -148,33 +152,33 @@ def _await_health(
                         f" {', '.join(served) or 'no model'}, not {name}"
                     )
                 waiting.remove(replica)
-        if waiting and time.monotonic() - told_s >= _TELL_S:
-            told_s = time.monotonic()
+        if waiting and time.monotonic() - reported_s >= _TELL_S:
+            reported_s = time.monotonic()
             ready = (
                 f", {len(replicas) - len(waiting)} of {len(replicas)} replicas ready"
                 if len(replicas) > 1
                 else ""
             )
-            tell(f"vLLM {waiting[0].phase()}, {told_s - begun_s:.0f} s{ready}")
+            report(f"vLLM {waiting[0].phase()}, {reported_s - begun_s:.0f} s{ready}")
         over.wait(_POLL_S)
 
 
 def _show_tail(replicas: Sequence[Replica], failed: Replica) -> None:
-    """Another replica's first error, or its last lines, go where the parent looks for them."""
+    """Print another replica's first error, or its last lines, to the log that the parent reads."""
     if failed is not replicas[0]:
         with contextlib.suppress(OSError):
             text = failed.log.read_text("utf-8", "replace")
-            found = first_error(text)
+            numbered_error = first_error(text)
             shown = (
-                [f"Traceback (most recent call last): see {failed.log}", found[1]]
-                if found
+                [f"Traceback (most recent call last): see {failed.log}", numbered_error[1]]
+                if numbered_error
                 else text.splitlines()[-4:]
             )
             print("\n".join(shown), file=sys.stderr)
 
 
 def _keep_up(replicas: Sequence[Replica], restarts: int, over: threading.Event) -> None:
-    """Start what dies again, until all is over or every replica has died too often."""
+    """Restart replicas that end, until `over` is set or all have reached the limit."""
     alive = list(replicas)
     while alive and not over.wait(_POLL_S):
         for replica in list(alive):
@@ -185,8 +189,7 @@ def _keep_up(replicas: Sequence[Replica], restarts: int, over: threading.Event) 
                 replica.end()
             if replica.restarts >= restarts:
                 print(
-                    f"parley: vLLM on port {replica.port} ended ({status}) and is not started"
-                    " again",
+                    f"parley: vLLM on port {replica.port} ended ({status}); restart limit reached",
                     file=sys.stderr,
                     flush=True,
                 )
@@ -194,8 +197,8 @@ def _keep_up(replicas: Sequence[Replica], restarts: int, over: threading.Event) 
                 continue
             replica.restarts += 1
             print(
-                f"parley: vLLM on port {replica.port} ended ({status}): start {replica.restarts}"
-                f" of {restarts} again",
+                f"parley: vLLM on port {replica.port} ended ({status}): restart"
+                f" {replica.restarts} of {restarts}",
                 file=sys.stderr,
                 flush=True,
             )

@@ -1,4 +1,4 @@
-"""Settings of vLLM for a model that Parley serves, and which of them can change an answer."""
+"""Settings of vLLM for a model that Parley serves, and the subset that can change an answer."""
 
 import shlex
 from collections.abc import Mapping
@@ -37,15 +37,18 @@ _OURS = frozenset(
 """Arguments that Parley sets itself, or that would change the server's address."""
 
 
-def _set_by_us(name: str) -> str | None:
-    """The argument of ours that vLLM would take it for: its parser reads `_` as `-`, and a beginning as the whole."""
-    given = name.replace("_", "-")
-    if not given.strip("-") or not given.startswith("-"):
+def _reserved_argument(name: str) -> str | None:
+    """Return Parley's argument that vLLM would read the name as, or None.
+
+    vLLM's parser reads `_` as `-`, and accepts a prefix of an argument's name.
+    """
+    flag = name.replace("_", "-")
+    if not flag.strip("-") or not flag.startswith("-"):
         return None
     return (
-        given
-        if given in _OURS
-        else next((ours for ours in sorted(_OURS) if ours.startswith(given)), None)
+        flag
+        if flag in _OURS
+        else next((ours for ours in sorted(_OURS) if ours.startswith(flag)), None)
     )
 
 
@@ -113,46 +116,48 @@ class VllmSettings(Frozen):
         return tuple(sorted((name, value) for name, value in named.items() if value))
 
     @classmethod
-    def of_texts(cls, given: Mapping[str, str]) -> Self:
-        """Settings as a command line gives them: `arguments` as a shell reads them, `devices` separated by commas.
+    def of_texts(cls, texts: Mapping[str, str]) -> Self:
+        """Parse settings from a command line.
+
+        `arguments` is split like a shell command, `devices` at commas.
 
         Raises:
-            ConfigError: no such setting, or a value that it does not take.
+            ConfigError: There is no such setting, or its value is not allowed.
         """
-        split: dict[str, object] = dict(given)
-        if "arguments" in given:
-            split["arguments"] = tuple(shlex.split(given["arguments"]))
-        if "devices" in given and given["devices"] != AUTO:
-            split["devices"] = tuple(given["devices"].split(","))
+        split: dict[str, object] = dict(texts)
+        if "arguments" in texts:
+            split["arguments"] = tuple(shlex.split(texts["arguments"]))
+        if "devices" in texts and texts["devices"] != AUTO:
+            split["devices"] = tuple(texts["devices"].split(","))
         try:
             return cls.model_validate(split)
         except ValidationError as error:
-            known = ", ".join(name for name in cls.model_fields if name != "environment")
+            names = ", ".join(name for name in cls.model_fields if name != "environment")
             wrong = "; ".join(
-                f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()
+                f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()
             )
-            raise ConfigError(f"--serve: {wrong}. Known: {known}") from None
+            raise ConfigError(f"--serve: {wrong}. Known: {names}") from None
 
     @model_validator(mode="after")
-    def _is_whole(self) -> Self:
+    def _require_valid(self) -> Self:
         for argument in self.arguments:
             if secret := secret_in(argument):
                 raise ConfigError(
                     f"serve.arguments names {secret}, which looks like a key (its value is not"
-                    " shown). Leave it out: a command"
-                    " line is seen by all, and of keys the server inherits HF_TOKEN alone"
+                    " shown). Remove it: other users can read command lines, and the only key that"
+                    " the server inherits is HF_TOKEN"
                 )
             name = argument.partition("=")[0]
-            if ours := _set_by_us(name):
+            if ours := _reserved_argument(name):
                 raise ConfigError(
-                    f"serve.arguments names {name}, which Parley sets itself ({ours}). Remove it"
-                    " out, or use the field for it"
+                    f"serve.arguments names {name}, which Parley sets itself ({ours}). Remove it,"
+                    " or use the field for it"
                 )
         for name in self.environment:
             if looks_secret(name):
                 raise ConfigError(
-                    f"serve.environment names {name}, which looks like a key. Keys do not belong"
-                    " in a configuration"
+                    f"serve.environment names {name}, which looks like a key. Remove it: keys do"
+                    " not belong in a configuration"
                 )
         needed = self.replicas * self.tensor_parallel
         if self.devices and self.devices != AUTO and len(self.devices) != needed:
@@ -162,7 +167,10 @@ class VllmSettings(Frozen):
         return self
 
     def devices_of(self, replica: int) -> str:
-        """Value of CUDA_VISIBLE_DEVICES for a replica (from 0); empty where none is stated, or the night has chosen none yet."""
+        """Return the value of CUDA_VISIBLE_DEVICES for a replica (0-based number).
+
+        Empty if no devices are set, or before the night chooses them.
+        """
         devices = () if self.devices == AUTO else self.devices
         return ",".join(
             devices[replica * self.tensor_parallel : (replica + 1) * self.tensor_parallel]

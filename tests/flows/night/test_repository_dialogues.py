@@ -146,7 +146,7 @@ def test_a_judged_dialogue_has_every_figure_of_the_paper(
     assert [head.removesuffix(" ──").split(" · ")[:3] for head in heads] == [
         [f"── step {n}", f"turn {turn}", role] for n, turn, role in numbered
     ]
-    notes = ("artifact · draft, sent as it stands", "artifact · check of the draft")
+    notes = ("artifact · draft, sent unchanged", "artifact · check of the draft")
     assert [sum(note in head for head in heads) for note in notes] == [1, 1]
     ratings = tmp_path / "ratings.csv"
     ratings.write_text(

@@ -23,7 +23,7 @@ from tasks.benchmarks.contract import Benchmark, Data, Programs, ScoreRequest, S
 from tasks.benchmarks.setting import About, Setting
 from tasks.dialogue.agents.contract import Agent, AgentOption, AgentRequest, MakeSeat
 from tasks.dialogue.chat_subject import ChatSubject
-from tasks.dialogue.tools import Observed, Tool, ToolRefusal
+from tasks.dialogue.tools import Tool, ToolRefusal, ToolResult
 from tasks.language.chat_model import ToolSpec
 from tasks.metrics.registry import metric
 from tests.fixtures.model_server import Messages, Reply
@@ -136,12 +136,12 @@ class WriteNote:
         {"type": "object", "properties": {"note": {"type": "string"}}},
     )
 
-    async def run(self, arguments: Mapping[str, Any]) -> Observed:
+    async def run(self, arguments: Mapping[str, Any]) -> ToolResult:
         if "note" not in arguments:
             raise ToolRefusal("write_note needs a note")
         log(f"tool {arguments['note']}")
         self.notes.append(arguments["note"])
-        return Observed("kept")
+        return ToolResult("kept")
 
 
 @dataclass(frozen=True)
@@ -152,10 +152,10 @@ class ReadNotes:
     style: str
     spec = ToolSpec("read_notes", "Shows all notes.", {"type": "object", "properties": {}})
 
-    async def run(self, arguments: Mapping[str, Any]) -> Observed:
+    async def run(self, arguments: Mapping[str, Any]) -> ToolResult:
         log(f"tool {self.notes[-1]} read")
         shown = " ".join(self.notes)
-        return Observed(shown.upper() if self.style == "loud" else shown)
+        return ToolResult(shown.upper() if self.style == "loud" else shown)
 
 
 @asynccontextmanager

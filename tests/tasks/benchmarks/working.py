@@ -17,7 +17,7 @@ from tasks.benchmarks.contract import Benchmark, Programs, TestRun
 from tasks.benchmarks.setting import Setting
 from tasks.dialogue.agents.contract import Agent, AgentRequest, MakeSeat
 from tasks.dialogue.chat_subject import ChatSubject
-from tasks.dialogue.tools import Observed, Tool
+from tasks.dialogue.tools import Tool, ToolResult
 from tasks.dialogue.workspaces import SeatWorkspace
 from tasks.storage.files.trees import TreeStore
 from tasks.storage.home import find_home
@@ -51,9 +51,9 @@ class AppendToFile:
     workspace: SeatWorkspace
     spec = WriteNote.spec
 
-    async def run(self, arguments: Mapping[str, Any]) -> Observed:
+    async def run(self, arguments: Mapping[str, Any]) -> ToolResult:
         done = await self.workspace.shell(f"echo {shlex.quote(arguments['note'])} >> notes.txt")
-        return Observed("kept", done.tree)
+        return ToolResult("kept", done.tree)
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class ShowFile:
     workspace: SeatWorkspace
     spec = ReadNotes.spec
 
-    async def run(self, arguments: Mapping[str, Any]) -> Observed:
+    async def run(self, arguments: Mapping[str, Any]) -> ToolResult:
         done = await self.workspace.shell("paste -sd ' ' notes.txt | tr a-z A-Z")
-        return Observed(done.completed.stdout.decode().strip(), done.tree)
+        return ToolResult(done.completed.stdout.decode().strip(), done.tree)
 
 
 @asynccontextmanager

@@ -10,8 +10,8 @@ import pytest
 
 from schemas.errors import UsageError
 from tasks.checkpoints.folders import find_folders, find_recordings
-from tasks.checkpoints.found import Found, step_of
 from tasks.checkpoints.source import CheckpointSource
+from tasks.checkpoints.source_checkpoint import SourceCheckpoint, step_of
 from tasks.storage.file_digests import FileDigests
 from tests.tasks.checkpoints.weight_folders import (
     LONG_AGO_S,
@@ -26,12 +26,12 @@ LATER_S = LONG_AGO_S + 60 * MINUTE_S
 
 def found_in(
     root: Path, *, now_s: float = LATER_S, digests: FileDigests | None = None, **settings: object
-) -> list[Found]:
+) -> list[SourceCheckpoint]:
     source = CheckpointSource.model_validate({"directory": str(root), **settings})
     return find_folders(source, root, digests or FileDigests(), now_s)
 
 
-def only_one(root: Path, **settings: object) -> Found:
+def only_one(root: Path, **settings: object) -> SourceCheckpoint:
     [found] = found_in(root, **settings)
     return found
 

@@ -134,7 +134,7 @@ def steps_then_message(role: Role, n_steps: int) -> Speaker:
 
     class Taking(Speaker):
         async def speak(self, transcript: Transcript) -> Step | Stop:
-            taken = len(transcript.taken)
+            taken = len(transcript.turn_steps)
             if taken == n_steps or (role is Role.USER and transcript.turn > 2):
                 return await super().speak(transcript)
             self.saw.append(transcript)
@@ -193,7 +193,7 @@ def test_a_subject_without_a_message_ends_as_its_own_failure_and_a_counterpart_a
         Cast(steps_then_message(Role.ASSISTANT, 99), asks(2), max_turns=9, max_steps=6)
     )
     assert (ending.stop_reason, len(ending.steps)) == (StopReason.SUBJECT_ERROR, 7)
-    assert ending.error == "the assistant took 6 steps in round 1 of p/1 and said nothing"
+    assert ending.error == "the assistant took 6 steps in round 1 of p/1 without a message"
     ending, _ = play(Cast(answers(), steps_then_message(Role.USER, 99), max_turns=9, max_steps=6))
     assert (ending.stop_reason, len(ending.steps)) == (StopReason.INFRA, 6)
 

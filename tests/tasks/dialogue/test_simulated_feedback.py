@@ -110,7 +110,7 @@ def test_nothing_of_answers_without_the_field_is_passed_on() -> None:
     ) as raised:
         remark(model)
     assert "secret" not in str(raised.value)
-    assert "last ended with length" in str(raised.value)
+    assert "finish reason of the last: length" in str(raised.value)
     assert (raised.value.n_calls, raised.value.permanent) == (3, False)
     assert model.asked[2].messages[-2].content == "-"
 

@@ -16,7 +16,7 @@ from tasks.dialogue.chat_subject import ChatSubject, messages_of
 from tasks.dialogue.engine import Ending, play_dialogue
 from tasks.dialogue.scripted_user import ScriptedUser
 from tasks.dialogue.seats import Cast
-from tasks.dialogue.tools import Observed, ToolRefusal
+from tasks.dialogue.tools import ToolRefusal, ToolResult
 from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import Completion, ToolSpec
 from tests.tasks.dialogue.feedback_seats import DIALOG, PROBLEM, Lines, paid
@@ -31,11 +31,11 @@ class Doubling:
         "double", "Doubles x.", {"type": "object", "properties": {"x": {"type": "number"}}}
     )
 
-    async def run(self, arguments: Mapping[str, Any]) -> Observed:
+    async def run(self, arguments: Mapping[str, Any]) -> ToolResult:
         self.given.append(arguments)
         if "x" not in arguments:
             raise ToolRefusal("double needs x")
-        return Observed(str(2 * arguments["x"]))
+        return ToolResult(str(2 * arguments["x"]))
 
 
 def calling(*calls: tuple[str, str], text: str = "") -> Completion:

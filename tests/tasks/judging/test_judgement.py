@@ -13,7 +13,7 @@ from schemas.run import ModelIdentity, Sampling
 from schemas.score import UnscoredReason
 from tasks.judging.judgement import Judgement, ask_judge, id_of, verdicts_of
 from tasks.judging.rubric import MOST_DRIFT_CASES, Rubric
-from tasks.language.chat_model import ChatModel, ChatRequest, Completion, Message, said_in
+from tasks.language.chat_model import ChatModel, ChatRequest, Completion, Message, prompt_text
 from tasks.language.recorded_model import RecordedModel, load_recording
 from tests.tasks.benchmarks.judged import CLEAR, GOOD, WHOLE
 
@@ -50,7 +50,7 @@ def said(*contents: str) -> Scripted:
 
 
 def request_of(rubric: Rubric = CLEAR) -> ChatRequest:
-    messages = rubric.asked((Message(Role.USER, "Is it clear?"),))
+    messages = rubric.with_form((Message(Role.USER, "Is it clear?"),))
     return ChatRequest(
         messages,
         Sampling(),
@@ -135,7 +135,7 @@ def test_a_dimension_without_a_value_is_undefined() -> None:
 def test_a_recorded_judge_is_known_by_its_place_or_by_the_digest_of_the_prompt(
     tmp_path: Path,
 ) -> None:
-    prompt = text_digest(said_in(request_of().messages))
+    prompt = text_digest(prompt_text(request_of().messages))
     place = (
         '{"benchmark": "judged", "rubric": "clear", "problem_id": "p", "turn": 1, "sample": 0, '
         '"content": "by place"}'
@@ -164,5 +164,5 @@ def test_equal_prompts_have_one_id_and_another_form_another() -> None:
 
 
 def test_a_rubric_bundles_few_cases_of_drift() -> None:
-    with pytest.raises(ValueError, match="10 at most"):
+    with pytest.raises(ValueError, match="at most 10"):
         replace(CLEAR, drift=CLEAR.drift * MOST_DRIFT_CASES)

@@ -140,9 +140,12 @@ def test_the_same_file_again_changes_nothing_and_a_corrected_one_replaces(
 @pytest.mark.parametrize(
     ("header", "told"),
     [
-        (HEADER.replace("rater", "annotator"), "lacks rater and has also 'annotator'"),
-        (f"{HEADER},note", "has also 'note'"),
-        (f"{HEADER},turn", "has also 'turn'"),
+        (
+            HEADER.replace("rater", "annotator"),
+            "lacks rater and has additional columns 'annotator'",
+        ),
+        (f"{HEADER},note", "has additional columns 'note'"),
+        (f"{HEADER},turn", "has additional columns 'turn'"),
         (HEADER.replace(",", ";"), "lacks episode_id"),
         ("", "lacks episode_id"),
     ],
@@ -202,7 +205,7 @@ def test_a_review_sheet_s_bad_rows_are_quarantined(home: Home) -> None:
         "unknown_episode",
         "wrong_columns",
     ]
-    with pytest.raises(SourceUnreadable, match="see rater"):
+    with pytest.raises(SourceUnreadable, match="Check rater"):
         import_ratings(home, write(home, rows[0], header=SHEET.replace("rater", "who")))
 
 

@@ -7,7 +7,7 @@ from tasks.language.quotation import (
     backticks_for,
     json_line,
     mark_for,
-    quote_talk,
+    quote_messages,
     quote_text,
 )
 from tests.tasks.language.quoted import quoted_talk
@@ -43,8 +43,8 @@ def test_what_is_quoted_is_read_back_whatever_the_texts_hold() -> None:
             for _ in range(rng.randint(1, 6))
         ]
         for _ in range(3):
-            assert quoted_talk(quote_talk(talk)) == talk
-            talk = [*talk, (rng.choice(WRITERS), forged(rng, quote_talk(talk)))]
+            assert quoted_talk(quote_messages(talk)) == talk
+            talk = [*talk, (rng.choice(WRITERS), forged(rng, quote_messages(talk)))]
 
 
 def test_a_mark_is_in_no_text_and_stays_while_a_talk_grows() -> None:
@@ -61,7 +61,7 @@ def test_a_mark_is_in_no_text_and_stays_while_a_talk_grows() -> None:
 def test_one_text_and_none() -> None:
     mark = mark_for(["a"])
     assert quote_text("a") == f"[{mark} begin]\na\n[{mark} end]"
-    assert quote_talk([]) == "(nothing)"
+    assert quote_messages([]) == "(nothing)"
 
 
 def test_a_fence_is_longer_than_those_in_it() -> None:

@@ -1,4 +1,4 @@
--- One row per score x group: the task's difficulty; Table 4's criteria of the simulated user, by reply and by dialogue.
+-- One row per score x group: the task's difficulty, or Table 4's criteria by reply and dialogue.
 with
 replies as (
     select

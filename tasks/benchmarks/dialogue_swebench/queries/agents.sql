@@ -1,4 +1,4 @@
--- One row per published run in $run_ids, or of every published run where none is given, with its subject's cost; newest first.
+-- One row per published run in $run_ids, newest first, with its subject's cost. Default: all runs.
 select
     agents.run_id,
     agents.model,

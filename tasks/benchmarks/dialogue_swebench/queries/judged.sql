@@ -1,4 +1,4 @@
--- One row per dialogue x rubric x judge of published runs, with all that the rubric asks for; the newest run first.
+-- One row per published dialogue x rubric x judge with all dimensions rated, newest run first.
 with given as (
     select
         judge_verdicts.run_id,

@@ -1,4 +1,4 @@
--- One row per dialogue x rubric x person who rated it: a whole rating, or both halves of one.
+-- One row per dialogue x rubric x rater: a complete rating, or both parts of one.
 with given as (
     select
         ratings.episode_id,

@@ -1,4 +1,4 @@
--- One row per published run in $run_ids, or of every published run where none is given, the newest first.
+-- One row per published run in $run_ids (all published runs if none is given), newest first.
 select
     agents.run_id,
     agents.model,

@@ -25,7 +25,7 @@ from tasks.judging.drift import DriftMessages
 from tasks.judging.rubric import JudgeRun, Rubric
 from tasks.language.chat_model import Message
 from tasks.language.prompt import fill, load_prompt
-from tasks.language.quotation import quote_talk, quote_text
+from tasks.language.quotation import quote_messages, quote_text
 
 
 class Experience(Frozen):
@@ -64,7 +64,7 @@ EXPERIENCE = Rubric(
         _PACKAGE,
         "experience",
         EXPERIENCE_PROMPT,
-        lambda case: {**case, "dialogue": quote_talk(case["dialogue"])},
+        lambda case: {**case, "dialogue": quote_messages(case["dialogue"])},
     ),
 )
 
@@ -99,7 +99,7 @@ def _level_prompt(messages: Sequence[str]) -> tuple[Message, ...]:
 
 
 def _quote_user(messages: Sequence[str]) -> str:
-    return quote_talk(("user", text) for text in messages)
+    return quote_messages(("user", text) for text in messages)
 
 
 LEVEL_PROMPT = load_prompt(_PACKAGE, "user_level")

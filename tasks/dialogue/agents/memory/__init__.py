@@ -1,1 +1,1 @@
-"""Agents that remember a dialogue otherwise than by showing all of it: short adapters of published methods, written here."""
+"""Agents with a memory instead of the full conversation, as short adapters of published methods."""

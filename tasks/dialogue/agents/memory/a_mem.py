@@ -1,6 +1,7 @@
-"""A-Mem (Xu et al. 2025): each round is a note with keywords, tags and context; notes are linked, and new ones change old ones.
+"""A-Mem (Xu et al. 2025): rounds as notes with keywords, tags and context.
 
-For a question the notes most like it are recalled, with those that they are linked to.
+Notes are linked, and a new note may change older ones. For a question, the most similar notes and
+their linked notes are recalled.
 """
 
 from collections.abc import Mapping
@@ -8,18 +9,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tasks.dialogue.agents.contract import Agent
-from tasks.dialogue.agents.memory.remembering import (
+from tasks.dialogue.agents.memory.memory_subject import (
     PROMPTS,
     Ask,
     Embed,
     Recalled,
     Thinking,
     Unit,
+    begin_with_memory,
     in_order,
-    listed,
+    labelled_line,
+    list_in,
     read_object,
-    remembering,
-    shown_as,
     text_in,
     texts_in,
 )
@@ -33,34 +34,34 @@ NAME, NEIGHBOURS = "a-mem", 5
 
 @dataclass
 class Note:
-    """A round with what the model noted about it."""
+    """Round of the conversation with the model's notes about it."""
 
     unit: Unit
     keywords: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     context: str = ""
     links: set[int] = field(default_factory=set[int])
-    """Numbers of the notes that it goes with."""
+    """Numbers of the linked notes."""
 
     @property
     def about(self) -> str:
-        """What was noted, in a line."""
-        noted = (
+        """Return context, keywords and tags in one line."""
+        fields = (
             ("About", self.context),
             ("Keywords", ", ".join(self.keywords)),
             ("Tags", ", ".join(self.tags)),
         )
-        return " ".join(f"{name}: {text}." for name, text in noted if text)
+        return " ".join(f"{name}: {text}." for name, text in fields if text)
 
     @property
     def text(self) -> str:
-        """What it is found by."""
+        """Return the text whose vector represents the note."""
         return "\n".join(part for part in (self.unit.text, self.about) if part)
 
     @property
     def shown(self) -> str:
-        """What a model reads: round and notes, none of which can imitate another."""
-        return shown_as(user=self.unit.user, assistant=self.unit.assistant, about=self.about)
+        """Return round and notes for a model, quoted so that none can imitate another."""
+        return labelled_line(user=self.unit.user, assistant=self.unit.assistant, about=self.about)
 
 
 class Notes:
@@ -70,30 +71,30 @@ class Notes:
         self._notes: dict[int, Note] = {}
 
     def add(self, unit: Unit) -> Thinking[None]:
-        """Note a round, link it, and let it change the notes that it belongs to."""
+        """Add a note about a round, link it, and update related notes."""
         reply = yield Ask("note", fill(PROMPTS["a_mem_note"], round=unit.shown))
-        told = read_object(reply)
+        fields = read_object(reply)
         note = Note(
             unit,
-            texts_in(told.get("keywords")),
-            texts_in(told.get("tags")),
-            text_in(told.get("context")),
+            texts_in(fields.get("keywords")),
+            texts_in(fields.get("tags")),
+            text_in(fields.get("context")),
         )
-        near = yield from self._nearest(note.text, NEIGHBOURS)
+        neighbours = yield from self._nearest(note.text, NEIGHBOURS)
         self._notes[unit.number] = note
-        if near:
-            shown = "\n\n".join(in_order([(one.unit.number, one.shown) for one in near]))
+        if neighbours:
+            shown = "\n\n".join(in_order([(near.unit.number, near.shown) for near in neighbours]))
             reply = yield Ask(
                 "links", fill(PROMPTS["a_mem_links"], note=note.shown, neighbours=shown)
             )
-            self._link(note, {one.unit.number: one for one in near}, read_object(reply))
+            self._link(note, {near.unit.number: near for near in neighbours}, read_object(reply))
 
     def recall(self, question: str, most: int) -> Thinking[Recalled]:
-        """The notes most like the question, and as many at most that they are linked to."""
-        found = yield from self._nearest(question, most)
-        chosen = {note.unit.number: note for note in found}
+        """Return up to `most` of the most similar notes, and up to as many linked notes."""
+        nearest = yield from self._nearest(question, most)
+        chosen = {note.unit.number: note for note in nearest}
         linked = dict.fromkeys(
-            number for note in found for number in sorted(note.links) if number not in chosen
+            number for note in nearest for number in sorted(note.links) if number not in chosen
         )
         chosen |= {number: self._notes[number] for number in [*linked][:most]}
         return Recalled(in_order([(number, note.shown) for number, note in chosen.items()]))
@@ -103,38 +104,38 @@ class Notes:
         if not notes:
             return []
         vectors: Mapping[str, Vector] = yield Embed((text, *(note.text for note in notes)))
-        own = vectors.get(text)
-        likeness = {
-            n.unit.number: float(own @ vectors[n.text])
-            if own is not None and n.text in vectors
+        vector = vectors.get(text)
+        similarity = {
+            n.unit.number: float(vector @ vectors[n.text])
+            if vector is not None and n.text in vectors
             else -1.0
             for n in notes
         }
-        return sorted(notes, key=lambda note: (-likeness[note.unit.number], -note.unit.number))[
+        return sorted(notes, key=lambda note: (-similarity[note.unit.number], -note.unit.number))[
             :most
         ]
 
-    def _link(self, note: Note, near: Mapping[int, Note], told: Mapping[str, Any]) -> None:
-        """Do what the model says of links, and of what the neighbours are about now."""
-        numbered = {str(number): number for number in near}
-        for number in (numbered.get(str(one)) for one in listed(told.get("links"))):
+    def _link(self, note: Note, neighbours: Mapping[int, Note], fields: Mapping[str, Any]) -> None:
+        """Apply the model's answer: links of the note, and new contexts and tags of neighbours."""
+        numbered = {str(number): number for number in neighbours}
+        for number in (numbered.get(str(link)) for link in list_in(fields.get("links"))):
             if number is not None:
                 note.links.add(number)
-                near[number].links.add(note.unit.number)
-        note.tags = texts_in(told.get("tags")) or note.tags
-        changed = told.get("neighbours")
-        for number, said in changed.items() if isinstance(changed, dict) else ():
-            other = near.get(numbered.get(number, 0))
-            if other is not None and isinstance(said, dict):
-                other.context = text_in(said.get("context")) or other.context
-                other.tags = texts_in(said.get("tags")) or other.tags
+                neighbours[number].links.add(note.unit.number)
+        note.tags = texts_in(fields.get("tags")) or note.tags
+        changed = fields.get("neighbours")
+        for number, update in changed.items() if isinstance(changed, dict) else ():
+            other = neighbours.get(numbered.get(number, 0))
+            if other is not None and isinstance(update, dict):
+                other.context = text_in(update.get("context")) or other.context
+                other.tags = texts_in(update.get("tags")) or other.tags
 
 
 AGENT = Agent(
     name=NAME,
     version="3",
-    help="remembers rounds as notes that are linked and change each other (A-Mem's method)",
-    begin=remembering(Notes, NAME),
+    help="stores rounds as linked notes that update each other (A-Mem's method)",
+    begin=begin_with_memory(Notes, NAME),
     prompts={name: PROMPTS[name] for name in ("recalled", "a_mem_note", "a_mem_links")},
     calls_per_turn=3,
     calls_per_context_round=2,

@@ -1,9 +1,10 @@
-"""HippoRAG 2 (Gutierrez et al. 2025): a graph of facts and passages, searched by personalised PageRank.
+"""HippoRAG 2 (Gutierrez et al. 2025): a graph of facts and passages with personalised PageRank.
 
-Each round is a passage, and the model lists its facts. A question is linked to the facts most like it, and the model chooses
-those that help to answer it (the recognition memory). A walk begins at the entities of these facts, and with a small share at
-the passages that are like the question. The passages that it comes to most are recalled. Where no fact helps, those most like
-the question are recalled.
+Each round is a passage, and the model lists its facts. A question is linked to the most similar
+facts, and the model chooses the helpful ones (the recognition memory). A walk begins at the
+entities of these facts and, with a small weight, at passages that are similar to the question. The
+passages with the largest share of the walk are recalled. If no fact helps, the passages most
+similar to the question are recalled.
 """
 
 import json
@@ -12,17 +13,17 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from tasks.dialogue.agents.contract import Agent
-from tasks.dialogue.agents.memory.remembering import (
+from tasks.dialogue.agents.memory.memory_subject import (
     PROMPTS,
     Ask,
     Embed,
     Recalled,
     Thinking,
     Unit,
+    begin_with_memory,
     in_order,
-    listed,
+    list_in,
     read_object,
-    remembering,
     text_in,
 )
 from tasks.language.prompt import fill
@@ -35,18 +36,18 @@ NAME = "hipporag"
 
 
 class PassageGraph:
-    """Rounds as passages of a graph of facts, with the vectors of all its texts."""
+    """Rounds as passages of a fact graph, with the vectors of all texts."""
 
     def __init__(self) -> None:
         from tasks.dialogue.agents.memory.fact_graph import FactGraph
 
         self._graph = FactGraph()
         self._unit_of: dict[str, Unit] = {}
-        """Passage -> its round. A text that was said twice is one passage."""
+        """Passage -> round. A repeated text is one passage."""
         self._vectors: dict[str, Vector] = {}
 
     def add(self, unit: Unit) -> Thinking[None]:
-        """Take a round in as a passage."""
+        """Add a round as a passage."""
         from tasks.dialogue.agents.memory.fact_graph import fact_text
 
         if unit.text in self._unit_of:
@@ -60,9 +61,9 @@ class PassageGraph:
         self._graph.add(unit.text, facts)
 
     def recall(self, question: str, most: int) -> Thinking[Recalled]:
-        """Recall the passages that the walk from the question's facts comes to most."""
-        asked: Mapping[str, Vector] = yield Embed((question,))
-        vectors = {**self._vectors, **asked}
+        """Recall the passages with the largest share of the walk from the question's facts."""
+        question_vectors: Mapping[str, Vector] = yield Embed((question,))
+        vectors = {**self._vectors, **question_vectors}
         scores = self._graph.linked_facts(vectors, question)
         chosen: Sequence[Fact] = ()
         if scores:
@@ -72,12 +73,13 @@ class PassageGraph:
             )
             chosen = chosen_facts(read_object(reply).get("facts"), tuple(scores))
         if chosen:
-            found = self._graph.walk_scores(vectors, question, chosen, scores)
+            passage_scores = self._graph.walk_scores(vectors, question, chosen, scores)
         else:
-            found = self._graph.dense_scores(vectors, question)
-        best = sorted(found, key=lambda passage: (-found[passage], -self._unit_of[passage].number))[
-            :most
-        ]
+            passage_scores = self._graph.dense_scores(vectors, question)
+        best = sorted(
+            passage_scores,
+            key=lambda passage: (-passage_scores[passage], -self._unit_of[passage].number),
+        )[:most]
         return Recalled(
             in_order(
                 [(self._unit_of[passage].number, self._unit_of[passage].shown) for passage in best]
@@ -85,34 +87,37 @@ class PassageGraph:
         )
 
 
-def facts_in(given: Any) -> "tuple[Fact, ...]":
-    """Return the facts of an answer, each once, without those that are no triple or lack a subject or an object."""
+def facts_in(answer: Any) -> "tuple[Fact, ...]":
+    """Return the distinct facts of an answer.
+
+    Omit items that are no triple, or that have an empty subject or object.
+    """
     from tasks.dialogue.agents.memory.fact_graph import plain
 
     facts: dict[Fact, None] = {}
-    for one in listed(given):
-        parts = [plain(text_in(part)) for part in listed(one)]
+    for item in list_in(answer):
+        parts = [plain(text_in(part)) for part in list_in(item)]
         if len(parts) == 3 and parts[0] and parts[2]:
             facts[parts[0], parts[1], parts[2]] = None
     return tuple(facts)
 
 
-def chosen_facts(given: Any, candidates: "Sequence[Fact]") -> "tuple[Fact, ...]":
-    """Return the candidate that is most like each of the facts of an answer."""
+def chosen_facts(answer: Any, candidates: "Sequence[Fact]") -> "tuple[Fact, ...]":
+    """Return the most similar candidate for each fact of an answer."""
     by_text = {str(fact): fact for fact in candidates}
-    written = [
-        str([text_in(part) for part in listed(one)])
-        for one in listed(given)
-        if len(listed(one)) == 3
+    triples = [
+        str([text_in(part) for part in list_in(item)])
+        for item in list_in(answer)
+        if len(list_in(item)) == 3
     ]
-    return tuple(by_text[get_close_matches(one, by_text, n=1, cutoff=0.0)[0]] for one in written)
+    return tuple(by_text[get_close_matches(item, by_text, n=1, cutoff=0.0)[0]] for item in triples)
 
 
 AGENT = Agent(
     name=NAME,
     version="3",
-    help="remembers rounds as passages of a graph of facts, searched by personalised PageRank (HippoRAG 2's method)",
-    begin=remembering(PassageGraph, NAME),
+    help="searches a graph of facts and rounds by personalised PageRank (HippoRAG 2's method)",
+    begin=begin_with_memory(PassageGraph, NAME),
     prompts={name: PROMPTS[name] for name in ("recalled", "hipporag_facts", "hipporag_filter")},
     calls_per_turn=3,
     calls_per_context_round=1,

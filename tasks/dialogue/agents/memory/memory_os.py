@@ -1,8 +1,9 @@
-"""MemoryOS (Kang et al. 2025): the last rounds as they were, older ones in segments by subject, and what lasts about the user.
+"""MemoryOS (Kang et al. 2025): recent rounds verbatim, older rounds by subject, and a user profile.
 
-A round that no longer fits into the short-term store becomes a page: of the segment that is most like it in meaning and keywords,
-or of a new one. A segment is the hotter the more often it was recalled, the more new pages it has and the less long ago it was
-used; from a certain heat on, these pages go into the profile and the facts of the long-term store. Time is counted in rounds.
+When the short-term store is full, its oldest round becomes a page of the segment with the most
+similar meaning and keywords, or of a new segment. A segment is hot if it was recalled often, has
+many new pages, or was used recently. The new pages of a hot segment update the profile and facts of
+the long-term store. Time is counted in rounds.
 """
 
 import math
@@ -12,16 +13,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tasks.dialogue.agents.contract import Agent
-from tasks.dialogue.agents.memory.remembering import (
+from tasks.dialogue.agents.memory.memory_subject import (
     PROMPTS,
     Ask,
     Embed,
     Recalled,
     Thinking,
     Unit,
+    begin_with_memory,
     in_order,
     read_object,
-    remembering,
     text_in,
     texts_in,
 )
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
 
 NAME = "memoryos"
 SHORT_TERM, SEGMENTS_READ, MOST_FACTS = 7, 5, 100
-"""Rounds in the short-term store; segments whose pages are looked at for a question; facts of each kind that are kept."""
+"""Rounds in the short-term store, segments searched per question, maximum facts of each kind."""
 JOINS, HOT, FADES = 0.6, 5.0, 10.0
-"""Likeness from which a page joins a segment; heat from which it is read for what lasts; rounds in which recency falls to 1/e."""
+"""Similarity for joining a segment, heat for learning from it, rounds until recency is 1/e."""
 
 
 @dataclass
@@ -47,15 +48,15 @@ class Segment:
     visits: int = 0
     used_at: int = 0
     n_read: int = 0
-    """Pages that the long-term store has taken in."""
+    """Number of pages that the long-term store has learned from."""
 
     def heat(self, now: int) -> float:
-        """Visits, new pages and recency, each with weight 1."""
+        """Return the sum of visits, new pages and recency, each with weight 1."""
         return self.visits + len(self.pages) - self.n_read + math.exp((self.used_at - now) / FADES)
 
 
 class Stores:
-    """Short-, mid- and long-term store."""
+    """Short-term, mid-term and long-term stores."""
 
     def __init__(self) -> None:
         self._recent: deque[Unit] = deque()
@@ -65,7 +66,10 @@ class Stores:
         self._now = 0
 
     def add(self, unit: Unit) -> Thinking[None]:
-        """Take a round into the short-term store; the oldest goes on to a segment where there is no room."""
+        """Add a round to the short-term store.
+
+        If the store is full, move its oldest round to a segment.
+        """
         self._now = unit.number
         self._recent.append(unit)
         if len(self._recent) > SHORT_TERM:
@@ -74,7 +78,7 @@ class Stores:
                 yield from self._learn(segment)
 
     def recall(self, question: str, most: int) -> Thinking[Recalled]:
-        """The last rounds, the pages most like the question, and what lasts."""
+        """Return the recent rounds, the pages most similar to the question, and long-term facts."""
         recent, memories = tuple(self._recent), list[str]()
         if self._segments:
             pages = yield from self._pages(question, most)
@@ -93,14 +97,14 @@ class Stores:
 
     def _file(self, page: Unit) -> Thinking[Segment]:
         reply = yield Ask("page", fill(PROMPTS["memoryos_page"], round=page.shown))
-        told = read_object(reply)
+        fields = read_object(reply)
         subject, keywords = (
-            text_in(told.get("subject")) or page.text,
-            {word.lower() for word in texts_in(told.get("keywords"))},
+            text_in(fields.get("subject")) or page.text,
+            {word.lower() for word in texts_in(fields.get("keywords"))},
         )
-        likeness = yield from self._likeness(subject, keywords)
-        best = max(range(len(likeness)), key=likeness.__getitem__, default=None)
-        if best is None or likeness[best] < JOINS:
+        similarity = yield from self._similarity(subject, keywords)
+        best = max(range(len(similarity)), key=similarity.__getitem__, default=None)
+        if best is None or similarity[best] < JOINS:
             segment = Segment(subject, keywords)
             self._segments.append(segment)
         else:
@@ -110,8 +114,11 @@ class Stores:
         segment.used_at = self._now
         return segment
 
-    def _likeness(self, text: str, keywords: set[str]) -> Thinking[list[float]]:
-        """Of a text to each segment: of meaning, from -1 to 1, and the share of keywords that both have."""
+    def _similarity(self, text: str, keywords: set[str]) -> Thinking[list[float]]:
+        """Return the similarity of a text to each segment.
+
+        It is the sum of the vectors' product (-1 to 1) and the share of common keywords.
+        """
         vectors: Mapping[str, Vector] = yield Embed(
             (text, *(segment.subject for segment in self._segments))
         )
@@ -123,14 +130,14 @@ class Stores:
 
     def _pages(self, question: str, most: int) -> Thinking[list[Unit]]:
         words = {word.lower().strip(".,;:!?\"'()") for word in question.split()}
-        likeness = yield from self._likeness(question, words)
-        order = sorted(range(len(likeness)), key=lambda place: (-likeness[place], -place))[
+        similarity = yield from self._similarity(question, words)
+        order = sorted(range(len(similarity)), key=lambda index: (-similarity[index], -index))[
             :SEGMENTS_READ
         ]
         pages = {
-            page.text: (page, self._segments[place])
-            for place in order
-            for page in self._segments[place].pages
+            page.text: (page, self._segments[index])
+            for index in order
+            for page in self._segments[index].pages
         }
         near = yield from _nearest(question, list(pages), most)
         for segment in {id(pages[text][1]): pages[text][1] for text in near}.values():
@@ -139,15 +146,15 @@ class Stores:
         return [pages[text][0] for text in near]
 
     def _learn(self, segment: Segment) -> Thinking[None]:
-        """Take what lasts from a hot segment's new pages."""
+        """Update profile and facts from a hot segment's new pages."""
         shown = "\n\n".join(page.shown for page in segment.pages[segment.n_read :])
         reply = yield Ask(
             "profile", fill(PROMPTS["memoryos_profile"], profile=self._profile or "-", rounds=shown)
         )
-        told = read_object(reply)
-        self._profile = text_in(told.get("profile")) or self._profile
+        fields = read_object(reply)
+        self._profile = text_in(fields.get("profile")) or self._profile
         for who, facts in self._facts.items():
-            new = [fact for fact in texts_in(told.get(who)) if fact not in facts]
+            new = [fact for fact in texts_in(fields.get(who)) if fact not in facts]
             self._facts[who] = [*facts, *new][-MOST_FACTS:]
         segment.n_read, segment.visits = len(segment.pages), 0
 
@@ -155,9 +162,9 @@ class Stores:
 def _nearest(question: str, texts: Sequence[str], most: int) -> Thinking[list[str]]:
     vectors: Mapping[str, Vector] = yield Embed((question, *texts))
     order = sorted(
-        range(len(texts)), key=lambda place: (-_product(vectors, question, texts[place]), -place)
+        range(len(texts)), key=lambda index: (-_product(vectors, question, texts[index]), -index)
     )
-    return [texts[place] for place in order[:most]]
+    return [texts[index] for index in order[:most]]
 
 
 def _product(vectors: "Mapping[str, Vector]", first: str, second: str) -> float:
@@ -169,8 +176,8 @@ def _product(vectors: "Mapping[str, Vector]", first: str, second: str) -> float:
 AGENT = Agent(
     name=NAME,
     version="3",
-    help="remembers the last rounds, older ones by subject, and what lasts about the user (MemoryOS's method)",
-    begin=remembering(Stores, NAME),
+    help="stores recent rounds, older ones by subject, and a user profile (MemoryOS's method)",
+    begin=begin_with_memory(Stores, NAME),
     prompts={name: PROMPTS[name] for name in ("recalled", "memoryos_page", "memoryos_profile")},
     calls_per_turn=3,
     calls_per_context_round=2,

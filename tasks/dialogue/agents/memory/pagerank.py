@@ -1,4 +1,7 @@
-"""Personalised PageRank on an undirected graph with weights (the formula of networkx, which is not among Parley's packages)."""
+"""Personalised PageRank on a weighted undirected graph, by the formula of networkx.
+
+networkx itself is not a dependency of Parley.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,16 +14,17 @@ TOLERANCE, MOST_ROUNDS = 1e-9, 200
 def pagerank(
     n: int, edges: Mapping[tuple[int, int], float], seeds: Sequence[float], damping: float
 ) -> tuple[float, ...]:
-    """Where a walk is in the long run that goes on along edges, by weight, and else begins anew at a seed, by weight.
+    """Return the stationary distribution of a random walk that restarts at the seeds.
 
     Args:
-        n: number of nodes, 1 and up.
-        edges: (node, node) -> weight; each counts both ways.
-        seeds: weight of each node, not all 0.
-        damping: chance to go on, 0 to below 1. From a node without edges it always begins anew.
+        n: Number of nodes, 1 or more.
+        edges: (node, node) -> weight. Each edge counts in both directions.
+        seeds: Restart weight of each node. Not all may be 0.
+        damping: Probability of continuing along an edge, at least 0 and below 1. From a node
+            without edges the walk always restarts.
 
     Returns:
-        A share for each node; together 1.
+        Share of each node. The sum is 1.
     """
     weights = np.asarray(seeds, dtype=float)
     start = weights / weights.sum()

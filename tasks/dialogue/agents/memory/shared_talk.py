@@ -1,7 +1,7 @@
-"""What a memory asks about a talk that other dialogues have before them, too: each answer is asked for once.
+"""Memory requests about a conversation that other dialogues share. Each is sent once.
 
-The dialogue that asks first has the answer among its steps, and pays for it. The others take it from `TalkAnswers`, and have no
-step of it.
+The dialogue that sends a request pays for it and has the answer among its steps. Other dialogues
+take the answer from `TalkAnswers` without a step.
 """
 
 from collections.abc import Generator, Sequence
@@ -18,109 +18,113 @@ from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import Message
 
 if TYPE_CHECKING:
-    from tasks.dialogue.agents.memory.remembering import Ask, Embed, Thinking, Unit
+    from tasks.dialogue.agents.memory.memory_subject import Ask, Embed, Thinking, Unit
 
 OF_TALK = "of_talk"
-"""Label of an artifact: the key under which other dialogues find it."""
+"""Label of an artifact: the key by which other dialogues find its answer."""
 
 
 class SharedTalk:
-    """The talk before one dialogue.
+    """Conversation before one dialogue.
 
     Args:
-        answers: None where nothing is shared.
-        sampling: where answers are drawn, each seed has a memory of its own.
+        answers: Store of shared answers. None if nothing is shared.
+        sampling: Sampling of the answers. If they are random, each seed has its own memory.
     """
 
     def __init__(self, answers: TalkAnswers | None, sampling: Sampling) -> None:
         self._answers, self._is_drawn = answers, sampling.temperature != 0
-        self._held, self._is_held, self._n_turns = AsyncExitStack(), False, 0
+        self._locks, self._is_locked, self._n_turns = AsyncExitStack(), False, 0
 
     def n_units(self, transcript: Transcript, units: "Sequence[Unit]") -> int:
-        """Return how many units, from the first one, are of the talk alone."""
-        from tasks.dialogue.agents.memory.remembering import units_of
+        """Return the number of leading units that belong to the shared conversation only."""
+        from tasks.dialogue.agents.memory.memory_subject import units_of
 
         if self._answers is None or transcript.dialog.context_id is None:
             return 0
-        said = [
+        messages = [
             Message(turn.role, turn.content or "")
             for turn in transcript.context
             if turn.role is not Role.SYSTEM
         ]
-        shared, _ = units_of(said)
+        shared, _ = units_of(messages)
         self._n_turns = len(transcript.context)
         return len(shared) if list(units[: len(shared)]) == shared else 0
 
     def opening(self, transcript: Transcript) -> Transcript:
-        """Return the transcript that an answer is asked for: whichever dialogue asks gets the same."""
+        """Return the transcript for a shared request, which is equal for all dialogues."""
         return transcript if self._is_drawn else replace(transcript, seed=0)
 
-    def labels(self, wanted: "Ask", transcript: Transcript) -> tuple[tuple[str, str], ...]:
+    def labels(self, request: "Ask", transcript: Transcript) -> tuple[tuple[str, str], ...]:
         """Return the labels of an answer."""
-        return ((OF_TALK, self._key(wanted, transcript)),) if wanted.is_shared else ()
+        return ((OF_TALK, self._key(request, transcript)),) if request.is_shared else ()
 
-    def fits(self, wanted: "Ask", own: Step, transcript: Transcript) -> bool:
-        """Return whether a step of this dialogue is the answer."""
-        return [label for label in own.labels if label[0] == OF_TALK] == list(
-            self.labels(wanted, transcript)
+    def fits(self, request: "Ask", step: Step, transcript: Transcript) -> bool:
+        """Return True if a step of this dialogue is the answer."""
+        return [label for label in step.labels if label[0] == OF_TALK] == list(
+            self.labels(request, transcript)
         )
 
-    def keep(self, wanted: "Ask", answer: str, transcript: Transcript) -> None:
-        """Keep an answer that this dialogue paid for. It is among the dialogue's steps by now."""
-        if self._answers is not None and wanted.is_shared:
-            self._answers.put(self._name(transcript), self._key(wanted, transcript), answer)
+    def keep(self, request: "Ask", answer: str, transcript: Transcript) -> None:
+        """Store an answer of this dialogue for others. The dialogue's steps already contain it."""
+        if self._answers is not None and request.is_shared:
+            self._answers.put(self._name(transcript), self._key(request, transcript), answer)
 
-    async def find(self, wanted: "Ask", transcript: Transcript) -> str | None:
-        """Return an answer that another dialogue paid for; None where this one has to ask, and nobody else may meanwhile."""
+    async def find(self, request: "Ask", transcript: Transcript) -> str | None:
+        """Return another dialogue's answer, or None if this dialogue must send the request.
+
+        In the second case, other dialogues wait until `leave`.
+        """
         if self._answers is None:
             return None
-        if not wanted.is_shared:
+        if not request.is_shared:
             await self.leave(transcript)
             return None
-        talk, key = self._name(transcript), self._key(wanted, transcript)
-        if self._answers.get(talk, key) is None and not self._is_held:
-            await self._held.enter_async_context(self._answers.building(talk))
-            self._is_held = True
-        return self._answers.get(talk, key)
+        name, key = self._name(transcript), self._key(request, transcript)
+        if self._answers.get(name, key) is None and not self._is_locked:
+            await self._locks.enter_async_context(self._answers.building(name))
+            self._is_locked = True
+        return self._answers.get(name, key)
 
     async def leave(self, transcript: Transcript) -> None:
-        """Let others ask about the talk: its memory is built."""
+        """Release the lock on the conversation after its memory is complete."""
         if self._answers is not None and self._n_turns:
             self._answers.mark_built(self._name(transcript), self._n_turns)
             self._n_turns = 0
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Let others ask about the talk, built or not."""
-        self._is_held = False
-        await self._held.aclose()
+        """Release the lock on the conversation, even if its memory is incomplete."""
+        self._is_locked = False
+        await self._locks.aclose()
 
     def _name(self, transcript: Transcript) -> str:
         return talk_name(
             transcript.dialog.context_id or "", transcript.seed if self._is_drawn else None
         )
 
-    def _key(self, wanted: "Ask", transcript: Transcript) -> str:
-        return content_id([wanted.prompt, transcript.seed if self._is_drawn else None])
+    def _key(self, request: "Ask", transcript: Transcript) -> str:
+        return content_id([request.prompt, transcript.seed if self._is_drawn else None])
 
 
 def talk_name(context_id: str, seed: int | None) -> str:
-    """Return the name of a talk's memory.
+    """Return the name of a conversation's memory.
 
     Args:
-        seed: where answers are drawn.
+        context_id: Id of the conversation.
+        seed: Seed of the dialogue if answers are random, else None.
     """
     return context_id if seed is None else f"{context_id} {seed}"
 
 
-def shared(thinking: "Thinking[None]") -> "Generator[Ask | Embed, Any, None]":
-    """Yield what a memory wants while it takes in a part of the talk."""
-    from tasks.dialogue.agents.memory.remembering import Ask
+def mark_shared(thinking: "Thinking[None]") -> "Generator[Ask | Embed, Any, None]":
+    """Yield the requests of a memory for a part of the conversation, marked as shared."""
+    from tasks.dialogue.agents.memory.memory_subject import Ask
 
-    told: Any = None
+    reply: Any = None
     while True:
         try:
-            wanted = thinking.send(told)
+            request = thinking.send(reply)
         except StopIteration:
             return
-        told = yield replace(wanted, is_shared=True) if isinstance(wanted, Ask) else wanted
+        reply = yield replace(request, is_shared=True) if isinstance(request, Ask) else request

@@ -1,4 +1,4 @@
-"""Agents that work in a repository and may talk with its user: one loop, and a prompt file for each agent."""
+"""Agents that work in a repository and may talk with its user: one loop, several prompt files."""
 
 from tasks.dialogue.agents.repository.labels import CONTEXT as CONTEXT
 from tasks.dialogue.agents.repository.labels import ENDED as ENDED

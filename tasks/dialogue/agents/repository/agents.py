@@ -1,4 +1,7 @@
-"""Makes an agent of a prompt file: the workspace is opened in the state of its last step, and closed with the dialogue."""
+"""Construction of agents from a prompt file.
+
+The workspace opens in the state of its last step and closes with the dialogue.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -7,20 +10,25 @@ from sandbox.workspace.interface import programs_of
 from schemas.dialog import HistoryPolicy
 from schemas.errors import ConfigError, SandboxUnavailable
 from tasks.dialogue.agents.contract import Agent, AgentOption, AgentRequest, MakeSeat
+from tasks.dialogue.agents.repository.background_workspace import open_in_background
 from tasks.dialogue.agents.repository.loop import MOST_STEPS, USUAL_STEPS, RepositorySeat
-from tasks.dialogue.agents.repository.opening import opened_meanwhile
 from tasks.dialogue.workspaces import SeatWorkspace, Workspaces
 from tasks.language.prompt import PromptTexts, fill
 
 STEPS = "steps"
-_SHELL_STATE = "export PATH={programs}:$PATH PYTHONPATH=/testbed PIP_NO_INPUT=1 PAGER=cat GIT_PAGER=cat TERM=dumb"
+_SHELL_STATE = (
+    "export PATH={programs}:$PATH PYTHONPATH=/testbed PIP_NO_INPUT=1"
+    " PAGER=cat GIT_PAGER=cat TERM=dumb"
+)
 
 
 def repository_agent(name: str, prompt: str, help: str) -> Agent:
-    """An agent of the loop.
+    """Return an agent that runs the loop.
 
     Args:
-        prompt: name of its prompt file.
+        name: Name of the agent.
+        prompt: Name of its prompt file.
+        help: One line for lists of agents.
     """
     texts = PromptTexts(__name__.rpartition(".")[0], (prompt, "work"))
 
@@ -36,7 +44,7 @@ def repository_agent(name: str, prompt: str, help: str) -> Agent:
         help=help,
         begin=begin,
         options=(
-            AgentOption(STEPS, str(MOST_STEPS), "most answers of the model in a dialogue", steps),
+            AgentOption(STEPS, str(MOST_STEPS), "maximum answers of the model per dialogue", steps),
         ),
         prompts=texts,
         calls_per_turn=MOST_STEPS,
@@ -57,33 +65,39 @@ async def _begin(request: AgentRequest, system: str) -> AsyncIterator[MakeSeat]:
 
 
 def open_repository(request: AgentRequest) -> AbstractAsyncContextManager[SeatWorkspace]:
-    """The dialogue's workspace, in the state of its last step. It opens while the body runs, and its users wait for it.
+    """Open the dialogue's workspace in the state of its last step.
+
+    It opens in the background, and its users wait for it.
 
     Raises:
-        ConfigError: the dialogue has no repository.
+        ConfigError: The dialogue has no repository.
     """
     if request.tree is None or request.workspaces is None:
         raise ConfigError(
-            "this agent works in a repository, and the dialogue's problem has none: take another agent or benchmark"
+            "this agent needs a repository, but the dialogue's problem has none. Choose another"
+            " agent or benchmark"
         )
-    return opened_meanwhile(_with_shell(request, request.workspaces, request.tree))
+    return open_in_background(_with_shell(request, request.workspaces, request.tree))
 
 
 @asynccontextmanager
 async def _with_shell(
     request: AgentRequest, workspaces: Workspaces, tree: str
 ) -> AsyncIterator[SeatWorkspace]:
-    """Raises SandboxUnavailable where its shell does not start."""
-    kept = [step.tree for step in request.steps if step.tree is not None]
+    """Open the workspace and, in a new dialogue, prepare its shell.
+
+    Raises:
+        SandboxUnavailable: The shell does not start.
+    """
+    trees = [step.tree for step in request.steps if step.tree is not None]
     async with workspaces.open(
-        kept[-1] if kept else tree, environment=request.environment
+        trees[-1] if trees else tree, environment=request.environment
     ) as workspace:
-        if not kept:
-            done = await workspace.shell(
+        if not trees:
+            result = await workspace.shell(
                 _SHELL_STATE.format(programs=programs_of(request.environment))
             )
-            if done.completed.exit_code != 0:
-                raise SandboxUnavailable(
-                    f"the workspace's shell does not start: {done.completed.stderr.decode(errors='replace')[-300:]}"
-                )
+            if result.completed.exit_code != 0:
+                errors = result.completed.stderr.decode(errors="replace")[-300:]
+                raise SandboxUnavailable(f"the workspace's shell does not start: {errors}")
         yield workspace

@@ -1,7 +1,5 @@
-"""Works on its own: the user is there, and it is not told to ask (section 5, baseline 1)."""
+"""Agent that works alone: a user exists, but the prompt does not ask for questions (section 5)."""
 
 from tasks.dialogue.agents.repository.agents import repository_agent
 
-AGENT = repository_agent(
-    "autonomous", "autonomous", "resolves an issue in a repository, on its own"
-)
+AGENT = repository_agent("autonomous", "autonomous", "resolves an issue in a repository alone")

@@ -1,9 +1,9 @@
-"""Asks the user what the request leaves open (section 5, baseline 2)."""
+"""Agent that asks the user about unclear parts of the request (section 5, baseline 2)."""
 
 from tasks.dialogue.agents.repository.agents import repository_agent
 
 AGENT = repository_agent(
     "interactive",
     "interactive",
-    "resolves an issue in a repository, and asks the user what is unclear",
+    "resolves an issue in a repository and asks the user about unclear parts",
 )

@@ -1,4 +1,4 @@
-"""Labels of an agent's steps that others read."""
+"""Labels of an agent's steps that other modules read."""
 
 from collections.abc import Sequence
 
@@ -6,23 +6,26 @@ from schemas.dialog import Role
 from schemas.episode import Step
 
 PATCH = "patch"
-"""Of the artifact that holds what the agent changed, as a unified diff. Its value: how the diff was made."""
+"""Label of the artifact with the agent's changes as a unified diff. Value: origin of the diff."""
 ENDED, FINISHED, STEP_LIMIT, CONTEXT = "ended", "finished", "step_limit", "context"
-"""Of the agent's last message: why the dialogue is over. `context`: the conversation does not fit, however much is left out."""
+"""Label of the agent's last message, with the reason for the end.
+
+`context`: the conversation does not fit, even with all observations left out.
+"""
 DROPPED = "observations_dropped"
-"""Of an answer: how many old observations its prompt left out, since the context was full."""
+"""Label of an answer: number of old observations that its prompt left out."""
 MOST_SIZE = "most_size"
-"""Of an answer before which a prompt was too long: characters of the largest prompt that is known to fit."""
+"""Label of the answer after a too long prompt: characters of the largest prompt that fits."""
 MALFORMED, EMPTY, CALL = "malformed", "empty", "call"
-"""Of an answer that could not be used: it was empty, or a call in its text could not be read. The user never gets it."""
+"""Label of an unusable answer: it was empty or had an unreadable call. The user never gets it."""
 SENT_BY_TOOL = "sent_by"
-"""Of a message: the tool whose call holds it."""
+"""Label of a message: name of the tool whose call contains it."""
 
 
 def n_answers(steps: Sequence[Step]) -> int:
-    """Answers of the model: the agent's own steps, but for those that the loop makes of them."""
-    made = {PATCH, ENDED, SENT_BY_TOOL}
+    """Return the number of the model's answers, without the steps that the loop adds."""
+    added_labels = {PATCH, ENDED, SENT_BY_TOOL}
     return sum(
-        step.role is Role.ASSISTANT and made.isdisjoint(name for name, _ in step.labels)
+        step.role is Role.ASSISTANT and added_labels.isdisjoint(name for name, _ in step.labels)
         for step in steps
     )

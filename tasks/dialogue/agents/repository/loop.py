@@ -1,8 +1,9 @@
-"""The loop of agents in a repository: the model answers, its tools run, until it ends or has no step left.
+"""Loop of agents in a repository: the model answers and its tools run until the work ends.
 
-Words to the user in the answer that ends the work belong to the agent's last words: nobody is heard after them.
+If the answer that ends the work also sends a message, the message becomes part of the last one,
+since no reply follows.
 
-Everything is read from the steps: a loop that is made anew from them goes on where a killed one was.
+All state is derived from the steps, so a loop can resume where a killed one stopped.
 """
 
 import json
@@ -29,7 +30,7 @@ from tasks.dialogue.agents.repository.labels import (
     STEP_LIMIT,
     n_answers,
 )
-from tasks.dialogue.agents.repository.taking import take_patch
+from tasks.dialogue.agents.repository.patch_extraction import extract_patch
 from tasks.dialogue.agents.repository.tools import (
     FINISH,
     MESSAGE_USER,
@@ -38,7 +39,7 @@ from tasks.dialogue.agents.repository.tools import (
     Finish,
     MessageUser,
 )
-from tasks.dialogue.answered import answered_step
+from tasks.dialogue.answer_step import answer_step
 from tasks.dialogue.chat_subject import refusal_of
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.tools import Tool, observe
@@ -48,13 +49,13 @@ from tasks.language.chat_model import ChatModel, ChatRequest, Completion, Messag
 
 MOST_STEPS = 100
 USUAL_STEPS = 50
-"""Answers of the model in a dialogue, on average over four models (Dialogue-SWEBench Table 1: 50 to 61)."""
+"""Average answers of the model per dialogue (Dialogue-SWEBench Table 1: 50 to 61, four models)."""
 _ENDS = "ends"
 
 
 @dataclass(frozen=True)
 class RepositorySeat:
-    """The subject's seat, on an open workspace."""
+    """Subject's seat with an open workspace."""
 
     model: ChatModel
     sampling: Sampling
@@ -65,42 +66,44 @@ class RepositorySeat:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """What the model may call."""
+        """Return the tools of the model."""
         return (Bash(self.workspace), EditFile(self.workspace), MessageUser(), Finish())
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """The next step: an answer of the model, what came of a tool, the patch, or a message.
+        """Return the next step: an answer of the model, a tool's result, the patch, or a message.
 
         Raises:
-            ModelUnavailable: no usable answer after all retries.
-            AnswerMissing: a recording without this answer.
-            SandboxUnavailable: the workspace cannot be used.
+            ModelUnavailable: No usable answer after all retries.
+            AnswerMissing: A recording does not have this answer.
+            SandboxUnavailable: The workspace cannot be used.
         """
         if pending := transcript.pending_calls:
             return await observe(self.tools, pending[0], transcript.turn)
-        if patch := next(filter(_is_patch, transcript.taken), None):
+        if patch := next(filter(_is_patch, transcript.turn_steps), None):
             return self._last_words(transcript, patch)
-        if _is_to_end(transcript):
+        if _should_end(transcript):
             return await self._patch(transcript, FINISHED)
-        if (step := _due_after_calls(transcript)) is not None:
+        if (step := _message_of_calls(transcript)) is not None:
             return step
         if n_answers(transcript.steps) >= self.most_steps:
             return await self._patch(transcript, STEP_LIMIT)
         return await self._answer(transcript)
 
     async def _patch(
-        self, transcript: Transcript, reason: str, asked: Sequence[Completion] = ()
+        self, transcript: Transcript, reason: str, answers: Sequence[Completion] = ()
     ) -> Step:
-        """The patch as an artifact, and why the work is over.
+        """Return the patch as an artifact, with the reason for the end.
 
         Args:
-            asked: answers that came to nothing, whose requests count.
+            transcript: Transcript so far.
+            reason: Reason for the end, a value of the label ENDED.
+            answers: Failed answers, whose requests count.
         """
-        patch, how = await take_patch(self.workspace)
+        patch, how = await extract_patch(self.workspace)
         labels = ((PATCH, how), (_ENDS, reason))
         step = (
-            _step(transcript, asked)
-            if asked
+            _step(transcript, answers)
+            if answers
             else Step(turn=transcript.turn, role=self.role, content="")
         )
         return step.model_copy(
@@ -108,41 +111,44 @@ class RepositorySeat:
         )
 
     def _last_words(self, transcript: Transcript, patch: Step) -> Step:
-        """The last message: what is said to the user as the work ends."""
-        called = [
+        """Return the last message: the text to the user at the end of the work."""
+        messages = [
             _argument(call, "message")
             for name in (MESSAGE_USER, FINISH)
             for call in _calls_named(transcript, name)
         ]
         reason = dict(patch.labels)[_ENDS]
-        words = "\n\n".join(filter(None, called)) if reason == FINISHED else ""
+        words = "\n\n".join(filter(None, messages)) if reason == FINISHED else ""
         return Step(turn=transcript.turn, role=self.role, content=words, labels=((ENDED, reason),))
 
     async def _answer(self, transcript: Transcript) -> Step | Stop:
-        """The model's answer. Where the context is full, old observations are left out, from then on for good."""
+        """Return the model's answer.
+
+        If the context is full, leave out old observations permanently.
+        """
         before = room = room_of(transcript.steps)
-        asked: list[Completion] = []
+        answers: list[Completion] = []
         while True:
             prompt = prompt_of(self.system, transcript, room.n_dropped)
             if room.fits(prompt):
                 answer = await self.model.complete(self._request(transcript, prompt.messages))
-                asked.append(answer)
+                answers.append(answer)
                 if answer.content or answer.calls or answer.finish_reason != "context_length":
                     break
-                is_first = len(asked) == 1
-                room = room.refused(
+                is_first = len(answers) == 1
+                room = room.after_refusal(
                     prompt,
                     accepted_size(self.system, transcript, room.n_dropped)
                     if is_first
                     else prompt.size,
                 )
             if not prompt.n_shown:
-                return await self._patch(transcript, CONTEXT, asked)
-            room = room.shortened(prompt)
-        if refusal := refusal_of(asked[-1], self.model, transcript):
-            return replace(refusal, n_calls=sum(one.n_calls for one in asked))
-        step, labels = _step(transcript, asked), room.labels(before)
-        if (why := malformed(asked[-1])) is not None:
+                return await self._patch(transcript, CONTEXT, answers)
+            room = room.with_fewer_observations(prompt)
+        if refusal := refusal_of(answers[-1], self.model, transcript):
+            return replace(refusal, n_calls=sum(answer.n_calls for answer in answers))
+        step, labels = _step(transcript, answers), room.labels(before)
+        if (why := malformed(answers[-1])) is not None:
             return step.model_copy(
                 update={"kind": StepKind.ARTIFACT, "labels": (*labels, (MALFORMED, why))}
             )
@@ -163,23 +169,25 @@ class RepositorySeat:
 
 
 def _calls_named(transcript: Transcript, name: str) -> list[ToolCall]:
-    """Calls of the round's last answer that name a tool and were carried out."""
-    heard = {
+    """Return the executed calls of a tool in the round's last answer."""
+    executed_ids = {
         step.call_id
-        for step in transcript.taken
+        for step in transcript.turn_steps
         if step.kind is StepKind.OBSERVATION and not step.content.startswith("Error:")
     }
     last = next(
-        (step for step in reversed(transcript.taken) if step.kind is StepKind.TOOL_CALL), None
+        (step for step in reversed(transcript.turn_steps) if step.kind is StepKind.TOOL_CALL), None
     )
     return [
-        call for call in (last.calls if last else ()) if call.name == name and call.call_id in heard
+        call
+        for call in (last.calls if last else ())
+        if call.name == name and call.call_id in executed_ids
     ]
 
 
 def _is_fresh(transcript: Transcript) -> bool:
-    """Whether the latest answer of the round called tools, and all of them were answered."""
-    answers = [step for step in transcript.taken if step.kind is not StepKind.OBSERVATION]
+    """Return True if the round's last answer called tools and all calls have results."""
+    answers = [step for step in transcript.turn_steps if step.kind is not StepKind.OBSERVATION]
     return bool(answers) and answers[-1].kind is StepKind.TOOL_CALL
 
 
@@ -187,8 +195,8 @@ def _is_patch(step: Step) -> bool:
     return any(name == PATCH for name, _ in step.labels)
 
 
-def _due_after_calls(transcript: Transcript) -> Step | None:
-    """The message that the round's last answer sends by its tool."""
+def _message_of_calls(transcript: Transcript) -> Step | None:
+    """Return the message that the round's last answer sends by its tool, or None."""
     if not _is_fresh(transcript) or not (calls := _calls_named(transcript, MESSAGE_USER)):
         return None
     text = "\n\n".join(_argument(call, "message") for call in calls)
@@ -200,15 +208,16 @@ def _due_after_calls(transcript: Transcript) -> Step | None:
     )
 
 
-def _is_to_end(transcript: Transcript) -> bool:
+def _should_end(transcript: Transcript) -> bool:
     return _is_fresh(transcript) and bool(_calls_named(transcript, FINISH))
 
 
 def _argument(call: ToolCall, name: str) -> str:
-    given: Any = json.loads(call.arguments or "{}", strict=False)
-    return str(given.get(name, ""))
+    arguments: Any = json.loads(call.arguments or "{}", strict=False)
+    return str(arguments.get(name, ""))
 
 
-def _step(transcript: Transcript, asked: Sequence[Completion]) -> Step:
-    """The last answer, with the number of all requests."""
-    return answered_step(transcript, asked[-1], StepKind.MESSAGE, sum(one.n_calls for one in asked))
+def _step(transcript: Transcript, answers: Sequence[Completion]) -> Step:
+    """Return the last answer as a step, with the number of all requests."""
+    n_calls = sum(answer.n_calls for answer in answers)
+    return answer_step(transcript, answers[-1], StepKind.MESSAGE, n_calls)

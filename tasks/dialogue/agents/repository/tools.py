@@ -1,11 +1,11 @@
-"""The tools of agents in a repository: a shell, an editor, a message to the user, and the end."""
+"""Tools of agents in a repository: a shell, an editor, messages to the user, the end of work."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from schemas.run import Limits
-from tasks.dialogue.tools import Observed, ToolRefusal
+from tasks.dialogue.tools import ToolRefusal, ToolResult
 from tasks.dialogue.workspaces import SeatWorkspace
 from tasks.language.chat_model import ToolSpec
 
@@ -26,7 +26,7 @@ _SHELL_LIMITS = Limits(
 
 
 def shortened(text: str, most: int = _MOST_SHOWN) -> str:
-    """The first and last characters of a long text, with a line between them that says what is missing."""
+    """Return the first and last characters of a long text, with a note between them."""
     if len(text) <= most:
         return text
     half = most // 2
@@ -34,11 +34,12 @@ def shortened(text: str, most: int = _MOST_SHOWN) -> str:
 
 
 def text_of(arguments: Mapping[str, Any], name: str, tool: str) -> str:
-    """An argument that must be a text. Raises ToolRefusal."""
+    """Return an argument that must be a text. Raises ToolRefusal."""
     value = arguments.get(name)
     if not isinstance(value, str):
         raise ToolRefusal(
-            f"{tool} needs {name}, a text; got {'nothing' if value is None else type(value).__name__}"
+            f"{tool} needs {name}, a text;"
+            f" got {'nothing' if value is None else type(value).__name__}"
         )
     return value
 
@@ -53,24 +54,29 @@ def _text(description: str) -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class Bash:
-    """Runs a command line. Working directory and exported variables last. See `tasks.dialogue.tools.Tool`."""
+    """Tool that runs a command line. Working directory and exported variables persist.
+
+    See `tasks.dialogue.tools.Tool`.
+    """
 
     workspace: SeatWorkspace
     spec = ToolSpec(
         "bash",
-        "Runs a command line in bash, in the repository. The working directory and exported variables last from one command to"
-        " the next; processes do not. There is no network. Long output is cut in the middle.",
+        "Runs a command line in bash, in the repository. The working directory and exported"
+        " variables last from one command to the next; processes do not. There is no network. Long"
+        " output is cut in the middle.",
         _schema(
             ("command",),
             command=_text("the command line"),
             timeout_s={
                 "type": "number",
-                "description": f"seconds that it may take, {_USUAL_S:g} unless told, at most {_LONGEST_S:g}",
+                "description": f"seconds that it may take, {_USUAL_S:g} unless told,"
+                f" at most {_LONGEST_S:g}",
             },
         ),
     )
 
-    async def run(self, arguments: Mapping[str, Any]) -> Observed:
+    async def run(self, arguments: Mapping[str, Any]) -> ToolResult:
         command = text_of(arguments, "command", "bash")
         if not command.strip() or "\0" in command:
             raise ToolRefusal("bash needs a command line")
@@ -83,31 +89,31 @@ class Bash:
             raise ToolRefusal(
                 f"timeout_s is {wall_s!r}: give seconds, above 0 and at most {_LONGEST_S:g}"
             )
-        done = await self.workspace.shell(
+        result = await self.workspace.shell(
             command, _SHELL_LIMITS.model_copy(update={"wall_s": float(wall_s)})
         )
-        ran = done.completed
-        said = (ran.stdout + ran.stderr).decode(errors="replace").rstrip("\n")
+        completed = result.completed
+        output = (completed.stdout + completed.stderr).decode(errors="replace").rstrip("\n")
         end = (
-            f"[exit code {ran.exit_code}]"
-            if ran.signal is None
-            else f"[ended by signal {ran.signal}]"
+            f"[exit code {completed.exit_code}]"
+            if completed.signal is None
+            else f"[ended by signal {completed.signal}]"
         )
-        if ran.timed_out:
+        if completed.timed_out:
             end = f"[ended after {wall_s:g} s]"
-        return Observed("\n".join(filter(None, (shortened(said), end))), done.tree)
+        return ToolResult("\n".join(filter(None, (shortened(output), end))), result.tree)
 
 
 @dataclass(frozen=True)
 class EditFile:
-    """Shows, makes and changes text files. See `tasks.dialogue.tools.Tool`."""
+    """Tool that shows, creates and changes text files. See `tasks.dialogue.tools.Tool`."""
 
     workspace: SeatWorkspace
     spec = ToolSpec(
         "edit_file",
-        "Shows or changes a text file of the repository. view: lines with their numbers. create: a new file, or another text for"
-        " a file. str_replace: old_str, which must stand there exactly once, becomes new_str. insert: new_str goes behind a"
-        " line.",
+        "Shows or changes a text file of the repository. view: lines with their numbers. create: a"
+        " new file, or another text for a file. str_replace: old_str, which must stand there"
+        " exactly once, becomes new_str. insert: new_str goes behind a line.",
         _schema(
             ("command", "path"),
             command={"type": "string", "enum": ["view", "create", "str_replace", "insert"]},
@@ -127,7 +133,7 @@ class EditFile:
         ),
     )
 
-    async def run(self, arguments: Mapping[str, Any]) -> Observed:
+    async def run(self, arguments: Mapping[str, Any]) -> ToolResult:
         command, path = (
             text_of(arguments, "command", "edit_file"),
             text_of(arguments, "path", "edit_file"),
@@ -140,17 +146,18 @@ class EditFile:
             )
         text = await self._read(path)
         if command == "view":
-            return Observed(_viewed(text, arguments.get("view_range")))
+            return ToolResult(_view(text, arguments.get("view_range")))
         if command == "insert":
-            return await self._write(path, _inserted(text, arguments), "inserted")
+            return await self._write(path, _insert(text, arguments), "inserted")
         old, new = (
             text_of(arguments, "old_str", "str_replace"),
             text_of(arguments, "new_str", "str_replace"),
         )
-        found = text.count(old) if old else 0
-        if found != 1:
+        count = text.count(old) if old else 0
+        if count != 1:
             raise ToolRefusal(
-                f"old_str stands {found} times in {path}; it must stand there once: give more lines around it"
+                f"old_str stands {count} times in {path}; it must stand there once:"
+                " give more lines around it"
             )
         return await self._write(path, text.replace(old, new), "replaced")
 
@@ -160,42 +167,43 @@ class EditFile:
         except UnicodeDecodeError:
             raise ToolRefusal(f"{path} is no text in UTF-8") from None
         except (ValueError, OSError) as error:
-            raise ToolRefusal(f"{path} cannot be read: {_why(error)}") from None
+            raise ToolRefusal(f"{path} cannot be read: {_reason(error)}") from None
 
-    async def _write(self, path: str, text: str, said: str) -> Observed:
+    async def _write(self, path: str, text: str, verb: str) -> ToolResult:
         from sandbox.workspace.interface import TreeOverrun
 
         try:
             await self.workspace.write(path, text.encode("utf-8", "replace"))
-            return Observed(f"{path}: {said}", await self.workspace.snapshot())
+            return ToolResult(f"{path}: {verb}", await self.workspace.snapshot())
         except TreeOverrun as overrun:
             raise ToolRefusal(
                 f"{path} cannot be written: the workspace would hold {overrun}"
             ) from None
         except (ValueError, OSError) as error:
-            raise ToolRefusal(f"{path} cannot be written: {_why(error)}") from None
+            raise ToolRefusal(f"{path} cannot be written: {_reason(error)}") from None
 
 
-def _why(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return (
         error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     ) or type(error).__name__
 
 
-def _viewed(text: str, wanted: Any) -> str:
+def _view(text: str, line_range: Any) -> str:
     lines = text.splitlines()
     first, last = 1, len(lines)
-    if wanted is not None:
+    if line_range is not None:
         if not (
-            isinstance(wanted, list)
-            and len(wanted) == 2
-            and all(type(number) is int for number in wanted)
+            isinstance(line_range, list)
+            and len(line_range) == 2
+            and all(type(number) is int for number in line_range)
         ):
-            raise ToolRefusal(f"view_range is {wanted!r}: give first and last line")
-        first, last = wanted[0], len(lines) if wanted[1] == -1 else wanted[1]
+            raise ToolRefusal(f"view_range is {line_range!r}: give first and last line")
+        first, last = line_range[0], len(lines) if line_range[1] == -1 else line_range[1]
         if not 1 <= first <= last:
             raise ToolRefusal(
-                f"view_range is {wanted!r}: lines are numbered from 1, and the file has {len(lines)}"
+                f"view_range is {line_range!r}: lines are numbered from 1,"
+                f" and the file has {len(lines)}"
             )
     return shortened(
         "\n".join(
@@ -205,7 +213,7 @@ def _viewed(text: str, wanted: Any) -> str:
     )
 
 
-def _inserted(text: str, arguments: Mapping[str, Any]) -> str:
+def _insert(text: str, arguments: Mapping[str, Any]) -> str:
     new, after = text_of(arguments, "new_str", "insert"), arguments.get("insert_line")
     lines = text.splitlines(keepends=True)
     if type(after) is not int or not 0 <= after <= len(lines):
@@ -217,7 +225,10 @@ def _inserted(text: str, arguments: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class MessageUser:
-    """Says something to the user. The loop makes a message of it once all calls are answered. See `tasks.dialogue.tools.Tool`."""
+    """Tool that sends a message to the user. See `tasks.dialogue.tools.Tool`.
+
+    The loop sends the message after all calls have results.
+    """
 
     spec = ToolSpec(
         MESSAGE_USER,
@@ -225,23 +236,27 @@ class MessageUser:
         _schema(("message",), message=_text("what to say")),
     )
 
-    async def run(self, arguments: Mapping[str, Any]) -> Observed:
+    async def run(self, arguments: Mapping[str, Any]) -> ToolResult:
         if not text_of(arguments, "message", MESSAGE_USER).strip():
             raise ToolRefusal("message_user needs a message that says something")
-        return Observed(SENT)
+        return ToolResult(SENT)
 
 
 @dataclass(frozen=True)
 class Finish:
-    """Ends the work. The loop takes the patch then. See `tasks.dialogue.tools.Tool`."""
+    """Tool that ends the work.
+
+    The loop then extracts the patch. See `tasks.dialogue.tools.Tool`.
+    """
 
     spec = ToolSpec(
         FINISH,
-        "Ends the work: what stands in the repository now is handed in, and the user reads your last words.",
+        "Ends the work: what stands in the repository now is handed in, and the user reads your"
+        " last words.",
         _schema((), message=_text("your last words to the user")),
     )
 
-    async def run(self, arguments: Mapping[str, Any]) -> Observed:
+    async def run(self, arguments: Mapping[str, Any]) -> ToolResult:
         if "message" in arguments:
             text_of(arguments, "message", FINISH)
-        return Observed("The work is handed in.")
+        return ToolResult("The work is handed in.")

@@ -17,7 +17,7 @@ from schemas.problem import Problem
 from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.dialogue_swebench import BENCHMARK
-from tasks.benchmarks.dialogue_swebench.furnish import furnish
+from tasks.benchmarks.dialogue_swebench.resources import resolve_resources
 from tasks.storage.files.environments import Environments
 from tasks.storage.files.trees import TreeStore
 from tasks.storage.home import Home
@@ -33,7 +33,7 @@ _WHO = {f"GIT_{who}_{what}": "x" for who in ("AUTHOR", "COMMITTER") for what in 
 
 def furnished_sample(home: Home) -> Staged:
     """The sample with its trees in a home."""
-    return furnish(BENCHMARK.data.stage(SAMPLE, "sample"), SAMPLE, {}, home)
+    return resolve_resources(BENCHMARK.data.stage(SAMPLE, "sample"), SAMPLE, {}, home)
 
 
 def grade(home: Home, problem: Problem, patch: str, sandbox: str = "bubblewrap") -> ProgramVerdict:

@@ -16,7 +16,7 @@ from tasks.dialogue.agents.contract import AgentRequest
 from tasks.dialogue.agents.registry import AGENTS
 from tasks.dialogue.engine import Ending, play_dialogue
 from tasks.dialogue.seats import Seat
-from tasks.dialogue.transcript import Transcript, seen_by
+from tasks.dialogue.transcript import Transcript, visible_steps
 from tasks.language.chat_model import ChatRequest, Completion
 from tasks.storage.files.environments import Environments
 from tasks.storage.files.trees import TreeStore
@@ -133,7 +133,7 @@ class Play:
             options=options,
             model=subject,
             sampling=Sampling(),
-            steps=seen_by(steps, subject=True),
+            steps=visible_steps(steps, subject=True),
             workspaces=workspaces,
             tree=problem.repo.tree,
         )

@@ -130,7 +130,7 @@ def test_the_simulated_user_never_sees_tests_or_patch(home: Home, staged: Staged
     assert list(filter(None, notes)) == [
         "rejected draft: ran_code",
         "check of the draft",
-        "draft, sent as it stands",
+        "draft, sent unchanged",
         "check of the draft",
     ]
     bounds = {

@@ -18,8 +18,8 @@ from schemas.errors import ConfigError, SandboxUnavailable, SourceUnreadable, Un
 from schemas.verdict import FailureReason
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.dialogue_swebench import BENCHMARK
-from tasks.benchmarks.dialogue_swebench.furnish import furnish
 from tasks.benchmarks.dialogue_swebench.images import PROGRAMS, Images
+from tasks.benchmarks.dialogue_swebench.resources import resolve_resources
 from tasks.planning.plan import plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.files.checkouts import Checkouts
@@ -118,7 +118,7 @@ def test_an_instances_image_is_named_as_the_user_says(given: str, name: str) -> 
 )
 def test_another_name_is_refused_with_the_forms(given: str) -> None:
     with pytest.raises(
-        ConfigError, match=r"`swebench`, for SWE-bench's official Docker images .*\{instance_id\}"
+        ConfigError, match=r"`swebench` for SWE-bench's official Docker images .*\{instance_id\}"
     ):
         Images.named(given)
 
@@ -135,7 +135,7 @@ def test_the_tree_of_an_image_is_the_base_commit_and_what_was_built(
     daemon(LEDGER, SLUGS, RETRIER)
     home = Home(tmp_path / "home")
     found, plain = (
-        furnish(staged, SAMPLE, {"images": Path("swebench")}, home),
+        resolve_resources(staged, SAMPLE, {"images": Path("swebench")}, home),
         furnished_sample(home),
     )
     store = TreeStore(home.trees)
@@ -204,15 +204,15 @@ def test_an_instance_without_an_image_is_quarantined_and_none_with_one_is_refuse
     staged: Staged, daemon: Callable[..., None], tmp_path: Path
 ) -> None:
     daemon(LEDGER, RETRIER)
-    found = furnish(staged, None, {"images": Path("swebench")}, Home(tmp_path))
+    found = resolve_resources(staged, None, {"images": Path("swebench")}, Home(tmp_path))
     assert {problem.problem_id for problem in found.problems} == {LEDGER, RETRIER}
     (row,) = found.quarantined
     assert (row.reason, MISSING in row.detail) == ("image_missing", True)
     daemon()
-    with pytest.raises(SourceUnreadable, match=f"none of the instances has an image.*{MISSING}"):
-        furnish(staged, None, {"images": Path("swebench")}, Home(tmp_path / "other"))
-    with pytest.raises(ConfigError, match="images bring their repositories"):
-        furnish(
+    with pytest.raises(SourceUnreadable, match=f"no instance has an image.*{MISSING}"):
+        resolve_resources(staged, None, {"images": Path("swebench")}, Home(tmp_path / "other"))
+    with pytest.raises(ConfigError, match="images contain their repositories"):
+        resolve_resources(
             staged, None, {"images": Path("swebench"), "repos": SAMPLE / "repos"}, Home(tmp_path)
         )
 
@@ -223,7 +223,7 @@ def test_the_bound_of_disk_is_a_number(
 ) -> None:
     daemon(LEDGER)
     with pytest.raises(ConfigError, match=f"images_gb={stated}: must be a number above 0"):
-        furnish(
+        resolve_resources(
             staged, None, {"images": Path("swebench"), "images_gb": Path(stated)}, Home(tmp_path)
         )
     assert (disk_gb({"images_gb": "0.5"}), disk_gb({})) == (0.5, 100.0)
@@ -237,11 +237,11 @@ def test_an_image_that_has_gone_since_keeps_the_digest_of_its_first_look_up(
     """
     resources, home = {"images": Path("swebench")}, Home(tmp_path)
     daemon(LEDGER, SLUGS, RETRIER)
-    before = furnish(staged, None, resources, home)
+    before = resolve_resources(staged, None, resources, home)
     daemon()
-    assert furnish(staged, None, resources, home) == before
+    assert resolve_resources(staged, None, resources, home) == before
     with pytest.raises(SourceUnreadable):
-        furnish(staged, None, resources, Home(tmp_path / "other"))
+        resolve_resources(staged, None, resources, Home(tmp_path / "other"))
 
 
 def test_without_a_daemon_nothing_is_begun(
@@ -249,7 +249,7 @@ def test_without_a_daemon_nothing_is_begun(
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none")
     with pytest.raises(SandboxUnavailable, match=r"could not reach its daemon.*set DOCKER_HOST"):
-        furnish(staged, None, {"images": Path("swebench")}, Home(tmp_path))
+        resolve_resources(staged, None, {"images": Path("swebench")}, Home(tmp_path))
 
 
 def test_a_run_in_images_runs_in_docker_whatever_its_sandbox(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tasks.benchmarks.dialogue_swebench.furnish import furnish
+from tasks.benchmarks.dialogue_swebench.resources import resolve_resources
 from tasks.benchmarks.dialogue_swebench.routes import route_of
 from tasks.benchmarks.dialogue_swebench.stage import stage
 from tasks.benchmarks.raw_lines import BadRow
@@ -182,6 +182,8 @@ def test_an_environment_without_its_python_and_tests_of_web_pages_are_quarantine
         json.dumps({"python": "3.11", "environments": environments, "instances": instances})
     )
     resources = {"repos": SAMPLE / "repos", "environments": path}
-    staged = furnish(stage(SAMPLE / "sample.jsonl", "x"), None, resources, Home(tmp_path / "home"))
+    staged = resolve_resources(
+        stage(SAMPLE / "sample.jsonl", "x"), None, resources, Home(tmp_path / "home")
+    )
     assert [row.reason for row in staged.quarantined] == ["python_missing", "network_missing"]
     assert [problem.problem_id for problem in staged.problems] == [ROWS[2]["instance_id"]]

@@ -12,7 +12,7 @@ import pytest
 from sandbox.host.python_versions import find_python
 from schemas.problem import Problem
 from schemas.verdict import Outcome
-from tasks.benchmarks.dialogue_swebench.furnish import furnish
+from tasks.benchmarks.dialogue_swebench.resources import resolve_resources
 from tasks.benchmarks.dialogue_swebench.stage import stage
 from tasks.storage.home import Home
 from tests.tasks.benchmarks.dialogue_swebench.graded import grade
@@ -73,7 +73,7 @@ def test_what_fails_on_a_newer_python_resolves_on_that_of_swe_bench(
     data = SPHINX.data(shared_data, tmp_path, ON_3_9)
     staged = stage(data, "x")
     assert len(staged.problems) == len(ON_3_9)
-    for problem in furnish(
+    for problem in resolve_resources(
         staged, data, resources | {"environments": tmp_path / "pins.json"}, home
     ).problems:
         gold, empty = (grade(home, problem, patch) for patch in (problem.reference_code, ""))

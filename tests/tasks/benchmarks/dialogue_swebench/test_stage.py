@@ -13,8 +13,8 @@ import pytest
 
 from schemas.errors import ConfigError, SourceUnreadable
 from tasks.benchmarks.dialogue_swebench import BENCHMARK
-from tasks.benchmarks.dialogue_swebench.furnish import furnish, read_environments
-from tasks.benchmarks.dialogue_swebench.personas import drawn_persona, personas
+from tasks.benchmarks.dialogue_swebench.personas import draw_persona, personas
+from tasks.benchmarks.dialogue_swebench.resources import read_environments, resolve_resources
 from tasks.benchmarks.dialogue_swebench.stage import stage
 from tasks.storage.files.trees import TreeStore
 from tasks.storage.home import Home
@@ -108,8 +108,8 @@ def test_a_line_without_a_message_leaves_the_title_and_another_type_is_named(tmp
 
 def test_personas_are_drawn_by_the_instance_alone():
     assert (len(personas().names), len(personas().descriptions)) == (38, 5)
-    drawn = {drawn_persona(f"instance-{number}") for number in range(500)}
-    assert drawn == {drawn_persona(f"instance-{number}") for number in range(500)}
+    drawn = {draw_persona(f"instance-{number}") for number in range(500)}
+    assert drawn == {draw_persona(f"instance-{number}") for number in range(500)}
     assert {kind for kind, _ in drawn} == set(personas().descriptions)
     assert len(drawn) > 150
 
@@ -117,9 +117,9 @@ def test_personas_are_drawn_by_the_instance_alone():
 def test_what_a_run_needs_must_be_named(tmp_path: Path):
     staged = stage(SAMPLE, "sample")
     with pytest.raises(ConfigError, match="--resource repos=DIR"):
-        furnish(staged, None, {}, Home(tmp_path))
+        resolve_resources(staged, None, {}, Home(tmp_path))
     with pytest.raises(SourceUnreadable, match="holds no repository"):
-        furnish(staged, None, {"repos": tmp_path}, Home(tmp_path))
+        resolve_resources(staged, None, {"repos": tmp_path}, Home(tmp_path))
 
 
 def test_a_commit_that_nobody_has_and_a_version_without_pins_are_quarantined(tmp_path: Path):
@@ -131,7 +131,9 @@ def test_a_commit_that_nobody_has_and_a_version_without_pins_are_quarantined(tmp
     }
     (tmp_path / "pins.json").write_text(json.dumps(pins))
     resources = {"repos": SAMPLE / "repos", "environments": tmp_path / "pins.json"}
-    staged = furnish(stage(written(tmp_path, rows), "x"), None, resources, Home(tmp_path / "home"))
+    staged = resolve_resources(
+        stage(written(tmp_path, rows), "x"), None, resources, Home(tmp_path / "home")
+    )
     assert [row.reason for row in staged.quarantined] == [
         "repository_missing",
         "environment_missing",
@@ -140,7 +142,7 @@ def test_a_commit_that_nobody_has_and_a_version_without_pins_are_quarantined(tmp
     assert problem.repo is not None
     assert len(problem.repo.environment) == 32
     assert len(staged.problems) + len(staged.quarantined) == staged.n_input
-    bare = furnish(
+    bare = resolve_resources(
         stage(written(tmp_path, rows[1:2]), "x"),
         None,
         {"repos": SAMPLE / "repos"},
@@ -189,7 +191,7 @@ def test_equal_commits_give_equal_trees_and_the_tests_are_laid_over_them(tmp_pat
     assert repository is not None
     store = TreeStore(Home(tmp_path / "a").trees)
     assert set(store.changes(repository.tree, repository.tested_tree)) == {"tests/test_amounts.py"}
-    assert furnish(first, None, {}, Home(tmp_path / "a")) is first, (
+    assert resolve_resources(first, None, {}, Home(tmp_path / "a")) is first, (
         "what has its trees needs nothing"
     )
 

@@ -13,7 +13,7 @@ from schemas.audit import AuditOutcome
 from schemas.problem import Problem
 from schemas.run import Limits
 from schemas.verdict import Outcome
-from tasks.benchmarks.dialogue_swebench.furnish import furnish
+from tasks.benchmarks.dialogue_swebench.resources import resolve_resources
 from tasks.benchmarks.dialogue_swebench.stage import stage
 from tasks.storage.home import Home
 from tests.tasks.benchmarks.dialogue_swebench.attacks import ATTACKS, Attack
@@ -101,7 +101,9 @@ def _furnished(home: Home, folder: Path, version: str) -> Problem:
     }
     (folder / "pins.json").write_text(json.dumps(pins))
     resources = {"repos": SAMPLE / "repos", "environments": folder / "pins.json"}
-    (problem,) = furnish(stage(folder / "rows.jsonl", "x"), None, resources, home).problems
+    (problem,) = resolve_resources(
+        stage(folder / "rows.jsonl", "x"), None, resources, home
+    ).problems
     assert problem.repo is not None
     assert (problem.repo.runner, problem.repo.command) == ("unittest", ("-m", "unittest", "-v"))
     return problem

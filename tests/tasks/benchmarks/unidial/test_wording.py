@@ -84,7 +84,7 @@ def asked(dataset: str, texts: Texts) -> list[list[tuple[Role, str]]]:
     """What the judge is sent, the form of the answer included."""
     rubrics = {rubric.name: rubric for rubric in with_texts(texts).rubrics(dataset)}
     return [
-        [(m.role, m.content) for m in rubrics[run.rubric].asked(run.messages)]
+        [(m.role, m.content) for m in rubrics[run.rubric].with_form(run.messages)]
         for run in judged(dataset, texts)
     ]
 

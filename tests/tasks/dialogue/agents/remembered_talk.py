@@ -18,7 +18,7 @@ from schemas.dialog import Dialog, HistoryPolicy, Role, Turn
 from schemas.episode import Step, ToolCall
 from schemas.run import ModelIdentity, Sampling
 from tasks.dialogue.agents.contract import AgentRequest, TalkAnswers
-from tasks.dialogue.agents.memory.remembering import Ask, Thinking
+from tasks.dialogue.agents.memory.memory_subject import Ask, Thinking
 from tasks.dialogue.agents.registry import AGENTS
 from tasks.dialogue.engine import Ending, play_dialogue
 from tasks.dialogue.scripted_answers import partly_scripted

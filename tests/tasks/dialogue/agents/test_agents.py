@@ -134,5 +134,5 @@ def test_what_is_unknown_is_refused_by_name() -> None:
         AGENTS.load("cot")
     with pytest.raises(UnknownName, match=r"unknown option 'size' of agent notes; known: .*style"):
         NOTES.identity({"size": "big"})
-    with pytest.raises(ConfigError, match="style='soft': takes one of plain, loud"):
+    with pytest.raises(ConfigError, match="style='soft': use one of plain, loud"):
         NOTES.identity({"style": "soft"})

@@ -145,7 +145,7 @@ def test_a_server_that_dies_is_started_again_on_its_port(
         assert not lives(engine)
         until(lambda: answer(choice, place) == before)
         os.kill(started(log)[1][1], signal.SIGKILL)
-        until(lambda: "is not started again" in log.read_text())
+        until(lambda: "restart limit reached" in log.read_text())
 
 
 @pytest.mark.slow

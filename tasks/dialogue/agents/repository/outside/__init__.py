@@ -1,1 +1,1 @@
-"""Agents of other projects, each in a process and an environment of its own; see `adapters.py`."""
+"""Agents of other projects, each in its own process and environment. See `adapters.py`."""

@@ -28,11 +28,11 @@ class Adapter:
     python: str
     """Version of the Python that the lock is for."""
     driver: Path
-    """Script that runs on that Python. It is started with the address to ask and the step limit."""
+    """Script that runs on that Python. Its arguments are Parley's address and the step limit."""
     prompt: str
     """Name of the prompt about the repository and the end of the work, without suffix."""
     tools: Callable[[SeatWorkspace], tuple[Tool, ...]]
-    """Tools that run in the workspace. `message_user` is there in any case."""
+    """Returns the tools that run in the workspace. `message_user` always exists."""
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
     """Variables of its process."""
 

@@ -1,4 +1,4 @@
-"""Agents of other projects. A further one is a driver, and a value here that the registry names."""
+"""Agents of other projects. To add one, write a driver and a value here that the registry names."""
 
 from tasks.dialogue.agents.repository.outside.adapter import DRIVERS, Adapter
 from tasks.dialogue.agents.repository.outside.agent import outside_agent

@@ -1,8 +1,8 @@
-"""Makes an agent of an adapter: its process works on the episode's workspace and the run's model.
+"""Construction of an agent from an adapter. Its process uses the workspace and the run's model.
 
-The agent's package pins other versions than Parley, so it has a Python of its own. Its process
-reaches Parley at one loopback address, for the model's answers, for tools and for the user.
-Therefore journal, budget, costs and sandbox hold.
+The agent's package pins other versions than Parley, so it has its own Python. Its process reaches
+Parley at one loopback address, for the model's answers, for tools and for the user. Therefore
+journal, budget, costs and sandbox apply as usual.
 """
 
 from collections.abc import AsyncIterator
@@ -53,7 +53,7 @@ def outside_agent(adapter: Adapter) -> Agent:
         begin=begin,
         options=(
             AgentOption(
-                STEPS, str(MOST_STEPS), "most answers of the model in a dialogue", _STEP_LIMITS
+                STEPS, str(MOST_STEPS), "maximum answers of the model per dialogue", _STEP_LIMITS
             ),
             AgentOption(
                 adapter.release_option, adapter.release, f"version of {adapter.distribution}"

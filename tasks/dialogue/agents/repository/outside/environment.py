@@ -15,10 +15,10 @@ _QUERY_S = 60.0
 
 
 def require_python(adapter: Adapter) -> str:
-    """Return the path of the Python that has the agent's package.
+    """Return the path of the Python with the agent's package.
 
     Raises:
-        SandboxUnavailable: there is none; names the command that installs it.
+        SandboxUnavailable: There is none. The message contains the command that installs it.
     """
     named = os.environ.get(adapter.variable)
     python = named or str(installed_python(adapter.name))
@@ -35,15 +35,15 @@ def require_python(adapter: Adapter) -> str:
 
 
 def installed_python(name: str) -> Path:
-    """Return the path that `make NAME` installs an agent's Python at."""
+    """Return the path of the Python that `make NAME` installs for an agent."""
     return Path(sys.prefix).parent / _FOLDER / name / "bin" / "python"
 
 
 def require_release(adapter: Adapter, options: Mapping[str, str]) -> str:
-    """Return the package's version and Python, where it is the version that the options ask for.
+    """Return version and Python of the package if the version is the one in the options.
 
     Raises:
-        SandboxUnavailable: the environment is missing or broken, or has another version.
+        SandboxUnavailable: The environment is missing or broken, or has another version.
     """
     python, wanted = require_python(adapter), options[adapter.release_option]
     argv = (python, "-c", _QUERY, adapter.distribution)
@@ -58,10 +58,10 @@ def require_release(adapter: Adapter, options: Mapping[str, str]) -> str:
 
 
 def require_same_release(adapter: Adapter, installed: str, wanted: str) -> None:
-    """Refuse another version of the package than the one asked for.
+    """Raise an error if the package has another version than the options state.
 
     Raises:
-        SandboxUnavailable: names the option to give.
+        SandboxUnavailable: The versions differ. The message contains the option to set.
     """
     if installed != wanted:
         raise SandboxUnavailable(

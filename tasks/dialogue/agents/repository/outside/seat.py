@@ -1,7 +1,8 @@
-"""Subject's seat with another project's agent behind it. Each request is journaled as a step before the agent is answered.
+"""Subject's seat for another project's agent. Each request is journaled as a step before the reply.
 
-The agent's process has no state that counts. After a kill a new process is given the journaled steps in their order: each answer,
-each result of a call, each reply of the user. Then it goes on, and no answer is asked for and no command is run a second time.
+The agent's process has no essential state. After a kill, a new process receives the journaled steps
+in order: each answer, each result of a call, each reply of the user. Then it continues, and no
+request or command is repeated.
 """
 
 import json
@@ -31,9 +32,9 @@ from tasks.dialogue.agents.repository.outside.wire import (
     tool_call,
     tools_in,
 )
-from tasks.dialogue.agents.repository.taking import take_patch
+from tasks.dialogue.agents.repository.patch_extraction import extract_patch
 from tasks.dialogue.agents.repository.tools import FINISH, MESSAGE_USER, SENT, MessageUser
-from tasks.dialogue.answered import answered_step
+from tasks.dialogue.answer_step import answer_step
 from tasks.dialogue.chat_subject import refusal_of
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.tools import observe
@@ -42,8 +43,11 @@ from tasks.dialogue.workspaces import SeatWorkspace
 from tasks.language.chat_model import ChatModel, ChatRequest
 
 _WORDS, _ENDS, _BY_AGENT = "words", "ends", "by_agent"
-"""Labels: an answer without calls, why the work ended, a result that the agent made without Parley."""
-_ONE_MESSAGE = "Error: an answer may send the user one message. Send this one again, if the reply leaves it open."
+"""Labels: an answer without calls, the reason for the end, a result that the agent made itself."""
+_ONE_MESSAGE = (
+    "Error: an answer may send the user one message. Send this one again, if the reply leaves it"
+    " open."
+)
 
 
 @dataclass
@@ -56,17 +60,17 @@ class OutsideSeat:
     session: Session
     adapter: Adapter
     work: str
-    """Text about the repository and the end of the work, before the user's first message."""
+    """Text about the repository and the end of the work, placed before the user's first message."""
     release: str
-    """Version that the agent's package must have."""
+    """Required version of the agent's package."""
     most_steps: int
     role: Role = Role.ASSISTANT
     n_answers: int = 0
-    """Answers of the model that the process has."""
+    """Number of the model's answers that the process has received."""
     n_results: int = 0
-    """Results of Parley's tools that the process has."""
+    """Number of tool results that the process has received."""
     n_replies: int = 0
-    """Replies of the user that the process has."""
+    """Number of the user's replies that the process has received."""
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
         """Return the agent's next step. See `Seat.speak`.
@@ -74,7 +78,7 @@ class OutsideSeat:
         Raises:
             SandboxUnavailable: the agent's process has ended, or its package has another version.
         """
-        if patch := next((step for step in transcript.taken if _has(step, PATCH)), None):
+        if patch := next((step for step in transcript.turn_steps if _has(step, PATCH)), None):
             return self._last_message(transcript, dict(patch.labels)[_ENDS])
         while True:
             request = await self.session.open_request()
@@ -82,7 +86,7 @@ class OutsideSeat:
                 return step
 
     async def _unless_known(self, request: Request, transcript: Transcript) -> Step | Stop | None:
-        """Answer the agent from the steps, or return the step that is missing."""
+        """Answer the agent from the stored steps, or return the missing step."""
         match request.path:
             case paths.START:
                 return self._start(request, transcript)
@@ -143,7 +147,10 @@ class OutsideSeat:
         )
 
     def _result(self, request: Request, transcript: Transcript, result: Step) -> Step | None:
-        """Answer a call from its result; that of a message is the user's reply, if the agent's work goes on."""
+        """Answer a call with its result.
+
+        A message's result is the user's reply, unless the work ends.
+        """
         calls = next(
             step.calls
             for step in transcript.steps
@@ -195,11 +202,11 @@ class OutsideSeat:
             return await self._patch(transcript, CONTEXT, answer.n_calls)
         if refusal := refusal_of(answer, self.model, transcript):
             return refusal
-        step = answered_step(transcript, answer, StepKind.ARTIFACT)
+        step = answer_step(transcript, answer, StepKind.ARTIFACT)
         return step if answer.calls else step.model_copy(update={"labels": ((_WORDS, "1"),)})
 
     async def _patch(self, transcript: Transcript, reason: str, n_calls: int = 0) -> Step:
-        patch, how = await take_patch(self.workspace)
+        patch, how = await extract_patch(self.workspace)
         labels = ((PATCH, how), (_ENDS, reason))
         return Step(
             turn=transcript.turn,
@@ -211,8 +218,8 @@ class OutsideSeat:
         )
 
     def _last_message(self, transcript: Transcript, reason: str) -> Step:
-        """Return the last message: what the last answer says to the user by calls, else the text beside them."""
-        answers = [step for step in transcript.taken if step.kind is StepKind.TOOL_CALL]
+        """Return the last message: texts that the last answer sends by calls, or its own text."""
+        answers = [step for step in transcript.turn_steps if step.kind is StepKind.TOOL_CALL]
         words = ""
         if answers and reason == FINISHED:
             words = "\n\n".join(_messages(answers[-1].calls)) or answers[-1].content
@@ -224,7 +231,7 @@ def _has(step: Step, label: str) -> bool:
 
 
 def _messages(calls: tuple[ToolCall, ...]) -> Iterator[str]:
-    """Yield the texts that calls hand to the user."""
+    """Yield the texts of calls to the user."""
     for call in calls:
         if call.name not in (MESSAGE_USER, FINISH):
             continue
@@ -238,9 +245,10 @@ def _messages(calls: tuple[ToolCall, ...]) -> Iterator[str]:
 
 
 def _before_message(transcript: Transcript, call: ToolCall) -> Step | None:
-    """Return a result that must be there before a message ends the turn; None where all are.
+    """Return a result that must precede a message that ends the turn, or None if all exist.
 
-    The agent has run its own tools already, and reports their results later. A second message of the same answer is refused.
+    The agent has already run its own tools and reports their results later. A second message of the
+    same answer is refused.
     """
     ends = any(pending.name == FINISH for pending in transcript.pending_calls)
     for pending in transcript.pending_calls:
@@ -251,13 +259,16 @@ def _before_message(transcript: Transcript, call: ToolCall) -> Step | None:
 
 
 def _own_result(request: Request, transcript: Transcript) -> Step | None:
-    """Return the result of a call that the agent ran itself (`finish`, `think`) or refused; None if no call waits for that."""
+    """Return the result of a call that the agent ran itself (`finish`, `think`) or refused.
+
+    None if no call lacks a result.
+    """
     pending = transcript.pending_calls
     if not pending:
         return None
     messages = messages_in(request.body) if request.path == CHAT else ()
     results = (message.content for message in messages if message.call_id == pending[0].call_id)
-    # mini-swe-agent reports a malformed call in a user's message instead of the answer and its results.
+    # mini-swe-agent replaces a malformed answer and its results by a report in a user message.
     report = messages[-1].content if messages and messages[-1].role is Role.USER else ""
     return _agents_result(transcript, pending[0], next(results, report))
 

@@ -1,4 +1,4 @@
-"""A running agent of another project: its process, and the loopback address where it asks Parley."""
+"""Running process of another project's agent, and the loopback address where it reaches Parley."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 START, CHAT, TOOL, MESSAGE, FINISH = "start", "v1/chat/completions", "tool", "message", "finish"
-"""Paths of the address: the first message, the model, a tool, words to the user, the end of work."""
+"""Paths of the address: first message, model, tool, message to the user, end of work."""
 _END_S = 5.0
 _MOST_MIB = 64
 _ENVIRON = {"LANG": "C.UTF-8", "NO_PROXY": "127.0.0.1"}
@@ -26,7 +26,7 @@ _ENVIRON = {"LANG": "C.UTF-8", "NO_PROXY": "127.0.0.1"}
 
 @dataclass
 class Request:
-    """A request of the agent, which waits for the answer."""
+    """Request of the agent, which waits for the answer."""
 
     path: str
     body: Mapping[str, Any]
@@ -36,7 +36,7 @@ class Request:
 
 
 class Session:
-    """Requests of one agent's process, one after another."""
+    """Requests of one agent's process, one at a time."""
 
     def __init__(
         self,
@@ -48,10 +48,10 @@ class Session:
         self._open: Request | None = None
 
     async def open_request(self) -> Request:
-        """Return the request that waits now; the same one until `answer`.
+        """Return the current request. It stays the same until `answer`.
 
         Raises:
-            SandboxUnavailable: the process has ended.
+            SandboxUnavailable: The process has ended.
         """
         if self._open is None:
             request = asyncio.ensure_future(self._requests.get())
@@ -59,14 +59,14 @@ class Session:
             try:
                 await asyncio.wait((request, end), return_when=asyncio.FIRST_COMPLETED)
                 if not request.done():
-                    raise SandboxUnavailable(self._ending())
+                    raise SandboxUnavailable(self._exit_message())
                 self._open = request.result()
             finally:
                 request.cancel()
                 end.cancel()
         return self._open
 
-    def _ending(self) -> str:
+    def _exit_message(self) -> str:
         lines = self._errors.read_text(errors="replace").strip()[-600:]
         return f"the agent's process ended with status {self._process.returncode}: {lines}"
 
@@ -80,10 +80,10 @@ class Session:
 
 @asynccontextmanager
 async def open_session(adapter: Adapter, most_steps: int) -> AsyncIterator[Session]:
-    """Start the agent's process; it ends with the context.
+    """Start the agent's process. It ends with the context.
 
     Raises:
-        SandboxUnavailable: the agent's environment is missing, or its process does not start.
+        SandboxUnavailable: The agent's environment is missing, or its process does not start.
     """
     from aiohttp import web
 
@@ -113,7 +113,7 @@ async def open_session(adapter: Adapter, most_steps: int) -> AsyncIterator[Sessi
         with TemporaryDirectory(prefix="parley-agent-") as home:
             errors = Path(home) / "errors"
             argv = (python, str(adapter.driver), address, str(most_steps))
-            process = await _started(argv, adapter, home, errors)
+            process = await _start_process(argv, adapter, home, errors)
             try:
                 yield Session(process, errors, requests)
             finally:
@@ -121,13 +121,13 @@ async def open_session(adapter: Adapter, most_steps: int) -> AsyncIterator[Sessi
                     process.kill()
                 await asyncio.wait_for(process.wait(), _END_S)
     finally:
-        # A request that is open at the end is never answered; aiohttp would complain about its task.
+        # Nobody answers a request that is open at the end. aiohttp would warn about its task.
         for answer in tuple(waiting):
             answer.cancel()
         await runner.cleanup()
 
 
-async def _started(
+async def _start_process(
     argv: tuple[str, ...], adapter: Adapter, home: str, errors: Path
 ) -> asyncio.subprocess.Process:
     folders = {"PATH": os.environ.get("PATH", os.defpath), "HOME": home, "TMPDIR": home}
@@ -142,4 +142,4 @@ async def _started(
                 cwd=home,
             )
     except OSError as error:
-        raise SandboxUnavailable(f"{argv[0]}: cannot be started ({error.strerror})") from error
+        raise SandboxUnavailable(f"{argv[0]} cannot be started ({error.strerror})") from error

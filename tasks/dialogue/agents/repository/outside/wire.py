@@ -1,4 +1,4 @@
-"""The chat-completions format as agents send and read it: the other side of `tasks.language.endpoints.wire`."""
+"""Chat-completions format of agents' requests. Counterpart of `tasks.language.endpoints.wire`."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ def _text(content: Any) -> str:
 
 
 def completion(answer: Step) -> Mapping[str, Any]:
-    """Return a stored answer as the endpoint's body."""
+    """Return a stored answer as the body of an endpoint's response."""
     calls = [
         {
             "id": call.call_id,
@@ -59,7 +59,7 @@ def completion(answer: Step) -> Mapping[str, Any]:
         "content": answer.content or None,
         **({"tool_calls": calls} if calls else {}),
     }
-    used = {
+    usage = {
         "prompt_tokens": answer.input_tokens or 0,
         "completion_tokens": answer.output_tokens or 0,
     }
@@ -70,14 +70,15 @@ def completion(answer: Step) -> Mapping[str, Any]:
         "created": 0,
         "model": "parley",
         "choices": [{"index": 0, "message": message, "finish_reason": reason}],
-        "usage": {**used, "total_tokens": sum(used.values())},
+        "usage": {**usage, "total_tokens": sum(usage.values())},
     }
 
 
 def with_messages_last(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-    """Return the calls with messages to the user behind all others, except the end of the work.
+    """Return the calls with messages to the user after all others, except the end of the work.
 
-    Agents run calls in order. A message ends the turn, and no call of a turn may have its result in the next one.
+    Agents run calls in order. A message ends the turn, and each call must have its result within
+    its turn.
     """
     messages = [call for call in calls if call.name == MESSAGE_USER]
     others = [call for call in calls if call.name != MESSAGE_USER]
@@ -86,7 +87,7 @@ def with_messages_last(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
 
 
 def tool_call(body: Mapping[str, Any], call_id: str) -> ToolCall:
-    """Return the use of a tool that an agent asks for."""
+    """Return the tool call of an agent's request."""
     return ToolCall(
         call_id=call_id, name=str(body["name"]), arguments=json.dumps(body["arguments"])
     )

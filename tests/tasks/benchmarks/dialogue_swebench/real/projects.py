@@ -22,7 +22,7 @@ from sandbox.host.slots import slot_count
 from schemas.problem import Problem
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.dialogue_swebench.furnish import furnish
+from tasks.benchmarks.dialogue_swebench.resources import resolve_resources
 from tasks.benchmarks.dialogue_swebench.stage import stage
 from tasks.storage.files.trees import TreeStore
 from tasks.storage.home import Home
@@ -105,7 +105,7 @@ class Project:
     def staged(self, shared: Path, folder: Path, home: Home) -> Staged:
         """Stage all instances, with their trees in the home."""
         data = self.data(shared, folder)
-        return furnish(stage(data, "x"), data, self.resources(shared), home)
+        return resolve_resources(stage(data, "x"), data, self.resources(shared), home)
 
     def cheating_patches(self, home: Home, problem: Problem) -> dict[str, str]:
         """Return the patch of each cheat, by what it does."""

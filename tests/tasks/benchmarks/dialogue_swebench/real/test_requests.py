@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.benchmarks.dialogue_swebench.furnish import furnish
+from tasks.benchmarks.dialogue_swebench.resources import resolve_resources
 from tasks.benchmarks.dialogue_swebench.stage import stage
 from tests.tasks.benchmarks.dialogue_swebench.real.projects import REQUESTS, check_ends
 
@@ -27,7 +27,7 @@ def test_rows_without_a_server_for_their_tests_are_quarantined(tmp_path: Path) -
     del pins["environments"]["requests"]["services"]
     resources["environments"] = tmp_path / "environments.json"
     resources["environments"].write_text(json.dumps(pins), encoding="utf-8")
-    staged = furnish(stage(data, "x"), data, resources, REQUESTS.home(tmp_path / "home"))
+    staged = resolve_resources(stage(data, "x"), data, resources, REQUESTS.home(tmp_path / "home"))
     assert (staged.problems, [row.reason for row in staged.quarantined]) == (
         (),
         ["network_missing"] * 2,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.benchmarks.dialogue_swebench.furnish import furnish
+from tasks.benchmarks.dialogue_swebench.resources import resolve_resources
 from tasks.benchmarks.dialogue_swebench.stage import stage
 from tests.flows.parley_command import parley
 from tests.tasks.benchmarks.dialogue_swebench.real.projects import (
@@ -34,7 +34,7 @@ def test_gold_resolves_and_no_other_patch_does(
         project.resources(shared_data),
     )
     built = project.home(tmp_path / "built")
-    (problem,) = furnish(stage(data, "x"), data, resources, built).problems
+    (problem,) = resolve_resources(stage(data, "x"), data, resources, built).problems
     answers = [
         problem.reference_code,
         "I have changed nothing.",

@@ -1,1 +1,1 @@
-"""Scripts that run another project's agent on that project's Python. Nothing of Parley imports them."""
+"""Scripts that run another project's agent on its own Python. No module of Parley imports them."""

@@ -1,8 +1,8 @@
 # pyright: reportMissingImports=false
-"""Runs mini-swe-agent's default agent with its own prompts (`mini.yaml`), on the Python that has it.
+"""Driver of mini-swe-agent's default agent with its own prompts (`mini.yaml`).
 
-python mini_swe_agent_driver.py ADDRESS STEPS. Its model and environment are Parley's; nothing of
-Parley is imported here.
+Usage: python mini_swe_agent_driver.py ADDRESS STEPS. Model and environment are Parley's, but it
+imports nothing of Parley.
 """
 
 import json
@@ -40,11 +40,11 @@ MESSAGE_USER_TOOL = {
     },
 }
 COMMAND_S = 60
-"""Timeout of a command, as in its configuration for SWE-bench."""
+"""Timeout of a command, as in mini-swe-agent's configuration for SWE-bench."""
 SUBMITTED = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 END_OF_OUTPUT = re.compile(r"\[exit code (\d+)\]|\[ended by signal (\d+)\]|\[ended after .* s\]")
 SYSTEM = {"system": "Linux", "release": "", "version": "", "machine": ""}
-"""Facts for the prompt. With the facts of this machine, each machine would have another prompt."""
+"""Facts for the prompt. Facts of this machine would make the prompt depend on the machine."""
 
 
 class ModelConfig(BaseModel):
@@ -69,7 +69,7 @@ class ParleyModel:
         return {**choice["message"], "extra": extra}
 
     def _actions(self, choice: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return commands and messages. Words without a call are a message to the user."""
+        """Return commands and messages. Text without a call is a message to the user."""
         message, reason = choice["message"], choice["finish_reason"]
         calls = [
             SimpleNamespace(id=call["id"], function=SimpleNamespace(**call["function"]))
@@ -145,7 +145,7 @@ class ParleyModel:
         return self.config.model_dump()
 
     def serialize(self) -> dict[str, Any]:
-        """Return nothing: Parley keeps the dialogue."""
+        """Return an empty object, since Parley stores the dialogue."""
         return {}
 
 
@@ -155,16 +155,16 @@ class Workspace:
     config = None
 
     def execute(self, action: dict[str, Any], cwd: str = "") -> dict[str, Any]:
-        """Carry out an action. Raises Submitted where its output says that the work is done."""
+        """Execute an action. Raises Submitted if its output declares the work done."""
         if "words" in action:
-            return completed(ask("message", text=action["words"])["reply"])
+            return success(ask("message", text=action["words"])["reply"])
         if MESSAGE_USER in action:
             message = {"message": action[MESSAGE_USER]}
-            return completed(ask("tool", name=MESSAGE_USER, arguments=message)["content"])
+            return success(ask("tool", name=MESSAGE_USER, arguments=message)["content"])
         # Each command has a shell of its own, as the prompt says, and one stream for its output.
         command = f"bash -c {shlex.quote(str(action['command']))} 2>&1"
         arguments = {"command": command, "timeout_s": COMMAND_S}
-        output = parsed(ask("tool", name="bash", arguments=arguments)["content"])
+        output = parse_output(ask("tool", name="bash", arguments=arguments)["content"])
         first, _, rest = output["output"].lstrip().partition("\n")
         if first.strip() == SUBMITTED and output["returncode"] == 0:
             extra = {"exit_status": "Submitted", "submission": rest}
@@ -172,20 +172,20 @@ class Workspace:
         return output
 
     def get_template_vars(self, **_: Any) -> dict[str, Any]:
-        """Return what the prompt says of the system."""
+        """Return the facts about the system for the prompt."""
         return dict(SYSTEM)
 
     def serialize(self) -> dict[str, Any]:
-        """Return nothing: Parley keeps the dialogue."""
+        """Return an empty object, since Parley stores the dialogue."""
         return {}
 
 
-def completed(output: str) -> dict[str, Any]:
-    """Return the result of an action that went well."""
+def success(output: str) -> dict[str, Any]:
+    """Return the result of a successful action."""
     return {"output": output, "returncode": 0, "exception_info": ""}
 
 
-def parsed(content: str) -> dict[str, Any]:
+def parse_output(content: str) -> dict[str, Any]:
     """Split the result of Parley's shell into output and status. Its last line is Parley's own."""
     output, _, end = content.rpartition("\n")
     match = END_OF_OUTPUT.fullmatch(end)

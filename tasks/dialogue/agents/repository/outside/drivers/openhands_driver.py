@@ -1,8 +1,8 @@
 # pyright: reportMissingImports=false
-"""Runs the agent of the OpenHands SDK, on the Python that has it.
+"""Driver of the OpenHands SDK's agent, for the Python with the SDK.
 
-python openhands_driver.py ADDRESS STEPS. Nothing of Parley is imported here, and the SDK's tools
-that touch this machine are left out.
+Usage: python openhands_driver.py ADDRESS STEPS. It imports nothing of Parley, and leaves out the
+SDK's tools that touch this machine.
 """
 
 import sys
@@ -56,7 +56,7 @@ class MessageAction(Action):
 
 
 class Remote(ToolExecutor):
-    """Executor that has Parley carry a call out."""
+    """Executor that sends a call to Parley."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -75,8 +75,8 @@ class BashTool(ToolDefinition[BashAction, Result]):
     def create(cls, conv_state: Any = None, **params: Any) -> Sequence["BashTool"]:
         """Return the one tool."""
         description = (
-            "Runs a command line in bash, in the repository. The working directory and exported variables last from one command"
-            " to the next; processes do not. There is no network."
+            "Runs a command line in bash, in the repository. The working directory and exported"
+            " variables last from one command to the next; processes do not. There is no network."
         )
         return [
             cls(
@@ -96,7 +96,10 @@ class EditFileTool(ToolDefinition[EditAction, Result]):
     @classmethod
     def create(cls, conv_state: Any = None, **params: Any) -> Sequence["EditFileTool"]:
         """Return the one tool."""
-        description = "Shows or changes a text file of the repository, by one of the commands view, create, str_replace and insert."
+        description = (
+            "Shows or changes a text file of the repository, by one of the commands view, create,"
+            " str_replace and insert."
+        )
         return [
             cls(
                 description=description,
@@ -128,12 +131,12 @@ class MessageUserTool(ToolDefinition[MessageAction, Result]):
 
 
 def last_words(events: Sequence[Any]) -> str | None:
-    """Return the agent's latest message to the user; None where the work is over."""
+    """Return the agent's latest message to the user, or None if the work is over."""
     for event in reversed(events):
         if isinstance(event, ActionEvent) and event.tool_name == "finish":
             return None
         if isinstance(event, MessageEvent) and event.source == "user":
-            return None  # the SDK gave up, for example since the agent repeated itself
+            return None  # The SDK gave up, for example because the agent repeated itself.
         if isinstance(event, MessageEvent) and event.source == "agent":
             return "".join(
                 part.text for part in event.llm_message.content if isinstance(part, TextContent)
@@ -142,7 +145,7 @@ def last_words(events: Sequence[Any]) -> str | None:
 
 
 def main() -> None:
-    """Talk until Parley ends this process."""
+    """Run the conversation until Parley ends this process."""
     tools = (BashTool, EditFileTool, MessageUserTool)
     for tool in tools:
         register_tool(tool.name, tool)
@@ -161,17 +164,17 @@ def main() -> None:
     )
     n_steps = int(sys.argv[2])
     with tempfile.TemporaryDirectory() as empty:
-        talk = Conversation(
+        conversation = Conversation(
             agent=agent, workspace=empty, max_iteration_per_run=n_steps + 1, visualizer=None
         )
-        talk.send_message(ask("start", version=version("openhands-sdk"))["message"])
+        conversation.send_message(ask("start", version=version("openhands-sdk"))["message"])
         while True:
-            talk.run()
-            words = last_words(list(talk.state.events))
+            conversation.run()
+            words = last_words(list(conversation.state.events))
             if words is None:
                 ask("finish")
                 return
-            talk.send_message(ask("message", text=words)["reply"])
+            conversation.send_message(ask("message", text=words)["reply"])
 
 
 if __name__ == "__main__":

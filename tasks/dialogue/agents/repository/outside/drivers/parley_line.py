@@ -1,4 +1,4 @@
-"""The one address at which a driver reaches Parley: for the model's answers, tools and the user."""
+"""Connection of a driver to Parley, for the model's answers, tools and the user."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ def ask(path: str, **body: Any) -> dict[str, Any]:
     """Send a request to Parley and wait for its answer.
 
     Raises:
-        OSError: Parley has ended, and so should this process.
+        OSError: Parley has ended, so this process should end as well.
     """
     data = json.dumps(body).encode()
     headers = {"Content-Type": "application/json"}

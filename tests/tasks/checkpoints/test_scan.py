@@ -14,8 +14,8 @@ import pytest
 
 from schemas.errors import ConfigError
 from schemas.night.checkpoint import Checkpoint
-from tasks.checkpoints.looking import Sighting, look
-from tasks.checkpoints.record import keep_checkpoints, known_checkpoints
+from tasks.checkpoints.record import known_checkpoints, record_checkpoints
+from tasks.checkpoints.scan import Scan, scan_sources
 from tasks.checkpoints.source import CheckpointSource
 from tasks.storage.home import Home
 from tests.fixtures.model_server import model_server
@@ -77,9 +77,9 @@ def hub(token: str = "") -> Iterator[str]:
             server.shutdown()
 
 
-def seen(tmp_path: Path, *sources: dict[str, Any]) -> Sighting:
+def seen(tmp_path: Path, *sources: dict[str, Any]) -> Scan:
     given = [CheckpointSource.model_validate(source) for source in sources]
-    return look(Home(tmp_path / "home"), given, tmp_path, LONG_AGO_S + 600 * MINUTE_S)
+    return scan_sources(Home(tmp_path / "home"), given, tmp_path, LONG_AGO_S + 600 * MINUTE_S)
 
 
 def test_newest_first_and_of_copies_the_oldest_counts(tmp_path: Path) -> None:
@@ -89,16 +89,16 @@ def test_newest_first_and_of_copies_the_oldest_counts(tmp_path: Path) -> None:
             weights=weights,
             changed_s=LONG_AGO_S + number * MINUTE_S,
         )
-    found = seen(tmp_path, {"directory": "ckpts"}).found
+    found = seen(tmp_path, {"directory": "ckpts"}).checkpoints
     assert [(one.step, one.is_due) for one in found] == [(3, False), (2, True), (1, True)]
     assert found[0].copy_of == found[2].path
 
 
 def test_a_source_that_cannot_be_read_keeps_no_other_back(tmp_path: Path) -> None:
     checkpoint(tmp_path / "ckpts" / "step-1")
-    sighting = seen(tmp_path, {"directory": "nowhere"}, {"directory": "ckpts"})
-    assert [one.step for one in sighting.found] == [1]
-    assert [one.source.place for one in sighting.unread] == ["nowhere"]
+    scan = seen(tmp_path, {"directory": "nowhere"}, {"directory": "ckpts"})
+    assert [one.step for one in scan.checkpoints] == [1]
+    assert [one.source.place for one in scan.unread] == ["nowhere"]
 
 
 @pytest.mark.slow
@@ -109,8 +109,8 @@ def test_a_repository_s_revisions_are_known_by_their_commits(
     monkeypatch.setenv("HF_TOKEN", token)
     with hub(token) as address:
         monkeypatch.setenv("HF_ENDPOINT", address)
-        found = seen(tmp_path, {"repository": "org/tiny"}).found
-        tagged = seen(tmp_path, {"repository": "org/tiny", "only": "step-*"}).found
+        found = seen(tmp_path, {"repository": "org/tiny"}).checkpoints
+        tagged = seen(tmp_path, {"repository": "org/tiny", "only": "step-*"}).checkpoints
         absent = seen(tmp_path, {"repository": "org/absent"}).unread
     assert [(one.digest, one.path, one.step) for one in found] == [
         ("c" * 40, "org/tiny@main", None),
@@ -129,8 +129,8 @@ def test_a_commit_that_changes_no_weights_is_the_model_that_a_night_took(
     with hub() as address:
         monkeypatch.setenv("HF_ENDPOINT", address)
         source = {"repository": "org/tiny", "only": "main"}
-        [taken] = seen(tmp_path, source).found
-        keep_checkpoints(Home(tmp_path / "home"), [taken])
+        [taken] = seen(tmp_path, source).checkpoints
+        record_checkpoints(Home(tmp_path / "home"), [taken])
         for commit, sha256 in (("d" * 40, "second"), ("f" * 40, "third")):
             add_commit(
                 "org/tiny",
@@ -145,15 +145,15 @@ def test_a_commit_that_changes_no_weights_is_the_model_that_a_night_took(
                 "branches": [{"name": "main", "targetCommit": commit}],
             }
             monkeypatch.setitem(HUB, "/api/models/org/tiny/refs", moved)
-            [found] = seen(tmp_path, source).found
+            [found] = seen(tmp_path, source).checkpoints
             assert found.digest == (taken.digest if sha256 == "second" else commit)
-        bare = seen(tmp_path, {"repository": "org/notes"}).found
+        bare = seen(tmp_path, {"repository": "org/notes"}).checkpoints
     assert [(one.lacks, one.is_due) for one in bare] == [("no weights file exists yet", False)]
 
 
 def test_what_two_sources_hold_is_the_first_one_s(tmp_path: Path) -> None:
     checkpoint(tmp_path / "ckpts" / "step-1")
-    found = seen(tmp_path, {"directory": "ckpts", "family": "mine"}, {"directory": "."}).found
+    found = seen(tmp_path, {"directory": "ckpts", "family": "mine"}, {"directory": "."}).checkpoints
     assert [(one.family, one.is_due) for one in found] == [("mine", True)]
 
 
@@ -161,7 +161,7 @@ def test_what_two_sources_hold_is_the_first_one_s(tmp_path: Path) -> None:
 def test_an_endpoint_s_models_are_known_by_their_names(tmp_path: Path) -> None:
     with model_server(models=("tuned-step-10", "tuned-step-20", "other")) as server:
         source = {"endpoint": server.base_url, "only": "tuned-*", "family": "tuned"}
-        first, again = seen(tmp_path, source).found, seen(tmp_path, source).found
+        first, again = seen(tmp_path, source).checkpoints, seen(tmp_path, source).checkpoints
         assert [(one.spec, one.step) for one in first] == [
             (f"openai:tuned-step-20@{server.base_url}", 20),
             (f"openai:tuned-step-10@{server.base_url}", 10),
@@ -173,10 +173,10 @@ def test_an_endpoint_s_models_are_known_by_their_names(tmp_path: Path) -> None:
 def test_a_checkpoint_keeps_its_first_name_and_time_wherever_it_goes(tmp_path: Path) -> None:
     home, here = Home(tmp_path / "home"), tmp_path / "ckpts" / "step-1"
     checkpoint(here)
-    keep_checkpoints(home, seen(tmp_path, {"directory": "ckpts"}).found)
+    record_checkpoints(home, seen(tmp_path, {"directory": "ckpts"}).checkpoints)
     [(digest, first)] = known_checkpoints(home).items()
     here.rename(tmp_path / "ckpts" / "renamed-step-2")
-    keep_checkpoints(home, seen(tmp_path, {"directory": "ckpts"}).found)
+    record_checkpoints(home, seen(tmp_path, {"directory": "ckpts"}).checkpoints)
     moved = known_checkpoints(home)[digest]
     assert isinstance(moved, Checkpoint)
     assert moved == first.model_copy(update={"path": str(tmp_path / "ckpts" / "renamed-step-2")})

@@ -1,4 +1,4 @@
-"""A workspace that opens while the model is asked: both take up to a second."""
+"""Workspace that opens in the background, since both it and the model take up to a second."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,10 +11,10 @@ from tasks.dialogue.workspaces import SeatWorkspace
 
 
 class OpeningWorkspace:
-    """See `tasks.dialogue.workspaces.SeatWorkspace`. A use before it is open waits.
+    """Workspace that waits until it is open. See `tasks.dialogue.workspaces.SeatWorkspace`.
 
-    An error that kept it from opening is raised to each of its users: an OSError as SandboxUnavailable, since a tool would
-    take it for an error of the file that it asks for.
+    If opening fails, each use raises the error. An OSError becomes SandboxUnavailable, since a tool
+    would take it for an error of its file.
     """
 
     def __init__(self, opened: asyncio.Task[SeatWorkspace]) -> None:
@@ -45,10 +45,13 @@ class OpeningWorkspace:
 
 
 @asynccontextmanager
-async def opened_meanwhile(
+async def open_in_background(
     manager: AbstractAsyncContextManager[SeatWorkspace],
 ) -> AsyncIterator[SeatWorkspace]:
-    """Enters the manager beside the body, and leaves it behind the body. A fault in a workspace that nobody used is nobody's."""
+    """Enter the context manager in the background, and exit it after the body.
+
+    Errors of a workspace that was never used are ignored.
+    """
     async with AsyncExitStack() as stack:
         opened = asyncio.create_task(stack.enter_async_context(manager))
         try:

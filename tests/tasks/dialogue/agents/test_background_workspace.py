@@ -11,7 +11,7 @@ import pytest
 from sandbox.workspace.interface import CommandResult
 from schemas.errors import CorruptRows, ParleyError, SandboxUnavailable
 from schemas.run import Limits
-from tasks.dialogue.agents.repository.opening import opened_meanwhile
+from tasks.dialogue.agents.repository.background_workspace import open_in_background
 from tasks.dialogue.workspaces import SeatWorkspace
 
 SAID: list[str] = []
@@ -66,7 +66,7 @@ def said_in(play: Callable[[asyncio.Event], Awaitable[None]]) -> list[str]:
 
 def test_the_model_is_asked_meanwhile_and_a_tool_waits():
     async def play(until: asyncio.Event) -> None:
-        async with opened_meanwhile(opening(until)) as workspace:
+        async with open_in_background(opening(until)) as workspace:
             reading = asyncio.create_task(workspace.read("a"))
             await asyncio.sleep(0.01)
             SAID.append("asked")
@@ -87,7 +87,7 @@ def test_the_model_is_asked_meanwhile_and_a_tool_waits():
 def test_each_user_hears_why_it_did_not_open(fault: Exception, heard: type[ParleyError]):
     async def play(until: asyncio.Event) -> None:
         until.set()
-        async with opened_meanwhile(opening(until, fault)) as workspace:
+        async with open_in_background(opening(until, fault)) as workspace:
             for _ in range(2):
                 with pytest.raises(heard, match=str(fault.args[-1])):
                     await workspace.read("a")
@@ -98,7 +98,7 @@ def test_each_user_hears_why_it_did_not_open(fault: Exception, heard: type[Parle
 def test_who_is_cancelled_while_it_opens_leaves_nothing_open():
     async def play(until: asyncio.Event) -> None:
         async def dialogue() -> None:
-            async with opened_meanwhile(opening(until)) as workspace:
+            async with open_in_background(opening(until)) as workspace:
                 await workspace.read("a")
 
         begun = asyncio.create_task(dialogue())
@@ -112,7 +112,7 @@ def test_who_is_cancelled_while_it_opens_leaves_nothing_open():
 
 def test_a_dialogue_that_ends_before_it_is_open_does_not_wait_for_it():
     async def play(until: asyncio.Event) -> None:
-        async with opened_meanwhile(opening(until)):
+        async with open_in_background(opening(until)):
             await asyncio.sleep(0.01)
 
     assert said_in(play) == ["opening", "closed"]

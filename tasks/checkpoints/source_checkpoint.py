@@ -1,4 +1,4 @@
-"""Checkpoints in a source at present."""
+"""Checkpoint in a source, as a scan finds it."""
 
 import re
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ _STEP = re.compile(
 
 
 @dataclass(frozen=True)
-class Found:
+class SourceCheckpoint:
     """Checkpoint in a source, complete or not."""
 
     source: CheckpointSource
@@ -64,10 +64,10 @@ def step_of(name: str) -> int | None:
     return int(match.group(1)) if match else None
 
 
-def newest_first(found: Iterable[Found]) -> list[Found]:
+def newest_first(checkpoints: Iterable[SourceCheckpoint]) -> list[SourceCheckpoint]:
     """Sort by time, then by step, newest first."""
     return sorted(
-        found,
+        checkpoints,
         key=lambda checkpoint: (checkpoint.changed_s, checkpoint.step or 0, checkpoint.name),
         reverse=True,
     )

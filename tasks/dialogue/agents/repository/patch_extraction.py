@@ -1,7 +1,7 @@
-"""Takes what an agent changed, as a patch that a journal of UTF-8 text can hold without a byte's change.
+"""Extraction of an agent's changes as a patch in UTF-8, without a changed byte.
 
-git works from a folder of its own with the objects of the agent's: no setting, filter or hook of the agent's folder counts, and
-nothing in it is changed.
+git runs with a separate directory that shares the objects of the agent's repository. Settings,
+filters and hooks of the agent's repository have no effect, and nothing in it is changed.
 """
 
 from schemas.errors import SandboxUnavailable
@@ -11,7 +11,7 @@ from tasks.dialogue.workspaces import SeatWorkspace
 
 _HISTORY_GONE = 3
 _GIT_FAILED = 128
-"""git's own word that it gave up. A status above it is a signal's, and 127 tells that there is no git."""
+"""Exit status of git's own errors. A higher status means a signal, and 127 that git is missing."""
 _SCRIPT = r"""
 command -v git >/dev/null || exit 127
 own=/tmp/.parley-git
@@ -27,11 +27,15 @@ echo "$1/.git/objects" > "$own/objects/info/alternates"
 printf '%s' "$2" > "$own/info/attributes"
 export GIT_DIR="$own" GIT_WORK_TREE="$1"
 cd "$1" && git read-tree "$base" && git add -A . &&
-git --no-pager diff --cached --no-ext-diff --no-textconv --no-color --binary --full-index --src-prefix=a/ --dst-prefix=b/ "$base"
+git --no-pager diff --cached --no-ext-diff --no-textconv --no-color --binary --full-index \
+    --src-prefix=a/ --dst-prefix=b/ "$base"
 code=$?; rm -rf "$own"; exit $code
 """
 _AS_TEXT, _AS_BYTES = "", "* -diff\n"
-"""What the attributes say: as the project has it, or that no file is a text, so that git writes it in letters of ASCII."""
+"""Contents of the attributes file.
+
+Empty: the project's own. `* -diff`: treat all files as binary, so git writes ASCII only.
+"""
 _LIMITS = Limits(
     cpu_s=600,
     wall_s=600,
@@ -44,13 +48,19 @@ _LIMITS = Limits(
 )
 
 
-async def take_patch(workspace: SeatWorkspace, place: str = "/testbed") -> tuple[str, str]:
-    """What was changed since the first commit, as a unified diff, and how that went: `git diff`, or why there is none.
+async def extract_patch(workspace: SeatWorkspace, place: str = "/testbed") -> tuple[str, str]:
+    """Return the changes since the first commit as a unified diff, and its origin or the failure.
 
-    Where a changed line is not UTF-8, the diff is git's binary one: another encoding would be another patch.
+    If a changed line is not UTF-8, the diff is git's binary one, since another encoding would
+    change the patch.
+
+    Args:
+        workspace: Workspace of the agent.
+        place: Path of the repository.
 
     Raises:
-        SandboxUnavailable: git is not there, ran out of time or memory, or was ended: no failure of the agent's.
+        SandboxUnavailable: git is missing, ran out of time or memory, or was killed. The agent is
+            not at fault.
     """
     patch, how = await _diff(workspace, place, _AS_TEXT)
     text = _text(patch)
@@ -61,7 +71,7 @@ async def take_patch(workspace: SeatWorkspace, place: str = "/testbed") -> tuple
 
 
 def _text(patch: bytes) -> str | None:
-    """The patch, if it is UTF-8."""
+    """Return the patch as text, or None if it is not UTF-8."""
     try:
         return patch.decode("utf-8")
     except UnicodeDecodeError:
@@ -69,29 +79,29 @@ def _text(patch: bytes) -> str | None:
 
 
 async def _diff(workspace: SeatWorkspace, place: str, attributes: str) -> tuple[bytes, str]:
-    ran = (
+    result = (
         await workspace.run(("/bin/sh", "-c", _SCRIPT, "sh", place, attributes), _LIMITS)
     ).completed
-    said = shortened(ran.stderr.decode(errors="replace").strip(), 400)
-    code = ran.exit_code
+    errors = shortened(result.stderr.decode(errors="replace").strip(), 400)
+    code = result.exit_code
     if (
-        ran.timed_out
-        or ran.out_of_memory
-        or ran.signal is not None
+        result.timed_out
+        or result.out_of_memory
+        or result.signal is not None
         or code is None
         or code == 127
         or code > _GIT_FAILED
     ):
         how = (
             "ran out of time"
-            if ran.timed_out
-            else f"ended with signal {ran.signal} or exit code {code}"
+            if result.timed_out
+            else f"ended with signal {result.signal} or exit code {code}"
         )
-        raise SandboxUnavailable(f"the patch could not be taken: git {how} ({said})")
+        raise SandboxUnavailable(f"the patch could not be extracted: git {how} ({errors})")
     if code == _HISTORY_GONE:
         return b"", "the repository's history is gone"
     if code:
-        return b"", f"git failed: {said}"
-    if len(ran.stdout) >= _LIMITS.output_kb * 1024:
+        return b"", f"git failed: {errors}"
+    if len(result.stdout) >= _LIMITS.output_kb * 1024:
         return b"", f"the patch is larger than {_LIMITS.output_kb // 1024} MiB"
-    return ran.stdout, "git diff --binary" if attributes else "git diff"
+    return result.stdout, "git diff --binary" if attributes else "git diff"

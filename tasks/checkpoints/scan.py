@@ -11,25 +11,25 @@ from schemas.content_id import content_id
 from schemas.errors import ParleyError
 from schemas.run import ModelEndpoint
 from tasks.checkpoints.folders import find_folders, find_recordings
-from tasks.checkpoints.found import Found, Unread, newest_first, step_of
 from tasks.checkpoints.hub import find_revisions
 from tasks.checkpoints.record import known_checkpoints
 from tasks.checkpoints.source import CheckpointSource
+from tasks.checkpoints.source_checkpoint import SourceCheckpoint, Unread, newest_first, step_of
 from tasks.storage.file_digests import FileDigests
 from tasks.storage.home import Home
 
 
 @dataclass(frozen=True)
-class Sighting:
+class Scan:
     """Checkpoints of all sources, newest first, and the sources that could not be read."""
 
-    found: tuple[Found, ...] = ()
+    checkpoints: tuple[SourceCheckpoint, ...] = ()
     unread: tuple[Unread, ...] = ()
 
 
-def look(
+def scan_sources(
     home: Home, sources: Sequence[CheckpointSource], folder: Path, now_s: float | None = None
-) -> Sighting:
+) -> Scan:
     """Scan the sources. If two sources contain a checkpoint, it counts for the first.
 
     A source that cannot be read does not stop the others.
@@ -42,7 +42,7 @@ def look(
     """
     digests = FileDigests(home.file_digests)
     present_s = time.time() if now_s is None else now_s
-    checkpoints: dict[tuple[str, str], Found] = {}
+    checkpoints: dict[tuple[str, str], SourceCheckpoint] = {}
     unread: list[Unread] = []
     for source in sources:
         try:
@@ -50,21 +50,21 @@ def look(
                 checkpoints.setdefault((checkpoint.spec, checkpoint.path), checkpoint)
         except ParleyError as error:
             unread.append(Unread(source, str(error)))
-    return Sighting(tuple(_with_copies_marked(newest_first(checkpoints.values()))), tuple(unread))
+    return Scan(tuple(_with_copies_marked(newest_first(checkpoints.values()))), tuple(unread))
 
 
 def _scan_source(
     source: CheckpointSource, folder: Path, digests: FileDigests, now_s: float, home: Home
-) -> list[Found]:
+) -> list[SourceCheckpoint]:
     match source.kind:
         case "directory":
-            return find_folders(source, _located(folder, source.place), digests, now_s)
+            return find_folders(source, _resolve_path(folder, source.place), digests, now_s)
         case "recordings":
-            return find_recordings(source, _located(folder, source.place), now_s)
+            return find_recordings(source, _resolve_path(folder, source.place), now_s)
         case "repository":
             return find_revisions(source, _evaluated_commits(home, source.place))
         case "endpoint":
-            return _served(source)
+            return _served_checkpoints(source)
 
 
 def _evaluated_commits(home: Home, repository: str) -> list[str]:
@@ -77,11 +77,11 @@ def _evaluated_commits(home: Home, repository: str) -> list[str]:
     return [row.digest for row in sorted(rows, key=lambda row: row.found_at, reverse=True)]
 
 
-def _located(folder: Path, place: str) -> Path:
+def _resolve_path(folder: Path, place: str) -> Path:
     return folder / Path(place).expanduser()
 
 
-def _served(source: CheckpointSource) -> list[Found]:
+def _served_checkpoints(source: CheckpointSource) -> list[SourceCheckpoint]:
     from tasks.language.opening import listed_models
 
     url = source.place.rstrip("/")
@@ -92,7 +92,7 @@ def _served(source: CheckpointSource) -> list[Found]:
         )
     )
     return [
-        Found(
+        SourceCheckpoint(
             source=source,
             spec=f"openai:{name}@{url}",
             path=name,
@@ -107,9 +107,9 @@ def _served(source: CheckpointSource) -> list[Found]:
     ]
 
 
-def _with_copies_marked(checkpoints: Sequence[Found]) -> list[Found]:
+def _with_copies_marked(checkpoints: Sequence[SourceCheckpoint]) -> list[SourceCheckpoint]:
     """Set `copy_of` of each checkpoint to the oldest one with the same digest."""
-    first: dict[str, Found] = {}
+    first: dict[str, SourceCheckpoint] = {}
     for checkpoint in reversed(checkpoints):
         if checkpoint.digest:
             first.setdefault(checkpoint.digest, checkpoint)

@@ -1,4 +1,4 @@
-"""Brings repositories and environments into a home: each instance's files with and without its tests, and what they run with."""
+"""Resolution of repositories and environments: each instance's files, and packages of its tests."""
 
 import json
 import re
@@ -26,7 +26,8 @@ from tasks.storage.home import Home
 REPOS, ENVIRONMENTS, IMAGES = "repos", "environments", "images"
 RESOURCES = {
     REPOS: f"It is the folder of the projects' repositories: {FORMS}",
-    ENVIRONMENTS: "It is a JSON file of pinned packages by version, and of what each instance's tests need",
+    ENVIRONMENTS: "It is a JSON file of pinned packages by version, and of the needs of each"
+    " instance's tests",
     IMAGES: FORM,
     DISK: DISK_FORM,
 }
@@ -34,11 +35,11 @@ RESOURCES = {
 
 @dataclass(frozen=True)
 class _Service:
-    """A package that serves the tests on loopback, by `python -m`."""
+    """Package that serves the tests on loopback, started by `python -m`."""
 
     module: str
     variable: str
-    """Names its address to the tests."""
+    """Name of the variable that contains its address."""
     port: int
 
     @property
@@ -52,19 +53,26 @@ class _Service:
 
 _SERVICES = {"httpbin": _Service("httpbin.core", "HTTPBIN_URL", 8765)}
 _ASK_HTTPBIN_BEFORE = {"psf/requests": (2, 9)}
-"""Project -> first version whose tests start their own httpbin. Older tests ask httpbin.org, or the server of HTTPBIN_URL."""
+"""Project -> first version whose tests start their own httpbin.
+
+Older tests use httpbin.org or the server in HTTPBIN_URL.
+"""
 
 
 def _require_httpbin(
     problem: Problem, repository: RepoSnapshot, variables: Mapping[str, str]
 ) -> None:
-    """Quarantine a row whose tests ask httpbin.org where no variable names another server. Raises BadRow."""
+    """Reject a row whose tests use httpbin.org if no variable names another server.
+
+    Raises:
+        BadRow: The environment has no httpbin.
+    """
     first = _ASK_HTTPBIN_BEFORE.get(repository.repo)
     version = tuple(int(part) for part in re.findall(r"\d+", repository.version))
     if first and version and version < first and _SERVICES["httpbin"].variable not in variables:
-        remedy = "give its environment httpbin in `requirements` and `services`"
+        remedy = "Add httpbin to `requirements` and `services` of its environment"
         raise BadRow(
-            "network_missing", f"{problem.problem_id}: its tests ask httpbin.org; {remedy}"
+            "network_missing", f"{problem.problem_id}: its tests use httpbin.org. {remedy}"
         )
 
 
@@ -74,18 +82,18 @@ class Pins(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     repo: str = ""
-    """Project whose versions it is for (`django/django`); empty for those of every project."""
+    """Project whose versions it applies to (`django/django`). Empty for all projects."""
     versions: tuple[str, ...] = ()
     python: str | None = None
-    """Its Python, where it is not the file's."""
+    """Version of Python, if it differs from the file's."""
     requirements: tuple[str, ...]
     pth: dict[str, str] = Field(default_factory=dict)
     services: tuple[Literal["httpbin"], ...] = ()
-    """Packages among the requirements that serve on loopback while the tests run."""
+    """Packages among the requirements that serve on loopback during the tests."""
 
 
 class Needs(BaseModel):
-    """What the file says of one instance."""
+    """Needs of one instance, as the file states them."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -98,7 +106,7 @@ class Needs(BaseModel):
 
 
 class EnvironmentsFile(BaseModel):
-    """Pins by name, and instances."""
+    """Environments by name, and the needs of instances."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -113,33 +121,34 @@ class EnvironmentsFile(BaseModel):
         return self
 
     def needs(self, problem_id: str, repository: RepoSnapshot) -> Needs | None:
-        """What an instance needs: as stated for it, or the environment of its project's version."""
+        """Return an instance's own needs, or else the environment of its project's version."""
         if problem_id in self.instances:
             return self.instances[problem_id]
-        fits = [
+        matches = [
             name
             for name, pins in self.environments.items()
             if repository.version
             and repository.version in pins.versions
             and pins.repo in ("", repository.repo)
         ]
-        return Needs(environment=fits[0]) if fits else None
+        return Needs(environment=matches[0]) if matches else None
 
     def service_variables(self, name: str) -> dict[str, str]:
-        """Return the variables that tell of an environment's services, to the harness and to the tests."""
-        named = self.environments[name].services
-        if not named:
+        """Return the variables that describe an environment's services to harness and tests."""
+        services = self.environments[name].services
+        if not services:
             return {}
-        started = [
-            {"port": _SERVICES[one].port, "arguments": _SERVICES[one].arguments} for one in named
+        specs = [
+            {"port": _SERVICES[service].port, "arguments": _SERVICES[service].arguments}
+            for service in services
         ]
         return {
-            SERVICES: json.dumps(started),
-            **{_SERVICES[one].variable: _SERVICES[one].url for one in named},
+            SERVICES: json.dumps(specs),
+            **{_SERVICES[service].variable: _SERVICES[service].url for service in services},
         }
 
     def recipe(self, name: str) -> Recipe:
-        """What an environment is built from."""
+        """Return the recipe that an environment is built from."""
         pins = self.environments[name]
         return Recipe(
             python=pins.python or self.python,
@@ -148,18 +157,22 @@ class EnvironmentsFile(BaseModel):
         )
 
 
-def furnish(
+def resolve_resources(
     staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home
 ) -> Staged:
-    """See `Resolve`. Folder `repos` and `environments.json` beside the data count where nothing else is named."""
+    """Resolve the instances' repositories and environments. See `Resolve`.
+
+    By default, the folder `repos` and the file `environments.json` in the data's folder are used.
+    """
     folder = None if source is None else source if source.is_dir() else source.parent
     images = images_beside(resources.get(IMAGES))
     if images is not None and REPOS in resources:
         raise ConfigError(
-            f"--resource {REPOS}= and {IMAGES}=: images bring their repositories; name one of the two"
+            f"--resource {REPOS}= and {IMAGES}=: images contain their repositories. Remove one of"
+            " the two"
         )
-    repos = None if images is not None else resources.get(REPOS) or _beside(folder, REPOS)
-    listing = resources.get(ENVIRONMENTS) or _beside(folder, "environments.json")
+    repos = None if images is not None else resources.get(REPOS) or _path_beside(folder, REPOS)
+    listing = resources.get(ENVIRONMENTS) or _path_beside(folder, "environments.json")
     if repos is None and images is None:
         if all(
             problem.repo and (problem.repo.tree or image_of(problem.repo.environment))
@@ -167,8 +180,9 @@ def furnish(
         ):
             return staged
         raise ConfigError(
-            "the instances need their repositories: name the folder that holds them by --resource repos=DIR (`resources` in a"
-            f" night's configuration), each {FORMS}; or SWE-bench's Docker images by --resource images=swebench"
+            "the instances need their repositories. Name their folder by --resource repos=DIR"
+            f" (`resources` in a night's configuration), each {FORMS}, or SWE-bench's Docker images"
+            " by --resource images=swebench"
         )
     pins = None if listing is None else read_environments(listing)
     checkouts, environments = (
@@ -180,44 +194,48 @@ def furnish(
         pinned = images.pinned(
             (problem.problem_id for problem in staged.problems), home.images / "digests"
         )
-        return _some(
-            _Furnishing(pinned, pins, checkouts, environments).all(staged), len(staged.quarantined)
+        return _require_an_image(
+            _Resolver(pinned, pins, checkouts, environments).all(staged), len(staged.quarantined)
         )
-    with Repositories([repos] if repos else []) as found:
-        return _Furnishing(found, pins, checkouts, environments).all(staged)
+    with Repositories([repos] if repos else []) as repositories:
+        return _Resolver(repositories, pins, checkouts, environments).all(staged)
 
 
-def _some(furnished: Staged, n_before: int) -> Staged:
-    """What was furnished, if any was: where no image is there at all, their name is wrong."""
-    if furnished.problems or len(furnished.quarantined) == n_before:
-        return furnished
+def _require_an_image(resolved: Staged, n_before: int) -> Staged:
+    """Return the resolved instances. If no image exists at all, the name of the images is wrong.
+
+    Raises:
+        SourceUnreadable: No instance has an image.
+    """
+    if resolved.problems or len(resolved.quarantined) == n_before:
+        return resolved
     raise SourceUnreadable(
-        f"none of the instances has an image. {furnished.quarantined[n_before].detail}. {FORM}"
+        f"no instance has an image. {resolved.quarantined[n_before].detail}. {FORM}"
     )
 
 
-def _beside(folder: Path | None, name: str) -> Path | None:
+def _path_beside(folder: Path | None, name: str) -> Path | None:
     return folder / name if folder is not None and (folder / name).exists() else None
 
 
 def read_environments(path: Path) -> EnvironmentsFile:
-    """The file of pins.
+    """Return the contents of a file of environments.
 
     Raises:
-        SourceUnreadable: it is not there, or is no such file.
+        SourceUnreadable: The file cannot be read or is not valid.
     """
     try:
         data: Any = json.loads(path.read_text(encoding="utf-8"))
         return EnvironmentsFile.model_validate(data)
     except (OSError, ValueError) as error:
-        said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-        raise SourceUnreadable(f"{path}: no file of environments ({said})") from error
+        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        raise SourceUnreadable(f"{path} is not a file of environments ({reason})") from error
 
 
 @dataclass(frozen=True)
-class _Furnishing:
+class _Resolver:
     source: Repositories | PinnedImages
-    """What has the repositories; images have what their programs run with, too."""
+    """Source of the repositories. Images contain the packages as well."""
     pins: EnvironmentsFile | None
     checkouts: Checkouts
     environments: Environments
@@ -227,7 +245,7 @@ class _Furnishing:
         bad: list[QuarantinedRow] = []
         for problem in staged.problems:
             try:
-                problems[problem.problem_id] = self._one(problem)
+                problems[problem.problem_id] = self._resolve(problem)
             except BadRow as why:
                 row = quarantined_row(
                     problem.benchmark,
@@ -251,24 +269,24 @@ class _Furnishing:
             quarantined=(*staged.quarantined, *bad),
         )
 
-    def _one(self, problem: Problem) -> Problem:
+    def _resolve(self, problem: Problem) -> Problem:
         repository = problem.repo
         assert repository is not None
         image = self.source.of(problem.problem_id) if isinstance(self.source, PinnedImages) else ""
         needs = self._needs(problem, repository)
         if needs is not None and needs.web_tests:
-            named = ", ".join(needs.web_tests)
+            pages = ", ".join(needs.web_tests)
             raise BadRow(
                 "network_missing",
-                f"{problem.problem_id}: its tests ask for public web pages: {named}",
+                f"{problem.problem_id}: its tests use public web pages: {pages}",
             )
-        needed = needs or Needs(environment="")
+        present_needs = needs or Needs(environment="")
         services = (
             self.pins.service_variables(needs.environment)
             if self.pins and needs and not image
             else {}
         )
-        _require_httpbin(problem, repository, {**services, **needed.env})
+        _require_httpbin(problem, repository, {**services, **present_needs.env})
         try:
             tree = (
                 ""
@@ -281,37 +299,40 @@ class _Furnishing:
         environment = in_image(image, PROGRAMS) if image else ""
         if self.pins and needs and not image:
             environment = self._environment(problem, self.pins.recipe(needs.environment))
-        furnished = repository.model_copy(
+        resolved = repository.model_copy(
             update={
                 "tree": tree,
                 "tested_tree": tested,
                 "environment": environment,
-                "test_files": needed.test_files or repository.test_files,
-                "python_flags": needed.python_flags,
-                "pytest_flags": needed.pytest_flags,
+                "test_files": present_needs.test_files or repository.test_files,
+                "python_flags": present_needs.python_flags,
+                "pytest_flags": present_needs.pytest_flags,
                 "variables": tuple(
-                    sorted({**dict(repository.variables), **services, **needed.env}.items())
+                    sorted({**dict(repository.variables), **services, **present_needs.env}.items())
                 ),
-                "web_tests": needed.web_tests,
+                "web_tests": present_needs.web_tests,
             }
         )
-        return problem.model_copy(update={"repo": furnished})
+        return problem.model_copy(update={"repo": resolved})
 
     def _environment(self, problem: Problem, recipe: Recipe) -> str:
         if not self.environments.can_have(recipe):
-            said = f"{problem.problem_id}: its environment needs Python {recipe.python}, and this machine has none: put a"
             raise BadRow(
                 "python_missing",
-                f"{said} python{recipe.python} on the PATH, or build one with pyenv",
+                f"{problem.problem_id}: its environment needs Python {recipe.python}, which this"
+                f" machine lacks. Put a python{recipe.python} on the PATH, or build one with pyenv",
             )
         return self.environments.keep(recipe)
 
     def _tree(self, problem: Problem, repository: RepoSnapshot, source: Repositories) -> str:
-        found = source.holding(repository.repo, repository.base_commit)
-        if found is None:
-            said = f"{problem.problem_id}: no repository here has the commit {repository.base_commit} of {repository.repo}"
-            raise BadRow("repository_missing", said)
-        return self.checkouts.tree(found, repository.base_commit)
+        folder = source.holding(repository.repo, repository.base_commit)
+        if folder is None:
+            raise BadRow(
+                "repository_missing",
+                f"{problem.problem_id}: no repository here has the commit {repository.base_commit}"
+                f" of {repository.repo}",
+            )
+        return self.checkouts.tree(folder, repository.base_commit)
 
     def _needs(self, problem: Problem, repository: RepoSnapshot) -> Needs | None:
         if self.pins is None:
@@ -320,12 +341,15 @@ class _Furnishing:
         if isinstance(self.source, PinnedImages):
             return needs
         if needs is None or needs.environment not in self.pins.environments:
-            said = f"{problem.problem_id}: the file of environments has none for {repository.repo} {repository.version}"
-            raise BadRow("environment_missing", said)
+            raise BadRow(
+                "environment_missing",
+                f"{problem.problem_id}: the file of environments has none for {repository.repo}"
+                f" {repository.version}",
+            )
         return needs
 
 
 def _digest(row_digest: str, problem: Problem) -> str:
-    """A dialogue's digest with what its agent finds beside the files: the packages."""
+    """Return a dialogue's digest, extended by the packages that its agent can use."""
     environment = problem.repo.environment if problem.repo else ""
     return content_id([row_digest, environment]) if environment else row_digest

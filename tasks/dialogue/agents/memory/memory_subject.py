@@ -1,0 +1,371 @@
+"""Common parts of agents with a memory.
+
+One round of the conversation is one unit. The model answers a question with the recalled units in
+its prompt.
+
+A memory is a generator that yields requests: for an answer of the model (`Ask`) or for vectors
+(`Embed`). Each answer is an artifact of the turn that requested it, so it is journaled before the
+next request. After a kill, the generators run again with the journaled answers, so no request is
+repeated.
+"""
+
+import json
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from schemas.dialog import HistoryPolicy, Role
+from schemas.episode import Step, StepKind
+from schemas.errors import ConfigError
+from tasks.dialogue.agents.contract import AgentRequest, BeginDialogue, MakeSeat
+from tasks.dialogue.agents.memory.shared_talk import SharedTalk, mark_shared
+from tasks.dialogue.chat_subject import ChatSubject, messages_of
+from tasks.dialogue.seats import Stop
+from tasks.dialogue.tools import observe
+from tasks.dialogue.transcript import Transcript
+from tasks.language.chat_model import Message
+from tasks.language.prompt import PromptTexts, fill
+from tasks.language.quotation import json_line
+
+if TYPE_CHECKING:
+    from tasks.language.embedding import TextVectors, Vector
+
+PROMPTS = PromptTexts(
+    "tasks.dialogue.agents.memory",
+    (
+        "recalled",
+        "hipporag_facts",
+        "hipporag_filter",
+        "a_mem_note",
+        "a_mem_links",
+        "memoryos_page",
+        "memoryos_profile",
+    ),
+)
+SHORT, FEW, MANY = 10, 3, 10
+"""Messages that make a dialogue long, and recalled memories in a short and in a long dialogue.
+
+Source: UniDial-EvalKit, section 4.2.
+"""
+PURPOSE = "asked_for"
+"""Label of an artifact: purpose of its text."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Request for an answer of the model, which becomes a step of the turn."""
+
+    purpose: str
+    prompt: str
+    is_shared: bool = False
+    """True if the request is about a conversation that other dialogues share."""
+
+
+@dataclass(frozen=True)
+class Embed:
+    """Request for vectors: text -> vector of length 1. Blank texts have none."""
+
+    texts: tuple[str, ...]
+
+
+Thinking = Generator[Ask | Embed, Any, T]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One round of the conversation: the user's message, and the answer that the model sees."""
+
+    number: int
+    """1-based number."""
+    user: str
+    assistant: str
+
+    @property
+    def text(self) -> str:
+        """Return both messages as the text to embed."""
+        messages = (("User", self.user), ("Assistant", self.assistant))
+        return "\n".join(f"{who}: {words}" for who, words in messages if words)
+
+    @property
+    def shown(self) -> str:
+        """Return both messages for a model, quoted so that neither can imitate the other."""
+        return labelled_line(user=self.user, assistant=self.assistant)
+
+    def beyond(self, earlier: "Unit") -> "Unit":
+        """Return the part that is missing in an earlier version of the unit.
+
+        Some history policies append later messages to a round.
+        """
+        new = (
+            now.removeprefix(before).strip("\n")
+            for now, before in ((self.user, earlier.user), (self.assistant, earlier.assistant))
+        )
+        return Unit(self.number, *new)
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """Part of the conversation that the model sees."""
+
+    memories: tuple[str, ...] = ()
+    recent: tuple[Unit, ...] = ()
+    """Rounds that the model sees verbatim."""
+
+
+class Memory(Protocol):
+    """Memory of one dialogue."""
+
+    def add(self, unit: Unit) -> Thinking[None]:
+        """Add a round."""
+        ...
+
+    def recall(self, question: str, most: int) -> Thinking[Recalled]:
+        """Return up to `most` memories for a question."""
+        ...
+
+
+class MemorySubject:
+    """Subject that sends its memory's requests one by one, and then the request for the message."""
+
+    role = Role.ASSISTANT
+
+    def __init__(
+        self, chat: ChatSubject, vectors: "TextVectors", memory: Memory, shared: SharedTalk
+    ) -> None:
+        self._chat, self._vectors, self._memory, self._shared = chat, vectors, memory, shared
+        self._units: tuple[Unit, ...] = ()
+        """Rounds of the conversation, as the memory received them."""
+        self._n_units = 0
+        """Number of units in the memory."""
+        self._round = 0
+        """Latest round whose memory requests are complete."""
+        self._recalled = Recalled()
+        self._thinking: Thinking[Recalled] | None = None
+        self._request: Ask | Embed | None = None
+        self._n_answers = 0
+        """Number of the current round's answers that the memory has received."""
+
+    async def speak(self, transcript: Transcript) -> Step | Stop:
+        """Return the next answer for the memory, or the message.
+
+        If an answer calls tools, the model is told that there are none. The errors of
+        `ChatSubject.answer` are raised as well.
+
+        Raises:
+            ModelUnavailable: The embedder failed.
+            ValueError: The stored answers of an earlier round do not match the memory's requests.
+        """
+        if pending := transcript.pending_calls:
+            return await observe((), pending[0], transcript.turn)
+        scripted = transcript.dialog.scripted_answers
+        while self._round < transcript.turn:
+            turn = self._round + 1
+            if turn < transcript.turn and turn in scripted:
+                self._round = turn  # A scripted round has no requests. The next round adds it.
+                continue
+            request = await self._advance(_as_of(transcript, turn))
+            if request is not None and turn < transcript.turn:
+                where = f"round {turn} of {transcript.dialog.dialog_id}"
+                raise ValueError(
+                    f"{where} has no answer for {request.purpose!r}. Was the agent changed without"
+                    " a new version?"
+                )
+            if request is not None:
+                opening = self._shared.opening(transcript) if request.is_shared else transcript
+                step = await self._chat.answer(
+                    opening, (Message(Role.USER, request.prompt),), StepKind.ARTIFACT
+                )
+                labels = ((PURPOSE, request.purpose), *self._shared.labels(request, transcript))
+                # No tools were offered, so calls are dropped and the text counts as the answer.
+                changes = {"kind": StepKind.ARTIFACT, "calls": (), "labels": labels}
+                return step.model_copy(update=changes) if isinstance(step, Step) else step
+        return await self._chat.answer(transcript, self._shown(transcript))
+
+    async def _advance(self, transcript: Transcript) -> Ask | None:
+        """Run the memory of a round on its stored answers.
+
+        Return the next request to send, or None at the end of the round.
+        """
+        answers = [step for step in transcript.turn_steps if step.kind is StepKind.ARTIFACT]
+        if self._thinking is None:
+            self._thinking, self._n_answers = self._think(transcript), 0
+            self._request = None
+        try:
+            if self._request is None:
+                self._request = next(self._thinking)
+            while True:
+                if isinstance(self._request, Embed):
+                    self._request = self._thinking.send(await self._embed(self._request.texts))
+                    continue
+                step = answers[self._n_answers] if self._n_answers < len(answers) else None
+                if step is not None and self._shared.fits(self._request, step, transcript):
+                    self._n_answers += 1
+                    self._shared.keep(self._request, step.content, transcript)
+                    self._request = self._thinking.send(step.content)
+                elif (answer := await self._shared.find(self._request, transcript)) is not None:
+                    self._request = self._thinking.send(answer)
+                else:
+                    return self._request
+        except StopIteration as done:
+            await self._shared.leave(transcript)
+            self._recalled, self._thinking = done.value, None
+            self._round = transcript.turn
+            return None
+
+    def _think(self, transcript: Transcript) -> Thinking[Recalled]:
+        units, question = units_of(
+            [m for m in self._visible_messages(transcript) if m.role is not Role.SYSTEM]
+        )
+        n_shared = 0 if self._units else self._shared.n_units(transcript, units)
+        for place, unit in enumerate(units):
+            new = unit.beyond(self._units[place]) if place < len(self._units) else unit
+            if new.text:
+                self._n_units += 1
+                taking = self._memory.add(replace(new, number=self._n_units))
+                yield from mark_shared(taking) if place < n_shared else taking
+        self._units = tuple(units)
+        if not units:
+            return Recalled()
+        n_messages = len(transcript.context) + len(transcript.dialog.turns)
+        return (yield from self._memory.recall(question, FEW if n_messages < SHORT else MANY))
+
+    def _visible_messages(self, transcript: Transcript) -> tuple[Message, ...]:
+        """Return the messages that the history policy shows, without the seat's other steps."""
+        return messages_of(replace(transcript, steps=transcript.messages), self._chat.history)
+
+    async def _embed(self, texts: Sequence[str]) -> "Mapping[str, Vector]":
+        """Return the vectors of texts.
+
+        A text beyond the embedder's limit is halved until it fits.
+        """
+        vectors_of: dict[str, Vector] = {}
+        shown = {text: text for text in texts if text.strip()}
+        while shown:
+            vectors = await self._vectors.find(tuple(shown.values()))
+            vectors_of |= {text: vectors[cut] for text, cut in shown.items() if cut in vectors}
+            halves = {
+                text: cut[: len(cut) // 2] for text, cut in shown.items() if cut not in vectors
+            }
+            shown = {text: half for text, half in halves.items() if half.strip()}
+        return vectors_of
+
+    def _shown(self, transcript: Transcript) -> tuple[Message, ...]:
+        messages = self._visible_messages(transcript)
+        system = tuple(message for message in messages if message.role is Role.SYSTEM)
+        _, question = units_of([message for message in messages if message.role is not Role.SYSTEM])
+        recent = (
+            Message(role, words)
+            for unit in self._recalled.recent
+            for role, words in ((Role.USER, unit.user), (Role.ASSISTANT, unit.assistant))
+            if words
+        )
+        if self._recalled.memories:
+            question = fill(
+                PROMPTS["recalled"],
+                memories="\n\n".join(self._recalled.memories),
+                question=question,
+            )
+        calls = (
+            step
+            for step in transcript.turn_steps
+            if step.kind in (StepKind.TOOL_CALL, StepKind.OBSERVATION)
+        )
+        tool_messages = (
+            Message(step.role, step.content, step.calls, step.call_id) for step in calls
+        )
+        return (*system, *recent, Message(Role.USER, question), *tool_messages)
+
+
+def _as_of(transcript: Transcript, turn: int) -> Transcript:
+    """Return the transcript before the answer of a round."""
+    steps = (
+        step
+        for step in transcript.steps
+        if step.turn < turn or (step.turn == turn and _is_before_answer(step))
+    )
+    return replace(transcript, turn=turn, steps=tuple(steps))
+
+
+def _is_before_answer(step: Step) -> bool:
+    return step.role is not Role.ASSISTANT or step.kind is not StepKind.MESSAGE
+
+
+def units_of(messages: Sequence[Message]) -> tuple[list[Unit], str]:
+    """Return the complete rounds of a conversation, and the user's text since the last one.
+
+    A round begins with a user message that follows an assistant message. It is complete if it has
+    an answer.
+    """
+    rounds: list[tuple[list[str], list[str]]] = []
+    for message in messages:
+        is_user = message.role is Role.USER
+        if not rounds or (is_user and rounds[-1][1]):
+            rounds.append(([], []))
+        rounds[-1][0 if is_user else 1].append(message.content)
+    question = rounds.pop()[0] if rounds and not rounds[-1][1] else []
+    return [
+        Unit(number, "\n".join(user), "\n".join(answers))
+        for number, (user, answers) in enumerate(rounds, 1)
+    ], "\n".join(question)
+
+
+def in_order(units: Sequence[tuple[int, str]]) -> tuple[str, ...]:
+    """Return memories in the order of the conversation, each with its round number."""
+    return tuple(f"[{number}] {text}" for number, text in sorted(units))
+
+
+def begin_with_memory(make: Callable[[], Memory], name: str) -> BeginDialogue:
+    """Return the opener of dialogues whose memory is empty at first and ends with the dialogue."""
+
+    @asynccontextmanager
+    async def begin(request: AgentRequest) -> AsyncIterator[MakeSeat]:
+        vectors = request.embedder
+        if vectors is None:
+            raise ConfigError(
+                f"agent {name} needs vectors of texts. Choose an embedder by --embedder SPEC"
+            )
+
+        shared = SharedTalk(request.talk_answers, request.sampling)
+
+        def seat(history: HistoryPolicy) -> MemorySubject:
+            return MemorySubject(
+                ChatSubject(request.model, request.sampling, history), vectors, make(), shared
+            )
+
+        try:
+            yield seat
+        finally:
+            await shared.aclose()
+
+    return begin
+
+
+def labelled_line(**texts: str) -> str:
+    """Return non-empty texts by name on one line of JSON."""
+    return json_line({name: text for name, text in texts.items() if text})
+
+
+def read_object(reply: str) -> dict[str, Any]:
+    """Return the JSON object in an answer, or an empty one if none is readable."""
+    try:
+        value = json.loads(reply[reply.find("{") : reply.rfind("}") + 1])
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def list_in(value: Any) -> list[Any]:
+    """Return the value if it is a list, else an empty list."""
+    return value if isinstance(value, list) else []
+
+
+def text_in(value: Any) -> str:
+    """Return the value as valid Unicode if it is a text, else an empty text."""
+    return value.encode("utf-8", "replace").decode().strip() if isinstance(value, str) else ""
+
+
+def texts_in(value: Any) -> tuple[str, ...]:
+    """Return the distinct texts of a list. Other values are omitted."""
+    return tuple(dict.fromkeys(text for item in list_in(value) if (text := text_in(item))))
