@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,6 @@ from tasks.driver.judging import by_episode
 from tasks.planning.plan import RunPlan
 from tasks.storage.audited import verdict_table
 from tasks.storage.contexts import context_of
-from tasks.storage.wanted import WantedEpisode
 
 if TYPE_CHECKING:
     from tasks.language.embedding import Vector
@@ -65,24 +65,25 @@ def score_requests(
 ) -> Iterator[ScoreRequest]:
     """Yield one request per problem and sample with episodes, in the order of the dataset."""
     judgements, options = by_episode(judged), plan.options
-    episode_at = {
-        name: at for at, name in enumerate(episodes.table(["episode_id"])["episode_id"].to_pylist())
-    }
+    episode_ids = episodes.table(["episode_id"])["episode_id"]
+    episode_at = {name: at for at, name in enumerate(episode_ids.to_pylist())}
     verdicts_at: dict[str, list[int]] = defaultdict(list)
     for at, name in enumerate(verdicts.table(["episode_id"])["episode_id"].to_pylist()):
         verdicts_at[name].append(at)
-    groups: dict[tuple[str, int], list[WantedEpisode]] = defaultdict(list)
-    for member in plan.members:
-        if member.episode_id in episode_at:
-            groups[member.problem_id, member.sample].append(member)
+    members = plan.members.among(episode_ids)
+    columns = (members.rows[name].to_pylist() for name in ("problem_id", "sample"))
+    groups: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for at, key in enumerate(zip(*columns, strict=True)):
+        groups[key].append(at)
     for some in even_shards(groups.items(), _REQUESTS):
-        ids = [member.episode_id for _, group in some for member in group]
+        chosen = members.take([at for _, places in some for at in places])
+        ids, rest = chosen.ids.to_pylist(), iter(chosen)
         played = iter(episodes.take([episode_at[name] for name in ids]))
         decided = by_episode(
             verdicts.take([at for name in ids for at in verdicts_at.get(name, ())])
         )
-        for (problem_id, sample), group in some:
-            ones = tuple(
+        for (problem_id, sample), places in some:
+            items = tuple(
                 Played(
                     dialog,
                     next(played),
@@ -90,7 +91,7 @@ def score_requests(
                     tuple(judgements.get(member.episode_id, ())),
                     context_of(plan.lake, dialog),
                 )
-                for member in group
+                for member in islice(rest, len(places))
                 for dialog in [plan.dialog(member)]
             )
             yield ScoreRequest(
@@ -99,7 +100,7 @@ def score_requests(
                 plan.run_id,
                 plan.spec.setting,
                 options,
-                ones,
+                items,
                 vectors,
             )
 
