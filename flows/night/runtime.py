@@ -331,7 +331,8 @@ class Night:
     ) -> None:
         """End all services.
 
-        If a signal ends the night, end them at once, so that none can delay it.
+        If a signal ends the night, the services receive its exception and skip slow steps. For
+        example, Dask workers are killed.
         """
         self._client = None
         if isinstance(error, Exception):

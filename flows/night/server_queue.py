@@ -1,7 +1,7 @@
 """Queue of runs that need model servers: who starts servers next, and which idle servers end.
 
-A run requests all servers of a stage at once and holds none while it waits, so no two runs wait for
-each other. Dialogues come before judgements, so that a judge's server is loaded once for many
+A run requests the servers of a stage together and holds none while it waits, so no two runs wait
+for each other. Dialogues come before judgements, so that a judge's server is loaded once for many
 checkpoints. Among dialogues, the servers that need most devices come first, and the others fill the
 gaps.
 """
@@ -20,7 +20,7 @@ from tasks.planning.request import ModelRequest
 KEEP_IDLE_S = 5.0
 """Idle time in seconds after which a server may be ended to free its devices for other servers.
 
-A server that no run will use may be ended at once.
+A server that no run will use may be ended without delay.
 """
 SETTLE_S = 10.0
 """Maximum seconds for which a run yields to a run that needs more devices and is being prepared.
@@ -63,7 +63,7 @@ class Server:
 
 @dataclass(eq=False)
 class Claim:
-    """Request of one run for several servers at once."""
+    """Request of one run for several servers, which are granted together."""
 
     user: str
     wanted: Mapping[ModelIdentity, ModelRequest]
@@ -112,7 +112,10 @@ class ServerQueue:
         self.needed: dict[str, set[ModelIdentity]] = {}
         """Models that each run uses or will use and that Parley serves, by run id."""
         self.upcoming: dict[str, Mapping[ModelIdentity, Demand]] = {}
-        """Demands of the dialogue servers of runs that have requested no server yet, by run id."""
+        """By run id: devices that each model server of the run's dialogues will need.
+
+        The mapping contains only runs that have not requested a server yet.
+        """
         self.waiting: list[Claim] = []
 
     def is_needed(self, server: Server) -> bool:

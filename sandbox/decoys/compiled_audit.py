@@ -22,7 +22,10 @@ Compiled = TypeVar("Compiled", JavaProgram, JavaScriptProgram)
 _EXPECTED = re.compile(
     r"(?:\bv\d+\s*=|\bcompare\([^;{]*?,|==|\bisEqual\([^;{]*?,|\bequals\()(?P<value>[^;{]*)"
 )
-"""Pattern of a text that begins with the expected value of a comparison."""
+"""Pattern of a comparison in a test.
+
+The group `value` is the text from the expected value to the next `;` or `{`.
+"""
 _LITERAL = re.compile(
     r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'|\b\d+(?:\.\d+)?\b|\btrue\b|\bfalse\b'
 )

@@ -90,9 +90,9 @@ def line_with(text: str, edit: Edit, longest: int = 300) -> str:
 
 
 def in_turn(units: Sequence[Sequence[Altered]], most: int) -> list[list[Altered]]:
-    """Distribute the alterations of several units over variants.
+    """Distribute the alterations of several units (tests with their own verdicts) over variants.
 
-    The n-th variant contains the n-th alteration of each unit that has at least n.
+    The n-th variant of the program contains the n-th alteration of each unit that has at least n.
     """
     n_variants = min(most, max(map(len, units), default=0))
     return [[unit[n] for unit in units if n < len(unit)] for n in range(n_variants)]

@@ -79,10 +79,10 @@ def audit_python(
     *,
     asks_other_inputs: bool = False,
 ) -> Audited:
-    """Audit the tests that a program passed.
+    """Decide whether a program earned its pass, by running variants with altered tests.
 
     Args:
-        trial: runner of the variants.
+        trial: runner of the program's variants.
         program: program to audit.
         reference: same tests with the reference's code; None if there is none.
         seed: seed that draws the altered constants and the order of the variants.
@@ -288,7 +288,10 @@ def _fails_fresh_inputs(
 
 
 def _passed_units(decoy: Decoy, outcome: Outcomes) -> tuple[str, ...]:
-    """Return the units that passed although the decoy should make them fail."""
+    """Return the units that passed although the decoy, an altered check, should make them fail.
+
+    If the decoy names no unit, return all units if all passed, and otherwise none.
+    """
     if decoy.unit is not None:
         return (decoy.unit,) if outcome.get(decoy.unit) else ()
     return tuple(outcome) if outcome and all(outcome.values()) else ()

@@ -92,8 +92,8 @@ def import_data(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="For published runs: recording to write (JSONL). A name that ends in .gz is"
-            " compressed."
+            help="For published runs: file (JSONL) to which the recorded answers are written. It is"
+            " compressed if its name ends in .gz."
         ),
     ] = None,
     json_output: Json = False,
@@ -139,7 +139,7 @@ def _import_recording(benchmark: str, folder: Path, model: str, out: Path) -> No
     if published.judgements is not None:
         recording = out.with_name(f"{out.name}.judgements.jsonl")
         n_judgements = write_recording(recording, published.judgements(folder, model))
-        print(f"{recording}: {n_judgements} judgements of these answers")
+        print(f"{recording}: {n_judgements} judge verdicts on the recorded answers")
     raw = published.raw_data(folder)
     if raw is not None:
         data, dataset_version = raw

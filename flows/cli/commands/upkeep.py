@@ -177,7 +177,7 @@ def stop(
 
 @server.command("status")
 def status(json_output: Json = False) -> None:
-    """Print the address of the home's Prefect server, or `not running`."""
+    """Print the address of the home's Prefect server, or that it is not running."""
     from flows.orchestration.server import server_status
 
     record = server_status(find_home().path)
@@ -190,7 +190,8 @@ def status(json_output: Json = False) -> None:
             )
         )
     else:
-        print("not running" if record is None else f"{record.ui_url} (pid {record.pid})")
+        text = "not running" if record is None else f"{record.ui_url} (pid {record.pid})"
+        print(f"Prefect server: {text}")
 
 
 def doctor(

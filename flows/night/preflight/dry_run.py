@@ -71,9 +71,9 @@ class Estimate:
     """Models with a price per hour whose server time is unknown, since no earlier run measured it.
     """
     learned_from: Origin | None
-    """Common property of this run and the earlier runs behind the estimate.
+    """Property that this run shares with the earlier runs behind the estimate.
 
-    None if tokens are assumed.
+    `model` stands for model and setting. None if tokens are assumed.
     """
     serves: tuple[str, ...]
     """Commands that would start vLLM, one per replica. PORT stands for a free port."""

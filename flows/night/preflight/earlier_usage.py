@@ -24,7 +24,7 @@ _MOST_JUDGEMENTS = 2000
 _ENDED = (StopReason.FINISHED, StopReason.TURN_LIMIT)
 _CHARACTERS_PER_TOKEN = 4
 Origin = Literal["model", "setting", "benchmark"]
-"""Common property of earlier runs and a run: model and setting, setting, or benchmark."""
+"""Property that earlier runs share with a run. `model` stands for model and setting."""
 _ORIGINS: tuple[Origin, ...] = ("model", "setting", "benchmark")
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ class Measured:
     """Means over finished dialogues of earlier runs.
 
     Attributes:
-        origin: Common property of the earlier runs and this run.
+        origin: Property that the earlier runs share with this run.
         answers: Mean answers of the model under test per dialogue. None if only other settings were
             measured.
         calls: Mean requests to the model under test per dialogue, including those with tool

@@ -40,7 +40,8 @@ class _Seat:
 def require_same_models(plan: RunPlan) -> None:
     """Compare the facts about a run's models with the facts stored at the first use of each model.
 
-    Endpoints that do not answer at once are skipped: the run connects to them when it needs them.
+    Endpoints that do not answer within a few seconds are skipped: the run connects to them when it
+    needs them.
 
     Raises:
         ConfigError: An endpoint serves another model under the same name. The message names the
@@ -58,7 +59,11 @@ def require_same_models(plan: RunPlan) -> None:
 
 
 def endpoint_facts(plan: RunPlan) -> tuple[tuple[str, str], ...]:
-    """Return (role, stored facts) for each model of a run without a stated revision."""
+    """Return (role, stored facts) for each of the run's models whose revision is not stated.
+
+    The facts are those that the model's endpoint reported at the first use of the model, as text
+    such as `base_url http://host/v1, owned_by vllm`. Models without stored facts are left out.
+    """
     stored = (
         (seat.role, _read(_path(plan.home, seat.identity)))
         for seat in _seats(plan)

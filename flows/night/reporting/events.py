@@ -62,7 +62,10 @@ class NightEvents:
 
 
 def find_events(home: Home) -> NightEvents:
-    """Return all events of the published tables, or none if the warehouse compares no runs."""
+    """Find all events (such as regressions) of the published tables.
+
+    Return none if the warehouse or its tables `comparisons` and `history` are missing.
+    """
     import duckdb
 
     from warehouse.connect import connect

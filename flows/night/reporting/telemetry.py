@@ -129,7 +129,7 @@ class Telemetry:
     def close(self, reports: Iterable[RunReport], *, by_signal: bool) -> None:
         """Send all remaining data, within a few seconds.
 
-        After a signal, which leaves little time, skip server hours.
+        If a signal ended the night, little time is left, so the cost of server hours is not sent.
         """
         self.look()
         with self._lock:

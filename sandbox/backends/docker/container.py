@@ -1,4 +1,4 @@
-"""One container and the connection to its launcher.
+"""One container and the connection to its launcher, the process that runs commands in it.
 
 The container is created with all restrictions. The connection consists of the launcher's own stdin
 and stdout, in the daemon's frames. No command ever holds one of them, so a program cannot forge the
@@ -133,8 +133,9 @@ class Container:
             message, _ = self.stream.message(deadline)
         except (ConnectionClosed, TimeoutError, OSError, ValueError) as error:
             raise SandboxUnavailable(
-                f"docker: the launcher of container {self.id[:12]} does not accept commands "
-                f"({error}){self.stream.error_text()}"
+                f"docker: the launcher of container {self.id[:12]} (its first process, which runs"
+                f" commands) accepts no command ({error}){self.stream.error_text()}; see the"
+                " daemon's log"
             ) from error
         if "dirty" in message:
             raise LeftoversRemain
@@ -238,7 +239,8 @@ def _greeting(container: Container) -> dict[str, Any]:
         return container.stream.message(time.monotonic() + SET_UP_S)[0]
     except (ConnectionClosed, TimeoutError, OSError, ValueError) as error:
         raise SandboxUnavailable(
-            f"docker: the launcher did not start ({error}){container.stream.error_text()}; "
+            "docker: the container's launcher (its first process, which runs commands) did not"
+            f" start ({error}){container.stream.error_text()}; "
             "the image needs python3 (3.9 or newer) on its PATH"
         ) from error
 
@@ -342,7 +344,7 @@ class _Stream:
         """
         left_s = deadline - time.monotonic()
         if left_s <= 0 or (is_over is not None and is_over()):
-            raise TimeoutError("the launcher did not answer in time")
+            raise TimeoutError("no answer before the time limit")
         self._socket.settimeout(left_s if is_over is None else min(left_s, _POLL_S))
         try:
             data = self._socket.recv(1 << 20)

@@ -1,8 +1,9 @@
 """Image of the containers: a pinned image with a layer of Parley's launcher and harness.
 
-In a layer, launcher and harness are read-only for every program. They are also available if the
-daemon cannot read this machine's disk (remote daemon, Docker Desktop, socket passed into a
-container). The layer is made once for each daemon, version of Parley and image.
+The launcher is the container's first process and runs commands. The harness runs tests. In a layer,
+both are read-only for every program. They are also available if the daemon cannot read this
+machine's disk (remote daemon, Docker Desktop, socket passed into a container). The layer is made
+once for each daemon, version of Parley and image.
 """
 
 import hashlib
@@ -24,8 +25,11 @@ IMAGE_VARIABLE = "PARLEY_DOCKER_IMAGE"
 PLACE = "/parley"
 HARNESS_DIRECTORY = f"{PLACE}/harness"
 UID = 20000
-"""User and group of the launcher and of programs. No slot of bubblewrap uses this id, since the
-kernel counts all processes of a user together."""
+"""User and group id under which a container's launcher and the tested programs run by default.
+
+The id differs from all ids that other backends give their programs (`sandbox.host.slots`), because
+the kernel's process limit counts all processes of a user together.
+"""
 BASE = "parley.base"
 _REPOSITORY = "parley-sandbox"
 _PINNED = re.compile(r"(?:\S+@)?sha256:[0-9a-f]{64}")

@@ -83,7 +83,10 @@ def tested_by_turn(episode: Episode, dialog: Dialog) -> Sequence[tuple[str, ...]
 def wanted_programs(
     problem: Problem, dialog: Dialog, names: Sequence[str], answer: str, options: Options
 ) -> tuple[WantedProgram, ...]:
-    """Return the programs that a reviewer needs during the dialogue, with the same tests."""
+    """Return the programs to run during the dialogue, because a reviewer needs their results.
+
+    They run the same tests as the final scoring.
+    """
     code = _program(problem, answer, options).code
     if source_of(dialog) is not None:
         place, decides = place_of(problem, dialog, names)

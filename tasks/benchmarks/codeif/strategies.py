@@ -1,4 +1,4 @@
-"""Instruction strategies (CodeIF-Bench Table 1) and their fixed slots."""
+"""Instruction strategies, the kinds of instruction in CodeIF-Bench (Table 1)."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -34,11 +34,14 @@ REPOSITORY_STRATEGIES: tuple[str, ...] = (
 SLOTS_OF_REPOSITORIES: dict[str, int] = {
     name: slot for slot, name in enumerate((BASE_INSTRUCTION, *REPOSITORY_STRATEGIES), 1)
 }
-"""Slots of L2 and L3: 8 and 9 are context strategies, 10 is Functionality Extension."""
+"""Strategy -> position on the axis `strategy_slot` in tasks of levels L2 and L3.
+
+Context strategies have 8 and 9, and Functionality Extension has 10.
+"""
 
 
 def strategy_slots(level: str) -> Mapping[str, int]:
-    """Return strategy -> slot for the tasks of a level."""
+    """Return strategy -> position on the axis `strategy_slot` for the tasks of a level."""
     return STRATEGY_SLOT if level == "L1" else SLOTS_OF_REPOSITORIES
 
 
@@ -61,8 +64,8 @@ def problem_id(task_id: int) -> str:
 def tested_instructions(instruction_ids: tuple[str, ...], turn: int) -> tuple[str, ...]:
     """Return the instructions whose tests decide the answer of a turn.
 
-    These are T_1..T_n without Functionality Extension, whose own turn is decided by its tests
-    alone.
+    These are the instructions up to this turn, except Functionality Extension. Only the tests of
+    Functionality Extension decide the turn of that instruction.
 
     Args:
         instruction_ids: all instructions of the dialog, `base` first.

@@ -225,7 +225,8 @@ EXPORTS: Mapping[str, Export] = {
         rows=main_table,
     ),
     "turns": Export(
-        help="rho_k and P_k with n, by level, model, track, turn and condition (Figure 4)",
+        help="entity match density (rho_k) and semantic probability (P_k) with n, by level, model,"
+        " track, turn and condition (Figure 4)",
         rows=turns,
     ),
 }

@@ -124,7 +124,10 @@ def score(request: ScoreRequest) -> Sequence[Score]:
 def _series(
     request: ScoreRequest, played: Played
 ) -> Mapping[Metric[..., float], Mapping[int, Value]]:
-    """Return rho_k and P_k of each reply (Figure 4), if the setting measures them."""
+    """Return the series of Figure 4 that the setting measures, with a value for each reply.
+
+    They are the entity match density (rho_k) and the semantic probability (P_k).
+    """
     setting = SETTINGS[request.setting]
     densities = (
         {entity_match_density: entity_series(request, played)}

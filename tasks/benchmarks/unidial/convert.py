@@ -1,6 +1,6 @@
 """Conversion of normalised dialogues to Parley's and back.
 
-Values without a column of their own are stored in labels whose names begin with `_`.
+Values for which Parley has no column are stored in labels whose names begin with `_`.
 """
 
 import json
@@ -320,7 +320,7 @@ def gold_answer(problem: Problem, turn: int) -> str:
 
 
 def labels_of(owner: Dialog | Turn) -> Mapping[str, Any]:
-    """Return the labels that are not the data's own, by name."""
+    """Return the labels in which Parley stores values that have no column, by name."""
     return {
         name: json.loads(value)
         for name, value in owner.labels
@@ -394,7 +394,7 @@ def to_normal_dialog(dialog: Dialog, context: Sequence[Turn]) -> dict[str, Any]:
 
 
 def turns_with_ids(dialog: Dialog) -> Iterator[tuple[int, Turn]]:
-    """Yield the dialogue's own turns with their ids in the normalised form."""
+    """Yield (id in the normalised data, turn) for each turn except system and context turns."""
     n_system = next(n for n, turn in enumerate(dialog.turns) if turn.role is not Role.SYSTEM)
     for place, turn in enumerate(dialog.turns[n_system:], n_system + dialog.context_turns):
         yield to_normal_turn(turn, place)["turn_id"], turn

@@ -86,7 +86,10 @@ class BaseTask(Protocol):
 
 @dataclass(frozen=True)
 class FunctionTask:
-    """Base task about a single function."""
+    """Base task about a single function.
+
+    `tasks.benchmarks.codeif.construction.base_task.BaseTask` describes its methods.
+    """
 
     request: ConstructionRequest
     problem: Problem

@@ -1,6 +1,6 @@
 """Build `codeif-tasks` (section 3.3): verified instructions for base tasks.
 
-It also extracts strategies from review comments.
+The build also extracts instruction strategies (kinds of instruction) from review comments.
 """
 
 import json
@@ -93,7 +93,10 @@ async def construct(request: ConstructionRequest) -> Constructed:
 
 
 async def _strategies(request: ConstructionRequest) -> list[dict[str, object]]:
-    """Return the strategies behind selected comments, grouped by name, most frequent first."""
+    """Return the instruction strategies that the model extracts from selected review comments.
+
+    Comments with the same strategy are grouped. The most frequent strategy comes first.
+    """
     comments = comments_of(request.staged)
     if request.embedder is None:
         raise ConfigError(
@@ -133,7 +136,11 @@ async def _strategies(request: ConstructionRequest) -> list[dict[str, object]]:
 
 
 async def _strategy(request: ConstructionRequest, n: int, comment: str) -> dict[str, str] | None:
-    """Return name and demand of the strategy behind a comment; None for an unreadable answer."""
+    """Let the model extract the instruction strategy of a review comment.
+
+    Return its name, what it demands, and whether a test can verify it. Return None if the answer is
+    unreadable.
+    """
     message = Message(Speaker.USER, fill(PROMPTS["extract_strategy"], comment=comment))
     answer = await request.models["model"].complete(
         request.question("model", message, problem_id=f"comment/{n}")
@@ -226,11 +233,11 @@ _SELECTED = Option(
     values=("2", "5", "10", "20", "50", "100", "200", "500"),
     default="500",
     affects="episode",
-    help="maximum number of review comments from which strategies are extracted",
+    help="maximum number of review comments from which instruction strategies are extracted",
 )
 CONSTRUCTION = Construction(
-    help="tasks with verified instructions from base tasks, and strategies from review comments"
-    " (review_comments*.jsonl)",
+    help="tasks with verified instructions from base tasks, and instruction strategies (kinds of"
+    " instruction) from review comments (review_comments*.jsonl)",
     roles={
         "model": Role(
             "writes strategies, instructions, tests and solutions", Sampling(max_tokens=3000)

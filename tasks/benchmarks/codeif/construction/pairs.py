@@ -26,9 +26,10 @@ _FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 
 
 async def verified_pairs(task: BaseTask) -> Verification:
-    """Write a pair for each strategy, and order the verified ones.
+    """Let the model write an (instruction, test) pair for each instruction strategy, and verify it.
 
-    If the task's reference code fails the task's own tests, all pairs are rejected without a call.
+    Return the verified pairs, the order of their turns, and the rejected pairs. If the task's
+    reference code fails the task's tests, all pairs are rejected without a call of the model.
 
     Raises:
         SandboxUnavailable: a program could not be run.
@@ -52,7 +53,7 @@ async def verified_pairs(task: BaseTask) -> Verification:
 
 
 async def write_pair(task: BaseTask, strategy: str) -> Pair | Rejection:
-    """Write a pair for a strategy; the model repairs it at most twice.
+    """Let the model write a pair for an instruction strategy, and repair it at most twice.
 
     Raises:
         SandboxUnavailable: a program could not be run.
@@ -105,8 +106,8 @@ async def turn_order(
 ) -> tuple[tuple[str, ...], tuple[Rejection, ...]]:
     """Return the strategies in the order of their turns, and those that conflict with earlier ones.
 
-    A strategy joins the order if one program passes the task's tests, the tests of all earlier
-    strategies and its own. The candidates are the program of the earlier strategies, the pair's
+    A strategy joins the order if one program passes the tests of the task, of all earlier
+    strategies and of this one. The candidates are the program of the earlier strategies, the pair's
     solution, and a program that the model writes for all of them. Functionality Extension conflicts
     by design and comes last.
 

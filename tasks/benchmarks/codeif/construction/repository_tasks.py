@@ -1,6 +1,7 @@
 """Build `codeif-repository-tasks` (section 3.3.2): verified instructions for real projects' tasks.
 
-Tasks that need code of their project also get the two context strategies (Table 1).
+Tasks that need code of their project also get instructions of the two context strategies, which
+demand the use of that code (Table 1).
 """
 
 import ast
@@ -62,7 +63,10 @@ _TEST_NAME = re.compile(r"(?m)^(\s*(?:async\s+)?def\s+)(test\w*)(?=\s*\()")
 
 @dataclass(frozen=True)
 class RepositoryTask:
-    """Base task about a function or method of a project."""
+    """Base task about a function or method of a project.
+
+    `tasks.benchmarks.codeif.construction.base_task.BaseTask` describes its methods.
+    """
 
     request: ConstructionRequest
     problem: Problem
@@ -245,8 +249,8 @@ def _row(task: RepositoryTask, verification: Verification) -> Mapping[str, objec
 
 
 CONSTRUCTION = Construction(
-    help="repository tasks with verified instructions, context strategies included, from base tasks"
-    " and their projects",
+    help="repository tasks with verified instructions from base tasks and their projects, including"
+    " instructions to use the project's code (context strategies)",
     roles={"model": Role("writes instructions, tests and solutions", Sampling(max_tokens=3000))},
     construct=construct,
     estimate=estimate,

@@ -61,7 +61,8 @@ class LogName:
         """
         if self.setting.verbal not in _VERBAL:
             raise ConfigError(
-                f"feedback {self.setting.name} has no log file name ({GRAMMAR}). Exclude those runs"
+                f"runs with feedback {self.setting.name} have no log files: the names of log files"
+                f" ({GRAMMAR}) cannot express this feedback. Leave these runs out"
             )
         simulator = f"_by_{self.simulator}" if self.simulator else ""
         iteration = "" if self.iteration == 1 else f"_ITER={self.iteration}"

@@ -159,8 +159,8 @@ def _require_tasks(
         for task, placed in logged.items():
             if task not in rows:
                 raise SourceUnreadable(
-                    f"{files[turn]} has no row of task {task!r}, which {placed.place} continues."
-                    " Fetch the log again, or rebuild it"
+                    f"{placed.place} is a row of task {task!r}, but {files[turn]} has no row of"
+                    " this task. Download both files again, or rebuild them"
                 )
     if any(placed.row.row_digest is None for placed in logged.values()):
         for task in problems:
@@ -181,7 +181,8 @@ def _require_no_more(
     for task, placed in first.items():
         if task not in later:
             raise SourceUnreadable(
-                f"{files[1]} has no row of task {task!r}, which {placed.place} starts"
+                f"{placed.place} contains the first answer of task {task!r}, but {files[1]} has no"
+                " row of this task. Download both files again, or rebuild them"
             )
 
 

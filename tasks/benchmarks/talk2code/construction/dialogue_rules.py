@@ -253,10 +253,11 @@ def _missing_question(rounds: Rounds) -> Violation | None:
 
 
 def disclosure_counts(rounds: Rounds, brief: Brief) -> tuple[int, ...]:
-    """Count, after each message of the user, the disclosed words of the statement and the language.
+    """Count the disclosed words of the task after each message of the user.
 
-    For a vague task, words of the reference count, too. A word counts from its first mention by
-    user or assistant, because answering the assistant's question discloses it.
+    These are words of the task statement and of the programming language's name. For a vague task,
+    words of the reference program count, too. A word counts from its first mention by user or
+    assistant, because answering the assistant's question discloses it.
     """
     task_stems, stems, counts = (
         _stems(brief.disclosed_text) | _stems(brief.language),

@@ -43,7 +43,10 @@ Value = float | UnscoredReason
 
 
 def entity_series(request: ScoreRequest, played: Played) -> dict[int, Value]:
-    """Return round -> rho_k of its reply, or the reason why it is missing."""
+    """Return round -> entity match density (rho_k) of its reply.
+
+    The reason replaces a missing density.
+    """
     replies = _replies(played.episode)
     sets = _sets(request, played, replies)
     if isinstance(sets, UnscoredReason):
@@ -58,7 +61,10 @@ def entity_series(request: ScoreRequest, played: Played) -> dict[int, Value]:
 
 
 def meaning_series(request: ScoreRequest, played: Played) -> dict[int, Value]:
-    """Return round -> P_k of its reply, or the reason why it is missing."""
+    """Return round -> semantic probability (P_k) of its reply.
+
+    The reason replaces a missing probability.
+    """
     values = zip(_replies(played.episode), _probabilities(request, played), strict=True)
     return {
         turn: value if isinstance(value, UnscoredReason) else semantic_probability(value)
@@ -132,9 +138,9 @@ def meaning_scores(request: ScoreRequest, played: Played) -> dict[Metric[..., fl
 
 
 def _probabilities(request: ScoreRequest, played: Played) -> Iterator[Value]:
-    """Yield P_k of each reply.
+    """Yield the semantic probability (P_k) of each reply.
 
-    P_k is undefined for a blank reply. A text longer than the embedder's limit has no vector.
+    It is undefined for a blank reply. A text longer than the embedder's limit has no vector.
     """
     reference = request.vectors.get(reference_text(request.problem, request.options))
     for text in _replies(played.episode).values():

@@ -1,4 +1,8 @@
-"""Entities of replies (K_A) and of the reference (K_true), listed by a judge or by a person."""
+"""Entities that texts name: things of the task, values, data types, rules, operations, errors.
+
+A judge or a person lists the entities of each reply (K_A in the paper) and those of the reference
+(K_true).
+"""
 
 import json
 from collections.abc import Mapping, Sequence

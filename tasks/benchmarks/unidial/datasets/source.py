@@ -13,7 +13,7 @@ from tasks.benchmarks.templates import Template
 from tasks.benchmarks.unidial.normal import MetricConfig, NormalDialog, NormalTurn
 
 _CHUNK = 8_000_000
-"""Characters of a long list that are read at once."""
+"""Number of characters that are read at a time from a file with a long list."""
 _BLANKS = re.compile(r"\s*")
 MOST_TOKENS = 1024
 """Maximum tokens of one answer unless a dataset states its own (section 3.2)."""
@@ -29,7 +29,7 @@ class RawDialog:
     content: bytes = b""
     """Start of the row, for the quarantine."""
     history: Sequence[NormalTurn] = ()
-    """Long conversation before the dialogue's own turns.
+    """Long conversation that precedes the dialogue.
 
     Rows with the same history share the object.
     """
@@ -67,7 +67,10 @@ class Dataset:
     read: ReadRows
     rubrics: tuple[str, ...] = ()
     metrics_of: Callable[[dict[str, Any]], Sequence[MetricConfig]] = no_metrics
-    """Returns the metrics of a turn without any, derived from its `dynamic_config_source`."""
+    """Function that derives a turn's metrics from the turn's `dynamic_config_source`.
+
+    It is called only for turns that list no metrics.
+    """
     says_source: bool = True
     """False if `metrics_of` ignores its source, so that a source does not identify the dataset."""
     max_tokens: int = MOST_TOKENS
@@ -79,9 +82,9 @@ class Dataset:
 
 
 def metrics_of(dataset: Dataset | None, source: dict[str, Any]) -> Sequence[MetricConfig]:
-    """Return the metrics of a turn without any, derived from its source.
+    """Return the metrics of a turn that lists none, derived from its `dynamic_config_source`.
 
-    Without a dataset, use the dataset that recognises the source.
+    Without a dataset, use the first dataset that derives metrics from this source.
     """
     if dataset is not None:
         return dataset.metrics_of(source)
@@ -144,7 +147,7 @@ def read_json(path: Path) -> Any:
 def read_json_list(path: Path) -> Iterator[Any]:
     """Yield the elements of a file's JSON list one by one.
 
-    LongMemEval's largest file has 2.7 GB, so it is not read at once.
+    LongMemEval's largest file has 2.7 GB, so files are read in parts.
 
     Raises:
         BadRow: unreadable_file, not_utf8, broken_json or wrong_type.

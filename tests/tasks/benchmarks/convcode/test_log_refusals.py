@@ -70,17 +70,17 @@ def zero(folder: Path) -> Path:
         ),
         pytest.param(
             lambda f: drop_line(two(f), 2),
-            r"ITER=2\.jsonl has no row of task 'Task/2', which .*:2 continues\. Fetch",
+            r":2 is a row of task 'Task/2', but .*ITER=2\.jsonl has no row of this task\. Download",
             id="row",
         ),
         pytest.param(
             lambda f: drop_line(zero(f), 2),
-            r"ITER=0\.jsonl has no row of task 'Task/2'",
+            r":2 is a row of task 'Task/2', but .*ITER=0\.jsonl has no row of this task",
             id="first row",
         ),
         pytest.param(
             lambda f: [drop_line(path(f), 2) for path in (one, two)],
-            r"has no row of task 'Task/2'.*ITER=0.*starts",
+            r"ITER=0.* contains the first answer of task 'Task/2', but .* has no row of this task",
             id="rest",
         ),
         pytest.param(
