@@ -1,4 +1,4 @@
-"""Makes the table `agreement`: how far people agree with each other, and with the judges."""
+"""The table `agreement`: how far people agree with each other, and with the judges."""
 
 import statistics
 from collections import Counter
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 CONSENSUS, EVERYBODY = "consensus", "all raters"
 POOLED = "all dimensions"
-"""Stands as the dimension of rows whose ratings are pooled."""
-Thing = tuple[str, int] | tuple[str, int, str]
-"""(episode, turn), and the dimension where several are pooled."""
-Marks = Mapping[Thing, Mark]
-"""What was rated -> rating."""
+"""Value of `dimension` in rows that pool the ratings of several dimensions."""
+Item = tuple[str, int] | tuple[str, int, str]
+"""(episode, turn). If several dimensions are pooled, the dimension too."""
+Marks = Mapping[Item, Mark]
+"""Rated item -> rating."""
 Row = tuple[str | int | float | None, ...]
 
 
 def refresh_agreement(connection: "DuckDBPyConnection") -> None:
-    """Make all rows anew of the ratings and judgements that the file holds now."""
+    """Replace all rows, computed from the ratings and judgements in the file."""
     people, judges = _read(connection, "rated_by_people"), _read(connection, "rated_by_judges")
     rows = [
         row for rated in people for row in _rows_of(rated, people[rated], judges.get(rated, {}))
@@ -39,15 +39,15 @@ def refresh_agreement(connection: "DuckDBPyConnection") -> None:
 
 def _read(
     connection: "DuckDBPyConnection", name: str
-) -> dict[tuple[str, str], dict[str, dict[Thing, Mark]]]:
-    """(rubric, dimension) -> who -> marks."""
-    found: dict[tuple[str, str], dict[str, dict[Thing, Mark]]] = {}
+) -> dict[tuple[str, str], dict[str, dict[Item, Mark]]]:
+    """Return (rubric, dimension) -> rater -> ratings."""
+    marks_by_dimension: dict[tuple[str, str], dict[str, dict[Item, Mark]]] = {}
     for rubric, dimension, who, episode, turn, value, label in connection.execute(
         sql_files.load("queries", name).statement
     ).fetchall():
-        marks = found.setdefault((rubric, dimension), {}).setdefault(who, {})
+        marks = marks_by_dimension.setdefault((rubric, dimension), {}).setdefault(who, {})
         marks[episode, turn] = label if value is None else value
-    return found
+    return marks_by_dimension
 
 
 def _rows_of(
@@ -69,12 +69,15 @@ Rated = Mapping[tuple[str, str], Mapping[str, Marks]]
 
 
 def pooled_rows(rubric: str, people: Rated, judges: Rated) -> list[Row]:
-    """Rows over all dimensions of a rubric, and over all raters: every rating counts once, as the paper's one kappa has it.
+    """Return rows over all dimensions of a rubric, and over all raters.
 
-    Dimensions of numbers are pooled, those of words are left out; of a rubric that has words alone the words are pooled. Pairs of
-    raters are laid end to end, each in alphabetical order. None where there is nothing to pool: one dimension and two raters.
+    Every rating counts once, as in the one kappa of the paper. Numeric dimensions are pooled, and
+    dimensions of words are left out. If a rubric has only dimensions of words, these are pooled.
+    Pairs of raters are concatenated, each pair in alphabetical order. With one dimension and two
+    raters there is nothing to pool, and no row.
 
-    Source: Talk2Code, Subjective Evaluation: three experts, 200 dialogues, six dimensions; one kappa among them, one with GPT-4o.
+    Source: Talk2Code, Subjective Evaluation: three experts, 200 dialogues, six dimensions; one
+    kappa among them, one with GPT-4o.
     """
     dimensions = _of_one_kind(
         {dimension: marks for (name, dimension), marks in people.items() if name == rubric}
@@ -102,7 +105,7 @@ def pooled_rows(rubric: str, people: Rated, judges: Rated) -> list[Row]:
 
 
 def _of_one_kind(dimensions: Mapping[str, Mapping[str, Marks]]) -> tuple[str, ...]:
-    """Return the dimensions that have numbers; those with words where none has numbers."""
+    """Return the dimensions with numbers or, if none has numbers, those with words."""
     has_words = {
         name: any(isinstance(mark, str) for marks in raters.values() for mark in marks.values())
         for name, raters in dimensions.items()
@@ -112,9 +115,9 @@ def _of_one_kind(dimensions: Mapping[str, Mapping[str, Marks]]) -> tuple[str, ..
     )
 
 
-def _pooled(rubric: str, dimensions: Sequence[str], rated: Rated) -> dict[str, dict[Thing, Mark]]:
-    """Who -> marks of all dimensions."""
-    pooled: dict[str, dict[Thing, Mark]] = {}
+def _pooled(rubric: str, dimensions: Sequence[str], rated: Rated) -> dict[str, dict[Item, Mark]]:
+    """Return rater -> ratings of all dimensions."""
+    pooled: dict[str, dict[Item, Mark]] = {}
     for dimension in dimensions:
         for who, marks in rated.get((rubric, dimension), {}).items():
             pooled.setdefault(who, {}).update(
@@ -123,17 +126,18 @@ def _pooled(rubric: str, dimensions: Sequence[str], rated: Rated) -> dict[str, d
     return pooled
 
 
-def consensus(people: Sequence[Marks]) -> dict[Thing, Mark]:
-    """The raters' common mark of each thing that two or more of them rated.
+def consensus(people: Sequence[Marks]) -> dict[Item, Mark]:
+    """Return the common mark of each item that two or more raters rated.
 
-    Numbers: their median, the lower of the two middle ones, which is a mark that someone gave. Words: the one that more raters
-    chose than any other; none where two words tie.
+    The common mark of numbers is their median. Of two middle numbers it is the lower one, since a
+    rater gave it. The common mark of words is the one that most raters chose; items whose words tie
+    have none.
     """
-    given: dict[Thing, list[Mark]] = {}
+    marks_by_item: dict[Item, list[Mark]] = {}
     for marks in people:
         for thing, mark in marks.items():
-            given.setdefault(thing, []).append(mark)
-    common = {thing: _common(marks) for thing, marks in given.items() if len(marks) > 1}
+            marks_by_item.setdefault(thing, []).append(mark)
+    common = {thing: _common(marks) for thing, marks in marks_by_item.items() if len(marks) > 1}
     return {thing: mark for thing, mark in common.items() if mark is not None}
 
 
@@ -148,10 +152,13 @@ def _common(marks: Sequence[Mark]) -> Mark | None:
 def _row(
     rated: tuple[str, str], pair: str, a: str, b: str, sides: Sequence[tuple[Marks, Marks]]
 ) -> Row:
-    """`n_missing`: things that only one of two raters rated; or that a person rated, and the judge did not.
+    """Return a row for two sides.
+
+    `n_missing` counts the items that only one of two raters rated, or that a person rated and the
+    judge did not.
 
     Args:
-        sides: marks of the two sides; several pairs of them are laid end to end.
+        sides: marks of the two sides. Several pairs of sides are concatenated.
     """
     marked = [
         (thing[0], x[thing], y[thing]) for x, y in sides for thing in sorted(x.keys() & y.keys())

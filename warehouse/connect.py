@@ -1,6 +1,6 @@
-"""Reading the warehouse. Readers open a published file, read-only, and never wait for a writer.
+"""Read access to the warehouse. Readers open a published file and never wait for a writer.
 
-An open connection goes on reading the publication it was opened on; a new connection sees the newest.
+An open connection keeps reading the publication that it opened. A new connection reads the newest.
 """
 
 from collections.abc import Mapping
@@ -15,67 +15,76 @@ if TYPE_CHECKING:
 
 FILE_NAME = "warehouse.duckdb"
 SITE = "site"
-"""Folder in the home where `parley site` writes unless it is told another; reports of a night link to it."""
+"""Folder in the home where `parley site` writes by default. Reports of a night link to it."""
 _OPENINGS = 10
 Rows = tuple[tuple[str, ...], list[tuple[Any, ...]]]
 """Column names, and rows in the order of the result."""
 
 
 def warehouse_path(home: Path) -> Path:
-    """Where a home's warehouse lies once something was published."""
+    """Return the path of a home's warehouse. The file exists after the first publication."""
     return home / FILE_NAME
 
 
 def site_index(home: Path) -> Path | None:
-    """The first page of the site that was written beside a home's warehouse; None where none was."""
+    """Return the first page of the site in the home's default folder, or None without a site."""
     index = home / SITE / "index.html"
     return index if index.is_file() else None
 
 
 def identity(path: Path) -> tuple[int, int, int] | None:
-    """Inode, size in bytes and time of change in nanoseconds: they differ between two publications. None without a file."""
+    """Return inode, size in bytes and modification time in nanoseconds; None without a file.
+
+    Two publications differ in at least one of these.
+    """
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def connect(home: Path) -> "DuckDBPyConnection":
     """Open the published warehouse of a home, read-only.
 
-    SQL run on the connection cannot write the warehouse, reach a file or the network, load an extension, or lift these limits.
+    SQL on the connection cannot write to the warehouse, read or write files, use the network, load
+    an extension, or remove these limits.
 
-    The file is attached to a database of the connection's own: DuckDB would otherwise hand all connections of a process the file
-    that the first of them opened, even after a publication replaced it. It opens a file by name more than once, so one that was
-    replaced meanwhile is opened again.
+    The file is attached to an in-memory database of the connection. Otherwise DuckDB would give all
+    connections of a process the file that the first of them opened, even after a publication
+    replaced it. DuckDB opens a file by name more than once, so a file that was replaced in between
+    is opened again.
 
     Raises:
-        UsageError: nothing has been published yet; says which command does it.
-        ParleyError: the file is damaged; says how to make it anew. Or it is replaced faster than it can be opened.
+        UsageError: nothing is published. The message names the commands that publish.
+        ParleyError: the file is damaged, or it is replaced faster than it can be opened. The
+            message gives the remedy.
     """
     import duckdb
 
     path = warehouse_path(home)
     for _ in range(_OPENINGS):
-        found = identity(path)
-        if found is None:
+        opened = identity(path)
+        if opened is None:
             raise UsageError(
-                f"there is no warehouse at {path}. `parley run` and `parley publish` make it; `parley demo` shows both"
+                f"there is no warehouse at {path}. `parley run` and `parley publish` make "
+                "it. `parley demo` runs both"
             )
         try:
             connection = _attached(path)
         except duckdb.Error as error:
-            if identity(path) == found:
+            if identity(path) == opened:
                 raise ParleyError(
-                    f"{path} cannot be opened: {error}. `parley publish --rebuild` makes it anew from the lake"
+                    f"{path} cannot be opened: {error}. `parley publish --rebuild` rebuilds "
+                    "it from the lake"
                 ) from error
             continue
-        if identity(path) == found:
+        if identity(path) == opened:
             return connection
         connection.close()
     raise ParleyError(
-        f"{path} was replaced {_OPENINGS} times while it was opened. Ask again when other publications have ended"
+        f"{path} was replaced {_OPENINGS} times while it was opened. Retry after the other "
+        "publications have finished"
     )
 
 
@@ -105,7 +114,7 @@ def query(home: Path, sql: str, parameters: Mapping[str, object] | None = None) 
         Column names and rows.
 
     Raises:
-        UsageError: no warehouse, or a statement that DuckDB refuses; says why.
+        UsageError: there is no warehouse, or DuckDB rejects the statement.
     """
     import duckdb
 
@@ -124,16 +133,17 @@ def named_query(home: Path, name: str, **parameters: object) -> Rows:
     """Run a statement of `warehouse/sql/queries`.
 
     Raises:
-        UnknownName: no such statement; lists them.
-        UsageError: no warehouse, or parameters that the statement does not take.
+        UnknownName: there is no such statement. The message lists them.
+        UsageError: there is no warehouse, or the statement does not take these parameters.
     """
     return query(home, sql_files.load("queries", name).statement, parameters)
 
 
 def shown_runs(home: Path) -> dict[str, str]:
-    """Runs that the published warehouse shows as finished: run_id -> `finished_at` of the record it holds.
+    """Return run_id -> `finished_at` of the runs that the published warehouse shows as finished.
 
-    The warehouse does not show a record of the lake with another time yet. Empty where the warehouse is missing or unreadable.
+    A record of the lake with another `finished_at` is not published yet. Empty if the warehouse is
+    missing or unreadable.
     """
     try:
         return dict(
@@ -144,10 +154,10 @@ def shown_runs(home: Path) -> dict[str, str]:
 
 
 def quoted(text: str) -> str:
-    """Text as an SQL literal."""
+    """Return a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def identifier(name: str) -> str:
-    """A name as an SQL identifier."""
+    """Return a name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'

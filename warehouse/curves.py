@@ -1,4 +1,4 @@
-"""Which result tables hold curves: told by their columns' names alone, so that any package's mart is drawn."""
+"""Result tables with curves. Column names alone decide, so any package's mart can be drawn."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,28 +17,29 @@ _SHARED = (
     ),
     *("episode_options", "scoring_options", "options"),
 )
-"""Columns of result tables that tell runs apart, not parts of a run."""
+"""Columns of result tables that identify a run, not a part of it."""
 
 
 @dataclass(frozen=True)
 class CurveTable:
-    """A table with values at the places of an axis."""
+    """Table with values at the positions of an axis."""
 
     name: str
     axis: str
-    """Column with the place: `turn` or `level`. A column `axis`, where there is one, says what the place is of."""
+    """Column of the position: `turn` or `level`. A column `axis`, if present, names the axis of the
+    positions."""
     parts: tuple[str, ...]
-    """Columns that part the table into curves."""
+    """Columns that divide the table into curves."""
     measures: tuple[str, ...]
-    """Columns that have an interval beside them."""
+    """Columns with an interval beside them."""
     counts: Mapping[str, tuple[str | None, str | None]]
-    """Measure -> columns with its n and with its n_unscored; None where the table does not say."""
+    """Measure -> columns of its n and n_unscored. None: the table has no such column."""
 
 
 def curve_table(name: str, types: Mapping[str, str]) -> CurveTable | None:
-    """The curves of a table by its columns and their types; None where it has none.
+    """Return the curves of a table with these columns and types, or None if it has none.
 
-    A measure is a column `x` with `x_low` and `x_high` beside it.
+    A measure is a column `x` with columns `x_low` and `x_high`.
     """
     measures = [column for column in types if {f"{column}_low", f"{column}_high"} <= types.keys()]
     axis = next((column for column in ("turn", "level") if column in types), None)
@@ -55,10 +56,11 @@ def curve_table(name: str, types: Mapping[str, str]) -> CurveTable | None:
 def counts_of(
     columns: Collection[str], measures: Sequence[str]
 ) -> dict[str, tuple[str | None, str | None]]:
-    """Measure -> columns of its n and n_unscored.
+    """Return measure -> columns of its n and n_unscored.
 
-    `n_ca` is of `ca`, and of `ca_strict` where there is no `n_ca_strict`. `n` is of the one measure without such a column, or of
-    all measures where none has one. A measure with neither has no n: another measure's n is never shown for it.
+    `n_ca` belongs to `ca`, and to `ca_strict` if there is no `n_ca_strict`. `n` belongs to the one
+    measure without such a column, or to all measures if none has one. A measure with neither has no
+    n: another measure's n is never shown for it.
     """
     own: dict[str, str | None] = {}
     for measure in measures:

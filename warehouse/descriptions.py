@@ -1,7 +1,8 @@
-"""Descriptions of tables, views and their columns, kept in the warehouse as comments. `parley sql ".describe TABLE"` shows them.
+"""Descriptions of tables, views and columns, stored in the warehouse as comments.
 
-A column's description is the first that is found of: the mart's own (a YAML file beside its SQL), that of `sql/tables.yml`, the
-docstring of the field that the column holds, and that of all columns of its name (`shared` in `sql/tables.yml`).
+`parley sql ".describe TABLE"` shows them. A column's description is the first that exists of: the
+YAML file beside the mart's SQL, `sql/tables.yml`, the docstring of the field stored in the column,
+and the description of all columns with this name (`shared` in `sql/tables.yml`).
 """
 
 import re
@@ -48,7 +49,7 @@ def texts(name: str, own: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return column -> description, of all columns that a table or view of this name may have.
 
     Args:
-        own: descriptions that come before all others.
+        own: descriptions with priority over all others.
     """
     model = _MODELS.get(name)
     fields = (
@@ -65,12 +66,15 @@ def texts(name: str, own: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def mart_texts(source: Traversable) -> dict[str, str]:
-    """Return the descriptions of a mart's columns: those in the YAML file beside its SQL come before the shared ones."""
+    """Return the descriptions of a mart's columns.
+
+    Those in the YAML file beside its SQL have priority over the shared ones.
+    """
     return texts(source.name.removesuffix(".sql"), mart_notes(source).get("columns"))
 
 
 def mart_notes(source: Traversable) -> dict[str, Any]:
-    """Return the YAML file beside a mart's SQL: `columns` and `tests`; empty where there is no such file."""
+    """Return the YAML file beside a mart's SQL (`columns` and `tests`), or an empty dictionary."""
     path = Path(str(source)).with_suffix(".yml")
     return _yaml(path) if path.is_file() else {}
 
@@ -84,7 +88,10 @@ def _yaml(path: Traversable) -> dict[str, Any]:
 
 
 def grain(name: str, statement: str) -> str:
-    """Return what one row of a table is: of `sql/tables.yml`, else the comment that begins its SQL."""
+    """Return the description of a table's rows.
+
+    It comes from `sql/tables.yml`, else from the comment at the head of the table's SQL.
+    """
     stated = _written()["tables"].get(name, {}).get("grain")
     comment = re.match(r"(?:--.*\n)+", statement)
     return stated or _one_line(
@@ -100,10 +107,13 @@ def _one_line(text: str) -> str:
 def described(
     connection: "DuckDBPyConnection", name: str, statement: str, columns: Mapping[str, str]
 ) -> Iterator[None]:
-    """Comment on a table or view that the block makes or replaces. Columns without a description keep an earlier comment."""
+    """Comment on a table or view that the block creates or replaces.
+
+    Columns without a description keep an earlier comment.
+    """
     earlier = dict(connection.execute(_COMMENTS, {"name": name}).fetchall())
     yield
-    known = {**{column: text for column, text in earlier.items() if text}, **columns}
+    comments = {**{column: text for column, text in earlier.items() if text}, **columns}
     present = [column for column, _ in connection.execute(_COMMENTS, {"name": name}).fetchall()]
     if present and (about := grain(name, statement)):
         is_view = connection.execute(
@@ -113,9 +123,10 @@ def described(
             f"comment on {'view' if is_view else 'table'} {identifier(name)} is {quoted(about)}"
         )
     for column in present:
-        if column in known:
+        if column in comments:
             connection.execute(
-                f"comment on column {identifier(name)}.{identifier(column)} is {quoted(known[column])}"
+                f"comment on column {identifier(name)}.{identifier(column)} is "
+                f"{quoted(comments[column])}"
             )
 
 
@@ -126,18 +137,19 @@ _COMMENTS = (
 
 
 def describing(home: Path, name: str) -> str:
-    """Return the query of a table's or view's columns in the published warehouse: name, type, description.
+    """Return the query of the columns of a published table or view: name, type, description.
 
     Raises:
-        UnknownName: no such table; lists them.
-        UsageError: no warehouse.
+        UnknownName: there is no such table. The message lists them.
+        UsageError: there is no warehouse.
     """
-    tables = "select distinct table_name from duckdb_columns() where not internal order by all"
-    names = (str(table) for (table,) in query(home, tables)[1])
-    known = [name for name in names if not name.startswith("_")]
-    if name not in known:
-        raise UnknownName("table", name, known)
+    statement = "select distinct table_name from duckdb_columns() where not internal order by all"
+    names = (str(table) for (table,) in query(home, statement)[1])
+    tables = [name for name in names if not name.startswith("_")]
+    if name not in tables:
+        raise UnknownName("table", name, tables)
     return (
-        "select column_name as column, data_type as type, comment as description from duckdb_columns()"
+        "select column_name as column, data_type as type, comment as description from "
+        "duckdb_columns()"
         f" where table_name = {quoted(name)} and not internal order by column_index"
     )

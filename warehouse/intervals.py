@@ -1,6 +1,7 @@
-"""95% confidence intervals of means of scores, as DuckDB functions `interval_low` and `interval_high`.
+"""95% confidence intervals of mean scores, as DuckDB functions `interval_low` and `interval_high`.
 
-Scores of one problem are not independent: its turns and samples share what makes it easy or hard. They form a cluster.
+Scores of one problem are not independent: its turns and samples share its difficulty. They form a
+cluster.
 """
 
 import hashlib
@@ -21,21 +22,23 @@ Interval = tuple[float, float]
 
 
 def interval(values: Sequence[float], clusters: Sequence[str]) -> Interval | None:
-    """95% interval of the mean of `values`.
+    """Return the 95% interval of the mean of `values`.
 
-    Values that are all 0 or 1, each in a cluster of its own, have a Wilson interval. Everything else has a cluster bootstrap.
-    Where a bootstrap cannot vary because all values are 0, or all are 1, the clusters stand for one trial each and have a Wilson
-    interval: eight problems that all pass do not prove a pass rate of exactly 1.
+    If all values are 0 or 1 and each has a cluster of its own, this is a Wilson interval. Otherwise
+    it is a cluster bootstrap. If all values are 0, or all are 1, a bootstrap cannot vary. Each
+    cluster then counts as one trial of a Wilson interval: eight problems that all pass do not prove
+    a pass rate of exactly 1.
 
     Args:
         values: scored values, in any order.
         clusters: the problem of each value.
 
     Returns:
-        (low, high). None without values, and where resampling tells nothing: a single cluster, or clusters of one mean.
+        (low, high). None without values, with a single cluster, or if all clusters have the same
+        mean, since resampling is then uninformative.
 
     Raises:
-        ValueError: not one cluster for each value.
+        ValueError: the numbers of values and clusters differ.
     """
     if len(values) != len(clusters):
         raise ValueError(
@@ -56,13 +59,14 @@ def interval(values: Sequence[float], clusters: Sequence[str]) -> Interval | Non
 
 
 def wilson(k: int, n: int) -> Interval:
-    """95% Wilson score interval of k successes in n trials, within [0, 1].
+    """Return the 95% Wilson score interval of k successes in n trials, within [0, 1].
 
     Raises:
         ValueError: not 0 <= k <= n, or n = 0.
 
-    Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference", JASA 22. Written out, since a
-    publication that waits for scipy.stats to be imported takes half a second more; a test holds it to scipy's.
+    Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference",
+    JASA 22. The formula is written out, since importing scipy.stats would delay a publication by
+    half a second. A test compares it with scipy.
     """
     if not 0 <= k <= n or n == 0:
         raise ValueError(f"{k} successes in {n} trials")
@@ -73,13 +77,14 @@ def wilson(k: int, n: int) -> Interval:
 
 
 def exact_binomial(k: int, n: int) -> Interval:
-    """Exact 95% interval of k successes in n trials, within [0, 1].
+    """Return the exact 95% interval of k successes in n trials, within [0, 1].
 
     Raises:
         ValueError: not 0 <= k <= n, or n = 0.
 
-    Source: Clopper and Pearson 1934, "The use of confidence or fiducial limits illustrated in the case of the binomial",
-    Biometrika 26. The ends at k = 0 and k = n are written out: most runs have no forgery, and import no scipy then.
+    Source: Clopper and Pearson 1934, "The use of confidence or fiducial limits illustrated in the
+    case of the binomial", Biometrika 26. The ends at k = 0 and k = n are written out: most runs
+    have no forgery, and need no import of scipy.
     """
     if not 0 <= k <= n or n == 0:
         raise ValueError(f"{k} successes in {n} trials")
@@ -93,14 +98,16 @@ def exact_binomial(k: int, n: int) -> Interval:
 
 
 def cluster_bootstrap(values: Sequence[float], clusters: Sequence[str]) -> Interval:
-    """95% percentile interval of the mean, by drawing whole clusters with replacement.
+    """Return the 95% percentile interval of the mean, by drawing clusters with replacement.
 
-    Each resample's mean is the sum of its clusters' values over their number, so that the interval belongs to the flat mean also
-    where clusters differ in size; where all are of one size, that is the mean of the clusters' means. 2,000 resamples with a
-    fixed seed: equal values give equal intervals in every process and in any order.
+    A resample's mean is the sum of the values of its clusters divided by their number. So the
+    interval belongs to the plain mean also if clusters differ in size. If all clusters have one
+    size, this is the mean of the clusters' means. 2,000 resamples with a fixed seed: equal values
+    give equal intervals in every process and in any order.
 
-    Source: Field and Welsh 2007, "Bootstrapping clustered data", JRSS B 69 (the cluster bootstrap); Efron and Tibshirani 1993,
-    "An Introduction to the Bootstrap", chapter 13 (percentile intervals).
+    Source: Field and Welsh 2007, "Bootstrapping clustered data", JRSS B 69 (the cluster bootstrap);
+    Efron and Tibshirani 1993, "An Introduction to the Bootstrap", chapter 13 (percentile
+    intervals).
     """
     import numpy as np
 
@@ -128,11 +135,14 @@ def _grouped(values: Sequence[float], clusters: Sequence[str]) -> Mapping[str, l
 
 
 def register_intervals(connection: "DuckDBPyConnection") -> None:
-    """Offer `interval_low(values DOUBLE[], clusters VARCHAR[])` and `interval_high` to SQL; NULL where there is no interval.
+    """Register the interval functions on a connection.
 
-    Also `exact_low(k BIGINT, n BIGINT)` and `exact_high`, of `exact_binomial`; NULL for n = 0.
+    `interval_low(values DOUBLE[], clusters VARCHAR[])` and `interval_high` are NULL if there is no
+    interval. `exact_low(k BIGINT, n BIGINT)` and `exact_high` call `exact_binomial`, and are NULL
+    for n = 0.
 
-    Only this connection knows them: marts hold results, so readers need no function of ours.
+    Only this connection needs them: marts store their results, so readers need no function of
+    Parley's.
     """
     from duckdb.func import SPECIAL
 
@@ -147,12 +157,12 @@ def register_intervals(connection: "DuckDBPyConnection") -> None:
         return answers[key]
 
     def low(values: Sequence[float] | None, clusters: Sequence[str] | None) -> float | None:
-        found = answer(values, clusters)
-        return None if found is None else found[0]
+        ends = answer(values, clusters)
+        return None if ends is None else ends[0]
 
     def high(values: Sequence[float] | None, clusters: Sequence[str] | None) -> float | None:
-        found = answer(values, clusters)
-        return None if found is None else found[1]
+        ends = answer(values, clusters)
+        return None if ends is None else ends[1]
 
     for name, function in (("interval_low", low), ("interval_high", high)):
         connection.create_function(

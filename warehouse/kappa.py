@@ -1,4 +1,7 @@
-"""Cohen's kappa of two raters, plain and quadratically weighted, with 95% intervals. The numbers are scikit-learn's."""
+"""Cohen's kappa of two raters, plain and quadratically weighted, with 95% intervals.
+
+The values are those of scikit-learn.
+"""
 
 import math
 from collections import Counter
@@ -7,22 +10,22 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 Mark = float | str
-"""A rating: a number or a word."""
+"""Rating: a number or a word."""
 Marked = tuple[str, Mark, Mark]
-"""(episode, the first one's mark, the second one's) of one thing that both rated."""
+"""(episode, mark of the first rater, mark of the second rater) of one item that both rated."""
 
 CONFIDENCE = 0.95
 MOST_STEPS = 200
-"""Steps from the lowest number of a scale to its highest, above which it is no scale of ratings."""
-NOTHING_SHARED = "nothing was rated by both"
-ONE_CATEGORY = "both gave one and the same rating throughout: chance alone explains all of it"
-WORDS = "words have no distance"
-NO_SCALE = f"the numbers do not lie on one scale of at most {MOST_STEPS} equal steps"
+"""Most steps from the lowest to the highest number of a rating scale."""
+NOTHING_SHARED = "both rated no item in common"
+ONE_CATEGORY = "both gave the same single rating throughout, which chance alone explains"
+WORDS = "words have no distance, so weighted kappa is undefined"
+NO_SCALE = f"the numbers are not on a scale of at most {MOST_STEPS} equal steps"
 
 
 @dataclass(frozen=True)
 class Kappa:
-    """One kappa. Without a value there is a reason, and no interval."""
+    """A kappa with its interval, or the reason why there is none."""
 
     value: float | None = None
     low: float | None = None
@@ -31,13 +34,14 @@ class Kappa:
 
 
 def kappa(marked: Sequence[Marked]) -> Kappa:
-    """Cohen's kappa: agreement on the same mark, beyond what chance would give.
+    """Return Cohen's kappa: agreement on the same mark, beyond what chance would give.
 
     Returns:
-        A value in [-1, 1] and its interval; see `_with_interval`. Undefined where nothing was rated by both, and where both gave
-        one mark throughout (0 / 0): that is neither 0 nor 1.
+        A value in [-1, 1] with its interval; see `_with_interval`. Undefined if both rated no item
+        in common, or gave one mark throughout (0 / 0, which is neither 0 nor 1).
 
-    Source: Cohen 1960, "A coefficient of agreement for nominal scales", Educational and Psychological Measurement 20.
+    Source: Cohen 1960, "A coefficient of agreement for nominal scales", Educational and
+    Psychological Measurement 20.
     """
     places = {
         mark: place
@@ -49,15 +53,17 @@ def kappa(marked: Sequence[Marked]) -> Kappa:
 
 
 def weighted_kappa(marked: Sequence[Marked]) -> Kappa:
-    """Quadratically weighted kappa: a disagreement counts by the square of the numbers' distance.
+    """Return the quadratically weighted kappa: a disagreement counts by the square of its distance.
 
-    The distance is that of the values: of the marks 1, 2 and 5, the last two lie three steps apart, though no one gave 3 or 4.
+    The distance is that of the values: with the marks 1, 2 and 5, the last two are three steps
+    apart, even if no rater gave 3 or 4.
 
     Returns:
-        As `kappa`. Undefined also for words, and for numbers that lie on no scale of equal steps.
+        A kappa as `kappa` returns it. Also undefined for words, and for numbers that are not on a
+        scale of equal steps.
 
-    Source: Cohen 1968, "Weighted kappa: nominal scale agreement with provision for scaled disagreement", Psychological
-    Bulletin 70.
+    Source: Cohen 1968, "Weighted kappa: nominal scale agreement with provision for scaled
+    disagreement", Psychological Bulletin 70.
     """
     values = sorted({mark for _, *both in marked for mark in both if not isinstance(mark, str)})
     if any(isinstance(mark, str) for _, *both in marked for mark in both):
@@ -75,7 +81,7 @@ def weighted_kappa(marked: Sequence[Marked]) -> Kappa:
 
 
 def _common_step(distances: Sequence[Fraction]) -> Fraction:
-    """The largest step of which all distances are multiples; 0 where all are 0."""
+    """Return the largest step of which all distances are multiples; 0 if all distances are 0."""
     bottom = math.lcm(*(distance.denominator for distance in distances))
     return Fraction(math.gcd(*(int(distance * bottom) for distance in distances)), bottom)
 
@@ -84,16 +90,19 @@ Placed = tuple[str, int, int]
 
 
 def _with_interval(marked: Sequence[Placed], n_places: int, weights: str | None) -> Kappa:
-    """The value with a jackknife over episodes: kappa ± t · standard error, within [-1, 1].
+    """Return the value with a jackknife interval over episodes: kappa ± t · standard error.
 
-    Ratings of one episode's turns share what makes them easy or hard, so whole episodes are left out, one at a time. The
-    asymptotic variance takes every rating as a draw of its own and is too narrow then. A bootstrap of 2,000 resamples would take
-    seconds a pair with scikit-learn; the jackknife asks once for each different episode, and needs no seed.
+    The interval is cut to [-1, 1]. Ratings of one episode's turns share its difficulty, so whole
+    episodes are left out, one at a time. The asymptotic variance treats every rating as
+    independent, and is too narrow. A bootstrap of 2,000 resamples would take seconds per pair with
+    scikit-learn. The jackknife computes one kappa per distinct episode, and needs no seed.
 
-    No interval where it tells nothing: fewer than two episodes, no variation, or a kappa that one episode alone makes defined.
+    There is no interval with fewer than two episodes, without variation, or if kappa is undefined
+    without one of the episodes.
 
-    Source: Efron and Tibshirani 1993, "An Introduction to the Bootstrap", chapter 11; Blackman and Koval 2000, "Interval
-    estimation for Cohen's kappa as a measure of agreement", Statistics in Medicine 19.
+    Source: Efron and Tibshirani 1993, "An Introduction to the Bootstrap", chapter 11; Blackman and
+    Koval 2000, "Interval estimation for Cohen's kappa as a measure of agreement", Statistics in
+    Medicine 19.
     """
     if not marked:
         return Kappa(undefined_because=NOTHING_SHARED)
@@ -104,16 +113,17 @@ def _with_interval(marked: Sequence[Placed], n_places: int, weights: str | None)
     of_episode: dict[str, list[tuple[int, int]]] = {}
     for episode, a, b in marked:
         of_episode.setdefault(episode, []).append((a, b))
-    alike = Counter(tuple(sorted(pairs)) for pairs in of_episode.values())
+    occurrences = Counter(tuple(sorted(pairs)) for pairs in of_episode.values())
     others = [
-        (_score(total - Counter(pairs), n_places, weights), n) for pairs, n in sorted(alike.items())
+        (_score(total - Counter(pairs), n_places, weights), n)
+        for pairs, n in sorted(occurrences.items())
     ]
-    without = [one for one, n in others if one is not None for _ in range(n)]
+    without = [part for part, n in others if part is not None for _ in range(n)]
     if len(without) < max(2, len(of_episode)):
         return Kappa(value)
     mean = math.fsum(without) / len(without)
     error = math.sqrt(
-        (len(without) - 1) / len(without) * math.fsum((one - mean) ** 2 for one in without)
+        (len(without) - 1) / len(without) * math.fsum((part - mean) ** 2 for part in without)
     )
     if error < 1e-12:
         return Kappa(value)
@@ -124,11 +134,11 @@ def _with_interval(marked: Sequence[Placed], n_places: int, weights: str | None)
 
 
 def _score(pairs: Counter[tuple[int, int]], n_places: int, weights: str | None) -> float | None:
-    """scikit-learn's kappa of counted pairs; None where it is undefined."""
+    """Return scikit-learn's kappa of counted pairs, or None if it is undefined."""
     from sklearn.metrics import cohen_kappa_score
 
-    seen = {place for pair in pairs for place in pair}
-    if len(seen) < 2:
+    present = {place for pair in pairs for place in pair}
+    if len(present) < 2:
         return None
     first, second = zip(*pairs, strict=True)
     counts = list(pairs.values())

@@ -1,4 +1,4 @@
-"""Listing and reading the lake: `lake/<table>/<key>=<quoted value>/.../part-<name>.parquet`, in a folder or an object store."""
+"""Listing and reading of the lake: `lake/<table>/<key>=<quoted value>/.../part-<name>.parquet`."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -34,12 +34,17 @@ REPLACED_IN_PLACE = frozenset(
     }
     | {"served_hours", "serving", "stage_times", "failed_runs"}
 )
-"""Tables whose parts may change under their name. Elsewhere a part's name says its content."""
+"""Tables whose parts may change under their name. In other tables a part's name identifies its
+content."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One Parquet file. `mtime_ns` is 0 where the name says the content; in a store it is another number for other content."""
+    """A Parquet file.
+
+    `mtime_ns` is 0 if the name identifies the content. In a store, another content has another
+    number.
+    """
 
     name: str
     size: int
@@ -52,32 +57,32 @@ class Partition:
 
     table: str
     folder: str
-    """Relative to the lake; `/` between its parts."""
+    """Path relative to the lake, with `/` as separator."""
     parts: tuple[Part, ...] = ()
-    """Sorted by name."""
+    """Parts, sorted by name."""
 
     @property
     def keys(self) -> Mapping[str, str]:
-        """Column -> value, in the order of the table's `partition_by`."""
+        """Return column -> value, in the order of the table's `partition_by`."""
         pairs = (step.split("=", 1) for step in self.folder.split("/")[1:])
         return {_COLUMN_OF_FOLDER.get(key, key): unquote(value) for key, value in pairs}
 
     @property
     def last_key(self) -> str:
-        """Value of the innermost key: the run, dataset version, model, night, family or rater."""
+        """Return the value of the innermost key, such as the run or the dataset version."""
         return unquote(self.folder.rsplit("=", 1)[1])
 
 
 class LakeMoved(Exception):
-    """A part went away between listing and reading: list again."""
+    """A part disappeared between listing and reading: list again."""
 
 
 Listing = Mapping[str, Mapping[str, Partition]]
-"""table -> folder -> partition."""
+"""Table -> folder -> partition."""
 
 
 def list_lake(lake: Path) -> Listing:
-    """All partitions that hold parts. Opens no file."""
+    """Return all partitions that have parts. Opens no file."""
     if isinstance(lake, ObjectPath):
         return _list_store(lake)
     return {table: {p.folder: p for p in _partitions(lake, table)} for table in TABLES}
@@ -103,7 +108,7 @@ def _partitions(lake: Path, table: str) -> Iterator[Partition]:
 
 
 def _list_store(lake: ObjectPath) -> Listing:
-    found: dict[str, dict[str, list[Part]]] = {table: {} for table in TABLES}
+    parts_by_folder: dict[str, dict[str, list[Part]]] = {table: {} for table in TABLES}
     for path in lake.rglob("part-*.parquet"):
         folder = str(path.parent.relative_to(lake))
         table, *steps = folder.split("/")
@@ -113,8 +118,8 @@ def _list_store(lake: ObjectPath) -> Listing:
         ):
             stat = path.stat()
             part = Part(path.name, stat.st_size, stat.st_ino if table in REPLACED_IN_PLACE else 0)
-            found[table].setdefault(folder, []).append(part)
-    by_name = {table: sorted(folders.items()) for table, folders in found.items()}
+            parts_by_folder[table].setdefault(folder, []).append(part)
+    by_name = {table: sorted(folders.items()) for table, folders in parts_by_folder.items()}
     return {
         table: {
             folder: Partition(table, folder, tuple(sorted(parts, key=lambda part: part.name)))
@@ -125,7 +130,7 @@ def _list_store(lake: ObjectPath) -> Listing:
 
 
 def open_parquet(path: Path, *, page_checksum_verification: bool = False) -> "pq.ParquetFile":
-    """A part, from a folder or a store."""
+    """Open a part, from a folder or a store."""
     import pyarrow.parquet as pq
 
     source = path.open("rb") if isinstance(path, ObjectPath) else path
@@ -133,7 +138,7 @@ def open_parquet(path: Path, *, page_checksum_verification: bool = False) -> "pq
 
 
 def read_schema(path: Path) -> "pa.Schema":
-    """A part's schema."""
+    """Return the schema of a part."""
     with open_parquet(path) as file:
         return file.schema_arrow
 
@@ -151,17 +156,18 @@ def _is_part(name: str) -> bool:
 
 def _part(table: str, entry: os.DirEntry[str]) -> Part:
     try:
-        found = entry.stat()
+        status = entry.stat()
     except FileNotFoundError as error:
         raise LakeMoved(entry.path) from error
-    return Part(entry.name, found.st_size, found.st_mtime_ns if table in REPLACED_IN_PLACE else 0)
+    return Part(entry.name, status.st_size, status.st_mtime_ns if table in REPLACED_IN_PLACE else 0)
 
 
 def read_part(lake: Path, partition: Partition, part: Part) -> "pa.Table":
-    """All rows of a part, with the part's name as the last column `part`.
+    """Return all rows of a part, with the part's name as the last column `part`.
 
     Raises:
-        SchemaMismatch: the file was written by another schema version, is no Parquet file, or holds rows of another partition.
+        SchemaMismatch: another schema version wrote the file, it is not a Parquet file, or it has
+            rows of another partition.
         LakeMoved: the file is gone.
     """
     import pyarrow as pa
@@ -227,13 +233,14 @@ def _reading(table: str, path: Path) -> "Iterator[pq.ParquetFile]":
         raise
     except (pa.ArrowException, ValueError, OSError) as error:
         raise SchemaMismatch(
-            f"{path} cannot be read as table {table!r}: {error}. Move it away; `parley run` with the same"
-            " arguments makes it anew"
+            f"{path} cannot be read as table {table!r}: {error}. Move it away; "
+            "`parley run` with the same"
+            " arguments writes it again"
         ) from error
 
 
 def is_other_version(table: str, path: Path) -> bool:
-    """Whether a part is a whole file of its table, written by another schema version."""
+    """Return whether a part is a complete file of its table, written by another schema version."""
     import pyarrow as pa
 
     from schemas.lake.tables import NAME_KEY, VERSION_KEY
@@ -253,5 +260,6 @@ def _check_keys(rows: "pa.Table", partition: Partition, path: Path) -> None:
         others = [other for other in rows[column].unique().to_pylist() if other != value]
         if others:
             raise SchemaMismatch(
-                f"{path} holds rows of {column} {others[0]!r} in the folder of {value!r}. Move it to where it belongs"
+                f"{path} holds rows of {column} {others[0]!r} in the folder of {value!r}. "
+                "Move it to the folder of its rows"
             )

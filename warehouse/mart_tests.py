@@ -1,11 +1,11 @@
-"""Tests of marts, stated in the YAML file beside a mart's SQL and run on the rows of every publication.
+"""Tests of marts. The YAML file beside a mart's SQL states them, and every publication runs them.
 
 tests:
   unique: [run_id, metric]                  # no two rows are equal in these columns
-  within: {n: [0, null], share: [0, 1]}     # values from a lower to an upper bound, both included; NULL is no value
+  within: {n: [0, null], share: [0, 1]}     # lowest and highest value, both included; NULL passes
   accepted: {role: [subject, judge]}        # values of a column
-  holds: [n_passed <= n]                    # conditions that are not false for any row
-  relations: {run_id: runs.run_id}          # each value stands in a column of another table
+  holds: [n_passed <= n]                    # conditions that are true or NULL in every row
+  relations: {run_id: runs.run_id}          # each value occurs in a column of another table
 """
 
 from collections.abc import Iterator, Mapping

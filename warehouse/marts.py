@@ -1,8 +1,9 @@
-"""Marts: tables of results, each made by the SELECT of one SQL file, kept up to date run by run.
+"""Marts: tables of results, each made by the SELECT of one SQL file, and updated run by run.
 
-A mart's SELECT has `run_id` among its columns and reads only the runs of the temporary table `changed_runs(run_id)`. A file
-NAME_groups.sql of a benchmark is no table of its own: it places the scores of `changed_scores` in groups, whose means, intervals
-and counts stand in the table `results`. A `WideTable` is a view that shows the metrics of a group side by side.
+A mart's SELECT has a column `run_id`, and reads only the runs of the temporary table
+`changed_runs(run_id)`. A benchmark's file NAME_groups.sql makes no table of its own. It assigns the
+scores of `changed_scores` to groups; the table `results` has their means, intervals and counts. A
+`WideTable` is a view that shows the metrics of a group side by side.
 """
 
 import re
@@ -22,41 +23,86 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 SHARED = ("pool_turn", "pool_dialog", "pool_dataset", "forgery", "results", "leaderboard", "costs")
-"""Marts of all benchmarks, in an order in which each finds those it reads."""
+"""Marts of all benchmarks, each after those that it reads."""
 RESULTS = "results"
 _GROUPS = "_groups"
 
 _CHANGED = (
-    "create or replace temporary view changed_episode_rows as select * from episode_rows where episode_id in"
-    " (select episode_id from run_episodes where run_id in (select run_id from changed_runs))",
-    "create or replace temporary table changed_attempts as select contained.run_id, chosen.* from run_episodes as contained"
-    " inner join changed_runs on contained.run_id = changed_runs.run_id"
-    " inner join chosen_among('changed_episode_rows') as chosen on contained.episode_id = chosen.episode_id",
-    "create or replace temporary view changed_episodes as select chosen.run_id, played.* exclude (run_id)"
-    " from changed_attempts as chosen inner join changed_episode_rows as played on chosen.episode_id = played.episode_id"
-    " and chosen.paid_by_run_id = played.run_id and chosen.part = played.part and chosen.attempt = played.attempt",
-    "create or replace temporary table changed_dialogs as select played.run_id, played.episode_id,"
-    " any_value(problems.level) as level, any_value(dialogs.labels) as labels from changed_episodes as played"
-    " left join dialogs on played.benchmark = dialogs.benchmark and played.dataset_version = dialogs.dataset_version"
-    " and played.dialog_id = dialogs.dialog_id and played.row_digest = dialogs.row_digest"
-    " left join problems on played.benchmark = problems.benchmark and played.dataset_version = problems.dataset_version"
-    " and played.problem_id = problems.problem_id"
-    " and coalesce(nullif(dialogs.problem_digest, ''), played.row_digest) = problems.row_digest group by all",
+    """
+    create or replace temporary view changed_episode_rows as
+    select * from episode_rows where episode_id in
+        (select episode_id from run_episodes where run_id in (select run_id from changed_runs))
+    """,
+    """
+    create or replace temporary table changed_attempts as
+    select contained.run_id, chosen.*
+    from run_episodes as contained
+    inner join changed_runs on contained.run_id = changed_runs.run_id
+    inner join chosen_among('changed_episode_rows') as chosen
+        on contained.episode_id = chosen.episode_id
+    """,
+    """
+    create or replace temporary view changed_episodes as
+    select chosen.run_id, played.* exclude (run_id)
+    from changed_attempts as chosen
+    inner join changed_episode_rows as played
+        on chosen.episode_id = played.episode_id
+        and chosen.paid_by_run_id = played.run_id
+        and chosen.part = played.part
+        and chosen.attempt = played.attempt
+    """,
+    """
+    create or replace temporary table changed_dialogs as
+    select
+        played.run_id,
+        played.episode_id,
+        any_value(problems.level) as level,
+        any_value(dialogs.labels) as labels
+    from changed_episodes as played
+    left join dialogs
+        on played.benchmark = dialogs.benchmark
+        and played.dataset_version = dialogs.dataset_version
+        and played.dialog_id = dialogs.dialog_id
+        and played.row_digest = dialogs.row_digest
+    left join problems
+        on played.benchmark = problems.benchmark
+        and played.dataset_version = problems.dataset_version
+        and played.problem_id = problems.problem_id
+        and coalesce(nullif(dialogs.problem_digest, ''), played.row_digest) = problems.row_digest
+    group by all
+    """,
 )
-"""One row for each changed run and episode that it contains: `changed_attempts` names the attempt that counts (run_id,
-episode_id, paid_by_run_id, part, attempt), `changed_episodes` has that attempt's columns, `changed_dialogs` the task's level and
-the labels of the dialog. The views `turns` and `episodes` would look at all episodes for it."""
-_CHANGED_SCORES = (
-    "create or replace temporary view changed_scores as select measured.run_id, runs.benchmark, runs.setting,"
-    " measured.episode_id, measured.turn, measured.instruction_id, {'metric': measured.metric,"
-    " 'metric_version': measured.metric_version, 'episode_id': measured.episode_id, 'problem_id': measured.problem_id,"
-    " 'value': measured.value, 'unscored_reason': measured.unscored_reason} as score from score_rows as measured"
-    " inner join changed_runs on measured.run_id = changed_runs.run_id inner join runs on measured.run_id = runs.run_id"
-)
-"""The scores of the changed runs that a file of groups reads: all of them, or those of its benchmark."""
+"""One row for each changed run and episode that the run contains.
+
+`changed_attempts` names the attempt that counts (run_id, episode_id, paid_by_run_id, part,
+attempt). `changed_episodes` has the columns of that attempt. `changed_dialogs` has the level of the
+task and the labels of the dialog. The views `turns` and `episodes` would scan all episodes instead.
+"""
+_CHANGED_SCORES = """
+    create or replace temporary view changed_scores as
+    select
+        measured.run_id,
+        runs.benchmark,
+        runs.setting,
+        measured.episode_id,
+        measured.turn,
+        measured.instruction_id,
+        {
+            'metric': measured.metric,
+            'metric_version': measured.metric_version,
+            'episode_id': measured.episode_id,
+            'problem_id': measured.problem_id,
+            'value': measured.value,
+            'unscored_reason': measured.unscored_reason
+        } as score
+    from score_rows as measured
+    inner join changed_runs on measured.run_id = changed_runs.run_id
+    inner join runs on measured.run_id = runs.run_id
+"""
+"""Scores of the changed runs that a groups file reads: all of them, or those of its benchmark."""
 
 SCORES_AT_ONCE = 500_000
-"""Rows of `score_rows` from which marts are made in one statement."""
+"""Most rows of `score_rows` per statement that fills the marts."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +113,12 @@ class Mart:
     kind: str
     """`table`, `groups` or `view`."""
     statement: str
-    source: "Given | None" = field(default=None, compare=False)
-    """None where only the warehouse file knows the mart."""
+    source: "MartSource | None" = field(default=None, compare=False)
+    """None: only the warehouse file has the mart."""
 
     @property
     def benchmark(self) -> str | None:
-        """Return the benchmark whose scores the groups place; None where they place those of all."""
+        """Return the benchmark whose scores are grouped, or None for all benchmarks."""
         return None if self.name == RESULTS else self.name.removesuffix(_GROUPS)
 
     @property
@@ -82,14 +128,14 @@ class Mart:
 
     @property
     def texts(self) -> Mapping[str, str]:
-        """Return column -> description; empty where only the warehouse file knows the mart."""
+        """Return column -> description. Empty if only the warehouse file has the mart."""
         if self.source is None or isinstance(self.source, WideTable):
             return {} if self.source is None else self.source.texts
         return mart_texts(self.source)
 
     @property
     def tests(self) -> Mapping[str, Any]:
-        """Return what holds of the mart's rows: kind of test -> its arguments (`warehouse/mart_tests.py`)."""
+        """Return the tests of the mart's rows (`warehouse/mart_tests.py`): kind -> arguments."""
         if self.source is None or isinstance(self.source, WideTable):
             return (
                 {}
@@ -101,43 +147,46 @@ class Mart:
 
 @dataclass(frozen=True)
 class MartPlan:
-    """The marts of a file after this publication."""
+    """Marts of a file after this publication."""
 
     marts: tuple[Mart, ...]
     n_unchanged: int
-    """Number of marts, from the first on, whose SQL is unchanged. Later ones are made anew: they may read one that changed."""
+    """Number of leading marts whose SQL is unchanged. Later ones are made again, since they may
+    read a changed one."""
 
     @property
     def complete(self) -> bool:
-        """Whether no mart is to be made anew."""
+        """Return whether no mart has to be made again."""
         return self.n_unchanged == len(self.marts)
 
 
-Given = Traversable | WideTable
+MartSource = Traversable | WideTable
 
 
-def collect_marts(given: Sequence[Given]) -> tuple[Mart, ...]:
-    """Return the shared marts, then the given ones in their order.
+def collect_marts(sources: Sequence[MartSource]) -> tuple[Mart, ...]:
+    """Return the shared marts, followed by the other ones in their order.
 
     Raises:
-        ConfigError: a mart whose name is not a plain one or is taken.
+        ConfigError: a mart's name is invalid or already used.
     """
     marts: list[Mart] = []
-    for source in (*(sql_files.path("marts", name) for name in SHARED), *given):
+    for source in (*(sql_files.path("marts", name) for name in SHARED), *sources):
         mart = _mart(source)
         if not re.fullmatch(r"[a-z][a-z0-9_]*", mart.name):
             raise ConfigError(
-                f"mart {source.name!r}: a mart's name is made of small letters, digits and `_`"
+                f"mart {source.name!r}: a mart's name starts with a lower-case letter and "
+                "has only lower-case letters, digits and `_`"
             )
         if mart.name in DDL or mart.name in {m.name for m in marts}:
             raise ConfigError(
-                f"mart {source.name!r}: the warehouse has a table {mart.name!r} already. Give the file another name"
+                f"mart {source.name!r}: the warehouse already has a table {mart.name!r}. "
+                "Rename the file"
             )
         marts.append(mart)
     return tuple(marts)
 
 
-def _mart(source: Given) -> Mart:
+def _mart(source: MartSource) -> Mart:
     if isinstance(source, WideTable):
         return Mart(source.name, "view", source.statement, source)
     file = sql_files.read_sql(source)
@@ -145,14 +194,17 @@ def _mart(source: Given) -> Mart:
     return Mart(file.name, "groups" if places_scores else "table", file.statement, source)
 
 
-def plan_marts(connection: "DuckDBPyConnection", given: Sequence[Mart]) -> MartPlan:
-    """Compare the given marts with those in the file. Marts that only the file knows stay, at the end, and stay up to date."""
+def plan_marts(connection: "DuckDBPyConnection", current: Sequence[Mart]) -> MartPlan:
+    """Compare marts with those in the file.
+
+    Marts that only the file has stay, at the end, and are kept up to date.
+    """
     rows = connection.execute(
         "select mart, kind, statement from _marts order by position"
     ).fetchall()
     stored = [Mart(name, kind, statement) for name, kind, statement in rows]
-    names = {mart.name for mart in given}
-    marts = (*given, *(mart for mart in stored if mart.name not in names))
+    names = {mart.name for mart in current}
+    marts = (*current, *(mart for mart in stored if mart.name not in names))
     unchanged = 0
     while unchanged < len(marts) and marts[unchanged] in stored:
         unchanged += 1
@@ -165,16 +217,17 @@ def refresh_marts(
     touched: Collection[str],
     published: Collection[str],
 ) -> None:
-    """Bring all marts up to date. Commits the open transaction and leaves a new one open.
+    """Bring all marts up to date. Commits the open transaction and opens a new one.
 
-    DuckDB 2.0 was seen to read a table as empty that one transaction had made without rows and then filled.
+    DuckDB 2.0 reads a table as empty that the same transaction created without rows and then
+    filled.
 
     Args:
-        touched: runs whose rows are to be made anew (or removed, where not published).
+        touched: runs whose rows are made again, or removed if they are not published.
         published: all runs whose results the warehouse shows.
 
     Raises:
-        ParleyError: a mart's SQL fails; names it.
+        ParleyError: a mart's SQL fails. The message names the mart.
     """
     set_runs(connection, "touched_runs", touched)
     own = sorted(
@@ -186,18 +239,19 @@ def refresh_marts(
         "create or replace temporary table own_groups as select unnest(?::varchar[]) as benchmark",
         [own],
     )
-    kept, remade = plan.marts[: plan.n_unchanged], plan.marts[plan.n_unchanged :]
-    for mart in kept:
+    unchanged, remade = plan.marts[: plan.n_unchanged], plan.marts[plan.n_unchanged :]
+    for mart in unchanged:
         if mart.kind == "table" or mart.name == RESULTS:
             connection.execute(
-                f"delete from {identifier(mart.table)} where run_id in (select run_id from touched_runs)"
+                f"delete from {identifier(mart.table)} where run_id in (select run_id from "
+                "touched_runs)"
             )
     set_changed(connection, ())
     for mart in remade:
         _define(connection, mart)
     connection.execute("commit")
     connection.execute("begin")
-    for marts, made_for in ((kept, set(touched) & set(published)), (remade, published)):
+    for marts, made_for in ((unchanged, set(touched) & set(published)), (remade, published)):
         for runs in _batches(connection, made_for if marts else ()):
             _insert(connection, marts, runs)
     connection.execute("delete from _marts")
@@ -211,24 +265,27 @@ def refresh_marts(
 
 
 def _define(connection: "DuckDBPyConnection", mart: Mart) -> None:
-    """Make the mart's table without rows, or its view. Columns keep their descriptions where the mart brings no others."""
+    """Create the mart's table without rows, or its view.
+
+    Columns keep their descriptions unless the mart has new ones.
+    """
     if mart.kind == "groups" and mart.name != RESULTS:
         connection.execute(
             f"delete from {RESULTS} where benchmark = ? and axis <> 'all'", [mart.benchmark]
         )
         return
     if mart.kind == "view":
-        made = f"create or replace view {identifier(mart.name)} as\n{mart.statement}"
+        statement = f"create or replace view {identifier(mart.name)} as\n{mart.statement}"
     else:
-        made = (
+        statement = (
             f"create or replace table {identifier(mart.table)} as\n{_selection(connection, mart)}"
         )
     with described(connection, mart.table, mart.statement, mart.texts):
-        _run(connection, mart, made)
+        _run(connection, mart, statement)
 
 
 def _batches(connection: "DuckDBPyConnection", runs: Collection[str]) -> Iterator[list[str]]:
-    """Runs in batches whose scores fit into memory: a rebuild makes the marts of every run."""
+    """Yield batches of runs whose scores fit into memory, since a rebuild takes every run."""
     sizes = (
         dict(
             connection.execute("select run_id, count(*) from score_rows group by run_id").fetchall()
@@ -250,10 +307,10 @@ def _batches(connection: "DuckDBPyConnection", runs: Collection[str]) -> Iterato
 
 def _insert(connection: "DuckDBPyConnection", marts: Sequence[Mart], runs: Collection[str]) -> None:
     set_changed(connection, runs)
-    found = connection.execute(
+    rows = connection.execute(
         "select distinct benchmark from runs semi join changed_runs using (run_id)"
     ).fetchall()
-    present = {None, *(benchmark for (benchmark,) in found)}
+    present = {None, *(benchmark for (benchmark,) in rows)}
     for mart in marts:
         if mart.kind == "table" or (mart.kind == "groups" and mart.benchmark in present):
             _run(
@@ -264,7 +321,10 @@ def _insert(connection: "DuckDBPyConnection", marts: Sequence[Mart], runs: Colle
 
 
 def _selection(connection: "DuckDBPyConnection", mart: Mart) -> str:
-    """Return the query of the mart's rows, each with the share of the tasks that its run has: NULL where it has all."""
+    """Return the query of the mart's rows with `task_share` of their runs.
+
+    `task_share` is NULL for a run with all tasks.
+    """
     if mart.kind == "groups":
         of_benchmark = (
             "" if mart.benchmark is None else f" where runs.benchmark = '{mart.benchmark}'"
@@ -275,13 +335,14 @@ def _selection(connection: "DuckDBPyConnection", mart: Mart) -> str:
         )
         return "select * from results_of('placed_scores') order by all"
     return (
-        f"select mart.*, runs.task_share from (\n{mart.statement}\n) as mart inner join runs on mart.run_id = runs.run_id"
+        f"select mart.*, runs.task_share from (\n{mart.statement}\n) as mart inner join runs "
+        "on mart.run_id = runs.run_id"
         " where mart.run_id in (select run_id from changed_runs)\norder by all"
     )
 
 
 def set_runs(connection: "DuckDBPyConnection", table: str, run_ids: Collection[str]) -> None:
-    """Make a temporary table of some runs."""
+    """Create a temporary table of run ids."""
     connection.execute(f"create or replace temporary table {table} (run_id varchar not null)")
     if run_ids:
         connection.execute(
@@ -290,7 +351,7 @@ def set_runs(connection: "DuckDBPyConnection", table: str, run_ids: Collection[s
 
 
 def set_changed(connection: "DuckDBPyConnection", run_ids: Collection[str]) -> None:
-    """Make the temporary tables that marts read, of some runs."""
+    """Create the temporary tables that marts read, for these runs."""
     set_runs(connection, "changed_runs", run_ids)
     for statement in _CHANGED:
         connection.execute(statement)
@@ -303,5 +364,5 @@ def _run(connection: "DuckDBPyConnection", mart: Mart, statement: str) -> None:
         connection.execute(statement)
     except duckdb.Error as error:
         raise ParleyError(
-            f"mart {mart.name!r}: {error}. Nothing was published; mend its SQL file"
+            f"mart {mart.name!r}: {error}. Nothing was published. Fix its SQL file"
         ) from error

@@ -1,7 +1,8 @@
-"""Places in an object store (S3, Google Cloud Storage, Azure), reached through fsspec.
+"""Paths in an object store (S3, Google Cloud Storage, Azure), reached through fsspec.
 
-They stand where a `Path` of the lake does, and offer what the lake asks of one. An object is written whole or not at all, and all
-listings show it from then on: these stores promise both. There are no folders; a folder is what some object's name begins with.
+They replace a `Path` of the lake, and offer the methods that the lake calls. A write of an object
+is atomic, and all later listings show it: these stores guarantee both. There are no folders; a
+folder is a prefix of objects' names.
 """
 
 import io
@@ -31,14 +32,14 @@ PACKAGE_OF = {
     **dict.fromkeys(("az", "abfs", "abfss"), "adlfs"),
     "memory": "fsspec",
 }
-"""URL scheme of each kind of store -> the package that reaches it. `memory` lies in one process: it is for tests."""
+"""URL scheme of a store -> package that reaches it. `memory` exists in one process, for tests."""
 
 _AT_ONCE = 64
 
 
 @dataclass(frozen=True)
 class ObjectStat:
-    """What is known of an object. `st_ino` is another number whenever the content is another one."""
+    """Status of an object. `st_ino` differs whenever the content differs."""
 
     st_size: int
     st_mtime_ns: int
@@ -46,29 +47,28 @@ class ObjectStat:
 
     @property
     def st_mtime(self) -> float:
-        """Seconds since the epoch."""
+        """Return the modification time in seconds since the epoch."""
         return self.st_mtime_ns / 1e9
 
 
 class ObjectPath(_PathLike):
-    """One place in a store. Equal by its URL; immutable.
+    """Path of an object in a store. Equal by its URL; immutable.
 
-    To type checkers it is a `Path`, so that the lake has one type for its places. It offers less than one: the methods take what
-    the lake gives them, and `override` is ignored where that is narrower than `Path`'s own.
+    Type checkers see a `Path`, so that the lake has one type for its paths. It offers less than a
+    `Path`: the methods take what the lake passes, and `override` is ignored where that is narrower
+    than `Path`'s own.
 
     Args:
-        found: what a listing told of it, so that it need not be asked for again.
+        info: what a listing says about the object, so that no other request is needed.
     """
 
-    __slots__ = ("_found", "_fs", "_key")
+    __slots__ = ("_fs", "_info", "_key")
 
     def __init__(
-        self, fs: "AbstractFileSystem", key: str, found: Mapping[str, Any] | None = None
+        self, fs: "AbstractFileSystem", key: str, info: Mapping[str, Any] | None = None
     ) -> None:
-        self._fs: Any = (
-            fs  # fsspec's methods return one thing or another, by the arguments of each call
-        )
-        self._key, self._found = key.rstrip("/"), found
+        self._fs: Any = fs  # The return types of fsspec's methods depend on their arguments.
+        self._key, self._info = key.rstrip("/"), info
 
     def __str__(self) -> str:
         return str(self._fs.unstrip_protocol(self._key))
@@ -89,22 +89,22 @@ class ObjectPath(_PathLike):
 
     @property
     def name(self) -> str:
-        """The last part of its name."""
+        """Return the last part of the path."""
         return self._pure.name
 
     @property
     def stem(self) -> str:
-        """The same without its suffix."""
+        """Return the last part without its suffix."""
         return self._pure.stem
 
     @property
     def suffix(self) -> str:
-        """What the last part ends with, with the dot."""
+        """Return the suffix of the last part, with the dot."""
         return self._pure.suffix
 
     @property
     def parent(self) -> "ObjectPath":  # type: ignore[override]
-        """The folder that it would lie in."""
+        """Return the folder of the path."""
         return ObjectPath(self._fs, str(self._pure.parent))
 
     @property
@@ -112,86 +112,92 @@ class ObjectPath(_PathLike):
         return PurePosixPath(self._key)
 
     def relative_to(self, above: "ObjectPath") -> PurePosixPath:  # type: ignore[override]
-        """Its name below another place."""
+        """Return the path below another one."""
         return self._pure.relative_to(above._pure)
 
     def exists(self) -> bool:  # type: ignore[override]
-        """Whether an object has this very name."""
-        with self._asked():
+        """Return whether an object has exactly this name."""
+        with self._request():
             return bool(self._fs.isfile(self._key))
 
     def is_dir(self) -> bool:  # type: ignore[override]
-        """Whether any object's name begins with it."""
-        with self._asked():
+        """Return whether any object's name begins with this path."""
+        with self._request():
             return bool(self._fs.isdir(self._key))
 
     def stat(self) -> ObjectStat:  # type: ignore[override]
-        """As a listing told, where one did.
+        """Return the status of the object, from its listing if there was one.
 
         Raises:
             FileNotFoundError: there is no such object.
         """
-        with self._asked():
-            return _stat(self._found or self._fs.info(self._key))
+        with self._request():
+            return _stat(self._info or self._fs.info(self._key))
 
     def rglob(self, pattern: str) -> "Iterator[ObjectPath]":  # type: ignore[override]
-        """All objects below it whose last name fits, in one listing."""
-        with self._asked():
-            found = self._fs.find(self._key, detail=True)
-        for key, info in found.items():
+        """Return all objects below the path whose last part matches, in one listing."""
+        with self._request():
+            infos = self._fs.find(self._key, detail=True)
+        for key, info in infos.items():
             if key != self._key and fnmatchcase(key.rsplit("/", 1)[-1], pattern):
                 yield ObjectPath(self._fs, key, info)
 
     def glob(self, pattern: str) -> "Iterator[ObjectPath]":  # type: ignore[override]
-        """Objects right below it whose name fits."""
+        """Return the objects directly below the path whose name matches."""
         return (path for path in self.iterdir() if fnmatchcase(path.name, pattern))
 
     def iterdir(self) -> "Iterator[ObjectPath]":  # type: ignore[override]
-        """Objects right below it."""
-        with self._asked():
+        """Return the objects directly below the path."""
+        with self._request():
             try:
-                found = self._fs.ls(self._key, detail=True)
+                infos = self._fs.ls(self._key, detail=True)
             except FileNotFoundError:
-                found = []
+                infos = []
         return (
-            ObjectPath(self._fs, info["name"], info) for info in found if info["type"] == "file"
+            ObjectPath(self._fs, info["name"], info) for info in infos if info["type"] == "file"
         )
 
     def open(self, mode: str = "rb") -> BinaryIO:  # type: ignore[override]
-        """The object's content, fetched whole: parts are read from both ends, and a request takes longer than the bytes."""
+        """Open the object's content, fetched completely.
+
+        Parquet is read from both ends, and a request takes longer than the bytes.
+        """
         return io.BytesIO(self.read_bytes())
 
     def read_bytes(self) -> bytes:
-        """The object's content.
+        """Return the object's content.
 
         Raises:
             FileNotFoundError: there is no such object.
         """
-        with self._asked():
+        with self._request():
             return bytes(self._fs.cat_file(self._key))
 
     def read_each(self, paths: "Sequence[ObjectPath]") -> "Iterator[tuple[ObjectPath, bytes]]":
-        """Yield objects of this store with their contents. Many are fetched at once; removed ones are left out."""
+        """Yield objects of this store with their contents.
+
+        Many are fetched at once. Objects removed in the meantime are skipped.
+        """
         for start in range(0, len(paths), _AT_ONCE):
             batch = paths[start : start + _AT_ONCE]
-            with self._asked():
-                found = self._fs.cat([path._key for path in batch], on_error="return")
+            with self._request():
+                contents = self._fs.cat([path._key for path in batch], on_error="return")
                 for path in batch:
-                    content = found[path._key]
+                    content = contents[path._key]
                     if isinstance(content, FileNotFoundError):
-                        continue  # removed since it was listed
+                        continue  # Removed since it was listed.
                     if isinstance(content, Exception):
                         raise content
                     yield path, content
 
     def remove_below(self) -> None:
-        """Remove all objects below it."""
-        with self._asked(), suppress(FileNotFoundError):
+        """Remove all objects below the path."""
+        with self._request(), suppress(FileNotFoundError):
             self._fs.rm(self._key, recursive=True)
 
     def write_bytes(self, data: "bytes | memoryview") -> int:  # type: ignore[override]
-        """Make the object, or replace it whole."""
-        with self._asked():
+        """Create the object, or replace it atomically."""
+        with self._request():
             try:
                 self._fs.pipe_file(self._key, bytes(data))
             except FileNotFoundError as error:
@@ -204,9 +210,9 @@ class ObjectPath(_PathLike):
         """Remove the object.
 
         Raises:
-            FileNotFoundError: there is none, in a store that says so.
+            FileNotFoundError: there is no such object, in a store that reports it.
         """
-        with self._asked():
+        with self._request():
             try:
                 self._fs.rm_file(self._key)
             except (FileNotFoundError, KeyError):
@@ -220,43 +226,49 @@ class ObjectPath(_PathLike):
         return target
 
     def mkdir(self, *_: object, **__: object) -> None:
-        """There are no folders."""
+        """Do nothing: a store has no folders."""
 
     def rmdir(self) -> None:
-        """There are no folders."""
+        """Do nothing: a store has no folders."""
 
     @contextmanager
-    def _asked(self) -> Iterator[None]:
-        """Raise ServerUnavailable where the store does not answer, or refuses. A missing object is no fault."""
+    def _request(self) -> Iterator[None]:
+        """Raise ServerUnavailable if the store does not answer, or refuses.
+
+        A missing object is no fault.
+        """
         try:
             yield
         except (FileNotFoundError, ServerUnavailable):
             raise
-        except Exception as error:  # noqa: BLE001 - each store's package has errors of its own
+        except Exception as error:  # noqa: BLE001 - errors differ between packages
             raise ServerUnavailable(_no_answer(str(self), error)) from None
 
 
 def _no_answer(url: str, error: Exception) -> str:
-    said = " ".join(str(error).split())[:300]
+    message = " ".join(str(error).split())[:300]
     return (
-        f"the store of {url} does not answer as it should ({type(error).__name__}: {said}). Look at the bucket's name, the keys"
-        " and the endpoint. They stand where fsspec's users have them: FSSPEC_S3_…, ~/.config/fsspec, or AWS_ACCESS_KEY_ID,"
-        " AWS_SECRET_ACCESS_KEY and AWS_ENDPOINT_URL for s3. The same command goes on then"
+        f"request to {url} failed ({type(error).__name__}: {message}). Check the bucket's name,"
+        " the keys and the endpoint. fsspec reads them from FSSPEC_S3_…, ~/.config/fsspec, or"
+        " AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_ENDPOINT_URL for s3. The same command"
+        " then resumes"
     )
 
 
 @cache
 def object_store(url: str) -> ObjectPath:
-    """A place in a store, once it answered.
+    """Return the path of a URL, after the store has answered once.
 
     Raises:
-        ConfigError: no kind of store that Parley can keep a lake in, its package is missing, or there is no such bucket.
-        ServerUnavailable: it does not answer.
+        ConfigError: Parley cannot use this kind of store, its package is missing, or there is no
+            such bucket.
+        ServerUnavailable: the store does not answer.
     """
     scheme = url.split("://", 1)[0]
     if scheme not in PACKAGE_OF:
         raise ConfigError(
-            f"PARLEY_LAKE={url!r}: a lake lies in a folder, or in an object store ({', '.join(PACKAGE_OF)}), which shows a file"
+            f"PARLEY_LAKE={url!r}: a lake lies in a folder, or in an object store "
+            f"({', '.join(PACKAGE_OF)}), which shows a file"
             " whole or not at all. Mount other places, and give the folder"
         )
     from fsspec.core import url_to_fs
@@ -265,7 +277,8 @@ def object_store(url: str) -> ObjectPath:
         fs, key = url_to_fs(url, use_listings_cache=False)
     except ImportError as error:
         raise ConfigError(
-            f"PARLEY_LAKE={url!r} needs the package {PACKAGE_OF[scheme]} ({error}): pip install {PACKAGE_OF[scheme]}, or"
+            f"PARLEY_LAKE={url!r} needs the package {PACKAGE_OF[scheme]} ({error}): pip "
+            f"install {PACKAGE_OF[scheme]}, or"
             " 'parley-eval[cluster]' for s3"
         ) from None
     except ValueError as error:
@@ -273,15 +286,15 @@ def object_store(url: str) -> ObjectPath:
     place = ObjectPath(fs, key)
     if not key.strip("/"):
         raise ConfigError(f"PARLEY_LAKE={url!r} names no bucket: write {scheme}://BUCKET/PREFIX")
-    with place._asked(), suppress(FileNotFoundError, PermissionError):
+    with place._request(), suppress(FileNotFoundError, PermissionError):
         fs.ls(key)
         return place
     bucket = place._pure.parts[0]
     try:
         with (
-            ObjectPath(fs, bucket)._asked(),
+            ObjectPath(fs, bucket)._request(),
             suppress(PermissionError),
-        ):  # who may see the prefix alone cannot be asked this
+        ):  # Keys that may read only the prefix cannot list the bucket.
             fs.ls(bucket)
     except FileNotFoundError:
         if scheme != "memory":
@@ -292,7 +305,7 @@ def object_store(url: str) -> ObjectPath:
 
 
 def _stat(info: Mapping[str, Any]) -> ObjectStat:
-    """Of fsspec's `info`, whose fields have other names in each kind of store."""
+    """Return the status from fsspec's `info`, whose fields differ between kinds of stores."""
     times = (
         info.get(name) for name in ("LastModified", "last_modified", "mtime", "updated", "created")
     )

@@ -1,4 +1,4 @@
-"""The package's SQL: one statement a file, its grain in line 1."""
+"""SQL statements of the package: one per file, its grain in line 1."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ Folder = Literal["ddl", "staging", "soundness", "marts", "queries", "saved"]
 
 @dataclass(frozen=True)
 class SqlFile:
-    """A statement by its file's name."""
+    """Statement, named after its file."""
 
     name: str
     statement: str
 
 
 def read_sql(source: Traversable) -> SqlFile:
-    """A statement without its closing semicolon."""
+    """Return a file's statement without its closing semicolon."""
     return SqlFile(
         source.name.removesuffix(".sql"),
         source.read_text(encoding="utf-8").strip().removesuffix(";"),
@@ -28,28 +28,30 @@ def read_sql(source: Traversable) -> SqlFile:
 
 
 def names(folder: Folder) -> tuple[str, ...]:
-    """Names of a folder's statements, sorted."""
-    found = (item.name for item in (files("warehouse") / "sql" / folder).iterdir())
-    return tuple(sorted(name.removesuffix(".sql") for name in found if name.endswith(".sql")))
+    """Return the names of a folder's statements, sorted."""
+    files_of_folder = (item.name for item in (files("warehouse") / "sql" / folder).iterdir())
+    return tuple(
+        sorted(name.removesuffix(".sql") for name in files_of_folder if name.endswith(".sql"))
+    )
 
 
 def load(folder: Folder, name: str) -> SqlFile:
-    """One of the package's statements.
+    """Return a statement of the package.
 
     Raises:
-        UnknownName: lists the folder's statements.
+        UnknownName: there is no such statement. The message lists those of the folder.
     """
-    known = names(folder)
-    if name not in known:
-        raise UnknownName("statement", name, known, of=f"warehouse/sql/{folder}")
+    available = names(folder)
+    if name not in available:
+        raise UnknownName("statement", name, available, of=f"warehouse/sql/{folder}")
     return read_sql(path(folder, name))
 
 
 def path(folder: Folder, name: str) -> Traversable:
-    """Return the file of one of the package's statements."""
+    """Return the file of a statement of the package."""
     return files("warehouse") / "sql" / folder / f"{name}.sql"
 
 
 def load_all(folder: Folder, wanted: Iterable[str]) -> tuple[SqlFile, ...]:
-    """Several statements of a folder, in the given order."""
+    """Return several statements of a folder, in the given order."""
     return tuple(load(folder, name) for name in wanted)

@@ -1,4 +1,4 @@
-"""Wide tables: views that show the metrics of one run and group side by side, generated from the long table `results`."""
+"""Wide tables: views of `results` that show the metrics of one run and group side by side."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,9 +12,9 @@ class Column:
     sql: str
     """Expression over the columns of `results`."""
     text: str | None = None
-    """Description; None takes that of all columns of its name."""
+    """Description. None: the one shared by all columns of this name."""
     metric: str | None = None
-    """Metric whose mean the column is."""
+    """Metric whose mean the column holds."""
 
 
 Columns = dict[str, Column]
@@ -26,14 +26,14 @@ class WideTable:
 
     name: str
     grain: str
-    """What one row is."""
+    """Description of a row."""
     key: tuple[str, ...]
-    """Columns in which no two rows are equal."""
+    """Columns that identify a row."""
     columns: Columns
     source: str
     """FROM and WHERE clauses."""
     base: Traversable | None = None
-    """SQL file of a mart in `source` whose descriptions the columns share."""
+    """SQL file of a mart in `source` whose column descriptions apply."""
 
     @property
     def statement(self) -> str:
@@ -69,8 +69,8 @@ class WideTable:
         }
 
 
-def kept(names: str) -> Columns:
-    """Return columns that are those of `results`, by their names."""
+def result_columns(names: str) -> Columns:
+    """Return columns of `results` under their own names."""
     return {name: Column(f'"{name}"') for name in names.split()}
 
 
@@ -97,7 +97,12 @@ def interval(name: str, metric: str) -> Columns:
 
 
 def counts(name: str, metric: str, *more: str) -> Columns:
-    """Return the columns of a metric's counts: `n`, and those of `n_unscored` and `n_not_applicable` that `more` names."""
+    """Return the columns of a metric's counts.
+
+    Args:
+        name: prefix of the columns.
+        more: `UNSCORED`, `NOT_APPLICABLE` or both, to count these scores too.
+    """
     return {
         f"{name}{ending}": Column(
             f"coalesce({_of(f'n{ending}', metric)}, 0)", f"Scores of `{metric}` {_COUNTED[ending]}."

@@ -166,7 +166,7 @@ def night_requests(
     home: Home,
     settings: NightlyConfig,
     folder: Path,
-    say: Callable[[str], None],
+    print_line: Callable[[str], None],
     *,
     keep: bool = True,
     backfill: bool = False,
@@ -180,8 +180,8 @@ def night_requests(
         home: Parley's data folder.
         settings: Configuration of the night.
         folder: Base folder of relative paths in the configuration.
-        say: Function that receives one line per planned or waiting checkpoint and per unreadable
-            source.
+        print_line: Function that receives one line per planned or waiting checkpoint and per
+            unreadable source.
         keep: Record the selected checkpoints and send notifications. Pass False for a dry run.
         backfill: Plan all pending checkpoints, ignoring `at_most`.
 
@@ -190,10 +190,10 @@ def night_requests(
         UsageError: A benchmark cannot be planned, or no source could be read and there is no other
             work.
     """
-    require_places(settings.notify, home, say)
+    require_places(settings.notify, home, print_line)
     plan = CheckpointPlan(home, settings, folder, backfill=backfill)
     for line in plan.lines():
-        say(plain_line(line, 500))
+        print_line(plain_line(line, 500))
     requests = (*settings.requests(folder), *plan.requests())
     if not requests and plan.scan.unread:
         raise UsageError(

@@ -42,17 +42,22 @@ class ModelServers:
         home: Parley's data folder.
         night_id: Id of the night, for the rows about server use.
         resources: Exit stack of the night. Closing it ends all servers.
-        tell: Function that receives progress messages while a server starts.
+        print_line: Function that receives progress messages while a server starts.
     """
 
     def __init__(
-        self, home: Home, night_id: str, resources: ExitStack, tell: Callable[[str], None]
+        self, home: Home, night_id: str, resources: ExitStack, print_line: Callable[[str], None]
     ) -> None:
         self.hours = Serving(night_id)
         """Records which run used which server, and for how long."""
         self.spending: Spending | None = None
         """Counter of server hours, if the invocation has caps."""
-        self._home, self._night_id, self._resources, self._tell = home, night_id, resources, tell
+        self._home, self._night_id, self._resources, self._print_line = (
+            home,
+            night_id,
+            resources,
+            print_line,
+        )
         self._queue, self._changed, self._numbers = (
             ServerQueue(machine_devices),
             threading.Condition(),
@@ -104,7 +109,7 @@ class ModelServers:
             heed: Function called repeatedly during the wait. An exception that it raises ends the
                 wait.
         """
-        of_plan = {identity: (endpoint, asked) for identity, endpoint, asked in plan.models}
+        of_plan = {identity: (endpoint, request) for identity, endpoint, request in plan.models}
         ours = [
             identity
             for identity in (of_plan if only is None else dict.fromkeys(only))
@@ -213,7 +218,7 @@ class ModelServers:
         self._resources.enter_context(server.resources)
         try:
             if self.spending:
-                server.resources.enter_context(self.spending.server(server.asked))
+                server.resources.enter_context(self.spending.server(server.request))
             place = server.resources.enter_context(
                 self._server(server.identity, endpoint, self._on_devices(server))
             )
@@ -226,7 +231,7 @@ class ModelServers:
 
     @staticmethod
     def _on_devices(server: Server) -> ModelRequest:
-        request, devices = server.asked, tuple(filter(None, server.devices))
+        request, devices = server.request, tuple(filter(None, server.devices))
         if request.serve is None or request.serve.devices != AUTO:
             return request
         return request.model_copy(
@@ -240,7 +245,7 @@ class ModelServers:
         from tasks.language.servers.served import serving
 
         with serving(
-            identity, endpoint, request.serve, request.revision, self._home.logs, self._tell
+            identity, endpoint, request.serve, request.revision, self._home.logs, self._print_line
         ) as place:
             if place.served_name is None or place.base_url is None:
                 yield place

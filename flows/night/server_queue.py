@@ -34,7 +34,7 @@ class Server:
     """Server of one model, with its replicas, from the decision to start it until it has ended."""
 
     identity: ModelIdentity
-    asked: ModelRequest
+    request: ModelRequest
     devices: tuple[str, ...]
     resources: ExitStack = field(default_factory=ExitStack)
     """Exit stack that ends the server."""
@@ -58,7 +58,7 @@ class Server:
     @cached_property
     def demand(self) -> Demand:
         """Return the devices that the server needs."""
-        return demand_of(self.asked)
+        return demand_of(self.request)
 
 
 @dataclass(eq=False)
@@ -172,7 +172,7 @@ class ServerQueue:
         )
 
     def _replace(self, dead: Server, user: str) -> Server:
-        new = Server(dead.identity, dead.asked, dead.devices, users={*dead.users, user})
+        new = Server(dead.identity, dead.request, dead.devices, users={*dead.users, user})
         self.servers[dead.identity] = new
         return new
 

@@ -44,7 +44,7 @@ class Serving:
         self._night_id = night_id
         self._servers: dict[ModelIdentity, _Server] = {}
         self._seconds: defaultdict[Holder, float] = defaultdict(float)
-        self._taken: dict[Holder, tuple[RunPlan, ModelRequest]] = {}
+        self._usages: dict[Holder, tuple[RunPlan, ModelRequest]] = {}
         self._lock = threading.RLock()
 
     def take(self, plan: RunPlan, identities: Iterable[ModelIdentity]) -> None:
@@ -61,8 +61,8 @@ class Serving:
                     self._keep(run_id, is_known=True)
                 server.holders = server.holders | new if server.is_held else new
                 server.is_held = True
-                for holder in new - self._taken.keys():
-                    self._taken[holder] = plan, requests[identity]
+                for holder in new - self._usages.keys():
+                    self._usages[holder] = plan, requests[identity]
             self._keep(plan.run_id)
 
     def release(self, run_id: str, identities: Collection[ModelIdentity] | None = None) -> None:
@@ -96,7 +96,9 @@ class Serving:
         """
         with self._lock:
             held = [
-                (holder, *usage) for holder, usage in self._taken.items() if holder.run_id == run_id
+                (holder, *usage)
+                for holder, usage in self._usages.items()
+                if holder.run_id == run_id
             ]
             return sum_usd_hourly(
                 role_cost(plan, holder.identity, request, hours=self._seconds[holder] / 3600)
@@ -111,7 +113,7 @@ class Serving:
 
     def _keep(self, run_id: str, *, is_known: bool = False) -> None:
         held = [
-            (holder, *usage) for holder, usage in self._taken.items() if holder.run_id == run_id
+            (holder, *usage) for holder, usage in self._usages.items() if holder.run_id == run_id
         ]
         if not held:
             return

@@ -56,33 +56,33 @@ class Spending:
         return why_stopped(met) if met else None
 
     @contextmanager
-    def server(self, asked: ModelRequest) -> Iterator[None]:
+    def server(self, request: ModelRequest) -> Iterator[None]:
         """Count the hours of a model server, which Parley started, during the block."""
-        name = self.ledger.server_started(asked.n_gpus or 0.0, asked.usd_per_hour or 0.0)
+        name = self.ledger.server_started(request.n_gpus or 0.0, request.usd_per_hour or 0.0)
         try:
             yield
         finally:
             self.ledger.server_ended(name)
 
 
-def stated_price(plan: RunPlan, identity: ModelIdentity, asked: ModelRequest) -> Price | None:
+def stated_price(plan: RunPlan, identity: ModelIdentity, request: ModelRequest) -> Price | None:
     """Return the price of tokens, stated now or in an earlier run.
 
     Return 0 for controls and recordings, None if it is unknown.
     """
-    price = price_of(plan, identity, asked)
+    price = price_of(plan, identity, request)
     return (
         (0.0, 0.0) if price is None and PROVIDERS.load(identity.provider).knows_answers else price
     )
 
 
-def token_price(plan: RunPlan, identity: ModelIdentity, asked: ModelRequest) -> Price | None:
+def token_price(plan: RunPlan, identity: ModelIdentity, request: ModelRequest) -> Price | None:
     """Return the token price that a cap counts.
 
     A model that Parley serves and that costs only by the hour has the token price 0.
     """
-    price = stated_price(plan, identity, asked)
-    return (0.0, 0.0) if price is None and asked.usd_per_hour is not None else price
+    price = stated_price(plan, identity, request)
+    return (0.0, 0.0) if price is None and request.usd_per_hour is not None else price
 
 
 def player_prices(plan: RunPlan) -> tuple[Price | None, ...]:
@@ -98,10 +98,12 @@ def player_prices(plan: RunPlan) -> tuple[Price | None, ...]:
     return prices if any(price != (0.0, 0.0) for price in prices) else ()
 
 
-def sends_nothing(identity: ModelIdentity, asked: ModelRequest) -> bool:
+def sends_nothing(identity: ModelIdentity, request: ModelRequest) -> bool:
     """Return True for a control or a recording without a stated price: no requests are sent."""
     is_free = PROVIDERS.load(identity.provider).knows_answers
-    return is_free and asked.usd_per_million_input is None and asked.usd_per_million_output is None
+    return (
+        is_free and request.usd_per_million_input is None and request.usd_per_million_output is None
+    )
 
 
 def require_prices(plans: Iterable[RunPlan], budget: Budget | None) -> None:

@@ -68,7 +68,9 @@ class Stages:
                 self.work.is_begun = True
                 self._play_pending(pending, on_all_begun)
         else:
-            self._tonight.servers.keep(plan, later=[one.judge for one in plan.spec.judges])
+            self._tonight.servers.keep(
+                plan, later=[judge_spec.judge for judge_spec in plan.spec.judges]
+            )
             self._board.stage(self._title, converse_shard.STAGE)
             settle(plan)
 
@@ -107,7 +109,7 @@ class Stages:
         players = [
             player for player in (plan.spec.subject, plan.spec.simulator) if player is not None
         ]
-        judges = [one.judge for one in plan.spec.judges]
+        judges = [judge_spec.judge for judge_spec in plan.spec.judges]
         is_in_step = self._evidence is not None and self._evidence.is_judged and is_judged_alone()
         is_judged_ahead = (is_in_step or self._may_judge_ahead()) and tonight.servers.fit(
             plan, [*players, *judges]
@@ -281,7 +283,7 @@ class Stages:
         Judge drift is measured first.
         """
         tonight, plan = self._tonight, self._plan
-        served = self._reach([one.judge for one in plan.spec.judges], show_stage)
+        served = self._reach([judge_spec.judge for judge_spec in plan.spec.judges], show_stage)
         calls = tonight.call_log(plan)
         context = judge_context(
             plan,
@@ -362,15 +364,15 @@ class Stages:
             return {}
         self._board.stage(self._title, "embed")
         requests = score_requests(plan, self.work.episodes, _packed(verdicts), judged)
-        found = embed(
+        vectors = embed(
             plan,
             unlooked(tuple(requests)),
             self._title,
             lambda: self._tonight.embedder(plan),
             self._budget_meter,
         )
-        self._stop_if(found is None)
-        return found or {}
+        self._stop_if(vectors is None)
+        return vectors or {}
 
     def score(
         self, verdicts: pa.Table, judged: tuple[JudgeVerdict, ...], vectors: "Mapping[str, Vector]"

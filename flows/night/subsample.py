@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from flows.night.preflight.assumed_requests import drift_calls, whole_calls
-from flows.night.preflight.estimated_cost import Asked, estimated_costs, unknown_hours
+from flows.night.preflight.estimated_cost import RoleRequests, estimated_costs, unknown_hours
 from flows.night.preflight.memory_builds import turns_to_build
 from flows.night.spending import require_prices
 from schemas.content_id import content_id
@@ -213,7 +213,7 @@ def _priced(plan: RunPlan, budget: Budget) -> _Priced:
     return _Priced(tuple(sums))
 
 
-def _cost(plan: RunPlan, calls: Iterable[Asked], n_dialogues: int, budget: Budget) -> Cost:
+def _cost(plan: RunPlan, calls: Iterable[RoleRequests], n_dialogues: int, budget: Budget) -> Cost:
     costs = estimated_costs(plan, calls, n_dialogues)
     if budget.usd is not None and (unknown := unknown_hours(costs)):
         raise ConfigError(

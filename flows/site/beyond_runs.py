@@ -1,4 +1,4 @@
-"""Pages that look at more than one run: comparisons, nights, and histories of model families."""
+"""Pages about more than one run: comparisons, nights, and histories of model families."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -18,7 +18,8 @@ from tasks.storage.parquet_store import Lake
 from warehouse.site_rows import SiteRows
 
 SIDE_BY_SIDE = 500
-"""So many changed dialogues of a comparison have a page with both transcripts; the others have two links."""
+"""Number of changed dialogues of a comparison that have a page with both transcripts. The others
+have two links."""
 
 
 Pair = tuple[str, str]
@@ -28,32 +29,37 @@ Pair = tuple[str, str]
 def write_comparisons(
     folder: Path,
     rows: SiteRows,
-    asked: Sequence[Pair],
+    requested: Sequence[Pair],
     leading: Mapping[Pair, Sequence[Mapping[str, Any]]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Write a page for each pair of runs that a night compared, that is asked for, or that leads a setting.
+    """Write a page for each pair of runs to compare.
+
+    These are the pairs that a night compared, the requested ones, and those that lead a setting.
+    Dialogues that changed appear only on the pages of the requested pairs and of the latest night.
+    Pages of earlier nights have the metrics alone: each night adds as many pairs again, and each
+    pair has hundreds of pages with both transcripts.
 
     Args:
+        requested: pairs named by `--compare`.
         leading: pair of a setting's two best models -> its rows as in the table `comparisons`.
 
     Returns:
-        How the pages are named, what they compare, and how much changed.
-
-    Dialogues that changed are on the pages of the pairs asked for and of the latest night. Of earlier nights the metrics stay:
-    each night brings as many pairs again, and each pair hundreds of pages with both transcripts.
+        Per page: its name, its two runs, and how much changed between them.
     """
-    found = rows.rows("select * from comparisons order by night_id desc, run_id, against, metric")
+    comparisons = rows.rows(
+        "select * from comparisons order by night_id desc, run_id, against, metric"
+    )
     latest = rows.last_compared_night()
     computed = dict(leading or {})
     pairs = dict.fromkeys(
-        [*asked, *((row["other_run_id"], row["run_id"]) for row in found), *computed]
+        [*requested, *((row["other_run_id"], row["run_id"]) for row in comparisons), *computed]
     )
-    whole = {
-        *asked,
-        *((row["other_run_id"], row["run_id"]) for row in found if row["night_id"] == latest),
+    with_dialogues = {
+        *requested,
+        *((row["other_run_id"], row["run_id"]) for row in comparisons if row["night_id"] == latest),
     }
     of_pair: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in found:
+    for row in comparisons:
         of_pair.setdefault((row["other_run_id"], row["run_id"]), []).append(row)
     runs = {run["run_id"]: run for run in rows.runs()}
     named: list[dict[str, Any]] = []
@@ -62,7 +68,7 @@ def write_comparisons(
             continue
         name = f"{old[:SHORT]}-{new[:SHORT]}"
         pair: dict[str, Any] = {"up": "../", "old": runs[old], "new": runs[new], "name": name}
-        changed = rows.changed(old, new) if (old, new) in whole else None
+        changed = rows.changed(old, new) if (old, new) in with_dialogues else None
         both = {(row["old_episode"], row["new_episode"]): row for row in changed or ()}
         shown = dict(list(both.items())[:SIDE_BY_SIDE])
         values = of_pair.get((old, new)) or computed.get((old, new)) or []
@@ -76,10 +82,15 @@ def write_comparisons(
         write(folder / "compared" / f"{name}.html", "compared", **pair, **page)
         left = rows.parts_of(old, [episode for episode, _ in shown])
         right = rows.parts_of(new, [episode for _, episode in shown])
-        for ((one, other), row), (_, of_old), (_, of_new) in zip(
+        for ((old_episode, new_episode), row), (_, of_old), (_, of_new) in zip(
             shown.items(), left, right, strict=True
         ):
-            path = folder / "compared" / name / f"{file_name(one)}-{file_name(other)}.html"
+            path = (
+                folder
+                / "compared"
+                / name
+                / f"{file_name(old_episode)}-{file_name(new_episode)}.html"
+            )
             sides = {"left": list(turns_of(of_old)), "right": list(turns_of(of_new))}
             write(path, "side_by_side", **{**pair, "up": "../../"}, row=row, **sides)
         n_lost = sum(row["event"] == "regression" for row in values)
@@ -89,15 +100,15 @@ def write_comparisons(
 
 
 def write_nights(folder: Path, rows: SiteRows, home: Home) -> list[dict[str, Any]]:
-    """A page for each night; returns the nights, the newest first."""
+    """Write a page for each night, and return the nights, newest first."""
     lake = Lake(home.lake)
     nights = sorted(
         lake.read("nights", NightRecord), key=lambda night: night.started_at, reverse=True
     )
     published = {run["run_id"]: run for run in rows.runs()}
-    lost: dict[str, list[dict[str, Any]]] = {}
+    events: dict[str, list[dict[str, Any]]] = {}
     for row in rows.events():
-        lost.setdefault(row["night_id"], []).append(row)
+        events.setdefault(row["night_id"], []).append(row)
     for night in nights:
         seconds = seconds_of(lake, night.night_id)
         works = [
@@ -118,16 +129,16 @@ def write_nights(folder: Path, rows: SiteRows, home: Home) -> list[dict[str, Any
             night=night,
             works=works,
             besides=seconds.get("", {}),
-            events=lost.get(night.night_id, []),
+            events=events.get(night.night_id, []),
         )
     return [
         {
-            "night_id": one.night_id,
-            "started_at": one.started_at,
-            "work": one.work,
-            "n_lost": sum(row["event"] == "regression" for row in lost.get(one.night_id, ())),
+            "night_id": night.night_id,
+            "started_at": night.started_at,
+            "work": night.work,
+            "n_lost": sum(row["event"] == "regression" for row in events.get(night.night_id, ())),
         }
-        for one in nights
+        for night in nights
     ]
 
 
@@ -139,10 +150,10 @@ def _withheld(home: Home, run_id: str) -> list[str]:
 
 
 def write_history(folder: Path, rows: SiteRows, colours: Colours) -> list[dict[str, Any]]:
-    """A page for each model family; returns their names and numbers of points."""
-    found = rows.history()
+    """Write a page for each model family, and return their names and counts."""
+    history = rows.history()
     families: list[dict[str, Any]] = []
-    for family, members in groupby(found, key=lambda row: row["family"]):
+    for family, members in groupby(history, key=lambda row: row["family"]):
         points = list(members)
         series = [
             {"points": group, "chart": history_chart(group, colours)}

@@ -1,4 +1,7 @@
-"""Curves as SVG of our own: values with their intervals by turn, or by level. Positions only; the template draws."""
+"""Charts as SVG: values with their intervals by turn or level.
+
+This module computes positions. The template draws.
+"""
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,27 +13,30 @@ from flows.site.labels import axis_title, metric_name, metric_of, metric_unit, p
 from warehouse.curves import CurveTable
 
 WIDTH, PLOT, LEFT, TOP, ROOM = 440, 220, 62, 10, 48
-"""Width of a chart, height of what is drawn in it, and what lies to the left, above and below: ticks and the axes' names."""
+"""Width of a chart, height of its plot, and the room left of, above and below the plot for ticks
+and axis names."""
 _TICKS = 5
 _NAME_WIDTH, _LINE_HEIGHT, _SLANT = 20, 13, 0.62
-"""Most characters of a line of a position's name, height of a line, and share of a slanted name's length that is height."""
+"""Most characters in a line of a position's name, line height, and share of a slanted name's length
+that counts as height."""
 _CHARACTER = 6.2
 _MOST_NUMBERS = 24
-"""Most positions that are numbers and have all a label; of more, every second or third has one."""
+"""Most number positions that are all labelled. Of more, every second or third is."""
 Row = Mapping[str, Any]
 Colours = Mapping[str, str]
 
 
 def charts(rows: Sequence[Row], table: CurveTable, colours: Colours) -> Iterator[dict[str, Any]]:
-    """A chart for each setting, part and measure that has values at two places of the axis or more.
+    """Yield a chart for each setting, part and measure with values at two positions or more.
 
-    A measure that each run has the same at all places, with interval and n, is a figure of the run: no curve is drawn.
+    A measure that is the same at all positions of each run, with interval and n, describes the
+    whole run. No curve is drawn for it.
 
     Args:
         colours: model -> class of its colour, the same for all charts of the site.
     """
     axis = table.axis
-    known = [
+    placed_rows = [
         row
         for row in rows
         if row[axis] is not None and (axis == "turn" or row.get("axis", axis) == axis)
@@ -40,7 +46,9 @@ def charts(rows: Sequence[Row], table: CurveTable, colours: Colours) -> Iterator
     def key(row: Row) -> tuple[str, ...]:
         return tuple("" if row[name] is None else str(row[name]) for name in keys)
 
-    groups = [(place, list(group)) for place, group in groupby(sorted(known, key=key), key=key)]
+    groups = [
+        (place, list(group)) for place, group in groupby(sorted(placed_rows, key=key), key=key)
+    ]
     measures = [
         measure
         for measure in table.measures
@@ -57,18 +65,20 @@ def charts(rows: Sequence[Row], table: CurveTable, colours: Colours) -> Iterator
 
 
 def _moves(rows: Sequence[Row], table: CurveTable, measure: str) -> bool:
-    """Whether a run has other values at one place than at another."""
+    """Return whether a run has different values at different positions."""
     columns = [
         measure,
         f"{measure}_low",
         f"{measure}_high",
         *(n for n in table.counts[measure] if n is not None),
     ]
-    seen: dict[str, set[tuple[Any, ...]]] = {}
+    values_by_run: dict[str, set[tuple[Any, ...]]] = {}
     for row in rows:
         if row[measure] is not None:
-            seen.setdefault(row["run_id"], set()).add(tuple(row[column] for column in columns))
-    return any(len(values) > 1 for values in seen.values())
+            values_by_run.setdefault(row["run_id"], set()).add(
+                tuple(row[column] for column in columns)
+            )
+    return any(len(values) > 1 for values in values_by_run.values())
 
 
 def _chart(
@@ -95,7 +105,7 @@ def _chart(
     names = place_names(first["setting"], axis_name, first.get("level") or "")
     series: dict[str, dict[str, Any]] = {}
     for row in sorted(rows, key=lambda row: (row["label"], row["run_id"], places.index(row[axis]))):
-        one = series.setdefault(
+        line = series.setdefault(
             row["run_id"],
             {"label": row["label"], "model": row["model"], "run_id": row["run_id"], "points": []},
         )
@@ -113,25 +123,25 @@ def _chart(
             "name": names.get(row[axis], row[axis]),
             "colour": colours.get(row["model"], CONTROL),
         }
-        one["points"].append(point | counts | shown | {"low": bounds[0], "high": bounds[1]})
+        line["points"].append(point | counts | shown | {"low": bounds[0], "high": bounds[1]})
     of_model: dict[str, int] = {}
-    for number, one in enumerate(series.values()):
-        used = {point["colour"] for point in one["points"]}
-        one["colour"] = used.pop() if len(used) == 1 else MIXED
-        one["is_further"] = bool(
-            of_model.get(one["model"])
-        )  # a second run of the same model: dashed, with rings
-        of_model[one["model"]] = 1
+    for number, line in enumerate(series.values()):
+        used = {point["colour"] for point in line["points"]}
+        line["colour"] = used.pop() if len(used) == 1 else MIXED
+        line["is_further"] = bool(
+            of_model.get(line["model"])
+        )  # A second run of a model is dashed, with rings.
+        of_model[line["model"]] = 1
         aside = min(6.0, 24 / len(series)) * (
             number - (len(series) - 1) / 2
-        )  # so that no interval hides another
-        for point in one["points"]:
+        )  # Shifted, so that no interval hides another.
+        for point in line["points"]:
             point["x"] = round(point["x"] + aside, 1)
     ticks = [low + step * (high - low) / (_TICKS - 1) for step in range(_TICKS)]
     metric = metric_of(first["setting"], measure)
     unit = metric_unit(first["setting"], metric)
     shown_places = _places([(place, names.get(place), x(place)) for place in places])
-    room = ROOM + max(one["height"] for one in shown_places)
+    room = ROOM + max(place["height"] for place in shown_places)
     return {
         "title": title,
         "metric": metric,
@@ -153,9 +163,12 @@ def _chart(
 
 
 def _places(places: Sequence[tuple[Any, str | None, float]]) -> list[dict[str, Any]]:
-    """Positions with the lines of their labels; names are slanted, and their height is part of the chart's."""
+    """Return positions with the lines of their labels.
+
+    The chart is higher if names are slanted.
+    """
     step = 1 + (len(places) - 1) // _MOST_NUMBERS
-    found: list[dict[str, Any]] = []
+    positions: list[dict[str, Any]] = []
     for at, (place, name, x) in enumerate(places):
         lines = [str(place)] if name is None else textwrap.wrap(name, _NAME_WIDTH)
         longest = max(map(len, lines))
@@ -164,7 +177,7 @@ def _places(places: Sequence[tuple[Any, str | None, float]]) -> list[dict[str, A
             longest * _CHARACTER * _SLANT + (len(lines) - 1) * _LINE_HEIGHT if is_slanted else 0
         )
         shown = lines if name is not None or not isinstance(place, int) or at % step == 0 else []
-        found.append(
+        positions.append(
             {
                 "place": place,
                 "lines": shown,
@@ -173,15 +186,18 @@ def _places(places: Sequence[tuple[Any, str | None, float]]) -> list[dict[str, A
                 "height": round(height),
             }
         )
-    return found
+    return positions
 
 
 def history_chart(points: Sequence[Row], colours: Colours) -> dict[str, Any] | None:
-    """Return the chart of one metric over the checkpoints of a family; None where fewer than two have a value.
+    """Return the chart of one metric over the checkpoints of a family.
 
     Args:
         points: rows of `history` of one series and metric, in their order.
-        colours: as in `charts`.
+        colours: model -> class of its colour.
+
+    Returns:
+        The chart, or None if fewer than two points have a value.
     """
     drawn = [point for point in points if point["mean"] is not None]
     if len(drawn) < 2:

@@ -1,4 +1,4 @@
-"""Names and units that a reader sees instead of columns and positions: of metrics, axes and places on an axis."""
+"""Names and units shown in place of columns: of metrics, axes and positions on an axis."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -14,52 +14,57 @@ if TYPE_CHECKING:
 _AXES = {
     "turn": "turn (answers of the model)",
     "level": "level of the tasks",
-    "checkpoint": "checkpoint (in their order)",
+    "checkpoint": "checkpoint (in order)",
 }
 _SHARE = (0.0, 1.0)
 
 
 @cache
 def _benchmark(setting: str) -> "Benchmark | None":
-    """Return the benchmark of a setting; None where it is not installed here."""
+    """Return the benchmark of a setting, or None if it is not installed."""
     name = setting.partition(".")[0]
     return BENCHMARKS.load(name) if name in BENCHMARKS.names() else None
 
 
 def metric_order(setting: str) -> tuple[str, ...]:
     """Return the metrics of a setting's benchmark, the main one first."""
-    found = _benchmark(setting)
-    return found.all_metrics if found is not None else ()
+    benchmark = _benchmark(setting)
+    return benchmark.all_metrics if benchmark is not None else ()
 
 
 def metric_of(setting: str, column: str) -> str:
     """Return the metric of a result table's column."""
-    found = _benchmark(setting)
-    return (found.results.measures if found is not None else {}).get(column, column.rstrip("_"))
+    benchmark = _benchmark(setting)
+    return (benchmark.results.measures if benchmark is not None else {}).get(
+        column, column.rstrip("_")
+    )
 
 
 def metric_name(metric: str) -> str:
-    """Return a metric's name in words, with its short heading where it has another one."""
+    """Return a metric's name in words, followed by its short heading if that differs."""
     words = metric.replace("_", " ")
     heading = METRICS.load(metric).heading if metric in METRICS.names() else words
     return words if heading.lower() in (words.lower(), metric.lower()) else f"{words} ({heading})"
 
 
 def better(metric: str) -> str | None:
-    """Return `higher` or `lower`, whichever is better; None where neither is, or nobody here knows the metric."""
+    """Return whether `higher` or `lower` is better.
+
+    None: neither, or the metric is not installed.
+    """
     return METRICS.load(metric).better if metric in METRICS.names() else None
 
 
 def metric_range(setting: str, metric: str) -> tuple[float, float] | None:
-    """Return the lowest and the highest value of a metric; None where no benchmark here measures it."""
-    found = _benchmark(setting)
-    if found is None or metric not in found.all_metrics:
+    """Return the ends of a metric's range, or None if no installed benchmark has the metric."""
+    benchmark = _benchmark(setting)
+    if benchmark is None or metric not in benchmark.all_metrics:
         return None
-    return found.scores.ranges.get(metric, _SHARE)
+    return benchmark.scores.ranges.get(metric, _SHARE)
 
 
 def metric_unit(setting: str, metric: str) -> str:
-    """Return what a metric's values are: a share, or a figure of a range."""
+    """Return the unit of a metric: a share, or a range of values."""
     bounds = metric_range(setting, metric)
     if bounds is None:
         return ""
@@ -67,17 +72,17 @@ def metric_unit(setting: str, metric: str) -> str:
 
 
 def _axis(setting: str, axis: str) -> "Axis | None":
-    found = _benchmark(setting)
-    return None if found is None else found.results.axes.get(axis)
+    benchmark = _benchmark(setting)
+    return None if benchmark is None else benchmark.results.axes.get(axis)
 
 
 def axis_title(setting: str, axis: str) -> str:
-    """Return the name of an axis, with its unit where it has one."""
-    found = _axis(setting, axis)
-    return found.title if found is not None else _AXES.get(axis, axis.replace("_", " "))
+    """Return the name of an axis, with its unit if it has one."""
+    entry = _axis(setting, axis)
+    return entry.title if entry is not None else _AXES.get(axis, axis.replace("_", " "))
 
 
 def place_names(setting: str, axis: str, level: str) -> Mapping[Any, str]:
-    """Return position -> its name; empty where the positions of the axis are numbers."""
-    found = _axis(setting, axis)
-    return {} if found is None else found.positions(level)
+    """Return position -> name. Empty if the positions of the axis are numbers."""
+    entry = _axis(setting, axis)
+    return {} if entry is None else entry.positions(level)

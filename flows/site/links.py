@@ -1,4 +1,4 @@
-"""Addresses of the site's pages, for messages and artifacts: `site_url` of a configuration, and a page's path below it."""
+"""Paths of the site's pages, and their addresses below the configured `site_url`."""
 
 from flows.site.pages import SHORT, file_name
 
@@ -24,7 +24,7 @@ def night_page(night_id: str) -> str:
 
 
 def night_address(site_url: str | None, night_id: str) -> str | None:
-    """Return the address of a night's page; None without a site."""
+    """Return the address of a night's page, or None without a site."""
     return address(site_url, night_page(night_id)) if site_url else None
 
 
@@ -32,7 +32,7 @@ def address(site_url: str, page: str) -> str:
     """Return the address of a page.
 
     Args:
-        site_url: the address of the site's folder, with a slash at its end or without.
+        site_url: address of the site's folder, with or without a slash at its end.
         page: path of the page below it.
     """
     return f"{site_url.rstrip('/')}/{page}"

@@ -1,4 +1,4 @@
-"""The leaderboard: one matrix a setting, with a row for each model and a column for each metric, main metric first."""
+"""The leaderboard: one matrix per setting, with a row per model and a column per metric."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -10,14 +10,14 @@ from flows.site.labels import better, metric_name, metric_order, metric_range, m
 from tasks.language.providers.registry import is_control
 
 CELL_WIDTH, CELL_HEIGHT, MARGIN = 112, 16, 5
-"""Size of the drawing in a cell, and the room of a dot at either end."""
+"""Size of the drawing in a cell, and the margin at either end for half a dot."""
 Row = Mapping[str, Any]
 
 
 def matrices(
     board: Sequence[Row], shown: Collection[str], colours: Colours
 ) -> list[dict[str, Any]]:
-    """Return a matrix for each setting and its data, in the order of their names.
+    """Return a matrix for each setting and dataset version, sorted by name.
 
     Args:
         board: rows of the table `leaderboard` with their labels.
@@ -85,8 +85,12 @@ def _line(results: Mapping[str, Row], metrics: Sequence[str], colours: Colours) 
 
 
 def _column(setting: str, metric: str, results: Sequence[Row | None]) -> dict[str, Any]:
-    """The scale of a column: the metric's range, or what the values and intervals need where no benchmark here names one."""
-    found = [
+    """Return a column with its scale.
+
+    The scale is the metric's range. If no installed benchmark states one, values and intervals
+    decide.
+    """
+    bounds = [
         row[name]
         for row in results
         if row
@@ -94,7 +98,7 @@ def _column(setting: str, metric: str, results: Sequence[Row | None]) -> dict[st
         if row[name] is not None
     ]
     low, high = metric_range(setting, metric) or (0.0, 1.0)
-    low, high = min([low, *found]), max([high, *found])
+    low, high = min([low, *bounds]), max([high, *bounds])
     return {
         "metric": metric,
         "name": metric_name(metric),
@@ -107,15 +111,18 @@ def _column(setting: str, metric: str, results: Sequence[Row | None]) -> dict[st
 
 
 def _mark_best(column: dict[str, Any], lines: Sequence[Row]) -> None:
-    """Mark the best mean of two models or more. A control is never the best: its score is known before."""
+    """Mark the best mean of two or more models.
+
+    Controls are ignored: their scores are known beforehand.
+    """
     means = [
         line["results"][column["metric"]]["mean"]
         for line in lines
         if not line["is_control"] and column["metric"] in line["results"]
     ]
-    known = [mean for mean in means if mean is not None]
-    if len(known) > 1 and column["better"] is not None:
-        column["best"] = max(known) if column["better"] == "higher" else min(known)
+    values = [mean for mean in means if mean is not None]
+    if len(values) > 1 and column["better"] is not None:
+        column["best"] = max(values) if column["better"] == "higher" else min(values)
 
 
 def _cell(row: Row | None, column: Row, is_control: bool) -> dict[str, Any]:
@@ -139,7 +146,10 @@ def _cell(row: Row | None, column: Row, is_control: bool) -> dict[str, Any]:
 
 
 def _sorted(lines: Sequence[dict[str, Any]], main: str) -> list[dict[str, Any]]:
-    """Return models before controls, each from the best to the worst by the main metric; a row without a value comes last."""
+    """Return models before controls, each from best to worst by the main metric.
+
+    Rows without a value come last.
+    """
     sign = 1 if better(main) == "lower" else -1
 
     def place(line: Mapping[str, Any]) -> tuple[bool, bool, float, str]:
@@ -155,13 +165,13 @@ def _sorted(lines: Sequence[dict[str, Any]], main: str) -> list[dict[str, Any]]:
 
 
 def rivals(matrix: Mapping[str, Any]) -> Iterator[Row]:
-    """Yield the leader's row on the main metric, then that of the best other model; fewer where there are fewer models."""
-    seen: set[str] = set()
+    """Yield the leader's row on the main metric, then the row of the best other model, if any."""
+    names: set[str] = set()
     for line in matrix["lines"]:
         row = line["results"].get(matrix["main"])
-        if line["is_control"] or row is None or row["mean"] is None or row["model"] in seen:
+        if line["is_control"] or row is None or row["mean"] is None or row["model"] in names:
             continue
-        seen.add(row["model"])
+        names.add(row["model"])
         yield row
-        if len(seen) == 2:
+        if len(names) == 2:
             return

@@ -1,4 +1,4 @@
-"""Chart of an early decision: how the confidence sequence of a difference narrowed while tasks were asked."""
+"""Chart of an early decision: how its confidence sequence narrows as tasks are played."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,9 +8,10 @@ from flows.site.labels import metric_name
 from tasks.metrics.registry import METRICS
 
 _RIGHT, _ROOM, _TICKS = 22, 48, 5
-"""Room to the right of the plot and below it, and ticks of each axis."""
+"""Room right of the plot and below it, and number of ticks per axis."""
 _SETTLED = 0.25
-"""Share of the sequence that may lie outside the plot: it begins at the metric's whole range."""
+"""Share of the sequence that may lie outside the plot: the sequence starts at the metric's whole
+range."""
 Row = Mapping[str, Any]
 
 
@@ -31,7 +32,7 @@ def _chart(row: Row) -> dict[str, Any]:
         abs(value)
         for value in (*(margin or ()), *(p[end] for p in settled for end in ("low", "high")))
     )
-    limit = limit or 1.0  # all tasks asked, and no difference at all
+    limit = limit or 1.0  # All tasks were played, and no difference was found.
 
     def x(n: int) -> float:
         return round(LEFT + n / n_total * (WIDTH - LEFT - _RIGHT), 1)
@@ -75,7 +76,7 @@ def _chart(row: Row) -> dict[str, Any]:
 
 
 def _margin(row: Row) -> tuple[float, float] | None:
-    """Return both ends of the margin in the metric's unit; None where nobody here knows the metric's range."""
+    """Return both ends of the margin in the metric's unit. None: the metric is not installed."""
     if row["metric"] not in METRICS.names():
         return None
     low, high = METRICS.load(row["metric"]).ends

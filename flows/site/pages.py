@@ -1,4 +1,4 @@
-"""The templates' environment: all text is data, made plain and escaped before it stands on a page."""
+"""Template environment of the site. All values are untrusted, so they are cleaned and escaped."""
 
 import re
 import unicodedata
@@ -14,17 +14,18 @@ if TYPE_CHECKING:
 _CONTROL = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,80}")
 FIRST_ROWS = 500
-"""Rows of a long table that are shown at once: a browser takes seconds to lay out thousands. A button shows the others."""
+"""Rows of a long table that are shown at first: a browser takes seconds to lay out thousands. A
+button shows the rest."""
 SHORT = 12
-"""Characters of an id that name its page."""
+"""Characters of a run id in the name of its page."""
 
 
 @cache
 def environment() -> "Environment":
-    """The package's templates."""
+    """Return the environment of the package's templates."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    made = Environment(
+    templates = Environment(
         loader=PackageLoader("flows.site"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -32,37 +33,37 @@ def environment() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals["first_rows"] = FIRST_ROWS
-    made.filters |= {
+    templates.globals["first_rows"] = FIRST_ROWS
+    templates.filters |= {
         "number": number,
         "short": lambda text: text[:SHORT],
         "name": file_name,
         "day": lambda text: text[:16],
     }
-    made.filters |= {
+    templates.filters |= {
         name: partial(_fixed, digits=digits) for name, digits in (("seconds", 1), ("dollars", 6))
     }
-    return made
+    return templates
 
 
 def render(template: str, **values: Any) -> str:
-    """A page."""
+    """Return the HTML of a page."""
     return environment().get_template(f"{template}.html").render(values)
 
 
 def write(path: Path, template: str, **values: Any) -> None:
-    """Write a page and its folder. `up` leads from it to the site's root."""
+    """Write a page and its folder. The value `up` is the path from the page to the site's root."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(render(template, **values), encoding="utf-8")
 
 
 def file_name(text: str) -> str:
-    """A name of a page for an id: itself where it is a plain word, else its digest."""
+    """Return the file name of an id's page: the id if it is a safe name, else its digest."""
     return text if _SAFE_NAME.fullmatch(text) else content_id(text)
 
 
 def number(value: Any) -> str:
-    """A figure; a dash where there is none, which is not 0."""
+    """Return a number as text. None is a dash, not 0."""
     if value is None:
         return "–"
     return f"{value:.3f}" if isinstance(value, float) else str(value)
@@ -73,7 +74,7 @@ def _fixed(value: Any, digits: int) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What stands on a page: without control, format and bidirectional characters. None is a dash."""
+    """Return a value without control, format and bidirectional characters. None is a dash."""
     if value is None:
         return "–"
     if type(value) is not str:

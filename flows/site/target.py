@@ -1,4 +1,7 @@
-"""Writes a home's site to where people read it: a folder, or any place that fsspec reaches, such as `s3://bucket/site`."""
+"""Writing of a home's site to a target.
+
+A target is a folder, or any location that fsspec reaches, such as `s3://bucket/site`.
+"""
 
 import hashlib
 import json
@@ -19,42 +22,50 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("parley.site")
 MANIFEST = "parley-site.json"
-"""Digest of each page that was written to a store; an edition sends only the pages that changed."""
+"""File in a store with the digest of each page. Only pages that changed are sent."""
 _READ_ONLY = ("http", "https")
 _AT_ONCE = 64
 _FIRST_PAGE = "index.html"
 
 
 class SiteTarget(Frozen):
-    """Where a site is read, and where a night writes it. Safe to show, as a Prefect parameter is: no URL may hold a password."""
+    """Address of a site for readers, and the location that a night writes it to.
+
+    Prefect shows it as a parameter, so no URL may contain a password.
+    """
 
     url: str = Field(min_length=1)
     """Address of the site's folder, to which messages and artifacts link."""
     target: str | None = None
-    """Folder or fsspec URL to write to, where `url` is only the address for readers."""
+    """Folder or fsspec URL to write to, if `url` is only the address for readers."""
 
     @field_validator("url", "target")
     @classmethod
-    def _holds_no_password(cls, given: str | None) -> str | None:
-        if given is not None and "@" in urlsplit(given).netloc:
+    def _holds_no_password(cls, value: str | None) -> str | None:
+        if value is not None and "@" in urlsplit(value).netloc:
             raise ConfigError(
-                "site_url and site_target are shown in messages: they may hold no user and password"
+                "site_url and site_target are shown in messages: they must not contain a "
+                "user name or password"
             )
-        return given
+        return value
 
     @property
     def place(self) -> str | None:
-        """Folder or URL that pages are written to; None where only the home's own folder is written."""
+        """Return the folder or URL to write to. None: only the home's own folder is written."""
         return self.target or (None if urlsplit(self.url).scheme in _READ_ONLY else self.url)
 
 
 def write_to_target(home: Home, site: SiteTarget) -> dict[str, int]:
-    """Write the site to the home's own folder, then to the target; returns the counts of `write_site`.
+    """Write the site to the home's own folder, then to the target.
+
+    Returns:
+        The counts of `write_site`.
 
     Raises:
-        ConfigError: fsspec knows no such place, or its package is missing.
-        ServerUnavailable: the place does not take the pages.
-        UsageError: the warehouse cannot be read, or a folder holds what is no site of Parley's.
+        ConfigError: fsspec does not know the location, or its package is missing.
+        ServerUnavailable: the location does not accept the pages.
+        UsageError: the warehouse cannot be read, or a folder contains something else than a Parley
+            site.
     """
     from flows.site.writing import write_site
 
@@ -65,7 +76,7 @@ def write_to_target(home: Home, site: SiteTarget) -> dict[str, int]:
     counts = write_site(home, home.path / SITE)
     if place is not None:
         n_sent = _send(home.path / SITE, place)
-        _log.info("%d changed pages were written to %s", n_sent, place)
+        _log.info("Wrote %d changed pages to %s", n_sent, place)
     return counts
 
 
@@ -79,7 +90,7 @@ def _local_folder(place: str | None) -> Path | None:
 
 
 def _send(folder: Path, place: str) -> int:
-    """Send the pages that differ from the earlier edition, the first page last; remove those that are gone."""
+    """Send the pages that changed, the first page last, and remove the deleted pages."""
     fs, root = _file_system(place)
     now = {
         path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()
@@ -102,7 +113,7 @@ def _send(folder: Path, place: str) -> int:
         if gone:
             fs.rm(gone)
         fs.pipe(f"{root}/{MANIFEST}", json.dumps(digests).encode())
-    except Exception as error:  # any: each kind of store has errors of its own
+    except Exception as error:  # Each kind of store has errors of its own.
         raise ServerUnavailable(
             f"the site could not be written to {place}: {type(error).__name__}: {error}"
         ) from error
@@ -122,5 +133,5 @@ def _file_system(place: str) -> tuple[Any, str]:
 def _manifest(fs: Any, path: str) -> "Mapping[str, str]":
     if not fs.exists(path):
         return {}
-    found = json.loads(fs.cat_file(path))
-    return {str(name): str(digest) for name, digest in found.items()}
+    digests = json.loads(fs.cat_file(path))
+    return {str(name): str(digest) for name, digest in digests.items()}

@@ -1,4 +1,8 @@
-"""One dialogue as its page shows it: answers in parts of text and code, differences to the answer before, results by turn."""
+"""One dialogue as its page shows it.
+
+Answers are split in text and code, compared with the previous answer, and shown with their results
+by turn.
+"""
 
 import difflib
 import re
@@ -18,25 +22,29 @@ Parts = Mapping[str, Sequence[Mapping[str, Any]]]
 """Table -> its rows of one dialogue."""
 
 
-def said_in_parts(content: str) -> list[tuple[str, str, str]]:
-    """Text and code in their order: `text` or `code`, what it says, and the language that a fence names.
+def message_parts(content: str) -> list[tuple[str, str, str]]:
+    """Return the text and code parts of a message.
 
-    A fence that nothing closes ends with the answer.
+    A part is (`text` or `code`, content, language named by the fence). A fence that is not closed
+    ends with the message.
     """
     parts: list[tuple[str, str, str]] = []
     end = 0
-    for found in _FENCE.finditer(content):
+    for fence in _FENCE.finditer(content):
         parts += [
-            ("text", content[end : found.start()], ""),
-            ("code", found.group(2), found.group(1)),
+            ("text", content[end : fence.start()], ""),
+            ("code", fence.group(2), fence.group(1)),
         ]
-        end = found.end()
+        end = fence.end()
     parts.append(("text", content[end:], ""))
     return [part for part in parts if part[1].strip()]
 
 
 def difference(before: str, after: str) -> list[tuple[str, str]] | None:
-    """Lines of a unified diff with their kind: `add`, `del`, `at` or `same`. None where the texts are too long to compare."""
+    """Return the lines of a unified diff with their kind: `add`, `del`, `at` or `same`.
+
+    None: the texts are too long to compare.
+    """
     old, new = before.splitlines(), after.splitlines()
     if len(old) + len(new) > _LINES_COMPARED:
         return None
@@ -46,14 +54,15 @@ def difference(before: str, after: str) -> list[tuple[str, str]] | None:
 
 
 def turns_of(parts: Parts) -> Iterator[dict[str, Any]]:
-    """The turns in their order, each with its steps and what was found of its answer.
+    """Yield the turns in order, each with its steps and the results of its answer.
 
-    Findings of a turn that nobody spoke in, such as of the dialogue as a whole, come last, without steps.
+    Results of turns without a message, such as those of the whole dialogue, come last, without
+    steps.
     """
     before: str | None = None
-    spoken: set[Any] = set()
+    with_steps: set[Any] = set()
     for turn, steps in groupby(parts["steps"], key=lambda step: step["turn"]):
-        spoken.add(turn)
+        with_steps.add(turn)
         shown: list[dict[str, Any]] = []
         for step in steps:
             is_answer = step["role"] == Role.ASSISTANT and step["kind"] == StepKind.MESSAGE
@@ -66,17 +75,17 @@ def turns_of(parts: Parts) -> Iterator[dict[str, Any]]:
                 for k in ("compilation", "execution", "verbal")
                 if step[f"{k}_feedback"]
             ]
-            told = {
-                "parts": said_in_parts(step["content"]),
+            contents = {
+                "parts": message_parts(step["content"]),
                 "changes": changes,
                 "feedback": feedback,
             }
-            shown.append({**step, "is_answer": is_answer, **told})
-        yield {"turn": turn, "steps": shown, **_found(parts, turn)}
-    others = {row["turn"] for name in _RESULTS for row in parts[name]} - spoken
+            shown.append({**step, "is_answer": is_answer, **contents})
+        yield {"turn": turn, "steps": shown, **_results_of(parts, turn)}
+    others = {row["turn"] for name in _RESULTS for row in parts[name]} - with_steps
     for turn in sorted(others, key=lambda turn: (turn is None, turn or 0)):
-        yield {"turn": turn, "steps": [], **_found(parts, turn)}
+        yield {"turn": turn, "steps": [], **_results_of(parts, turn)}
 
 
-def _found(parts: Parts, turn: Any) -> dict[str, list[Mapping[str, Any]]]:
+def _results_of(parts: Parts, turn: Any) -> dict[str, list[Mapping[str, Any]]]:
     return {name: [row for row in parts[name] if row["turn"] == turn] for name in _RESULTS}

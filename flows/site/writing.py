@@ -1,4 +1,4 @@
-"""Writes the folder of pages: leaderboard, curves, runs and their dialogues, comparisons, nights, histories."""
+"""Writing of the site: leaderboard, curves, runs, dialogues, comparisons, nights, histories."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
@@ -11,8 +11,8 @@ from flows.site.colours import model_colours
 from flows.site.matrix import CELL_HEIGHT, CELL_WIDTH, MARGIN, matrices
 from flows.site.narrowing import narrowing_charts
 from flows.site.pages import SHORT, file_name, write
+from flows.site.run_settings import newest_of_each, settings_of
 from flows.site.standings import leading_pairs, standing
-from flows.site.told import newest_of_each, told_of
 from flows.site.transcripts import turns_of
 from schemas.errors import UsageError
 from tasks.planning.reporting.publishing import metric_directions
@@ -21,27 +21,28 @@ from tasks.storage.new_folder import marked_folder
 from warehouse.site_rows import SiteRows
 
 MARKER = "parley-site.txt"
-"""Says that a folder is a site of ours, which may be replaced; lists its files."""
+"""File that marks a folder as a Parley site, which may be replaced. It lists the site's files."""
 
 
 def write_site(home: Home, out: Path, pairs: Sequence[tuple[str, str]] = ()) -> dict[str, int]:
-    """Write the site; an earlier one at `out` is replaced whole, and an error leaves it as it was.
+    """Write the site. An earlier site at `out` is replaced entirely; an error leaves it as it was.
 
     Args:
-        pairs: runs to be compared besides those that nights compared.
+        pairs: pairs of runs to compare besides those that nights compared.
 
     Returns:
-        How many runs and dialogues it shows.
+        How many runs and dialogues the site shows.
 
     Raises:
-        UsageError: nothing is published, no such run, or `out` holds what is no site of Parley's.
+        UsageError: nothing is published, there is no such run, or `out` contains something else
+            than a Parley site.
     """
     with SiteRows(home.path) as rows, marked_folder(out, MARKER, "parley site") as folder:
         for item in (files("flows.site") / "static").iterdir():
             (folder / item.name).write_bytes(item.read_bytes())
         runs = rows.runs()
-        known = [run["run_id"] for run in runs]
-        asked = [(_the_run(known, old), _the_run(known, new)) for old, new in pairs]
+        run_ids = [run["run_id"] for run in runs]
+        requested = [(_the_run(run_ids, old), _the_run(run_ids, new)) for old, new in pairs]
         colours = model_colours(run["model"] for run in runs)
         newest = newest_of_each(runs)
         curves = list(_write_curves(folder, rows, newest, colours))
@@ -52,18 +53,19 @@ def write_site(home: Home, out: Path, pairs: Sequence[tuple[str, str]] = ()) -> 
         ]
         from flows.site.beyond_runs import write_comparisons, write_history, write_nights
 
-        found = matrices(board, newest, colours)
+        boards = matrices(board, newest, colours)
         directions = metric_directions()
         leading = {
-            pair: rows.compared(*pair, directions) for pair in [*leading_pairs(rows, found), *asked]
+            pair: rows.compared(*pair, directions)
+            for pair in [*leading_pairs(rows, boards), *requested]
         }
         values = {
             "curves": curves,
-            "compared": write_comparisons(folder, rows, asked, leading),
+            "compared": write_comparisons(folder, rows, requested, leading),
             "nights": write_nights(folder, rows, home),
             "histories": write_history(folder, rows, colours),
-            "matrices": found,
-            "standings": [standing(matrix, leading) for matrix in found],
+            "matrices": boards,
+            "standings": [standing(matrix, leading) for matrix in boards],
         }
         write(
             folder / "index.html",
@@ -76,16 +78,16 @@ def write_site(home: Home, out: Path, pairs: Sequence[tuple[str, str]] = ()) -> 
     return {"runs": len(runs), "dialogues": sum(counts)}
 
 
-def _the_run(known: Sequence[str], beginning: str) -> str:
-    found = [run_id for run_id in known if run_id.startswith(beginning)]
-    if len(found) != 1:
+def _the_run(run_ids: Sequence[str], beginning: str) -> str:
+    matching = [run_id for run_id in run_ids if run_id.startswith(beginning)]
+    if len(matching) != 1:
         problem = (
             f"several published runs begin with {beginning!r}"
-            if found
+            if matching
             else f"no published run {beginning!r}"
         )
         raise UsageError(f"{problem}. See `parley list runs`")
-    return found[0]
+    return matching[0]
 
 
 def _write_curves(
@@ -122,7 +124,7 @@ def _write_run(
     values = {
         "up": "../",
         "run": run,
-        "told": told_of(run),
+        "settings": settings_of(run),
         "has_night": has_night,
         "scores": scores,
         "narrowings": narrowing_charts(rows.decisions(run_id)),
@@ -152,7 +154,11 @@ def _write_run(
 
 
 def links_of(ids: Sequence[str], failures: Sequence[int], at: int) -> dict[str, str | None]:
-    """The dialogues beside one, and the nearest that failed; `failures` are places in `ids`, in their order."""
+    """Return the dialogues before and after one, and the nearest failed ones.
+
+    Args:
+        failures: sorted positions in `ids`.
+    """
     before, after = bisect_left(failures, at), bisect_right(failures, at)
     return {
         "before": ids[at - 1] if at else None,

@@ -7,7 +7,7 @@ from typing import Any
 from flows.text.result_print import distinct_names
 from schemas.outside.display import markdown_cell, plain_line
 from tasks.metrics.registry import heading_of
-from warehouse.comparison.decided import SEQUENCE
+from warehouse.comparison.decisions import SEQUENCE
 
 _WIDTH = 80
 _NAME = 21

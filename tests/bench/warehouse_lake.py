@@ -285,7 +285,7 @@ class BenchLake:
             started_at=_clock(night, 0),
             finished_at=_clock(night, 9),
             n_episodes=self.dialogs,
-            n_pending=0,
+            n_owed=0,
             n_infra=0,
             n_unscored=0,
             n_truncated=0,

@@ -285,5 +285,5 @@ def test_a_failed_check_names_place_and_fault(pattern: Path, tmp_path: Path) -> 
     plan = plan_run(gold(), Home(home))
     checks = plan.lake.read("quality_checks", QualityCheck, **plan.keys)
     [check] = [c for c in checks if c.expectation == "episode_of_its_id"]
-    assert "its id was made of" in check.detail
+    assert "its id was computed from" in check.detail
     assert "problem_id=" in check.detail

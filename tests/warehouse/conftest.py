@@ -7,10 +7,10 @@ import pytest
 
 from tasks.benchmarks.codeif.wide_tables import MARTS
 from tests.warehouse.small_lake import SmallLake
-from warehouse.marts import Given
+from warehouse.marts import MartSource
 from warehouse.publication.publish import publish
 
-Marts = tuple[Given, ...]
+Marts = tuple[MartSource, ...]
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from schemas.rating import Rating
 from schemas.verdict import JudgeVerdict
 from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.small_run import write_part
-from warehouse.agreement import EVERYBODY, POOLED, Thing, consensus, pooled_rows
+from warehouse.agreement import EVERYBODY, POOLED, Item, consensus, pooled_rows
 from warehouse.connect import query
 from warehouse.kappa import ONE_CATEGORY, WORDS, Mark
 from warehouse.publication.publish import publish
@@ -115,13 +115,13 @@ def test_a_changed_rating_changes_the_next_publication(lake: SmallLake) -> None:
 
 
 def test_the_consensus_is_a_mark_that_someone_gave() -> None:
-    numbers: list[dict[Thing, Mark]] = [
+    numbers: list[dict[Item, Mark]] = [
         {("e", 1): 1.0, ("e", 2): 3.0},
         {("e", 1): 2.0, ("e", 2): 5.0},
         {("e", 1): 5.0, ("f", 1): 1.0},
     ]
     assert consensus(numbers) == {("e", 1): 2.0, ("e", 2): 3.0}
-    words: list[dict[Thing, Mark]] = [
+    words: list[dict[Item, Mark]] = [
         {("e", 1): "warm", ("e", 2): "warm"},
         {("e", 1): "cold", ("e", 2): "cold"},
         {("e", 1): "cold"},
@@ -131,7 +131,7 @@ def test_the_consensus_is_a_mark_that_someone_gave() -> None:
 
 def ratings(
     draw: random.Random, raters: int, things: int, dimensions: Sequence[str]
-) -> dict[str, dict[str, dict[Thing, Mark]]]:
+) -> dict[str, dict[str, dict[Item, Mark]]]:
     """dimension -> rater -> marks from 1 to 5 of most things, near each other."""
     truth = {(dimension, n): draw.randint(1, 5) for dimension in dimensions for n in range(things)}
     return {
@@ -195,14 +195,14 @@ def test_the_pooled_kappa_is_that_of_all_ratings_laid_end_to_end(seed: int) -> N
 
 
 def _by_rubric(
-    dimensions: Mapping[str, Mapping[str, Mapping[Thing, Mark]]],
-) -> dict[tuple[str, str], Mapping[str, Mapping[Thing, Mark]]]:
+    dimensions: Mapping[str, Mapping[str, Mapping[Item, Mark]]],
+) -> dict[tuple[str, str], Mapping[str, Mapping[Item, Mark]]]:
     return {("x", dimension): raters for dimension, raters in dimensions.items()}
 
 
 def test_words_are_pooled_where_there_are_no_numbers() -> None:
-    tone: dict[str, dict[Thing, Mark]] = {"ann": {("e", 0): "warm"}, "ben": {("e", 0): "cold"}}
-    score: dict[str, dict[Thing, Mark]] = {"ann": {("e", 0): 1.0}, "ben": {("e", 0): 2.0}}
+    tone: dict[str, dict[Item, Mark]] = {"ann": {("e", 0): "warm"}, "ben": {("e", 0): "cold"}}
+    score: dict[str, dict[Item, Mark]] = {"ann": {("e", 0): 1.0}, "ben": {("e", 0): 2.0}}
     words = pooled_rows("x", {("x", "a"): tone, ("x", "b"): tone}, {})
     assert [row[5] for row in words] == [2]
     mixed = pooled_rows("x", {("x", "a"): tone, ("x", "b"): score, ("x", "c"): score}, {})

@@ -46,7 +46,7 @@ def test_an_expectation_that_crashed_is_an_error_of_the_check_and_blocks():
     checks = {c.expectation: c for c in check_table("problems", lines_as_text, full_context())}
     crashed = checks["source_line_from_one"]
     assert (crashed.crashed, crashed.success, crashed.blocking) == (True, False, True)
-    assert crashed.detail.startswith("the check itself crashed, the data were not judged: ")
+    assert crashed.detail.startswith("the check itself crashed, so the data were not checked: ")
     assert (crashed.unexpected_count, crashed.element_count) == (None, None)
     assert crashed in blocking_failures(checks.values())
     assert [c.expectation for c in checks.values() if not c.success] == ["source_line_from_one"]
@@ -109,8 +109,8 @@ def test_docs_say_which_rule_failed_where_and_why(tmp_path: Path):
     checks = check_table("episodes", corrupted("episodes", spoil), context)
     assert {c.docs_path for c in checks} == {f"docs/{RUN}/episodes.html"}
     text = Page(tmp_path / "docs" / RUN / "episodes.html").text
-    assert "user_before_assistant: an answer to nothing is no answer" in text
-    assert "turn 1 is answered before it is asked" in text
+    assert "user_before_assistant: an answer needs a question" in text
+    assert "turn 1 has an answer before its question" in text
     assert "Failed" in text
 
 

@@ -18,7 +18,7 @@ def test_detail_names_place_and_fault():
     checks = check_table("episodes", corrupted("episodes", swap("steps", 0, 1)), full_context())
     check = next(c for c in checks if c.expectation == "user_before_assistant")
     assert f"episode_id={episode_id(PROBLEMS[0])}, problem_id=function/1" in check.detail
-    assert "turn 1 is answered before it is asked" in check.detail
+    assert "turn 1 has an answer before its question" in check.detail
     assert (check.unexpected_count, check.element_count) == (1, 2)
 
 
@@ -63,7 +63,7 @@ def test_a_sandbox_that_ran_no_program_is_found_among_answers_never_given():
         check_table("test_verdicts", corrupted("test_verdicts", tried_in_vain), full_context())
     )
     assert [c.expectation for c in failed] == ["not_all_infra"]
-    assert "all 1 programs tried ended as infra" in failed[0].detail
+    assert "all 1 programs that ran ended as infra" in failed[0].detail
 
 
 def test_a_dialog_of_user_turns_alone_is_right():

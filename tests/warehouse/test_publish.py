@@ -146,7 +146,7 @@ def test_rows_that_a_superseded_part_repeats_count_once(
         "scores", [run.score("P1", 1, 3, IA, 1), run.score("P1", 0, 1, IA, 0, version=2)], "2"
     )
     report = publish(lake.home, marts=codeif_marts)
-    assert report.warnings == ("scores: 2 rows that superseded parts repeat were left out",)
+    assert report.warnings == ("scores: 2 rows repeated by superseded parts were left out",)
     [(n, n_unscored, mean)] = rows(
         lake.home,
         "select n, n_unscored, mean from leaderboard where run_id = $run and metric = $metric",

@@ -1,9 +1,9 @@
-"""Quality checks between the stages: one suite per table, run by Great Expectations (LAB: Great Expectations).
+"""Quality checks between the stages: one Great Expectations suite per table.
 
     checks = check_table("scores", scores, CheckContext(run_id=..., ...))
     if blocking_failures(checks): the run is withheld from publication
 
-Importing this package is cheap; the first `check_table` of a process imports Great Expectations.
+Importing this package is cheap. The first `check_table` of a process imports Great Expectations.
 """
 
 import hashlib
@@ -33,9 +33,9 @@ from warehouse.checks.rule import Suite
 from warehouse.checks.validation import RuleResult, warm
 from warehouse.lake import LakeRows
 
-_OF_DATASETS = (dialogs.SUITE, problems.SUITE)
+_DATASET_SUITES = (dialogs.SUITE, problems.SUITE)
 _SUITES = (
-    *_OF_DATASETS,
+    *_DATASET_SUITES,
     episodes.SUITE,
     verdicts.SUITE,
     audits.SUITE,
@@ -58,37 +58,42 @@ __all__ = [
 
 
 def check_table(table: str, data: pa.Table | LakeRows, context: CheckContext) -> list[QualityCheck]:
-    """Run a table's suite, and write its page of Data Docs where the context names a folder.
+    """Run a table's suite, and write its page of Data Docs if the context names a folder.
 
-    A rule that crashed is not a finding: its check has `crashed` set and blocks, whatever the rule itself would do.
+    A rule that crashes says nothing about the data. Its check has `crashed` set and is blocking,
+    even if the rule itself only warns.
 
     Returns:
-        One check per rule whose facts the context knows, in the suite's order.
+        One check per rule whose facts are in the context, in the suite's order.
 
     Raises:
-        UnknownName: the table has no suite; lists those that have.
+        UnknownName: the table has no suite. The message lists the tables that have one.
     """
     if table not in SUITES:
         raise UnknownName("table with a suite", table, SUITES)
     suite = SUITES[table]
     rows = data.read() if isinstance(data, LakeRows) else data
-    found = (
-        _of_dataset(suite, rows, context)
+    results = (
+        _validate_dataset(suite, rows, context)
         if suite.of_dataset
         else validation.validate(suite, rows, context)
     )
     if context.docs_dir is not None:
-        docs.write_page(table, found, context)
+        docs.write_page(table, results, context)
     page = docs.docs_path(context, table)
-    return [validation.as_check(suite, one, context, page) for one in found]
+    return [validation.as_check(suite, result, context, page) for result in results]
 
 
 _N_DATASETS = 16
 _datasets: OrderedDict[bytes, list[RuleResult]] = OrderedDict()
 
 
-def _of_dataset(suite: Suite, data: pa.Table, context: CheckContext) -> list[RuleResult]:
-    """Validate the rows of a dataset, once for all runs on it: what was found in equal rows with equal facts is found again."""
+def _validate_dataset(suite: Suite, data: pa.Table, context: CheckContext) -> list[RuleResult]:
+    """Validate the rows of a dataset.
+
+    All runs on a dataset share its rows, so equal rows with equal facts are validated once per
+    process.
+    """
     facts = replace(context, run_id="", model="", checked_at="", docs_dir=None)
     key = hashlib.sha256(pickle.dumps((suite.table, data.combine_chunks(), facts))).digest()
     if key not in _datasets:
@@ -99,5 +104,5 @@ def _of_dataset(suite: Suite, data: pa.Table, context: CheckContext) -> list[Rul
 
 
 def blocking_failures(checks: Iterable[QualityCheck]) -> list[QualityCheck]:
-    """The failed checks that withhold publication."""
+    """Return the failed checks that withhold a run from publication."""
     return [check for check in checks if check.blocking and not check.success]

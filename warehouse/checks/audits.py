@@ -1,4 +1,4 @@
-"""Rules for audited passes: each drawn pass has a row, and a conviction names a sound decoy."""
+"""Rules for audited passes: each sampled pass has a row, and a conviction names a sound decoy."""
 
 from typing import Any
 
@@ -42,18 +42,18 @@ def _key(row: Row) -> tuple[str, int, str]:
 
 
 def _not_expected(row: Row, context: CheckContext) -> str | None:
-    wanted = (context.expected_audits or {}).get(_key(row))
-    if wanted is None:
-        return "this pass was not drawn"
+    expected_id = (context.expected_audits or {}).get(_key(row))
+    if expected_id is None:
+        return "this pass is not in the audit sample"
     return (
         None
-        if wanted == row["verdict_id"]
-        else f"audits the verdict {row['verdict_id']}, the pass has {wanted}"
+        if expected_id == row["verdict_id"]
+        else f"audits verdict {row['verdict_id']}, but the pass has verdict {expected_id}"
     )
 
 
 def _outcome_without_ground(row: Row, context: CheckContext) -> str | None:
-    """Fault: a conviction or a suspicion that no run of a decoy bears out."""
+    """Return the fault of a conviction or suspicion that no decoy run supports, or None."""
     if row["outcome"] not in (AuditOutcome.FORGED.value, AuditOutcome.SUSPECTED.value):
         return None
     if (row["outcome"] == AuditOutcome.FORGED.value) != row["is_sound"]:
@@ -62,13 +62,13 @@ def _outcome_without_ground(row: Row, context: CheckContext) -> str | None:
 
 
 def _due(data: pa.Table, context: CheckContext) -> list[dict[str, Any]]:
-    there = set(zip(*(data[name].to_pylist() for name in _KEY), strict=True))
+    audited_keys = set(zip(*(data[name].to_pylist() for name in _KEY), strict=True))
     keys = sorted(context.expected_audits or ())
-    return [dict(zip(_KEY, key, strict=True)) | {"audited": key in there} for key in keys]
+    return [dict(zip(_KEY, key, strict=True)) | {"audited": key in audited_keys} for key in keys]
 
 
 def _not_audited(row: Row, context: CheckContext) -> str | None:
-    return None if row["audited"] else "drawn, but not audited"
+    return None if row["audited"] else "in the audit sample, but not audited"
 
 
 SUITE = Suite(
@@ -90,19 +90,19 @@ SUITE = Suite(
                 "duration_s",
             ),
             (
-                present("verdict_id_present", "an audit is of a program that ran", "verdict_id"),
+                present("verdict_id_present", "only programs that ran are audited", "verdict_id"),
                 one_of(
                     "outcome_known",
-                    "one of the outcomes, nothing else",
+                    "no other outcome is defined",
                     "outcome",
                     list(AuditOutcome),
                 ),
-                unique("audit_unique", "a pass is audited once", *_KEY),
+                unique("audit_unique", "each pass is audited once", *_KEY),
                 at_least("turn_from_one", "turns are numbered from 1", "turn", 1),
-                at_least("decoys_not_negative", "decoys are counted", "n_decoys", 0),
-                at_least("runs_not_negative", "sandbox runs are counted", "n_runs", 0),
-                at_least("duration_not_negative", "durations are seconds", "duration_s", 0),
-                no_fault("audit_of_run", "tables are kept by benchmark and model", of_run),
+                at_least("decoys_not_negative", "a count cannot be negative", "n_decoys", 0),
+                at_least("runs_not_negative", "a count cannot be negative", "n_runs", 0),
+                at_least("duration_not_negative", "a duration cannot be negative", "duration_s", 0),
+                no_fault("audit_of_run", "tables are partitioned by benchmark and model", of_run),
                 no_fault(
                     "row_of_its_episode",
                     "results are joined by problem",
@@ -111,7 +111,7 @@ SUITE = Suite(
                 ),
                 no_fault(
                     "audit_expected",
-                    "only drawn passes are audited",
+                    "only sampled passes are audited",
                     _not_expected,
                     needs="expected_audits",
                 ),
@@ -130,7 +130,7 @@ SUITE = Suite(
             (
                 no_fault(
                     "drawn_pass_audited",
-                    "the seed draws the sample",
+                    "every pass in the seeded sample is audited",
                     _not_audited,
                     needs="expected_audits",
                 ),

@@ -1,4 +1,4 @@
-"""Facts that a suite compares a table with. Its caller knows them; the table alone does not tell them."""
+"""Facts that a suite compares a table with. The caller supplies them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,10 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class Implication:
-    """Where `metric` has `value`, a row of `implied` on the same episode and turn must be scored `implied_value`."""
+    """If `metric` has `value`, `implied` must be `implied_value`.
+
+    Both scores are of the same episode and turn.
+    """
 
     metric: str
     value: float
@@ -19,7 +22,10 @@ class Implication:
 
 
 class RowFacts(Mapping[str, Mapping[str, object]]):
-    """Facts of many rows, by a column of theirs. They stay a table until the first is read, so in whoever sends them on."""
+    """Facts about many rows, keyed by one of their columns.
+
+    The facts stay an Arrow table until the first one is read, also in a process that receives them.
+    """
 
     def __init__(self, rows: pa.Table, key: str) -> None:
         self._rows, self._key = rows, key
@@ -49,67 +55,74 @@ class RowFacts(Mapping[str, Mapping[str, object]]):
 
 @dataclass(frozen=True)
 class CheckContext:
-    """The run whose table is checked, and the facts to check it against.
+    """Run whose table is checked, and the facts to check it against.
 
-    None means that a fact is not known. Rules that need it are left out, not counted as passed.
+    A fact that is None is unknown. Rules that need it are skipped; they do not count as passed.
     """
 
     run_id: str
-    """The run, or for `dialogs` and `problems` any name of the staging (a dataset digest)."""
+    """Id of the run. For `dialogs` and `problems`: any name of the staging, such as a dataset
+    digest."""
     benchmark: str
     model: str
-    """The model's label; empty for a dataset's tables."""
+    """Label of the model. Empty for the tables of a dataset."""
     checked_at: str
     """UTC, ISO 8601."""
     docs_dir: Path | None = None
-    """Folder that gets a folder of Data Docs per run; None writes none."""
+    """Folder that receives a folder of Data Docs per run. None: no docs are written."""
 
     n_input: int | None = None
-    """Raw rows read by staging: problems + quarantined."""
+    """Number of raw rows that staging read: problems + quarantined."""
     n_quarantined: int = 0
     problem_digests: Mapping[str, str] | None = None
-    """problem_id -> row digest, for the dialogs' suite."""
+    """problem_id -> row digest, for the suite of `dialogs`."""
     context_turns: Mapping[str, int] | None = None
-    """Context -> how many turns it has, for the dialogs' suite."""
+    """context_id -> number of its turns, for the suite of `dialogs`."""
 
     wanted_episodes: frozenset[str] | None = None
-    """Every episode id of the run."""
+    """All episode ids of the run."""
     episode_facts: Mapping[str, Mapping[str, object]] | None = None
-    """Episode id -> column -> value that the id was made of. A row with another value is not that episode."""
+    """episode_id -> column -> value that the id is a digest of. A row with another value is not
+    that episode."""
     contained_episodes: Mapping[str, tuple[str, int]] | None = None
-    """Episode id -> problem and sample, as `run_episodes` lists what the run contains."""
+    """episode_id -> (problem, sample), as listed in `run_episodes`."""
     check_served_model: bool | None = None
-    """True where the endpoint must report one model name all through the run; None where an alias was allowed."""
+    """True if the endpoint must report one model name throughout the run. None if an alias is
+    allowed."""
     dialog_rounds: Mapping[str, int] | None = None
-    """Row digest -> answers of the model in its dialog. Leave None where a counterpart decides how long a dialogue is."""
+    """Row digest -> number of model answers in its dialog. None if a simulated user decides the
+    length."""
 
     episode_rounds: Mapping[str, int] | None = None
-    """Final episode -> rounds to give a verdict and a score on, for the suites of `test_verdicts` and `scores`."""
+    """Final episode -> rounds that need a verdict and a score. Read by the suites of
+    `test_verdicts` and `scores`."""
     judges: Mapping[str, str] | None = None
-    """Rubric -> label of the model that judges by it."""
+    """Rubric -> label of the judge model."""
     judgement_ranges: Mapping[tuple[str, str], tuple[float, float]] | None = None
     """(rubric, dimension) -> lowest and highest value."""
     expected_judgements: frozenset[tuple[str, int, str, str]] | None = None
-    """(episode_id, turn, rubric, dimension) of every judgement there must be."""
+    """(episode_id, turn, rubric, dimension) of every judgement that must exist."""
     expected_verdicts: frozenset[tuple[str, int, str]] | None = None
-    """(episode_id, turn, instruction_id) of every verdict there must be."""
+    """(episode_id, turn, instruction_id) of every verdict that must exist."""
     expected_audits: Mapping[tuple[str, int, str], str] | None = None
     """(episode_id, turn, instruction_id) of every pass to audit -> its verdict id."""
     wall_limit_s: float | None = None
     wall_slack_s: float = 30.0
-    """Time that starting and ending a sandbox may add to a program's duration."""
+    """Seconds that starting and stopping a sandbox may add to the duration of a program."""
     fault_limit: float = 0.01
-    """Share of infra verdicts, or of scores missing through a fault, above which the suite warns."""
+    """The suite warns if the share of infra verdicts, or of scores that a fault left missing, is
+    above this."""
 
     metric_ranges: Mapping[str, tuple[float, float]] | None = None
-    """Every metric that may appear -> lowest and highest value."""
+    """Metric -> (lowest, highest) value. No other metric may appear."""
     due_scores: Mapping[str, frozenset[tuple[int, str]]] | None = None
-    """Final episode -> (turn, metric) of every score it must have, also at turns that were never played."""
+    """Final episode -> (turn, metric) of every score that must exist, including turns that were
+    never played."""
     implications: tuple[Implication, ...] = ()
 
 
 def problem_digests(problems: pa.Table) -> dict[str, str]:
-    """problem_id -> row digest."""
+    """Return problem_id -> row digest."""
     return dict(
         zip(problems["problem_id"].to_pylist(), problems["row_digest"].to_pylist(), strict=True)
     )

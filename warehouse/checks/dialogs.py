@@ -1,4 +1,7 @@
-"""What must hold of staged dialogs: a run asks them turn by turn, so a broken one costs calls before anybody sees it."""
+"""Rules for staged dialogs.
+
+A run plays dialogs turn by turn, so a broken dialog costs calls before anybody notices it.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -39,7 +42,7 @@ _rows = plain_rows(
 )
 
 
-def _spoken(row: Row) -> list[Mapping[str, Any]]:
+def _messages(row: Row) -> list[Mapping[str, Any]]:
     return [turn for turn in row["turns"] if turn["role"] != Role.SYSTEM.value]
 
 
@@ -50,7 +53,7 @@ def _unknown_role(row: Row, context: CheckContext) -> str | None:
 
 def _misnumbered(row: Row, context: CheckContext) -> str | None:
     last = 0
-    for turn in _spoken(row):
+    for turn in _messages(row):
         if turn["turn"] not in (last, last + 1) or turn["turn"] < 1:
             return f"turn {turn['turn']} follows turn {last}"
         last = turn["turn"]
@@ -58,75 +61,79 @@ def _misnumbered(row: Row, context: CheckContext) -> str | None:
 
 
 def _not_alternating(row: Row, context: CheckContext) -> str | None:
-    spoken = _spoken(row)
+    messages = _messages(row)
     if any(
         turn["role"] == Role.SYSTEM.value
-        for turn in row["turns"][len(row["turns"]) - len(spoken) :]
+        for turn in row["turns"][len(row["turns"]) - len(messages) :]
     ):
-        return "a system turn stands after the dialogue's begin"
-    if all(turn["role"] == Role.USER.value for turn in spoken):
-        return _twice(spoken)
-    for place, turn in enumerate(spoken):
-        wanted = (Role.USER, Role.ASSISTANT)[place % 2].value
+        return "a system turn comes after the start of the dialogue"
+    if all(turn["role"] == Role.USER.value for turn in messages):
+        return _role_repeated(messages)
+    for number, turn in enumerate(messages):
+        wanted = (Role.USER, Role.ASSISTANT)[number % 2].value
         if turn["role"] != wanted:
-            return f"turn {turn['turn']}: {turn['role']} speaks where {wanted} should"
-    return _twice(spoken)
+            return f"turn {turn['turn']}: role is {turn['role']}, expected {wanted}"
+    return _role_repeated(messages)
 
 
-def _twice(spoken: Sequence[Mapping[str, Any]]) -> str | None:
-    said = [(turn["turn"], turn["role"]) for turn in spoken]
+def _role_repeated(messages: Sequence[Mapping[str, Any]]) -> str | None:
+    seats = [(turn["turn"], turn["role"]) for turn in messages]
     again = (
-        next((key for place, key in enumerate(said) if key in said[:place]), None)
-        if len(set(said)) < len(said)
+        next((key for number, key in enumerate(seats) if key in seats[:number]), None)
+        if len(set(seats)) < len(seats)
         else None
     )
-    return f"turn {again[0]}: {again[1]} speaks twice" if again else None
+    return f"turn {again[0]}: role {again[1]} has two messages" if again else None
 
 
 def _no_first_question(row: Row, context: CheckContext) -> str | None:
-    first = next(iter(_spoken(row)), None)
+    first = next(iter(_messages(row)), None)
     if first is None or first["role"] != Role.USER.value or first["turn"] != 1:
-        return "no user turn 1 at the begin"
-    return None if (first["content"] or "").strip() else "user turn 1 says nothing"
+        return "the dialogue does not start with user turn 1"
+    return None if (first["content"] or "").strip() else "user turn 1 is blank"
 
 
 def _blank_turn(row: Row, context: CheckContext) -> str | None:
-    said = (turn for turn in row["turns"] if turn["content"] is not None and not turn["do_eval"])
-    blank = next((turn for turn in said if not turn["content"].strip()), None)
-    return f"turn {blank['turn']}: {blank['role']} says nothing" if blank else None
+    texts = (turn for turn in row["turns"] if turn["content"] is not None and not turn["do_eval"])
+    blank = next((turn for turn in texts if not turn["content"].strip()), None)
+    return f"turn {blank['turn']}: the message of role {blank['role']} is blank" if blank else None
 
 
 def _nothing_to_answer(row: Row, context: CheckContext) -> str | None:
     answers = {turn["turn"]: turn for turn in row["turns"] if turn["role"] == Role.ASSISTANT.value}
-    asked = [turn["turn"] for turn in row["turns"] if turn["role"] == Role.USER.value]
+    user_turns = [turn["turn"] for turn in row["turns"] if turn["role"] == Role.USER.value]
     is_scripted = all(
         t in answers and answers[t]["content"] is not None and not answers[t]["do_eval"]
-        for t in asked
+        for t in user_turns
     )
     return (
-        "a script gives every answer: the model is asked for none"
-        if asked and is_scripted
+        "all answers are scripted: the model is never called"
+        if user_turns and is_scripted
         else None
     )
 
 
 def _no_context(row: Row, context: CheckContext) -> str | None:
     if row["context_id"] is None:
-        return f"{row['context_turns']} turns of no context" if row["context_turns"] else None
+        return (
+            f"context_turns is {row['context_turns']}, but there is no context"
+            if row["context_turns"]
+            else None
+        )
     n_turns = (context.context_turns or {}).get(row["context_id"])
     if n_turns is None:
-        return f"no context {row['context_id']!r} was staged"
+        return f"context {row['context_id']!r} was not staged"
     return (
         None
         if 0 < row["context_turns"] <= n_turns
-        else f"{row['context_turns']} turns of a context that has {n_turns}"
+        else f"context_turns is {row['context_turns']}, but the context has {n_turns} turns"
     )
 
 
 def _no_problem(row: Row, context: CheckContext) -> str | None:
     digests = context.problem_digests or {}
     if row["problem_id"] not in digests:
-        return f"no problem {row['problem_id']!r} was staged"
+        return f"problem {row['problem_id']!r} was not staged"
     if digests[row["problem_id"]] != (row["problem_digest"] or row["row_digest"]):
         return f"problem {row['problem_id']!r} was staged from another raw row"
     return None
@@ -141,9 +148,7 @@ def _covered(data: pa.Table, context: CheckContext) -> list[Row]:
 
 def _no_dialog(row: Row, context: CheckContext) -> str | None:
     return (
-        None
-        if row["has_dialog"]
-        else "the problem has no dialog: it would vanish from every denominator"
+        None if row["has_dialog"] else "the problem has no dialog, so no denominator would count it"
     )
 
 
@@ -158,25 +163,29 @@ SUITE = Suite(
             (
                 not_empty(
                     "dialogs_staged",
-                    "staging that yields nothing is a fault of the source, not an empty benchmark",
+                    "a source that yields no row is faulty",
                 ),
-                present("dialog_id_present", "episodes name their dialog by it", "dialog_id"),
-                matches("dialog_id_not_blank", "a blank id names nothing", "dialog_id", r"\S"),
+                present(
+                    "dialog_id_present", ("episodes refer to their dialog by this id"), "dialog_id"
+                ),
+                matches("dialog_id_not_blank", "an id cannot be blank", "dialog_id", r"\S"),
                 unique(
                     "dialog_id_unique",
-                    "two dialogs of one name would share scores",
+                    "two dialogs with one id would share scores",
                     "dataset_version",
                     "dialog_id",
                 ),
                 matches(
                     "row_digest_format",
-                    "it is an ingredient of every episode id",
+                    "every episode id is computed from it",
                     "row_digest",
                     DIGEST,
                 ),
-                no_fault("dialog_of_benchmark", "tables are kept by benchmark", of_run),
+                no_fault("dialog_of_benchmark", "tables are partitioned by benchmark", of_run),
                 no_fault(
-                    "roles_known", "the engine seats system, user and assistant only", _unknown_role
+                    "roles_known",
+                    "a dialogue has only the roles system, user and assistant",
+                    _unknown_role,
                 ),
                 no_fault(
                     "turns_numbered_from_one",
@@ -185,33 +194,33 @@ SUITE = Suite(
                 ),
                 no_fault(
                     "user_and_assistant_alternate",
-                    "each user turn is answered once",
+                    "each user turn has one answer",
                     _not_alternating,
                 ),
                 no_fault(
                     "first_user_turn_present",
-                    "the first call to the model is made from it",
+                    "the first request to the model contains it",
                     _no_first_question,
                 ),
                 no_fault(
                     "no_blank_turn",
-                    "a blank message is a fault of staging; an answer to be given is null",
+                    "staging left a message blank; an answer still to be given is null",
                     _blank_turn,
                 ),
                 no_fault(
                     "something_to_answer",
-                    "a dialog in which nobody is asked tells nothing",
+                    "a dialog without model answers measures nothing",
                     _nothing_to_answer,
                 ),
                 no_fault(
                     "context_staged",
-                    "the dialog begins with it",
+                    "the dialog starts with the turns of its context",
                     _no_context,
                     needs="context_turns",
                 ),
                 no_fault(
                     "dialog_has_problem",
-                    "tests come from the problem",
+                    "the tests of a dialog are those of its problem",
                     _no_problem,
                     needs="problem_digests",
                 ),
@@ -225,7 +234,7 @@ SUITE = Suite(
             (
                 no_fault(
                     "problem_has_dialog",
-                    "each problem is asked at least once",
+                    "each problem has at least one dialog",
                     _no_dialog,
                     needs="problem_digests",
                 ),
@@ -234,7 +243,7 @@ SUITE = Suite(
         whole_table(
             _rows,
             one_value(
-                "one_dataset_version", "versions are never mixed in one mean", "dataset_version"
+                "one_dataset_version", "a mean covers a single dataset version", "dataset_version"
             ),
         ),
     ),

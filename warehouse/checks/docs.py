@@ -1,8 +1,9 @@
-"""Data Docs: Great Expectations' own validation pages, a folder a run, an index over them.
+"""Data Docs: Great Expectations' validation pages, one folder per run, with an index.
 
-The pages show values of tables, which are untrusted: Great Expectations leaves most of them unescaped, so they are escaped here
-before they are rendered, and a content policy in each page forbids scripts and loading anything. Links to style sheets and
-scripts on other hosts are left out: a page looks the same offline, and opening it contacts no other host.
+The pages show values of tables, which are untrusted. Great Expectations leaves most of them
+unescaped, so this module escapes them before rendering. A content policy in each page forbids
+scripts and external resources. Links to style sheets and scripts on other hosts are removed: a page
+looks the same offline, and opening it contacts no other host.
 """
 
 import html
@@ -21,29 +22,40 @@ from warehouse.checks.validation import RuleResult
 from warehouse.connect import SITE, site_index
 
 _N_SHOWN = 20
-"""Unexpected rows shown for one rule."""
+"""Number of unexpected rows shown per rule."""
 _REPORTS = ("partial_unexpected_list", "partial_unexpected_counts", "partial_unexpected_index_list")
 _LISTS = ("unexpected_list", "unexpected_index_list", *_REPORTS)
-_POLICY = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">"
+_POLICY = (
+    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src '
+    "'unsafe-inline'; img-src data:\">"
+)
 _LINKED_STYLE = re.compile(r"<link\b[^>]*>", re.IGNORECASE)
 _STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: #222; }
-table { border-collapse: collapse; margin: .4rem 0; } th, td { border: 1px solid #ccc; padding: .3rem .5rem; text-align: left; }
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem;
+  padding: 0 1rem; color: #222; }
+table { border-collapse: collapse; margin: .4rem 0; }
+th, td { border: 1px solid #ccc; padding: .3rem .5rem; text-align: left; }
 td { vertical-align: top; overflow-wrap: anywhere; } hr { border: 0; border-top: 1px solid #ddd; }
-.fa-check-circle::before { content: "passed"; color: #17713a; } .fa-times::before { content: "failed"; color: #b3261e; }
+.fa-check-circle::before { content: "passed"; color: #17713a; }
+.fa-times::before { content: "failed"; color: #b3261e; }
 .fa-exclamation-triangle::before { content: "crashed"; color: #9a6700; }
 """
 _TEMPLATES = {
-    "top_navbar.j2": '<nav><a href="index.html">All tables of this run</a> / {{ expectation_suite_name }}</nav>',
+    "top_navbar.j2": (
+        '<nav><a href="index.html">All tables of this run</a> / {{ expectation_suite_name }}</nav>'
+    ),
     "data_docs_custom_styles.css": _STYLE,
     **dict.fromkeys(("data_docs_default_styles.css", "js_script_imports.j2", "favicon.j2"), ""),
     **dict.fromkeys(("page_action_card.j2", "cloud-footer.j2"), ""),
 }
-"""Replace Great Expectations' own templates, which need scripts and pictures of other hosts."""
+"""Replacements for Great Expectations' templates, which need scripts and images of other hosts."""
 
 
 def docs_path(context: CheckContext, table: str) -> str | None:
-    """Path of a table's page as results keep it: relative to the folder that holds `docs_dir`; None where no docs are written."""
+    """Return the path of a table's page, as stored in results.
+
+    The path is relative to the folder that contains `docs_dir`. None: no docs are written.
+    """
     return (
         None
         if context.docs_dir is None
@@ -52,7 +64,7 @@ def docs_path(context: CheckContext, table: str) -> str | None:
 
 
 def index_path(docs_dir: Path, run_id: str) -> str | None:
-    """Path of a run's index, relative like `docs_path`; None where the run has no docs."""
+    """Return the path of a run's index, relative like `docs_path`. None: the run has no docs."""
     return (
         f"{docs_dir.name}/{run_id}/index.html"
         if (docs_dir / run_id / "index.html").is_file()
@@ -60,8 +72,11 @@ def index_path(docs_dir: Path, run_id: str) -> str | None:
     )
 
 
-def write_page(table: str, found: Sequence[RuleResult], context: CheckContext) -> Path:
-    """Write a table's page and the run's index over all pages written so far; returns the page.
+def write_page(table: str, results: Sequence[RuleResult], context: CheckContext) -> Path:
+    """Write a table's page and the run's index of all pages written so far.
+
+    Returns:
+        The path of the table's page.
 
     Raises:
         ValueError: the context has no `docs_dir`.
@@ -71,9 +86,14 @@ def write_page(table: str, found: Sequence[RuleResult], context: CheckContext) -
     folder = context.docs_dir / context.run_id
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / f"{table}.html"
-    _write(page, _render(table, found, context))
-    failed = [f.rule.name for f in found if not f.result.success]
-    summary = {"table": table, "checked_at": context.checked_at, "n": len(found), "failed": failed}
+    _write(page, _render(table, results, context))
+    failed = [f.rule.name for f in results if not f.result.success]
+    summary = {
+        "table": table,
+        "checked_at": context.checked_at,
+        "n": len(results),
+        "failed": failed,
+    }
     _write(folder / f"{table}.json", json.dumps(summary))
     _write(folder / "index.html", _index(folder, context))
     return page
@@ -85,20 +105,20 @@ def _write(path: Path, text: str) -> None:
     os.replace(scratch, path)
 
 
-def _render(table: str, found: Sequence[RuleResult], context: CheckContext) -> str:
+def _render(table: str, results: Sequence[RuleResult], context: CheckContext) -> str:
     from great_expectations.core import ExpectationSuiteValidationResult, RunIdentifier
     from great_expectations.render.renderer.page_renderer import ValidationResultsPageRenderer
 
-    n_passed = sum(bool(f.result.success) for f in found)
+    n_passed = sum(bool(f.result.success) for f in results)
     result = ExpectationSuiteValidationResult(
-        success=n_passed == len(found),
-        results=[_shown(f.result) for f in found],
+        success=n_passed == len(results),
+        results=[_shown(f.result) for f in results],
         suite_name=table,
         statistics={
-            "evaluated_expectations": len(found),
+            "evaluated_expectations": len(results),
             "successful_expectations": n_passed,
-            "unsuccessful_expectations": len(found) - n_passed,
-            "success_percent": 100 * n_passed / len(found) if found else None,
+            "unsuccessful_expectations": len(results) - n_passed,
+            "success_percent": 100 * n_passed / len(results) if results else None,
         },
         meta={
             "run_id": RunIdentifier(
@@ -113,12 +133,15 @@ def _render(table: str, found: Sequence[RuleResult], context: CheckContext) -> s
 
 @cache
 def _view() -> Any:
-    """Great Expectations' pages with our templates: one for all pages, since it compiles each template anew."""
+    """Return the page view with Parley's templates.
+
+    One view serves all pages, since a new one compiles every template again.
+    """
     from great_expectations.render.view.view import DefaultJinjaPageView
     from jinja2 import ChoiceLoader, DictLoader
 
     class EscapedOnce(DefaultJinjaPageView):
-        """Escapes nothing: every text was escaped before."""
+        """Environment that escapes nothing: every text is escaped already."""
 
         @staticmethod
         def _escape_template_param_value(value: Any) -> Any:
@@ -132,15 +155,18 @@ def _view() -> Any:
 
 
 def _shown(result: Any) -> Any:
-    """A copy of one result, cut to what a page shows, with every text escaped."""
+    """Return a copy of a result, cut to the rows that a page shows, with every text escaped."""
     shown = copy(result)
-    kept = {
+    entries = {
         key: value
         for key, value in (result.result or {}).items()
         if key != "unexpected_index_query"
     }
     shown.result = _escape(
-        {key: value[:_N_SHOWN] if key in _LISTS and value else value for key, value in kept.items()}
+        {
+            key: value[:_N_SHOWN] if key in _LISTS and value else value
+            for key, value in entries.items()
+        }
     )
     shown.exception_info = _escape(result.exception_info)
     return shown
@@ -162,7 +188,8 @@ def _index(folder: Path, context: CheckContext) -> str:
     ]
     lines = [
         f'<tr><td><a href="{html.escape(s["table"])}.html">{html.escape(s["table"])}</a></td>'
-        f"<td>{s['n'] - len(s['failed'])} of {s['n']}</td><td>{html.escape(', '.join(s['failed'])) or 'none'}</td>"
+        f"<td>{s['n'] - len(s['failed'])} of "
+        f"{s['n']}</td><td>{html.escape(', '.join(s['failed'])) or 'none'}</td>"
         f"<td>{html.escape(s['checked_at'])}</td></tr>"
         for s in summaries
     ]

@@ -1,4 +1,7 @@
-"""What must hold of episodes: every later number is computed from their steps, and nobody may be counted twice or left out."""
+"""Rules for episodes.
+
+Every later number is computed from their steps, and each episode must count exactly once.
+"""
 
 from datetime import datetime
 
@@ -26,10 +29,10 @@ from warehouse.checks.rule import (
 from warehouse.checks.steps import (
     answer_before_question,
     call_without_observation,
+    messages,
     negative_count,
     observation_without_call,
-    said_twice,
-    spoken,
+    role_repeated,
     step_out_of_place,
     turns_broken,
     without_texts,
@@ -59,7 +62,7 @@ def _rows(data: pa.Table, context: CheckContext) -> list[Row]:
     rows = data.select(list(_COLUMNS)).to_pylist()
     for row, steps in zip(rows, without_texts(data["steps"]), strict=True):
         row["steps"] = steps
-        row["n_answers"] = sum(step["role"] == Role.ASSISTANT.value for step in spoken(row))
+        row["n_answers"] = sum(step["role"] == Role.ASSISTANT.value for step in messages(row))
         row["final_episode_id"] = (
             row["episode_id"] if row["stop_reason"] != StopReason.INFRA.value else None
         )
@@ -70,7 +73,7 @@ def _not_wanted(row: Row, context: CheckContext) -> str | None:
     return (
         None
         if row["episode_id"] in (context.wanted_episodes or ())
-        else "the run does not ask for this episode"
+        else "the run does not include this episode"
     )
 
 
@@ -78,14 +81,16 @@ def _not_of_its_id(row: Row, context: CheckContext) -> str | None:
     facts = (context.episode_facts or {}).get(row["episode_id"], {})
     wrong = next((column for column, value in facts.items() if row[column] != value), None)
     return (
-        None if wrong is None else f"{wrong} is {row[wrong]!r}, its id was made of {facts[wrong]!r}"
+        None
+        if wrong is None
+        else f"{wrong} is {row[wrong]!r}, its id was computed from {facts[wrong]!r}"
     )
 
 
 def _not_contained(row: Row, context: CheckContext) -> str | None:
     listed = (context.contained_episodes or {}).get(row["episode_id"])
     if listed is None:
-        return "the run's list of episodes (run_episodes) lacks it"
+        return "run_episodes does not list it"
     if listed != (row["problem_id"], row["sample"]):
         return f"run_episodes lists it as problem {listed[0]!r} sample {listed[1]}"
     return None
@@ -106,19 +111,19 @@ def _answers_missing(row: Row, context: CheckContext) -> str | None:
         return None
     rounds = (context.dialog_rounds or {}).get(row["row_digest"])
     if rounds is None:
-        return f"no dialog was staged from the raw row {row['row_digest']}"
-    answers = (step for step in spoken(row) if step["role"] == Role.ASSISTANT.value)
+        return f"no dialog comes from the raw row {row['row_digest']}"
+    answers = (step for step in messages(row) if step["role"] == Role.ASSISTANT.value)
     answered = {step["turn"] for step in answers if _SCRIPTED not in step["labels"]}
     return (
         None
         if len(answered) == rounds
-        else f"finished with {len(answered)} answered turns of {rounds}"
+        else f"finished after {len(answered)} of {rounds} answered turns"
     )
 
 
 def _finished_without_answer(row: Row, context: CheckContext) -> str | None:
     if row["stop_reason"] == StopReason.FINISHED.value and not row["n_answers"]:
-        return "finished, but nothing was answered"
+        return "finished, but no turn has an answer"
     return None
 
 
@@ -127,29 +132,32 @@ def _no_reason(row: Row, context: CheckContext) -> str | None:
         row["stop_reason"] in (StopReason.SUBJECT_ERROR.value, StopReason.INFRA.value)
         and not row["error"]
     ):
-        return f"stopped by {row['stop_reason']} without saying why"
+        return f"stopped by {row['stop_reason']}, but `error` is empty"
     return None
 
 
 def _several_served(row: Row, context: CheckContext) -> str | None:
     served: dict[
         str, set[str]
-    ] = {}  # the subject's endpoint and the simulator's have each a name of their own
+    ] = {}  # Subject and simulated user may run on endpoints that report different model names.
     for step in (step for r in row["rows"] for step in r["steps"] if step["served_model"]):
         served.setdefault(step["role"], set()).add(step["served_model"])
-    said = [
-        f"the {role}'s endpoint called itself {', '.join(sorted(n)[:5])}"
+    changes = [
+        f"the {role}'s endpoint reported the model names {', '.join(sorted(n)[:5])}"
         for role, n in served.items()
         if len(n) > 1
     ]
-    return "; ".join(said) or None
+    return "; ".join(changes) or None
 
 
 def _served_model_changed(row: Row, context: CheckContext) -> str | None:
-    found = _several_served(row, context)
+    changes = _several_served(row, context)
     return (
-        f"{found}: it changed in mid-run. State another revision to begin a new run, or allow an alias"
-        if found
+        (
+            f"{changes}: the model changed during the run. Set another revision to start a new "
+            "run, or allow an alias"
+        )
+        if changes
         else None
     )
 
@@ -163,11 +171,7 @@ def _listed(data: pa.Table, context: CheckContext) -> list[Row]:
 
 
 def _listed_only(row: Row, context: CheckContext) -> str | None:
-    return (
-        None
-        if row["took_place"]
-        else "run_episodes lists it, but no such episode of the run exists"
-    )
+    return None if row["took_place"] else "run_episodes lists it, but the run has no such episode"
 
 
 def _taken_place(data: pa.Table, context: CheckContext) -> list[Row]:
@@ -178,7 +182,7 @@ def _taken_place(data: pa.Table, context: CheckContext) -> list[Row]:
 
 
 def _absent(row: Row, context: CheckContext) -> str | None:
-    return None if row["took_place"] else "wanted, but not in the table"
+    return None if row["took_place"] else "the run includes it, but the table has no row for it"
 
 
 SUITE = Suite(
@@ -201,7 +205,7 @@ SUITE = Suite(
             (
                 not_empty("episodes_took_place", "a run without episodes has no result"),
                 present(
-                    "episode_id_present", "steps, verdicts and scores hang on it", "episode_id"
+                    "episode_id_present", "steps, verdicts and scores refer to it", "episode_id"
                 ),
                 matches("episode_id_format", "it is a content digest", "episode_id", DIGEST),
                 unique(
@@ -211,28 +215,28 @@ SUITE = Suite(
                 ),
                 one_of(
                     "stop_reason_known",
-                    "final or pending is read from it",
+                    "it says whether the episode is final or pending",
                     "stop_reason",
                     [r.value for r in StopReason],
                 ),
                 at_least("sample_from_zero", "samples are numbered from 0", "sample", 0),
                 at_least("attempt_from_one", "attempts are numbered from 1", "attempt", 1),
-                no_fault("episode_of_run", "tables are kept by benchmark and model", of_run),
+                no_fault("episode_of_run", "tables are partitioned by benchmark and model", of_run),
                 no_fault(
                     "episode_wanted",
-                    "what nobody asked for has no place in a mean",
+                    "a mean covers only episodes of the run",
                     _not_wanted,
                     needs="wanted_episodes",
                 ),
                 no_fault(
                     "episode_of_its_id",
-                    "an id names what it was made of",
+                    "an id is a digest of these values",
                     _not_of_its_id,
                     needs="episode_facts",
                 ),
                 no_fault(
                     "episode_contained",
-                    "a run is what it lists",
+                    "a run consists of the episodes that it lists",
                     _not_contained,
                     needs="contained_episodes",
                 ),
@@ -241,23 +245,25 @@ SUITE = Suite(
                 ),
                 no_fault(
                     "user_before_assistant",
-                    "an answer to nothing is no answer",
+                    "an answer needs a question",
                     answer_before_question,
                 ),
                 no_fault(
-                    "turn_and_role_once", "two answers to one turn have no one verdict", said_twice
+                    "turn_and_role_once", "a turn has one answer, and one verdict", role_repeated
                 ),
                 no_fault(
-                    "steps_before_their_message", "a turn ends with its message", step_out_of_place
+                    "steps_before_their_message",
+                    "the message is the last step of a turn",
+                    step_out_of_place,
                 ),
                 no_fault(
                     "observation_of_a_call",
-                    "a result belongs to one call of its turn",
+                    "a tool result answers one call of its turn",
                     observation_without_call,
                 ),
                 no_fault(
                     "calls_observed",
-                    "a model that calls a tool goes on from its result",
+                    "a model continues only after the result of its tool call",
                     call_without_observation,
                 ),
                 no_fault(
@@ -266,22 +272,24 @@ SUITE = Suite(
                     negative_count,
                 ),
                 no_fault(
-                    "started_before_finished", "durations are differences", _ends_before_it_starts
+                    "started_before_finished",
+                    "durations are differences of these times",
+                    _ends_before_it_starts,
                 ),
                 no_fault(
                     "finished_with_an_answer",
-                    "a finished dialogue has been answered",
+                    "a finished dialogue has an answer",
                     _finished_without_answer,
                 ),
                 no_fault(
                     "all_turns_answered",
-                    "a finished dialogue went to its end",
+                    "a finished dialogue has all its turns",
                     _answers_missing,
                     needs="dialog_rounds",
                 ),
                 no_fault(
                     "stop_explained",
-                    "a reader of the table wants to know why",
+                    "readers of the table need the reason",
                     _no_reason,
                     blocking=False,
                 ),
@@ -295,7 +303,7 @@ SUITE = Suite(
             (
                 no_fault(
                     "wanted_episode_present",
-                    "means are over what took place; what is still pending is counted in the run",
+                    "means cover finished episodes; `runs` counts the pending ones",
                     _absent,
                     blocking=False,
                     needs="wanted_episodes",
@@ -310,7 +318,7 @@ SUITE = Suite(
             (
                 no_fault(
                     "listed_episode_exists",
-                    "a run contains what took place",
+                    "a run lists only episodes that exist",
                     _listed_only,
                     needs="contained_episodes",
                 ),
@@ -318,18 +326,18 @@ SUITE = Suite(
         ),
         whole_table(
             _rows,
-            one_value("one_model", "a run is one model", "model"),
-            one_value("one_setting", "a run is one setting", "setting"),
-            one_value("one_dataset_version", "a run is one version", "dataset_version"),
+            one_value("one_model", "a run has one model", "model"),
+            one_value("one_setting", "a run has one setting", "setting"),
+            one_value("one_dataset_version", "a run has one dataset version", "dataset_version"),
             no_fault(
                 "one_served_model",
-                "an endpoint that changes its model drifts",
+                "an endpoint must serve one model throughout a run",
                 _several_served,
                 blocking=False,
             ),
             no_fault(
                 "served_model_unchanged",
-                "a run is one model",
+                "a run has one model",
                 _served_model_changed,
                 needs="check_served_model",
             ),

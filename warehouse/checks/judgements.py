@@ -1,4 +1,7 @@
-"""What must hold of judgements: each one due is there once, its value is one that the rubric has, and silence is no value."""
+"""Rules for judgements: each expected one exists once, with a value of its rubric.
+
+A judgement that cannot be read has a reason and no value.
+"""
 
 from typing import Any
 
@@ -38,12 +41,8 @@ _FAULTS = frozenset(reason.value for reason in UnscoredReason if reason.is_fault
 
 
 def _not_one_of_value_word_reason(row: Row, context: CheckContext) -> str | None:
-    given = [name for name in ("value", "label", "unscored_reason") if row[name] is not None]
-    return (
-        None
-        if len(given) == 1
-        else f"has {' and '.join(given) or 'neither value, word nor reason'}"
-    )
+    fields = [name for name in ("value", "label", "unscored_reason") if row[name] is not None]
+    return None if len(fields) == 1 else f"has {' and '.join(fields) or 'no value or reason'}"
 
 
 def _outside_range(row: Row, context: CheckContext) -> str | None:
@@ -52,7 +51,7 @@ def _outside_range(row: Row, context: CheckContext) -> str | None:
     )
     if row["value"] is None or low is None or high is None or low <= row["value"] <= high:
         return None
-    return f"{row['value']} of {low}..{high}"
+    return f"value {row['value']} is outside {low}..{high}"
 
 
 def _other_judge(row: Row, context: CheckContext) -> str | None:
@@ -68,7 +67,7 @@ def _not_expected(row: Row, context: CheckContext) -> str | None:
     return (
         None
         if tuple(row[name] for name in _KEY) in (context.expected_judgements or ())
-        else "nobody asked for it"
+        else "this judgement is not expected"
     )
 
 
@@ -81,11 +80,7 @@ def _due(data: pa.Table, context: CheckContext) -> list[dict[str, Any]]:
 
 
 def _not_judged(row: Row, context: CheckContext) -> str | None:
-    return (
-        None
-        if row["judged"]
-        else "due, but there is no judgement: it would vanish from the denominator"
-    )
+    return None if row["judged"] else "expected, but missing: the denominator would not count it"
 
 
 def _all_silent(row: Row, context: CheckContext) -> str | None:
@@ -98,7 +93,10 @@ def _fault_share(row: Row, context: CheckContext) -> str | None:
     faulty, n = sum(r["unscored_reason"] in _FAULTS for r in row["rows"]), len(row["rows"])
     if not n or faulty / n <= context.fault_limit:
         return None
-    return f"{faulty} of {n} judgements are missing ({faulty / n:.1%}), limit {context.fault_limit:.1%}"
+    return (
+        f"{faulty} of {n} judgements are missing ({faulty / n:.1%}), limit "
+        f"{context.fault_limit:.1%}"
+    )
 
 
 SUITE = Suite(
@@ -110,31 +108,33 @@ SUITE = Suite(
             _rows,
             (*_KEY, "judgement_id", "value", "unscored_reason", "n_calls"),
             (
-                present("episode_id_present", "a judgement is on an episode", "episode_id"),
-                present("judgement_id_present", "equal prompts are known by it", "judgement_id"),
+                present("episode_id_present", "a judgement refers to an episode", "episode_id"),
+                present("judgement_id_present", "it identifies equal prompts", "judgement_id"),
                 unique("judgement_unique", "a judgement counts once", *_KEY),
                 at_least(
                     "turn_from_zero",
-                    "turns are numbered from 1; 0 is the whole dialogue",
+                    "turns are numbered from 1; 0 stands for the whole dialogue",
                     "turn",
                     0,
                 ),
                 at_least("calls_not_negative", "costs are sums of calls", "n_calls", 0),
                 one_of(
                     "reason_known",
-                    "a fault is read from it",
+                    "it says which fault left the value missing",
                     "unscored_reason",
                     [r.value for r in UnscoredReason],
                 ),
-                no_fault("judgement_of_run", "tables are kept by benchmark and model", of_run),
+                no_fault(
+                    "judgement_of_run", ("tables are partitioned by benchmark and model"), of_run
+                ),
                 no_fault(
                     "value_word_or_reason",
-                    "what is missing has a reason, and is no value",
+                    "a missing value has a reason and is never a number",
                     _not_one_of_value_word_reason,
                 ),
                 no_fault(
                     "episode_and_turn_exist",
-                    "a judgement is on an answer",
+                    "a judgement refers to an answer",
                     unknown_turn,
                     needs="episode_rounds",
                 ),
@@ -146,14 +146,16 @@ SUITE = Suite(
                 ),
                 no_fault(
                     "value_in_range",
-                    "a rubric's values have ends",
+                    "the rubric states the lowest and highest value",
                     _outside_range,
                     needs="judgement_ranges",
                 ),
-                no_fault("judge_of_rubric", "a run names who judges", _other_judge, needs="judges"),
+                no_fault(
+                    "judge_of_rubric", ("the run names its judge"), _other_judge, needs="judges"
+                ),
                 no_fault(
                     "judgement_expected",
-                    "only what is due is asked for",
+                    "only expected judgements are requested",
                     _not_expected,
                     needs="expected_judgements",
                 ),
@@ -167,7 +169,7 @@ SUITE = Suite(
             (
                 no_fault(
                     "due_judgement_present",
-                    "nothing is dropped",
+                    "every expected judgement exists",
                     _not_judged,
                     needs="expected_judgements",
                 ),
@@ -177,11 +179,14 @@ SUITE = Suite(
             _rows,
             no_fault(
                 "not_all_missing",
-                "a judge that was never read tells nothing of the model",
+                "without one readable judgement, the run measures nothing",
                 _all_silent,
             ),
             no_fault(
-                "fault_share", "what could not be judged is told", _fault_share, blocking=False
+                "fault_share",
+                "too many missing judgements bias a mean",
+                _fault_share,
+                blocking=False,
             ),
         ),
     ),

@@ -1,4 +1,7 @@
-"""What must hold of staged problems: a problem without tests passes everything, one without a prompt asks nothing."""
+"""Rules for staged problems.
+
+A problem without tests passes every program, and one without a prompt asks nothing.
+"""
 
 from schemas.problem import BASE_INSTRUCTION
 from warehouse.checks.context import CheckContext
@@ -43,14 +46,17 @@ def _base_not_first(row: Row, context: CheckContext) -> str | None:
 def _instruction_twice(row: Row, context: CheckContext) -> str | None:
     ids = [instruction["instruction_id"] for instruction in row["instructions"]]
     twice = sorted({i for i in ids if ids.count(i) > 1})
-    return f"instruction {twice[0]!r} stands {ids.count(twice[0])} times" if twice else None
+    return f"instruction {twice[0]!r} occurs {ids.count(twice[0])} times" if twice else None
 
 
 def _no_tests(row: Row, context: CheckContext) -> str | None:
     for instruction in row["instructions"]:
         tests = instruction["suite"]["tests"]
         if not tests or not all(test.strip() for test in tests):
-            return f"instruction {instruction['instruction_id']!r} has an empty test: every program would pass it"
+            return (
+                f"instruction {instruction['instruction_id']!r} has an empty test: every program "
+                "would pass it"
+            )
     return None
 
 
@@ -67,7 +73,7 @@ def _no_reference(row: Row, context: CheckContext) -> str | None:
     return (
         None
         if (row["reference_code"] or "").strip()
-        else "no reference code: the control:gold model cannot answer"
+        else "there is no reference code, so control:gold cannot answer"
     )
 
 
@@ -91,53 +97,51 @@ SUITE = Suite(
             (
                 not_empty(
                     "problems_staged",
-                    "staging that yields nothing is a fault of the source, not an empty benchmark",
+                    "a source that yields no row is faulty",
                 ),
                 present(
                     "problem_id_present",
-                    "recordings and verdicts name their problem by it",
+                    "recordings and verdicts refer to their problem by this id",
                     "problem_id",
                 ),
-                matches("problem_id_not_blank", "a blank id names nothing", "problem_id", r"\S"),
+                matches("problem_id_not_blank", "an id cannot be blank", "problem_id", r"\S"),
                 unique(
                     "problem_id_unique",
-                    "two problems of one name would share answers",
+                    "two problems with one id would share answers",
                     "dataset_version",
                     "problem_id",
                 ),
-                present("level_present", "results are shown by level", "level"),
-                matches("level_not_blank", "results are shown by level", "level", r"\S"),
+                present("level_present", "results are grouped by level", "level"),
+                matches("level_not_blank", "results are grouped by level", "level", r"\S"),
                 matches(
                     "row_digest_format",
-                    "it is an ingredient of every episode id",
+                    "every episode id is computed from it",
                     "row_digest",
                     DIGEST,
                 ),
-                at_least(
-                    "source_line_from_one", "a reader finds the raw row by it", "source_line", 1
-                ),
-                no_fault("problem_of_benchmark", "tables are kept by benchmark", of_run),
+                at_least("source_line_from_one", "it locates the raw row", "source_line", 1),
+                no_fault("problem_of_benchmark", "tables are partitioned by benchmark", of_run),
                 no_fault(
-                    "base_instruction_first", "turn 1 of every dialog asks it", _base_not_first
+                    "base_instruction_first",
+                    "turn 1 of every dialog is this instruction",
+                    _base_not_first,
                 ),
                 no_fault(
                     "instruction_ids_unique",
                     "verdicts are keyed by instruction",
                     _instruction_twice,
                 ),
-                no_fault(
-                    "tests_not_empty", "a program passes an empty test whatever it does", _no_tests
-                ),
-                no_fault("prompt_not_blank", "it is what turn 1 asks", _blank_prompt),
+                no_fault("tests_not_empty", "every program passes an empty test", _no_tests),
+                no_fault("prompt_not_blank", "it is the text of turn 1", _blank_prompt),
                 no_fault(
                     "instruction_text_not_blank",
-                    "each turn asks one instruction",
+                    "each turn is one instruction",
                     _blank_instruction,
                     blocking=False,
                 ),
                 no_fault(
                     "reference_code_present",
-                    "gold answers prove the tests",
+                    "gold answers verify the tests",
                     _no_reference,
                     blocking=False,
                 ),
@@ -146,11 +150,11 @@ SUITE = Suite(
         whole_table(
             _rows,
             one_value(
-                "one_dataset_version", "versions are never mixed in one mean", "dataset_version"
+                "one_dataset_version", "a mean covers a single dataset version", "dataset_version"
             ),
             no_fault(
                 "input_rows_accounted_for",
-                "staged + quarantined = input, always",
+                "every raw row is either staged or quarantined",
                 _rows_lost,
                 needs="n_input",
             ),

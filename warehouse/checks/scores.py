@@ -1,4 +1,8 @@
-"""What must hold of scores: a value or a reason, in its range, once, for every round; metrics do not contradict each other."""
+"""Rules for scores.
+
+Every round has, once, a value in its range or a reason without one. Metrics do not contradict each
+other.
+"""
 
 import math
 from typing import Any
@@ -43,7 +47,10 @@ _TOLERANCE = 1e-9
 
 
 def _rows(data: pa.Table, context: CheckContext) -> list[Row]:
-    """A score that is of no one instruction has an empty text for it, so that two such scores are alike."""
+    """Return the rows, with an empty instruction id where there is none.
+
+    Two scores without an instruction then count as equal.
+    """
     return [
         {**row, "instruction_id": row["instruction_id"] or ""} for row in _plain_rows(data, context)
     ]
@@ -53,9 +60,9 @@ def _value_and_reason(row: Row, context: CheckContext) -> str | None:
     if (row["value"] is None) != (row["unscored_reason"] is None):
         return None
     return (
-        "neither value nor reason"
+        "has neither value nor reason"
         if row["value"] is None
-        else f"value {row['value']} and reason {row['unscored_reason']}"
+        else f"has both value {row['value']} and reason {row['unscored_reason']}"
     )
 
 
@@ -63,7 +70,7 @@ def _not_finite(row: Row, context: CheckContext) -> str | None:
     return (
         None
         if row["value"] is None or math.isfinite(row["value"])
-        else f"{row['value']} spoils every mean it enters"
+        else f"value {row['value']} is not finite, and would make every mean undefined"
     )
 
 
@@ -71,7 +78,7 @@ def _out_of_range(row: Row, context: CheckContext) -> str | None:
     low, high = (context.metric_ranges or {}).get(row["metric"], (-math.inf, math.inf))
     if row["value"] is None or low - _TOLERANCE <= row["value"] <= high + _TOLERANCE:
         return None
-    return f"{row['metric']} is {row['value']}, range {low} to {high}"
+    return f"{row['metric']} is {row['value']}, outside {low} to {high}"
 
 
 def _unknown_metric(row: Row, context: CheckContext) -> str | None:
@@ -94,14 +101,17 @@ def _unscored_share(row: Row, context: CheckContext) -> str | None:
     n_missing, n = sum(r["unscored_reason"] in _FAULTS for r in row["rows"]), len(row["rows"])
     if not n or n_missing / n <= context.fault_limit:
         return None
-    return f"{n_missing} of {n} scores are missing through a fault ({n_missing / n:.1%}), limit {context.fault_limit:.1%}"
+    return (
+        f"{n_missing} of {n} scores are missing through a fault ({n_missing / n:.1%}), limit "
+        f"{context.fault_limit:.1%}"
+    )
 
 
 def _several_versions(row: Row, context: CheckContext) -> str | None:
     versions: dict[str, set[int]] = {}
     for r in row["rows"]:
         versions.setdefault(r["metric"], set()).add(r["metric_version"])
-    mixed = sorted(metric for metric, found in versions.items() if len(found) > 1)
+    mixed = sorted(metric for metric, numbers in versions.items() if len(numbers) > 1)
     return f"versions {sorted(versions[mixed[0]])} of {mixed[0]} are mixed" if mixed else None
 
 
@@ -126,7 +136,7 @@ def _unknown_turn(row: Row, context: CheckContext) -> str | None:
 
 
 def _not_scored(row: Row, context: CheckContext) -> str | None:
-    return None if row["scored"] else "no row, scored or unscored: n + n_unscored no longer adds up"
+    return None if row["scored"] else "expected, but missing: n + n_unscored does not add up"
 
 
 def _implied(data: pa.Table, context: CheckContext) -> list[dict[str, Any]]:
@@ -156,10 +166,13 @@ def _contradicted(row: Row, context: CheckContext) -> str | None:
     key = (row["episode_id"], row["turn"], rule.implied)
     if key not in row["values"]:
         return None
-    found = row["values"][key]
-    if found is not None and abs(found - rule.implied_value) <= _TOLERANCE:
+    value = row["values"][key]
+    if value is not None and abs(value - rule.implied_value) <= _TOLERANCE:
         return None
-    return f"{rule.metric} is {rule.value}, so {rule.implied} should be {rule.implied_value}; it is {found}"
+    return (
+        f"{rule.metric} is {rule.value}, so {rule.implied} should be {rule.implied_value}; it is "
+        f"{value}"
+    )
 
 
 _KEY = ("episode_id", "turn", "metric")
@@ -182,45 +195,48 @@ SUITE = Suite(
             ),
             (
                 not_empty("scores_present", "a run without scores has no result"),
-                present("episode_id_present", "a score is on an episode", "episode_id"),
-                present("metric_present", "a score is by a metric", "metric"),
+                present("episode_id_present", "a score refers to an episode", "episode_id"),
+                present("metric_present", "a score refers to a metric", "metric"),
                 unique(
                     "score_unique", "a score counts once in every mean", *_KEY, "instruction_id"
                 ),
                 at_least(
-                    "turn_from_zero", "0 is the whole episode, turns are numbered from 1", "turn", 0
+                    "turn_from_zero",
+                    "turns are numbered from 1; 0 stands for the whole episode",
+                    "turn",
+                    0,
                 ),
                 at_least(
                     "metric_version_from_one",
-                    "a number without its version cannot be compared",
+                    "values of unknown metric versions cannot be compared",
                     "metric_version",
                     1,
                 ),
                 one_of(
                     "reason_known",
-                    "faults are told apart by it",
+                    "it says why a value is missing",
                     "unscored_reason",
                     list(UnscoredReason),
                 ),
                 no_fault(
                     "value_xor_reason",
-                    "missing is null with a reason, never 0 and never silent",
+                    "a missing value is null with a reason, never 0",
                     _value_and_reason,
                 ),
-                no_fault("value_finite", "a mean is a number", _not_finite),
+                no_fault("value_finite", "a mean needs finite numbers", _not_finite),
                 no_fault(
                     "value_in_range", "a share lies in [0, 1]", _out_of_range, needs="metric_ranges"
                 ),
                 no_fault(
                     "metric_known",
-                    "the benchmark says which metrics it has",
+                    "the benchmark lists its metrics",
                     _unknown_metric,
                     needs="metric_ranges",
                 ),
-                no_fault("score_of_run", "tables are kept by benchmark and model", of_run),
+                no_fault("score_of_run", "tables are partitioned by benchmark and model", of_run),
                 no_fault(
                     "episode_and_turn_exist",
-                    "a score is on an answer",
+                    "a score refers to an answer",
                     _unknown_turn,
                     needs="episode_rounds",
                 ),
@@ -237,7 +253,14 @@ SUITE = Suite(
             _KEY,
             _due,
             (*_KEY, "scored"),
-            (no_fault("due_score_present", "nothing is dropped", _not_scored, needs="due_scores"),),
+            (
+                no_fault(
+                    "due_score_present",
+                    "every expected score exists",
+                    _not_scored,
+                    needs="due_scores",
+                ),
+            ),
         ),
         FrameRules(
             "one row per implication between two metrics",
@@ -247,7 +270,7 @@ SUITE = Suite(
             (
                 no_fault(
                     "metrics_agree",
-                    "one metric's value settles another's",
+                    "the value of one metric determines the other's",
                     _contradicted,
                     needs="implications",
                 ),
@@ -257,21 +280,21 @@ SUITE = Suite(
             _rows,
             no_fault(
                 "something_scored",
-                "a run in which nothing could be scored tells nothing",
+                "a run without any value measures nothing",
                 _all_unscored,
             ),
             no_fault(
                 "unscored_share",
-                "what could not be scored is pending again",
+                "faulty scores are pending again",
                 _unscored_share,
                 blocking=False,
             ),
             no_fault(
                 "one_version_per_metric",
-                "a mean over two versions of a metric is of neither",
+                "scores of one run must use a single version of each metric",
                 _several_versions,
             ),
-            one_value("one_run", "the shards are one run's", "run_id"),
+            one_value("one_run", "all shards belong to one run", "run_id"),
         ),
     ),
 )

@@ -20,14 +20,15 @@ R = TypeVar("R")
 _ROOT = Path(__file__).resolve().parents[2]
 _END_S = 5.0
 _NICENESS = 10
-"""Dialogues that are played meanwhile go first: their endpoints would idle."""
+"""The process yields to dialogues in progress: a busy driver would leave their endpoints idle."""
 
 
 class CheckService:
-    """The process as its starter sees it. For one thread at a time.
+    """Check process, as its starter uses it. Not safe for several threads at a time.
 
     Args:
-        secret_names: variables that it must not see, besides those that look like keys.
+        secret_names: variables that the process must not see, besides those whose names look like
+            keys.
         on_death: Called before this process does the work of one that died. It may raise.
     """
 
@@ -77,7 +78,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
             return
         try:
             answer: object = function(*args, **options)
-        except Exception as error:  # noqa: BLE001 - raised where the request came from
+        except Exception as error:  # noqa: BLE001 - the starter raises it
             answer = error
         pickle.dump(answer, answers, protocol=pickle.HIGHEST_PROTOCOL)
         answers.flush()
@@ -88,14 +89,14 @@ def _main() -> None:
 
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
-    )  # a terminal sends Ctrl-C to all; the starter decides
+    )  # A terminal sends Ctrl-C to all processes; the starter decides.
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # Prints of libraries must not reach the answers.
     warm()
     os.nice(_NICENESS)
     try:
         serve(sys.stdin.buffer, answers)
-    except BrokenPipeError:  # whoever asked was ended, and nobody is to be told
+    except BrokenPipeError:  # The starter has ended, so nobody reads the answer.
         os._exit(0)
 
 

@@ -1,6 +1,6 @@
-"""What must hold of the steps of an episode: who speaks when, and which result belongs to which call.
+"""Rules for the steps of an episode: order of roles, and results of tool calls.
 
-Each rule returns what is wrong with a row, or None.
+Each rule returns the fault of a row, or None.
 """
 
 from collections.abc import Mapping
@@ -18,14 +18,14 @@ _STEP_FIELDS = ("turn", "role", "kind", "call_id", "served_model", "labels", *_C
 
 
 def without_texts(steps: pa.ChunkedArray) -> list[list[Mapping[str, Any]]]:
-    """The steps of each episode without what was said: a suite needs no megabytes of answers."""
+    """Return the steps of each episode without their texts, which can be megabytes long."""
     slim: list[list[Mapping[str, Any]]] = []
     for chunk in steps.chunks:
-        said = chunk.flatten()
+        columns = chunk.flatten()
         flat = pa.table(
             {
-                **{name: said.field(name) for name in _STEP_FIELDS},
-                "asked": _call_ids(said.field("calls")),
+                **{name: columns.field(name) for name in _STEP_FIELDS},
+                "call_ids": _call_ids(columns.field("calls")),
             }
         ).to_pylist()
         start = 0
@@ -36,12 +36,12 @@ def without_texts(steps: pa.ChunkedArray) -> list[list[Mapping[str, Any]]]:
 
 
 def _call_ids(calls: pa.ListArray) -> pa.ListArray:
-    """The ids of each step's calls, without names and arguments."""
+    """Return the ids of each step's tool calls, without names and arguments."""
     return pa.ListArray.from_arrays(calls.offsets, calls.values.field("call_id"))
 
 
-def spoken(row: Row) -> list[Mapping[str, Any]]:
-    """The messages of the dialogue."""
+def messages(row: Row) -> list[Mapping[str, Any]]:
+    """Return the messages of the dialogue."""
     return [
         step
         for step in row["steps"]
@@ -50,9 +50,9 @@ def spoken(row: Row) -> list[Mapping[str, Any]]:
 
 
 def turns_broken(row: Row, context: CheckContext) -> str | None:
-    """The turns are not numbered one after the other from 1."""
+    """Return the fault of turns that are not numbered consecutively from 1, or None."""
     last = 0
-    for step in spoken(row):
+    for step in messages(row):
         if step["turn"] not in (last, last + 1) or step["turn"] < 1:
             return f"turn {step['turn']} follows turn {last}"
         last = step["turn"]
@@ -60,29 +60,29 @@ def turns_broken(row: Row, context: CheckContext) -> str | None:
 
 
 def answer_before_question(row: Row, context: CheckContext) -> str | None:
-    """A turn is answered before it is asked."""
-    asked: set[int] = set()
-    for step in spoken(row):
+    """Return the fault of a turn whose answer comes before its question, or None."""
+    user_turns: set[int] = set()
+    for step in messages(row):
         if step["role"] == Role.USER.value:
-            asked.add(step["turn"])
-        elif step["turn"] not in asked:
-            return f"turn {step['turn']} is answered before it is asked"
+            user_turns.add(step["turn"])
+        elif step["turn"] not in user_turns:
+            return f"turn {step['turn']} has an answer before its question"
     return None
 
 
-def said_twice(row: Row, context: CheckContext) -> str | None:
-    """Somebody speaks twice in a turn."""
-    said: set[tuple[int, str]] = set()
-    for step in spoken(row):
+def role_repeated(row: Row, context: CheckContext) -> str | None:
+    """Return the fault of a turn in which a role has two messages, or None."""
+    seats: set[tuple[int, str]] = set()
+    for step in messages(row):
         key = (step["turn"], step["role"])
-        if key in said:
-            return f"turn {key[0]}: {key[1]} speaks twice"
-        said.add(key)
+        if key in seats:
+            return f"turn {key[0]}: role {key[1]} has two messages"
+        seats.add(key)
     return None
 
 
 def step_out_of_place(row: Row, context: CheckContext) -> str | None:
-    """A step stands at another seat or turn than the message that it leads to."""
+    """Return the fault of a step whose role or turn differs from its message's, or None."""
     last, asks = 0, True
     for step in row["steps"]:
         if step["role"] == Role.SYSTEM.value:
@@ -93,38 +93,45 @@ def step_out_of_place(row: Row, context: CheckContext) -> str | None:
         seat, turn = (Role.USER.value, last + 1) if asks else (Role.ASSISTANT.value, last)
         if (step["turn"], step["role"]) not in ((turn, seat), (turn, Role.TOOL.value)):
             return (
-                f"turn {step['turn']}: a step of {step['role']} stands where {seat} has turn {turn}"
+                f"turn {step['turn']}: a step has role {step['role']}, expected role {seat} "
+                f"and turn {turn}"
             )
     return None
 
 
 def observation_without_call(row: Row, context: CheckContext) -> str | None:
-    """An observation answers no open call of its turn."""
-    asked: set[str] = set()
+    """Return the fault of an observation that answers no open call of its turn, or None."""
+    open_calls: set[str] = set()
     for step in row["steps"]:
         if step["kind"] == StepKind.MESSAGE.value:
-            asked = set()
+            open_calls = set()
         if step["kind"] == StepKind.OBSERVATION.value:
-            if step["call_id"] not in asked:
-                return f"turn {step['turn']}: an observation answers {step['call_id']!r}, which is no open call of the turn"
-            asked.remove(step["call_id"])
-        asked.update(step["asked"] or ())
+            if step["call_id"] not in open_calls:
+                return (
+                    f"turn {step['turn']}: an observation answers {step['call_id']!r}, which is "
+                    "not an open call of the turn"
+                )
+            open_calls.remove(step["call_id"])
+        open_calls.update(step["call_ids"] or ())
     return None
 
 
 def call_without_observation(row: Row, context: CheckContext) -> str | None:
-    """A message comes while a call is unanswered."""
-    asked: set[str] = set()
+    """Return the fault of a message that comes while a tool call is unanswered, or None."""
+    open_calls: set[str] = set()
     for step in row["steps"]:
-        if step["kind"] == StepKind.MESSAGE.value and asked:
-            return f"turn {step['turn']}: {step['role']} speaks while {', '.join(sorted(asked)[:5])} is unanswered"
-        asked.update(step["asked"] or ())
-        asked.discard(step["call_id"])
+        if step["kind"] == StepKind.MESSAGE.value and open_calls:
+            return (
+                f"turn {step['turn']}: {step['role']} has a message while the tool call "
+                f"{', '.join(sorted(open_calls)[:5])} is unanswered"
+            )
+        open_calls.update(step["call_ids"] or ())
+        open_calls.discard(step["call_id"])
     return None
 
 
 def negative_count(row: Row, context: CheckContext) -> str | None:
-    """A count of tokens, seconds or calls is below zero, or no number."""
+    """Return the fault of a negative or undefined count of tokens, seconds or calls, or None."""
     for step in row["steps"]:
         for name in _COUNTS:
             if step[name] is not None and not step[name] >= 0:

@@ -1,7 +1,8 @@
-"""Runs a suite: rows -> frames -> Great Expectations -> results. A rule's crash is told apart from its findings.
+"""Evaluation of a suite: rows -> frames -> Great Expectations -> results.
 
-Great Expectations is imported in `_gx`, once per process (about 4 s). It is given frames only, an in-memory context, no progress
-bars and no telemetry.
+A crash of a rule is reported apart from its findings. `_gx` imports Great Expectations once per
+process (about 4 s). It receives only frames, in an in-memory context without progress bars and
+telemetry.
 """
 
 import os
@@ -24,7 +25,7 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True)
 class RuleResult:
-    """Great Expectations' own result of one rule."""
+    """Great Expectations' result of one rule."""
 
     rule: Rule
     frame: FrameRules
@@ -32,7 +33,7 @@ class RuleResult:
 
     @property
     def crash(self) -> str | None:
-        """The error that kept the expectation from being evaluated; None where it was."""
+        """Return the error that prevented the evaluation, or None."""
         info = self.result.exception_info or {}
         for part in (info, *(value for value in info.values() if isinstance(value, dict))):
             if part.get("raised_exception"):
@@ -49,19 +50,19 @@ def _gx() -> Any:
 
 
 def validate(suite: Suite, data: pa.Table, context: CheckContext) -> list[RuleResult]:
-    """Evaluate every rule of a suite whose facts the context knows, in the suite's order."""
+    """Evaluate the rules of a suite whose facts are in the context, in the suite's order."""
     with _lock:
-        made: dict[Callable[..., Sequence[Row]], Sequence[Row] | Exception] = {}
-        found: list[RuleResult] = []
+        rows_by_frame: dict[Callable[..., Sequence[Row]], Sequence[Row] | Exception] = {}
+        results: list[RuleResult] = []
         for frame in suite.frames:
-            rules = [rule for rule in frame.rules if _can_be_asked(rule, context)]
+            rules = [rule for rule in frame.rules if _is_applicable(rule, context)]
             if rules:
-                rows = _rows_once(frame, data, context, made)
-                found += _validate_frame(frame, rules, rows, context)
-        return found
+                rows = _rows_once(frame, data, context, rows_by_frame)
+                results += _validate_frame(frame, rules, rows, context)
+        return results
 
 
-def _can_be_asked(rule: Rule, context: CheckContext) -> bool:
+def _is_applicable(rule: Rule, context: CheckContext) -> bool:
     return rule.needs is None or getattr(context, rule.needs) not in (None, ())
 
 
@@ -69,14 +70,14 @@ def _rows_once(
     frame: FrameRules,
     data: pa.Table,
     context: CheckContext,
-    made: dict[Callable[..., Sequence[Row]], Sequence[Row] | Exception],
+    rows_by_frame: dict[Callable[..., Sequence[Row]], Sequence[Row] | Exception],
 ) -> Sequence[Row] | Exception:
-    if frame.rows not in made:
+    if frame.rows not in rows_by_frame:
         try:
-            made[frame.rows] = frame.rows(data, context)
-        except Exception as error:  # noqa: BLE001 - becomes the crash of every rule on this frame
-            made[frame.rows] = error
-    rows = made[frame.rows]
+            rows_by_frame[frame.rows] = frame.rows(data, context)
+        except Exception as error:  # noqa: BLE001 - reported as the crash of every rule on this frame
+            rows_by_frame[frame.rows] = error
+    rows = rows_by_frame[frame.rows]
     if frame.at_once and not isinstance(rows, Exception):
         return [{"table": "all rows", "rows": rows}]
     return rows
@@ -84,7 +85,10 @@ def _rows_once(
 
 @cache
 def _any_frame() -> Any:
-    """The batch definition that every frame is handed to: making one for each costs more than most rules."""
+    """Return the batch definition for all frames.
+
+    Making one per frame takes longer than most rules.
+    """
     from great_expectations.data_context.types.base import (
         DataContextConfig,
         InMemoryStoreBackendDefaults,
@@ -105,7 +109,10 @@ def _any_frame() -> Any:
 
 
 def warm() -> None:
-    """Import Great Expectations and make its context. This takes seconds: call it while nothing waits for this process."""
+    """Import Great Expectations and make its context.
+
+    This takes seconds, so call it while nothing waits for this process.
+    """
     _any_frame()
 
 
@@ -124,7 +131,7 @@ def _validate_frame(
         if rule.find is not None:
             try:
                 columns[rule.name] = [rule.find(row, context) for row in rows]
-            except Exception as error:  # noqa: BLE001 - the rule's own crash, reported as such
+            except Exception as error:  # noqa: BLE001 - reported as the crash of this rule
                 crashed[rule.name] = _crashed(rule, frame, error)
     results = _evaluate(
         frame, [r for r in rules if r.name not in crashed], pandas.DataFrame(columns)
@@ -170,17 +177,17 @@ _MAX_DETAIL = 600
 
 
 def as_check(
-    suite: Suite, found: RuleResult, context: CheckContext, docs_path: str | None
+    suite: Suite, outcome: RuleResult, context: CheckContext, docs_path: str | None
 ) -> QualityCheck:
-    """One rule's result as a row of `quality_checks`."""
-    rule, result, crash = found.rule, found.result.result or {}, found.crash
-    success = bool(found.result.success) and crash is None
+    """Return the result of one rule as a row of `quality_checks`."""
+    rule, result, crash = outcome.rule, outcome.result.result or {}, outcome.crash
+    success = bool(outcome.result.success) and crash is None
     return QualityCheck(
         run_id=context.run_id,
         benchmark=context.benchmark,
         model=context.model,
         table_name=suite.table,
-        suite=f"{suite.table}: {found.frame.grain}",
+        suite=f"{suite.table}: {outcome.frame.grain}",
         expectation=rule.name,
         column_name=rule.column,
         success=success,
@@ -188,30 +195,33 @@ def as_check(
         blocking=rule.blocking or crash is not None,
         unexpected_count=None if crash else result.get("unexpected_count"),
         element_count=None if crash else result.get("element_count"),
-        detail=_cut(_detail(found, crash, success)),
+        detail=_cut(_detail(outcome, crash, success)),
         checked_at=context.checked_at,
         docs_path=docs_path,
     )
 
 
-def _detail(found: RuleResult, crash: str | None, success: bool) -> str:
+def _detail(outcome: RuleResult, crash: str | None, success: bool) -> str:
     if crash is not None:
-        return f"the check itself crashed, the data were not judged: {crash}"
+        return f"the check itself crashed, so the data were not checked: {crash}"
     if success:
         return ""
-    result = found.result.result
+    result = outcome.result.result
     examples = [
-        _example(found, index)
+        _example(outcome, index)
         for index in (result.get("partial_unexpected_index_list") or [])[:_N_EXAMPLES]
     ]
     if not examples:
-        return f"{found.rule.why}; observed {result.get('observed_value')}"
-    return f"{found.rule.why}; {result['unexpected_count']} of {result['element_count']}, for example {'; '.join(examples)}"
+        return f"{outcome.rule.why}; observed {result.get('observed_value')}"
+    return (
+        f"{outcome.rule.why}; {result['unexpected_count']} of {result['element_count']}, for "
+        f"example {'; '.join(examples)}"
+    )
 
 
-def _example(found: RuleResult, index: dict[str, Any]) -> str:
-    place = ", ".join(f"{key}={index[key]}" for key in found.frame.key if key in index)
-    values = [str(value) for key, value in index.items() if key not in found.frame.key]
+def _example(outcome: RuleResult, index: dict[str, Any]) -> str:
+    place = ", ".join(f"{key}={index[key]}" for key in outcome.frame.key if key in index)
+    values = [str(value) for key, value in index.items() if key not in outcome.frame.key]
     return f"{place}: {', '.join(values)}" if values else place
 
 

@@ -1,4 +1,7 @@
-"""What must hold of test verdicts: each answer is judged once by each instruction due, and machine faults are never failures."""
+"""Rules for test verdicts.
+
+Each expected instruction judges each answer once, and a fault of the machine is never a failure.
+"""
 
 import math
 from typing import Any
@@ -48,7 +51,10 @@ def _key(row: Row) -> tuple[str, int, str]:
 
 
 def unknown_turn(row: Row, context: CheckContext) -> str | None:
-    """Fault: no such episode, or no such round in it (0 is the whole episode)."""
+    """Return the fault of a row of an unknown episode or round, or None.
+
+    Round 0 stands for the whole episode.
+    """
     rounds = (context.episode_rounds or {}).get(row["episode_id"])
     if rounds is None:
         return "the run has no such episode"
@@ -60,24 +66,24 @@ def unknown_turn(row: Row, context: CheckContext) -> str | None:
 
 
 def of_another_episode(row: Row, context: CheckContext) -> str | None:
-    """Fault: the row says another problem or sample than its episode is of."""
+    """Return the fault of a row whose problem or sample differs from its episode's, or None."""
     facts = (context.episode_facts or {}).get(row["episode_id"], {})
     wrong = next((c for c in ("problem_id", "sample") if c in facts and row[c] != facts[c]), None)
     return (
-        None if wrong is None else f"{wrong} is {row[wrong]!r}, its episode is of {facts[wrong]!r}"
+        None if wrong is None else f"{wrong} is {row[wrong]!r}, but {facts[wrong]!r} in its episode"
     )
 
 
 def _not_a_duration(row: Row, context: CheckContext) -> str | None:
     took = row["duration_s"]
-    return None if took is None or 0 <= took < math.inf else f"took {took} s"
+    return None if took is None or 0 <= took < math.inf else f"duration_s is {took}"
 
 
 def _not_expected(row: Row, context: CheckContext) -> str | None:
     return (
         None
         if _key(row) in (context.expected_verdicts or ())
-        else "this instruction is not due on this turn"
+        else "this instruction is not expected on this turn"
     )
 
 
@@ -89,23 +95,23 @@ def _too_long(row: Row, context: CheckContext) -> str | None:
 
 def _id_and_outcome_disagree(row: Row, context: CheckContext) -> str | None:
     if row["outcome"] == Outcome.ERROR.value and row["verdict_id"] is not None:
-        return "there was no answer to run, but it has a verdict id"
+        return "there is no answer to run, but a verdict id"
     if row["outcome"] == Outcome.UNSCORED.value and row["reason"] not in _MISSING:
-        return f"unscored for the reason {row['reason']!r}, which is none"
+        return f"unscored for the unknown reason {row['reason']!r}"
     if (
         row["outcome"] in _RAN
         and not row["verdict_id"]
         and row["reason"] != FailureReason.REFUSED.value
     ):
-        return f"{row['outcome']}, but no program was run (no verdict id)"
+        return f"{row['outcome']}, but there is no verdict id, so no program ran"
     return None
 
 
 def _all_infra(row: Row, context: CheckContext) -> str | None:
-    """Fault: programs were tried (they have a verdict id), and none could be judged."""
+    """Return a fault if programs ran (have a verdict id) and none has an outcome, else None."""
     tried = [r["outcome"] for r in row["rows"] if r["verdict_id"] is not None]
     return (
-        f"all {len(tried)} programs tried ended as infra"
+        f"all {len(tried)} programs that ran ended as infra"
         if set(tried) == {Outcome.INFRA.value}
         else None
     )
@@ -125,14 +131,14 @@ def _infra_share(row: Row, context: CheckContext) -> str | None:
 
 
 def _equal_programs_differ(row: Row, context: CheckContext) -> str | None:
-    outcomes: dict[str, set[str]] = {}
+    outcomes_by_id: dict[str, set[str]] = {}
     for r in row["rows"]:
         if r["verdict_id"] is not None and r["outcome"] in (
             Outcome.PASSED.value,
             Outcome.FAILED.value,
         ):
-            outcomes.setdefault(r["verdict_id"], set()).add(r["outcome"])
-    flaky = sorted(verdict for verdict, found in outcomes.items() if len(found) > 1)
+            outcomes_by_id.setdefault(r["verdict_id"], set()).add(r["outcome"])
+    flaky = sorted(verdict for verdict, results in outcomes_by_id.items() if len(results) > 1)
     return (
         f"{len(flaky)} programs passed and failed, for example verdict {flaky[0]}"
         if flaky
@@ -142,19 +148,20 @@ def _equal_programs_differ(row: Row, context: CheckContext) -> str | None:
 
 def _due(data: pa.Table, context: CheckContext) -> list[dict[str, Any]]:
     columns = [data[name].to_pylist() for name in ("episode_id", "turn", "instruction_id")]
-    there = set(zip(*columns, strict=True))
+    present_keys = set(zip(*columns, strict=True))
     return [
-        {"episode_id": key[0], "turn": key[1], "instruction_id": key[2], "judged": key in there}
+        {
+            "episode_id": key[0],
+            "turn": key[1],
+            "instruction_id": key[2],
+            "judged": key in present_keys,
+        }
         for key in sorted(context.expected_verdicts or ())
     ]
 
 
 def _not_judged(row: Row, context: CheckContext) -> str | None:
-    return (
-        None
-        if row["judged"]
-        else "due, but there is no verdict: it would vanish from the denominator"
-    )
+    return None if row["judged"] else "expected, but missing: the denominator would not count it"
 
 
 _KEY = ("episode_id", "turn", "instruction_id")
@@ -169,28 +176,30 @@ SUITE = Suite(
             (*_KEY, "problem_id", "sample", "outcome", "duration_s", "verdict_id"),
             (
                 not_empty("verdicts_present", "a run without verdicts has no result"),
-                present("episode_id_present", "a verdict is on an episode's answer", "episode_id"),
+                present(
+                    "episode_id_present",
+                    "a verdict refers to an answer of an episode",
+                    "episode_id",
+                ),
                 present(
                     "instruction_id_present",
-                    "a verdict is by an instruction's tests",
+                    "a verdict refers to the tests of an instruction",
                     "instruction_id",
                 ),
-                one_of(
-                    "outcome_known", "one of the outcomes, nothing else", "outcome", list(Outcome)
-                ),
+                one_of("outcome_known", "no other outcome is defined", "outcome", list(Outcome)),
                 unique("verdict_unique", "a verdict counts once", *_KEY),
                 at_least("turn_from_one", "turns are numbered from 1", "turn", 1),
-                no_fault("duration_not_negative", "durations are seconds", _not_a_duration),
+                no_fault("duration_not_negative", "a duration cannot be negative", _not_a_duration),
                 no_fault(
                     "duration_within_limit",
-                    "a limit that does not bind is none",
+                    "the sandbox must enforce its time limit",
                     _too_long,
                     needs="wall_limit_s",
                 ),
-                no_fault("verdict_of_run", "tables are kept by benchmark and model", of_run),
+                no_fault("verdict_of_run", "tables are partitioned by benchmark and model", of_run),
                 no_fault(
                     "episode_and_turn_exist",
-                    "a verdict is on an answer",
+                    "a verdict refers to an answer",
                     unknown_turn,
                     needs="episode_rounds",
                 ),
@@ -202,12 +211,14 @@ SUITE = Suite(
                 ),
                 no_fault(
                     "verdict_expected",
-                    "only what is due is run",
+                    "only expected tests are run",
                     _not_expected,
                     needs="expected_verdicts",
                 ),
                 no_fault(
-                    "verdict_id_iff_run", "a verdict id is a program's", _id_and_outcome_disagree
+                    "verdict_id_iff_run",
+                    "a verdict id belongs to a program that ran",
+                    _id_and_outcome_disagree,
                 ),
             ),
         ),
@@ -219,7 +230,7 @@ SUITE = Suite(
             (
                 no_fault(
                     "due_verdict_present",
-                    "nothing is dropped",
+                    "every expected verdict exists",
                     _not_judged,
                     needs="expected_verdicts",
                 ),
@@ -229,24 +240,27 @@ SUITE = Suite(
             _rows,
             no_fault(
                 "not_all_infra",
-                "a sandbox that ran none of its programs tells nothing of the model",
+                "a run whose programs all failed to start measures nothing",
                 _all_infra,
             ),
             no_fault(
                 "infra_share",
-                "what could not be measured is pending again",
+                "infra verdicts are pending again",
                 _infra_share,
                 blocking=False,
             ),
             no_fault(
                 "equal_programs_agree",
-                "a verdict is a fact about a program",
+                "equal programs must have equal outcomes",
                 _equal_programs_differ,
                 blocking=False,
             ),
-            one_value("one_run", "the shards are one run's", "run_id"),
+            one_value("one_run", "all shards belong to one run", "run_id"),
             one_value(
-                "one_sandbox", "isolation is the same for a whole run", "sandbox", blocking=False
+                "one_sandbox",
+                "all programs of a run use the same isolation",
+                "sandbox",
+                blocking=False,
             ),
         ),
     ),

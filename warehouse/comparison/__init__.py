@@ -1,1 +1,1 @@
-"""Compares runs of a benchmark with each other: pair by pair, and as a series over nights."""
+"""Comparison of a benchmark's runs: pair by pair, and as a series over nights."""

@@ -1,4 +1,7 @@
-"""Trend and change point of a short series of numbers. Both look at ranks, so that one wild night decides nothing alone."""
+"""Trend and change point of a short series of numbers.
+
+Both are rank statistics, so that one outlier decides nothing alone.
+"""
 
 import math
 from collections.abc import Sequence
@@ -8,16 +11,19 @@ from itertools import permutations
 from typing import cast
 
 LEAST_POINTS = 3
-"""Shorter series tell nothing."""
+"""Fewest points of a series with a trend or a change point."""
 _ENUMERATED = 8
-"""Points up to which all orders are tried."""
+"""Most points of which all orders are tried."""
 _DRAWS = 9_999
 _SEED = 20250917
 
 
 @dataclass(frozen=True)
 class Trend:
-    """`slope` a step, in the metric's unit; `tau` in [-1, 1]; None where there are too few points or they never change."""
+    """Trend of a series. The values are None for too few points, or if all points are equal.
+
+    `slope` is per step, in the metric's unit. `tau` is in [-1, 1].
+    """
 
     slope: float | None = None
     tau: float | None = None
@@ -26,17 +32,20 @@ class Trend:
 
 @dataclass(frozen=True)
 class Change:
-    """The likeliest first point of a new level (0-based), and how likely as clear a change is in any order of the points."""
+    """Most likely change point: the first point of a new level (0-based).
+
+    `p_value` is the probability that a random order of the points has an equally clear change.
+    """
 
     at: int | None = None
     p_value: float | None = None
 
 
 def trend(values: Sequence[float]) -> Trend:
-    """Whether a series goes up or down: Mann and Kendall's test, and the median of the slopes between its points.
+    """Return the trend of a series: Mann and Kendall's test, and the median of its slopes.
 
-    Source: Mann 1945, "Nonparametric tests against trend", Econometrica 13; Sen 1968, "Estimates of the regression coefficient
-    based on Kendall's tau", JASA 63.
+    Source: Mann 1945, "Nonparametric tests against trend", Econometrica 13; Sen 1968, "Estimates of
+    the regression coefficient based on Kendall's tau", JASA 63.
     """
     if len(values) < LEAST_POINTS or len(set(values)) == 1:
         return Trend()
@@ -49,15 +58,17 @@ def trend(values: Sequence[float]) -> Trend:
 
 
 def change(values: Sequence[float]) -> Change:
-    """Return where a series moved to another level.
+    """Return the most likely change point of a series.
 
     It is the cut with the largest of Pettitt's |U|, which for ranks R of t points of T is
     |2 (R1 + ... + Rt) - t (T + 1)|.
 
-    The p-value is the share of orders of the same points with so large a |U| somewhere: of all orders up to 8 points, of 9,999
-    seeded ones beyond. (Pettitt's own formula is far too large for so few points.)
+    The p-value is the share of orders of the same points whose largest |U| is at least as large: of
+    all orders up to 8 points, of 9,999 seeded random ones beyond. (Pettitt's own formula is far too
+    large for so few points.)
 
-    Source: Pettitt 1979, "A non-parametric approach to the change-point problem", Applied Statistics 28.
+    Source: Pettitt 1979, "A non-parametric approach to the change-point problem", Applied
+    Statistics 28.
     """
     if len(values) < LEAST_POINTS or len(set(values)) == 1:
         return Change()
@@ -69,10 +80,11 @@ def change(values: Sequence[float]) -> Change:
 
 
 def is_steady(values: Sequence[float], at: int) -> bool:
-    """Tell whether a straight line describes a series better than one step before point `at`.
+    """Return whether a straight line describes a series better than one step before point `at`.
 
-    Compares the sums of absolute residuals, of Theil and Sen's line and of the medians on both sides of the step, by the Bayesian
-    information criterion for Laplace errors: the step has one parameter more.
+    The sums of absolute residuals, from Theil and Sen's line and from the medians on both sides of
+    the step, are compared by the Bayesian information criterion for Laplace errors. The step has
+    one parameter more.
 
     Source: Schwarz 1978, "Estimating the dimension of a model", Annals of Statistics 6.
     """

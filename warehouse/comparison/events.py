@@ -1,24 +1,25 @@
-"""Events of comparisons and series: losses that a night found, with the false ones bounded over the whole night.
+"""Events of comparisons and series: losses found in a night, with a bounded rate of false ones.
 
-A night asks hundreds of questions at once: each pair of runs x metric, each series x metric. Their p-values are adjusted together
-(Benjamini and Hochberg), so a night in which nothing changed brings an event of any kind with a probability of at most 5%.
-A pair that a run was decided by brings its own guarantee, and no p-value: its decision takes the place of the test.
+A night tests hundreds of hypotheses: one per pair of runs x metric, and per series x metric. Their
+p-values are adjusted together (Benjamini and Hochberg). So a night in which nothing changed has an
+event of any kind with a probability of at most 5%. A decision about a pair has its own guarantee
+and no p-value, and takes the place of the test.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from warehouse.comparison.change import trend
-from warehouse.comparison.decided import BETTER, EQUIVALENT, WORSE
+from warehouse.comparison.decisions import BETTER, EQUIVALENT, WORSE
 from warehouse.comparison.paired import ALPHA, adjusted
 
 REGRESSION, IMPROVEMENT, JUDGE_MOVED = "regression", "improvement", "judge_moved"
 TREND, CHANGE_POINT, RECOVERY = "trend", "change_point", "recovery"
 JUDGE_NOISE = 0.1
-"""Share of the bundled judgements that a judge may answer otherwise without having moved: judges sample their answers."""
+"""Share of the bundled judgements that may differ without an event. Judges sample their answers."""
 Row = dict[str, Any]
 _Line = Sequence[Row]
-"""Rows of `history` of one series and metric, in their order."""
+"""Rows of `history` of one series and metric, in order."""
 
 
 def with_pair_events(rows: Sequence[Row], judged: Collection[str], q_value: str) -> list[Row]:
@@ -40,7 +41,7 @@ def with_night_events(
 
     Args:
         compared: rows of `comparisons`.
-        history: rows of `history`; those of one series and metric stand together, in their order.
+        history: rows of `history`. Those of one series and metric are adjacent and in order.
         judged: metrics that read judgements.
     """
     lines = _lines(history)
@@ -67,19 +68,19 @@ def with_night_events(
 
 
 def is_judge_moved(row: Mapping[str, Any]) -> bool:
-    """Tell whether the judges answered too many bundled cases otherwise than in the other night."""
+    """Return whether too many bundled cases have other judgements than in the other night."""
     return bool(row["judge_n"]) and row["judge_n_changed"] > JUDGE_NOISE * row["judge_n"]
 
 
 def _pair_event(row: Row, q_value: float | None, is_judged: bool) -> str | None:
     if row["better"] is None or not row["difference"] or abs(row["difference"]) < row["threshold"]:
         return None
-    found = (
+    outcome = (
         row["decision"] if row["decision"] in (BETTER, WORSE, EQUIVALENT) else _tested(row, q_value)
     )
-    if found == WORSE:
+    if outcome == WORSE:
         return JUDGE_MOVED if is_judged and is_judge_moved(row) else REGRESSION
-    return IMPROVEMENT if found == BETTER else None
+    return IMPROVEMENT if outcome == BETTER else None
 
 
 def _tested(row: Row, q_value: float | None) -> str | None:
@@ -93,18 +94,21 @@ def _gain(difference: float, better: str) -> float:
 
 
 def _lines(history: Sequence[Row]) -> list[list[Row]]:
-    found: dict[tuple[Any, ...], list[Row]] = {}
+    lines: dict[tuple[Any, ...], list[Row]] = {}
     for row in history:
-        found.setdefault(
+        lines.setdefault(
             (row["family"], row["series"], row["metric"], row["metric_version"]), []
         ).append(row)
-    return list(found.values())
+    return list(lines.values())
 
 
 def _night_q_values(
     compared: Sequence[Row], lines: Sequence[_Line]
 ) -> dict[tuple[str, int], float | None]:
-    """Return the adjusted p-value of each question, by its kind and number. A series belongs to the night of its latest run."""
+    """Return the adjusted p-value of each hypothesis, by its kind and number.
+
+    A series belongs to the night of its latest run.
+    """
     p_values: dict[str, dict[tuple[str, int], float | None]] = {}
     for number, row in enumerate(compared):
         if row["better"] is not None:
@@ -117,10 +121,10 @@ def _night_q_values(
                 latest["trend_p"],
                 latest["change_p"],
             )
-    found: dict[tuple[str, int], float | None] = {}
+    q_values: dict[tuple[str, int], float | None] = {}
     for of_night in p_values.values():
-        found |= adjusted(of_night)
-    return found
+        q_values |= adjusted(of_night)
+    return q_values
 
 
 def _with_line_events(
@@ -146,14 +150,17 @@ _Event = tuple[str, float, float]
 def _losses(
     line: _Line, trend_q: float | None, change_q: float | None, *, is_judged: bool
 ) -> Iterator[tuple[int, _Event]]:
-    """Yield the position and event of a change point or a trend that loses. A series has at most one of both."""
+    """Yield the position and event of a change point or a declining trend.
+
+    A series has at most one of both.
+    """
     measured = [row for row in line if row["mean"] is not None]
     better = line[0]["better"]
     changed = next((number for number, row in enumerate(measured) if row["is_change_point"]), None)
     if changed is not None:
         row = measured[changed]
         before, after = (
-            _median([one["mean"] for one in part])
+            _median([point["mean"] for point in part])
             for part in (measured[:changed], measured[changed:])
         )
         if (
@@ -175,9 +182,10 @@ def _losses(
 def _recoveries(
     line: _Line, losses: Mapping[int, _Event], of_run: Mapping[tuple[str, str], Row]
 ) -> Iterator[tuple[int, _Event]]:
-    """Yield each checkpoint that is back at the level before a loss.
+    """Yield each checkpoint that has recovered from a loss.
 
-    It is back where its mean is within the threshold of that level, and its 95% interval lies beyond the level of the loss.
+    Its mean is within the threshold of the level before the loss, and its 95% interval excludes the
+    level of the loss.
     """
     better, sign = line[0]["better"], 1 if line[0]["better"] == "higher" else -1
     if better is None:
@@ -191,7 +199,7 @@ def _recoveries(
         declined = lost
         if declined is None and pair is not None and pair["event"] == IMPROVEMENT:
             declined = _declined(
-                [one["mean"] for one in line[:number] if one["mean"] is not None], better
+                [point["mean"] for point in line[:number] if point["mean"] is not None], better
             )
         if declined is not None and bound is not None:
             before, after = declined
@@ -206,13 +214,13 @@ def _recoveries(
 
 
 def _declined(means: Sequence[float], better: str) -> tuple[float, float] | None:
-    """Return the levels at the beginning and at the end of a decline; None where the points show none."""
-    found = trend(means)
+    """Return the first and last level of a significant decline, or None."""
+    slope_test = trend(means)
     if (
-        found.slope is None
-        or found.p_value is None
-        or found.p_value >= ALPHA
-        or not _is_loss(0.0, found.slope, better, 0.0)
+        slope_test.slope is None
+        or slope_test.p_value is None
+        or slope_test.p_value >= ALPHA
+        or not _is_loss(0.0, slope_test.slope, better, 0.0)
     ):
         return None
     return means[0], means[-1]

@@ -1,4 +1,7 @@
-"""The table `history`: a metric of a family's checkpoints in order, its trend, its change point, and the judges beside it."""
+"""The table `history`: a metric over the checkpoints of a family.
+
+Its rows have the trend, the change point, and how far the judges moved.
+"""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -15,14 +18,14 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 Metric = tuple[str, int]
-"""(metric, its version): values of two versions are no series."""
+"""(metric, its version). Values of two versions are not one series."""
 Results = Mapping[str, Mapping[Metric, Mapping[str, Any]]]
-"""run -> metric -> mean, interval and counts of the leaderboard."""
+"""run -> metric -> mean, interval and counts, from the leaderboard."""
 
 
 @dataclass(frozen=True)
 class _Point:
-    """A checkpoint of the series, 1 and up, with its result."""
+    """Checkpoint of the series with its result. `position` counts from 1."""
 
     position: int
     run: ComparedRun
@@ -43,14 +46,15 @@ class _Line:
 
 
 def read_results(connection: "DuckDBPyConnection") -> Results:
-    """What the leaderboard says of every published run."""
-    found: dict[str, dict[Metric, Mapping[str, Any]]] = {}
+    """Return the leaderboard rows of every published run."""
+    results: dict[str, dict[Metric, Mapping[str, Any]]] = {}
     for run_id, metric, version, *numbers in connection.execute(
-        "select run_id, metric, metric_version, mean, ci_low, ci_high, n, n_unscored from leaderboard order by all"
+        "select run_id, metric, metric_version, mean, ci_low, ci_high, n, n_unscored from "
+        "leaderboard order by all"
     ).fetchall():
         names = ("mean", "ci_low", "ci_high", "n", "n_unscored")
-        found.setdefault(run_id, {})[metric, version] = dict(zip(names, numbers, strict=True))
-    return found
+        results.setdefault(run_id, {})[metric, version] = dict(zip(names, numbers, strict=True))
+    return results
 
 
 def history_rows(
@@ -59,11 +63,12 @@ def history_rows(
     directions: Directions,
     moves: JudgeMoves,
 ) -> list[Row]:
-    """Rows of `history` of one series. Of several runs of a checkpoint the latest counts.
+    """Return the rows of `history` of one series. The latest run of a checkpoint counts.
 
-    A judge's move is from the checkpoint before. p-values are adjusted over the metrics of the series.
+    Judges are compared with the checkpoint before. p-values are adjusted over the metrics of the
+    series.
     """
-    runs = [max(found, key=lambda run: (run.finished_at, run.run_id)) for found in checkpoints]
+    runs = [max(members, key=lambda run: (run.finished_at, run.run_id)) for members in checkpoints]
     moved = [JudgeMove(), *(moves.between(run, before) for before, run in itertools.pairwise(runs))]
     lines = {
         metric: _line(runs, results, metric)
@@ -76,7 +81,7 @@ def history_rows(
         {
             **_place(point, metric, directions.get(metric[0])),
             **_judged(moved[point.position - 1]),
-            **_told(line, trend_q[names[metric]], change_q[names[metric]]),
+            **_tests(line, trend_q[names[metric]], change_q[names[metric]]),
             "is_change_point": point.position
             == _changed_at(line, trend_q[names[metric]], change_q[names[metric]]),
             "threshold": point.run.threshold_of(metric[0]),
@@ -101,9 +106,9 @@ def _measured(points: Sequence[_Point]) -> tuple[_Point, ...]:
 
 
 def _changed_at(line: _Line, trend_q: float | None, change_q: float | None) -> int | None:
-    """Return the position of the first checkpoint of a new level; None where nothing says that there is one.
+    """Return the position of the first checkpoint of a new level, or None without a change point.
 
-    A series that goes down or up steadily has none, although the test for a change point finds one in it.
+    A steady decline or rise has none, although the test for a change point finds one in it.
     """
     at = line.change.at
     if at is None or change_q is None or change_q >= ALPHA:
@@ -144,7 +149,7 @@ def _judged(move: JudgeMove) -> Row:
     }
 
 
-def _told(line: _Line, trend_q: float | None, change_q: float | None) -> Row:
+def _tests(line: _Line, trend_q: float | None, change_q: float | None) -> Row:
     return {
         "n_points": len(line.measured),
         "trend_slope": line.trend.slope,

@@ -1,4 +1,4 @@
-"""How far the judges of a run moved between two nights: the bundled judgements that both nights asked for."""
+"""Movement of a run's judges between two nights, on the bundled cases of both nights."""
 
 import math
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 Case = tuple[str, str, int]
 """(rubric, its version, number of the case)."""
-Told = tuple[float | None, str | None, str | None]
-"""(value, label, reason why there is none)."""
+Answer = tuple[float | None, str | None, str | None]
+"""(value, label, reason for a missing value)."""
 
 
 @dataclass(frozen=True)
 class JudgeMove:
-    """Cases that both nights asked the same judges, those answered otherwise, and the mean shift of numbers (new minus old).
+    """Bundled cases that both nights gave the same judges, and how their answers changed.
 
-    All None where the run has no judge, or the nights have no case in common.
+    All fields are None if the run has no judge, or the nights have no case in common.
     """
 
     n: int | None = None
@@ -31,22 +31,26 @@ class JudgeMoves:
     """All answers of `judge_drift_answers`, by night and judge."""
 
     def __init__(self, connection: "DuckDBPyConnection") -> None:
-        self._answers: dict[tuple[str, str], dict[tuple[Case, str], Told]] = {}
-        for night_id, judge, rubric, version, number, dimension, *told in connection.execute(
-            "select night_id, judge, rubric, rubric_version, case_number, dimension, value, label, unscored_reason"
+        self._answers: dict[tuple[str, str], dict[tuple[Case, str], Answer]] = {}
+        for night_id, judge, rubric, version, number, dimension, *answer in connection.execute(
+            "select night_id, judge, rubric, rubric_version, case_number, dimension, value, "
+            "label, unscored_reason"
             " from judge_drift_answers order by all"
         ).fetchall():
-            value, label, reason = told
+            value, label, reason = answer
             answers = self._answers.setdefault((night_id, judge), {})
             answers[(rubric, version, number), dimension] = (value, label, reason)
 
     def between(self, run: ComparedRun, other: ComparedRun) -> JudgeMove:
-        """How far the judges of both runs moved from the other run's night to the run's own."""
+        """Return how far the judges of both runs moved between their two nights."""
         cases: set[tuple[str, Case]] = set()
         changed: set[tuple[str, Case]] = set()
         shifts: list[float] = []
         for judge in sorted(run.judges & other.judges):
-            now, before = (self._answers.get((one.night_id, judge), {}) for one in (run, other))
+            now, before = (
+                self._answers.get((compared_run.night_id, judge), {})
+                for compared_run in (run, other)
+            )
             for place in sorted(now.keys() & before.keys()):
                 cases.add((judge, place[0]))
                 if now[place] != before[place]:

@@ -1,4 +1,4 @@
-"""Marks the early decisions of a night that hold together, by e-BH over all of them."""
+"""Night-wide claims: early decisions of a night that e-BH selects over all of its decisions."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 _FALSE_CLAIMS = 2
-"""Most of the claims `better`, `worse` and `equivalent` about one difference that can be false at once. The data choose which is
-made, so the e-value of a decision has a mean of at most this where it is false."""
+"""Most of the claims `better`, `worse` and `equivalent` about one difference that can be false at
+once. The data choose the claim, so the e-value of a decision has a mean of at most this if the
+decision is false."""
 _DECISIONS = """
 select runs.night_id, decisions.run_id, decisions.metric, decisions.alpha, decisions.e_value
 from decisions inner join runs on decisions.run_id = runs.run_id order by all
@@ -18,18 +19,20 @@ from decisions inner join runs on decisions.run_id = runs.run_id order by all
 
 
 def hold_together(e_values: Sequence[float], alpha: float) -> list[bool]:
-    """Choose decisions of a night so that the expected share of false ones among the chosen is at most `alpha`.
+    """Select decisions of a night with an expected share of false ones of at most `alpha`.
 
     Args:
-        e_values: evidence for each decision, as `decisions.e_value` has it: 0 where a run claims nothing.
+        e_values: evidence for each decision, as in `decisions.e_value`. It is 0 for a run without a
+            claim.
     """
     return e_bh(e_values, alpha / _FALSE_CLAIMS)
 
 
 def refresh_night_decisions(connection: "DuckDBPyConnection") -> None:
-    """Set `is_night_wide` in all rows of `decisions`: True for those of a night that hold together at its smallest alpha.
+    """Set `is_night_wide` in all rows of `decisions`.
 
-    It is NULL where nothing is claimed, and where a night decided one run alone.
+    It is true for decisions that are selected at the night's smallest alpha. It is NULL without a
+    claim, and if a night decided only one run.
     """
     nights: dict[str, list[tuple[Any, ...]]] = {}
     for night_id, *row in connection.execute(_DECISIONS).fetchall():
@@ -41,7 +44,8 @@ def refresh_night_decisions(connection: "DuckDBPyConnection") -> None:
                 [e_value for *_, e_value in rows], min(alpha for *_, alpha, _ in rows)
             )
             connection.executemany(
-                "update decisions set is_night_wide = ? where run_id = ? and metric = ? and decision in"
+                "update decisions set is_night_wide = ? where run_id = ? and metric = ? and "
+                "decision in"
                 " ('better', 'worse', 'equivalent')",
                 [
                     [is_chosen, run_id, metric]

@@ -1,4 +1,4 @@
-"""One metric of two runs, paired by problem: difference, interval, test and the effect that could have been seen."""
+"""One metric of two runs, paired by problem: difference, interval, test and detectable effect."""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -9,25 +9,26 @@ from warehouse.intervals import cluster_bootstrap
 
 Name = TypeVar("Name", bound=Hashable)
 ALPHA, POWER = 0.05, 0.8
-"""Level of all tests, and the power at which `mde` is stated."""
-NOTHING_SHARED = "nothing was scored in both runs"
+"""Significance level of all tests, and the power at which `mde` is stated."""
+NOTHING_SHARED = "no score has a value in both runs"
 _DIGITS = 12
-"""Decimals of a problem's mean difference: sums of equal parts in another order would otherwise not be ties."""
+"""Decimals of a problem's mean difference. Without rounding, equal sums in another order would not
+be ties."""
 
 
 @dataclass(frozen=True)
 class Paired:
-    """The new run minus the other one, over what both have a score of. Without a difference there is a reason."""
+    """New run minus other run, over the scores of both. A missing difference has a reason."""
 
     n: int = 0
-    """Pairs of scores."""
+    """Number of score pairs."""
     n_problems: int = 0
     mean: float | None = None
     other_mean: float | None = None
     difference: float | None = None
     low: float | None = None
     high: float | None = None
-    """95% interval; None where resampling tells nothing."""
+    """Upper end of the 95% interval. None if resampling is uninformative."""
     test: str | None = None
     """`mcnemar` or `wilcoxon`."""
     p_value: float | None = None
@@ -38,8 +39,9 @@ class Paired:
 def paired(values: Sequence[float], others: Sequence[float], problems: Sequence[str]) -> Paired:
     """Compare scores pair by pair.
 
-    The difference is the flat mean over pairs, as the leaderboard's means are. Scores of one problem are not independent, so the
-    interval draws whole problems (`cluster_bootstrap`, seeded), and the test has one value for each problem.
+    The difference is the plain mean over pairs, as the leaderboard's means are. Scores of one
+    problem are not independent. So the interval resamples whole problems (`cluster_bootstrap`,
+    seeded), and the test has one value per problem.
 
     Args:
         values: scores of the new run.
@@ -47,7 +49,7 @@ def paired(values: Sequence[float], others: Sequence[float], problems: Sequence[
         problems: the problem of each pair.
 
     Raises:
-        ValueError: not one value, other value and problem for each pair.
+        ValueError: the numbers of values, other values and problems differ.
     """
     differences = [value - other for value, other in zip(values, others, strict=True)]
     if len(problems) != len(differences):
@@ -84,15 +86,16 @@ def _by_problem(differences: Sequence[float], problems: Sequence[str]) -> Mappin
 
 
 def mcnemar(differences: Sequence[float]) -> float:
-    """Exact two-sided p-value of McNemar's test: are wins and losses equally likely?
+    """Return the exact two-sided p-value of McNemar's test: are wins and losses equally likely?
 
     Args:
-        differences: 1 where only the new run passed, -1 where only the other one did, 0 elsewhere.
+        differences: 1 if only the new run passed, -1 if only the other one did, else 0.
 
     Returns:
-        In (0, 1]; 1 where nothing differs.
+        A value in (0, 1]. It is 1 if all differences are 0.
 
-    Source: McNemar 1947, "Note on the sampling error of the difference between correlated proportions", Psychometrika 12.
+    Source: McNemar 1947, "Note on the sampling error of the difference between correlated
+    proportions", Psychometrika 12.
     """
     from scipy.stats import binomtest
 
@@ -101,15 +104,16 @@ def mcnemar(differences: Sequence[float]) -> float:
 
 
 def wilcoxon(differences: Sequence[float]) -> float:
-    """Two-sided p-value of Wilcoxon's signed-rank test; zeros are left out.
+    """Return the two-sided p-value of Wilcoxon's signed-rank test. Zeros are left out.
 
-    Exact without ties up to 50 problems, and with ties up to 13; otherwise the normal approximation with ties corrected (scipy).
+    The test is exact up to 50 problems without ties and up to 13 with ties. Beyond, it is the
+    normal approximation with a correction for ties (scipy).
 
     Args:
         differences: one for each problem.
 
     Returns:
-        In (0, 1]; 1 where nothing differs.
+        A value in (0, 1]. It is 1 if all differences are 0.
 
     Source: Wilcoxon 1945, "Individual comparisons by ranking methods", Biometrics Bulletin 1.
     """
@@ -124,15 +128,16 @@ def wilcoxon(differences: Sequence[float]) -> float:
 
 
 def minimum_detectable_effect(groups: Mapping[str, Sequence[float]]) -> float | None:
-    """The least true difference that such a comparison finds in 80% of cases at the 5% level (two-sided).
+    """Return the smallest true difference found in 80% of cases at the 5% level (two-sided).
 
-    (z(0.975) + z(0.8)) times the standard error of the mean over pairs, whose clusters are problems.
+    It is (z(0.975) + z(0.8)) times the standard error of the mean over pairs, clustered by problem.
 
     Returns:
-        In the metric's unit, above 0; None where it cannot be told: fewer than two problems, or no variation between them.
+        A value above 0 in the metric's unit. None with fewer than two problems, or without
+        variation between them.
 
-    Source: Bloom 1995, "Minimum detectable effects", Evaluation Review 19; Miller 2024, "Adding error bars to evals", section 2.2
-    (the clustered standard error).
+    Source: Bloom 1995, "Minimum detectable effects", Evaluation Review 19; Miller 2024, "Adding
+    error bars to evals", section 2.2 (the clustered standard error).
     """
     from scipy.stats import norm
 
@@ -146,15 +151,17 @@ def minimum_detectable_effect(groups: Mapping[str, Sequence[float]]) -> float | 
 
 
 def adjusted(p_values: Mapping[Name, float | None]) -> dict[Name, float | None]:
-    """p-values adjusted so that the share of false discoveries among those below a level is at most that level.
+    """Return p-values adjusted for the false discovery rate.
+
+    Among tests below a level, the expected share of false discoveries is at most that level.
 
     Args:
-        p_values: name of a test, such as a metric -> p-value; those without one stay without.
+        p_values: name of a test, such as a metric -> p-value. Tests without one stay without.
 
     Source: Benjamini and Hochberg 1995, "Controlling the false discovery rate", JRSS B 57.
     """
     from scipy.stats import false_discovery_control
 
-    known = {name: p for name, p in p_values.items() if p is not None}
-    found = false_discovery_control(list(known.values())) if known else []
-    return {**p_values, **{name: float(q) for name, q in zip(known, found, strict=True)}}
+    present = {name: p for name, p in p_values.items() if p is not None}
+    values = false_discovery_control(list(present.values())) if present else []
+    return {**p_values, **{name: float(q) for name, q in zip(present, values, strict=True)}}

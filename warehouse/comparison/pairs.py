@@ -1,11 +1,11 @@
-"""All metrics of two runs, paired: read from the scores, and told as rows of the table `comparisons`."""
+"""All metrics of two runs, paired: read from the scores, and written as rows of `comparisons`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from warehouse import sql_files
-from warehouse.comparison.decided import BOOTSTRAP, SEQUENCE, Decided, PairDecisions
+from warehouse.comparison.decisions import BOOTSTRAP, SEQUENCE, MetricDecision, PairDecisions
 from warehouse.comparison.judge_moves import JudgeMove
 from warehouse.comparison.paired import Paired, adjusted, paired
 from warehouse.comparison.runs import ComparedRun
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 Directions = Mapping[str, str]
-"""Metric -> `higher` or `lower`, which is better. A metric without one is neither lost nor gained."""
+"""Metric -> `higher` or `lower`, whichever is better. A metric without an entry has no gain or
+loss."""
 Row = dict[str, Any]
 
 
@@ -25,17 +26,20 @@ class MetricPair:
     metric: str
     paired: Paired
     q_value: float | None
-    """The p-value, adjusted over the metrics of this pair of runs."""
+    """p-value, adjusted over the metrics of this pair of runs."""
     n_unpaired: int
-    """Scores of the run alone."""
+    """Number of scores of the run alone."""
     n_unpaired_other: int
-    """Scores of the other run alone."""
+    """Number of scores of the other run alone."""
 
 
 def compare_scores(
     connection: "DuckDBPyConnection", run_id: str, other_run_id: str
 ) -> tuple[MetricPair, ...]:
-    """Pair the scores of two published runs: the same dialogue, sample, turn and instruction. Sorted by metric."""
+    """Pair the scores of two published runs by dialogue, sample, turn and instruction.
+
+    The pairs are sorted by metric.
+    """
     rows = connection.execute(
         sql_files.load("queries", "score_pairs").statement,
         {"run_id": run_id, "other_run_id": other_run_id},
@@ -43,26 +47,28 @@ def compare_scores(
     by_metric: dict[str, list[tuple[Any, ...]]] = {}
     for metric, *row in rows:
         by_metric.setdefault(metric, []).append(tuple(row))
-    found = {metric: _paired(of_metric) for metric, of_metric in by_metric.items()}
-    q_values = adjusted({metric: one.p_value for metric, one in found.items()})
+    paired_by_metric = {metric: _paired(of_metric) for metric, of_metric in by_metric.items()}
+    q_values = adjusted({metric: numbers.p_value for metric, numbers in paired_by_metric.items()})
     return tuple(
         MetricPair(
             metric,
-            found[metric],
+            paired_by_metric[metric],
             q_values[metric],
             sum(value is not None and other is None for *_, value, other in by_metric[metric]),
             sum(value is None and other is not None for *_, value, other in by_metric[metric]),
         )
-        for metric in sorted(found)
+        for metric in sorted(paired_by_metric)
     )
 
 
 def _paired(rows: Sequence[tuple[Any, ...]]) -> Paired:
     ours, theirs = (sorted({row[at] for row in rows if row[at] is not None}) for at in (0, 1))
     if ours and theirs and ours != theirs:
-        versions = [" and ".join(map(str, found)) for found in (ours, theirs)]
+        versions = [" and ".join(map(str, numbers)) for numbers in (ours, theirs)]
         return Paired(
-            undefined_because=f"version {versions[0]} of the metric here, version {versions[1]} there"
+            undefined_because=(
+                f"version {versions[0]} of the metric here, version {versions[1]} there"
+            )
         )
     both = [
         (value, other, problem)
@@ -85,11 +91,13 @@ def comparison_rows(
     move: JudgeMove,
     decided: PairDecisions,
 ) -> list[Row]:
-    """Return rows of `comparisons`, one for each metric; `warehouse.comparison.events` adds their events.
+    """Return rows of `comparisons`, one for each metric, without events.
+
+    `warehouse.comparison.events` adds the events.
 
     Args:
         move: how far the judges moved between both runs.
-        decided: how the run was decided against the other one.
+        decided: decisions of the run against the other one.
     """
     return [
         {
@@ -124,27 +132,30 @@ def comparison_rows(
 
 
 def _numbers(pair: MetricPair) -> Row:
-    found = pair.paired
+    paired = pair.paired
     return {
-        "mean": found.mean,
-        "other_mean": found.other_mean,
-        "difference": found.difference,
-        "ci_low": found.low,
-        "ci_high": found.high,
-        "n": found.n,
-        "n_problems": found.n_problems,
+        "mean": paired.mean,
+        "other_mean": paired.other_mean,
+        "difference": paired.difference,
+        "ci_low": paired.low,
+        "ci_high": paired.high,
+        "n": paired.n,
+        "n_problems": paired.n_problems,
         "n_unpaired": pair.n_unpaired,
         "n_unpaired_other": pair.n_unpaired_other,
-        "test": found.test,
-        "p_value": found.p_value,
+        "test": paired.test,
+        "p_value": paired.p_value,
         "q_value": pair.q_value,
-        "mde": found.mde,
-        "undefined_because": found.undefined_because,
+        "mde": paired.mde,
+        "undefined_because": paired.undefined_because,
     }
 
 
-def _decision(decided: Decided | None, why_uncovered: str | None) -> Row:
-    """Return what takes the place of a bootstrap and a test: both hold for one look, and a run that stopped early had many."""
+def _decision(decided: MetricDecision | None, why_uncovered: str | None) -> Row:
+    """Return the columns that a decision replaces.
+
+    Bootstrap and test are valid for one look at the data, and a run that stopped early had many.
+    """
     decision = None if decided is None else decided.decision
     if decided is not None and decided.is_by_sequence:
         ends = {
@@ -163,7 +174,10 @@ def _decision(decided: Decided | None, why_uncovered: str | None) -> Row:
 
 
 def pair_of(row: Mapping[str, Any]) -> MetricPair:
-    """The numbers of a row of `comparisons`, as they were computed for it; those that a decision replaced are the decision's."""
+    """Return the numbers of a row of `comparisons`, as `comparison_rows` received them.
+
+    Numbers that a decision replaced stay replaced.
+    """
     numbers = Paired(
         n=row["n"],
         n_problems=row["n_problems"],

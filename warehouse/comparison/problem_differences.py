@@ -9,11 +9,11 @@ from schemas.errors import ConfigError
 
 
 class ScorePair(NamedTuple):
-    """Score of one sample beside the baseline's. None: this side has none there."""
+    """Score of one sample beside the baseline's. None: this side has no score."""
 
     problem_id: str
     place: Hashable
-    """What both sides were asked alike, such as (dialog, turn, instruction)."""
+    """Key of a question that both sides answered, such as (dialog, turn, instruction)."""
     value: float | None
     baseline: float | None
 
@@ -23,11 +23,14 @@ class ProblemDifferences:
     """Mean differences by problem, in [-1, 1]."""
 
     differences: Mapping[str, float]
-    """Problem -> mean of the new run minus the baseline's, over the metric's range. In the order of the rows."""
+    """Problem -> mean of the new run minus the baseline's, divided by the metric's range. In the
+    order of the rows."""
     values: Mapping[str, float]
-    """Problem -> mean of the new run, in the metric's unit: of the places that both sides scored."""
+    """Problem -> mean of the new run in the metric's unit, over the places that both sides scored.
+    """
     unscored: tuple[str, ...]
-    """Problems without a place that both sides scored. They are in no mean: a sequence's `n_total` is lowered by them."""
+    """Problems without a place that both sides scored. They count in no mean, and `n_total` of a
+    sequence is lowered by them."""
 
 
 def paired_differences(
@@ -35,13 +38,14 @@ def paired_differences(
 ) -> ProblemDifferences:
     """Average samples within a place, then places within a problem, and subtract.
 
-    Only places that both sides scored count, so a missing turn shifts no difference. The numbers of samples may differ.
+    Only places that both sides scored count, so a missing turn shifts no difference. The numbers of
+    samples may differ.
 
     Args:
         ends: lowest and highest value of the metric. Differences are divided by their distance.
 
     Raises:
-        ConfigError: a score outside `ends`: a confidence sequence needs known bounds.
+        ConfigError: a score is outside `ends`. A confidence sequence needs known bounds.
     """
     by_problem: dict[str, dict[Hashable, tuple[list[float], list[float]]]] = {}
     for row in rows:
@@ -69,7 +73,8 @@ def paired_differences(
 def _within(value: float, ends: tuple[float, float], row: ScorePair) -> float:
     if not ends[0] <= value <= ends[1]:
         raise ConfigError(
-            f"decide: problem {row.problem_id!r}, {row.place}: score {value:g} is outside {ends[0]:g} to {ends[1]:g}. Declare the"
+            f"decide: problem {row.problem_id!r}, {row.place}: score {value:g} is outside "
+            f"{ends[0]:g} to {ends[1]:g}. Declare the"
             " metric's `ends`, or decide by another metric"
         )
     return value

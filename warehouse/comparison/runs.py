@@ -1,4 +1,4 @@
-"""Published runs as a comparison sees them: what they are comparable with, in which order they came, and their names."""
+"""Published runs as a comparison sees them: their conditions, order and names."""
 
 import json
 import re
@@ -22,14 +22,15 @@ _CONDITION = (
     "scoring_options",
     "agent",
 )
-"""Fields of a RunSpec that two comparable runs have in common; and who speaks for the user."""
+"""Fields of a RunSpec that comparable runs have in common. The model of the simulated user is
+compared, too."""
 _SAME_SERIES = (*_CONDITION, "sampling", "samples")
 _LEAST_PREFIX = 6
 
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One published run. `first_seen` is when any night first worked on it: ISO 8601, UTC."""
+    """A published run. `first_seen` is when a night first worked on it: ISO 8601, UTC."""
 
     run_id: str
     night_id: str
@@ -42,7 +43,7 @@ class ComparedRun:
     sandbox: str
     isolated: bool
     task_share: float | None
-    """Share of the dataset's tasks that it has; None where it has all."""
+    """Share of the dataset's tasks that the run has. None: all tasks."""
     subsample_seed: int | None
     finished_at: str
     first_seen: str
@@ -53,46 +54,52 @@ class ComparedRun:
 
     @cached_property
     def spec(self) -> Mapping[str, Any]:
-        """The RunSpec as plain data."""
+        """Return the RunSpec as plain data."""
         return json.loads(self.spec_json)
 
     @cached_property
     def condition(self) -> str:
-        """Equal for runs that ask the same of different models."""
+        """Return a digest that is equal for runs with the same questions for different models."""
         return self._digest(_CONDITION)
 
     @cached_property
     def series(self) -> str:
-        """Equal for runs that also draw their tokens alike: what follows each other in a family."""
+        """Return a digest that is equal for runs with equal conditions and sampling."""
         return self._digest(_SAME_SERIES)
 
     @property
     def checkpoint(self) -> str:
-        """Digest of the model's identity."""
+        """Return a digest of the model's identity."""
         return content_id(self.spec["subject"])
 
     @property
     def names(self) -> frozenset[str]:
-        """What a person may call the model: its label, the label with its revision, the label's last part, its family."""
+        """Return the names of the model.
+
+        They are its label, the last part of the label, and its family, each also with the revision.
+        """
         last = self.model.rpartition("/")[2]
-        called = {self.model, last, self.family}
+        labels = {self.model, last, self.family}
         return frozenset(
-            called | {f"{name}@{self.revision}" for name in called} if self.revision else called
+            labels | {f"{name}@{self.revision}" for name in labels} if self.revision else labels
         )
 
     @property
     def judges(self) -> frozenset[str]:
-        """Labels of the models that judge in it."""
-        specs = [one["judge"] for one in self.spec.get("judges") or ()]
+        """Return the labels of the judge models."""
+        specs = [judge_spec["judge"] for judge_spec in self.spec.get("judges") or ()]
         return frozenset(f"{judge['provider']}:{judge['name']}" for judge in specs)
 
     def threshold_of(self, metric: str) -> float:
-        """Least loss that is a regression."""
+        """Return the smallest loss of a metric that is a regression."""
         of_metric = {pair["key"]: pair["value"] for pair in self.thresholds or ()}
         return of_metric.get(metric, THRESHOLD if self.threshold is None else self.threshold)
 
     def differs(self, other: "ComparedRun") -> tuple[str, ...]:
-        """Fields of both specs that differ, besides the model under test; and `tasks`, where one has others than the other."""
+        """Return the fields that differ between both specs, without the model under test.
+
+        `tasks` is included if the runs have different tasks.
+        """
         names = {
             name
             for name in {*self.spec, *other.spec}
@@ -103,29 +110,33 @@ class ComparedRun:
 
     def _digest(self, fields: Sequence[str]) -> str:
         simulator = self.spec.get("simulator") or {}
-        said_by = (simulator.get("provider"), simulator.get("name"))
-        return content_id([*(self.spec.get(field) for field in fields), said_by])
+        user_model = (simulator.get("provider"), simulator.get("name"))
+        return content_id([*(self.spec.get(field) for field in fields), user_model])
 
 
 def read_runs(connection: "DuckDBPyConnection") -> tuple[ComparedRun, ...]:
-    """All published runs."""
+    """Return all published runs."""
     cursor = connection.execute(sql_files.load("queries", "compared_runs").statement)
     columns = [column[0] for column in cursor.description or ()]
     return tuple(ComparedRun(**dict(zip(columns, row, strict=True))) for row in cursor.fetchall())
 
 
 def runs_named(runs: Iterable[ComparedRun], name: str) -> tuple[ComparedRun, ...]:
-    """Runs of that id (or a beginning of it, six characters at least), else those whose model is called so."""
+    """Return the runs with this id (or a prefix of at least six characters).
+
+    If there are none, return the runs whose model has this name.
+    """
     runs = tuple(runs)
     by_id = tuple(run for run in runs if len(name) >= _LEAST_PREFIX and run.run_id.startswith(name))
     return by_id or tuple(run for run in runs if name in run.names)
 
 
 def in_order(runs: Sequence[ComparedRun]) -> tuple[tuple[ComparedRun, ...], ...]:
-    """Runs of one series, checkpoint by checkpoint, as they were trained or came.
+    """Return the runs of one series by checkpoint, in the order of training or first evaluation.
 
-    Where the models' names differ in numbers alone (`step-1000`, `step-2000`), the numbers decide: a checkpoint that was
-    evaluated late stands where it belongs. Otherwise, and for one name with several revisions, the first evaluation decides.
+    If the models' names differ only in numbers (`step-1000`, `step-2000`), the numbers decide, so a
+    checkpoint that was evaluated late is in its place. Otherwise, also for one name with several
+    revisions, the first evaluation decides.
     """
     checkpoints: dict[str, list[ComparedRun]] = {}
     for run in runs:
@@ -139,12 +150,12 @@ def in_order(runs: Sequence[ComparedRun]) -> tuple[tuple[ComparedRun, ...], ...]
         return numbers, min(run.first_seen for run in of_one), of_one[0].checkpoint
 
     return tuple(
-        tuple(sorted(found, key=lambda run: run.run_id))
-        for found in sorted(checkpoints.values(), key=place)
+        tuple(sorted(members, key=lambda run: run.run_id))
+        for members in sorted(checkpoints.values(), key=place)
     )
 
 
-def most_alike(run: ComparedRun, others: Iterable[ComparedRun]) -> ComparedRun | None:
-    """Of several runs, the one that differs in the fewest fields; of such, the latest."""
+def nearest_run(run: ComparedRun, others: Iterable[ComparedRun]) -> ComparedRun | None:
+    """Return the run that differs in the fewest fields, the latest one of several, or None."""
     ordered = sorted(others, key=lambda other: (other.finished_at, other.run_id), reverse=True)
     return min(ordered, key=lambda other: len(run.differs(other)), default=None)

@@ -1,13 +1,15 @@
-"""Decisions about a mean paired difference while its problems are still being asked: valid whenever one looks.
+"""Decisions about a mean paired difference while problems are still being evaluated.
 
-Problems are asked in a uniformly random order without replacement, so given the past the next difference has the mean of those
-not asked yet. For a candidate mean `m` of the whole data set, a gambler who bets on "the mean is above `m`" has a fair game where
-`m` is true. The capital ever exceeds 1/alpha with probability at most alpha (Ville's inequality), so the candidates that made no
-gambler rich are a confidence sequence. The capital is monotone in `m`, so each end is one root.
+They are valid whenever one looks. Problems are evaluated in a uniformly random order without
+replacement. So, given the past, the next difference has the mean of the remaining problems. For a
+candidate mean `m` of the whole data set, a gambler who bets on "the mean is above `m`" has a fair
+game if `m` is true. The capital ever exceeds 1/alpha with probability at most alpha (Ville's
+inequality). So the candidates whose gamblers did not get rich form a confidence sequence. The
+capital is monotone in `m`, so each end is one root.
 
-Source: Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting", JRSS B 86, sections 4 and 5
-(hedged capital, predictable plug-in bets, sampling without replacement); Wang and Ramdas 2022, "False discovery rate control with
-e-values", JRSS B 84.
+Source: Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting",
+JRSS B 86, sections 4 and 5 (hedged capital, predictable plug-in bets, sampling without
+replacement); Wang and Ramdas 2022, "False discovery rate control with e-values", JRSS B 84.
 """
 
 import math
@@ -21,42 +23,43 @@ Claim = Literal["better", "worse", "equivalent"]
 _TRUNCATION = 0.5
 """Largest share of the capital that one bet can lose."""
 _HORIZON = 1 / 20
-"""Share of the problems before which no decision is aimed at. Any bets are valid; `python -m tests.bench.sequence` shows
-what these save."""
+"""Share of the problems before which the bets aim at no decision. Any bets are valid; `python -m
+tests.bench.sequence` shows the savings of these."""
 _PRECISION = 1e-10
-"""Interval ends are found this exactly, and moved outwards by it."""
+"""Interval ends are computed with this precision, and moved outwards by it."""
 _E_VALUE_ALPHA = 0.05
-"""Level that the bets of an e-value aim at. Every other level is as valid."""
+"""Level that the bets of an e-value aim at. Any other level is valid, too."""
 
 
 class _Game(NamedTuple):
-    """Values in [0, 1] in the order asked, and what a gambler knows before each."""
+    """Values in [0, 1] in the order of evaluation, and what a gambler knows before each."""
 
     values: np.ndarray
     sums: np.ndarray
     """Sum of all earlier values."""
     n_left: np.ndarray
-    """Problems not asked before this one."""
+    """Number of problems not evaluated before this one."""
     bets: np.ndarray
     n_total: int
 
 
 def confidence_interval(differences: np.ndarray, n_total: int, alpha: float) -> tuple[float, float]:
-    """Interval of the mean difference of all `n_total` problems, valid at every number of problems asked at once.
+    """Return the interval of the mean difference, valid after any number of problems.
 
-    Intersects the intervals after each problem. Should they have nothing in common (probability at most `alpha`), the ends are
-    swapped.
+    It is the intersection of the intervals after each problem. If they have nothing in common
+    (probability at most `alpha`), the ends are swapped.
 
     Args:
-        differences: one for each problem asked, in [-1, 1], in the order asked.
-        n_total: problems of the data set.
+        differences: one for each problem evaluated, in [-1, 1], in the order of evaluation.
+        n_total: number of problems of the data set.
         alpha: probability that the mean is ever outside.
 
     Returns:
-        Lower and upper end; both the mean once all problems are asked; (-1, 1) before the first.
+        Lower and upper end: (-1, 1) before the first problem, and both the mean after the last.
 
     Raises:
-        ValueError: differences outside [-1, 1], more of them than `n_total`, or alpha outside (0, 1).
+        ValueError: differences outside [-1, 1], more of them than `n_total`, or alpha outside (0,
+            1).
     """
     values = _values(differences, n_total, alpha)
     if not values.size:
@@ -69,13 +72,14 @@ def confidence_interval(differences: np.ndarray, n_total: int, alpha: float) -> 
 
 
 def intervals(differences: np.ndarray, n_total: int, alpha: float) -> np.ndarray:
-    """`confidence_interval` after each problem.
+    """Return `confidence_interval` after each problem.
 
     Returns:
         Array of shape (n, 2): lower and upper ends.
 
     Raises:
-        ValueError: as `confidence_interval`.
+        ValueError: differences outside [-1, 1], more of them than `n_total`, or alpha outside (0,
+            1).
     """
     values = _values(differences, n_total, alpha)
     lows = _lower_ends(_game(values, n_total, alpha), alpha)
@@ -90,12 +94,13 @@ def decide(interval: tuple[float, float], margin: float, is_all_asked: bool) -> 
     """Decide as soon as the interval allows it.
 
     Args:
-        interval: of the mean difference, new minus baseline, where higher is better.
+        interval: interval of the mean difference, new minus baseline, where higher is better.
         margin: differences smaller than this make two models equivalent.
         is_all_asked: no problem is left.
 
     Returns:
-        `better` or `worse` where the interval excludes 0, `equivalent` where it lies within the margin; None: ask on.
+        `better` or `worse` if the interval excludes 0, `equivalent` if it lies within the margin.
+        None: evaluate more problems.
     """
     low, high = interval
     if low > 0:
@@ -133,19 +138,22 @@ def would_decide(
 
 
 def e_values(differences: np.ndarray, n_total: int, margin: float) -> Mapping[Claim, float]:
-    """Evidence for each claim: the capital of a gambler against its contrary. Its mean is at most 1 where the claim is false.
+    """Return the evidence for each claim: the capital of a gambler against its contrary.
 
-    An e-value may be read at any stopping time, such as where a run stopped by `decide`.
+    Its mean is at most 1 if the claim is false. An e-value may be read at any stopping time, such
+    as the one of a run stopped by `decide`.
 
     Args:
-        differences, n_total: as in `confidence_interval`.
+        differences: as in `confidence_interval`.
+        n_total: as in `confidence_interval`.
         margin: as in `decide`.
 
     Returns:
-        Claim -> e-value, at least 0; infinite where the answers not given yet cannot make the claim false.
+        Claim -> e-value, at least 0. It is infinite if no remaining answer can make the claim
+        false.
 
     Raises:
-        ValueError: as `confidence_interval`.
+        ValueError: differences outside [-1, 1], or more of them than `n_total`.
     """
     values = _values(differences, n_total, _E_VALUE_ALPHA)
     up, down = (_game(side, n_total, _E_VALUE_ALPHA) for side in (values, 1 - values))
@@ -157,9 +165,10 @@ def e_values(differences: np.ndarray, n_total: int, margin: float) -> Mapping[Cl
 
 
 def e_bh(e_values: Sequence[float], alpha: float) -> list[bool]:
-    """Choose claims so that the expected share of false ones among the chosen is at most `alpha`, however the claims depend.
+    """Select claims with an expected share of false ones of at most `alpha`, under any dependence.
 
-    The k largest e-values are chosen for the largest k whose k-th value is at least n / (k alpha).
+    The k largest e-values are selected, for the largest k whose k-th value is at least n / (k
+    alpha).
 
     Args:
         e_values: one for each claim, such as "better" of each checkpoint of a night.
@@ -181,7 +190,8 @@ def _values(differences: np.ndarray, n_total: int, alpha: float) -> np.ndarray:
         raise ValueError(f"alpha={alpha}: it is a probability between 0 and 1, such as 0.05")
     if differences.size > n_total:
         raise ValueError(
-            f"{differences.size} differences of n_total={n_total} problems: give one for each problem"
+            f"{differences.size} differences of n_total={n_total} problems: give one for "
+            "each problem"
         )
     outside = differences[~(np.abs(differences) <= 1)]
     if outside.size:
@@ -194,25 +204,28 @@ def _values(differences: np.ndarray, n_total: int, alpha: float) -> np.ndarray:
 def _mean(differences: np.ndarray) -> float:
     return round(
         math.fsum(differences) / len(differences), 12
-    )  # thirds that cancel are a tie, not 1e-17 better
+    )  # Thirds that cancel are a tie, not 1e-17 better.
 
 
 def _game(values: np.ndarray, n_total: int, alpha: float) -> _Game:
-    asked = np.arange(values.size)
+    n_before = np.arange(values.size)
     sums = np.concatenate([[0.0], np.cumsum(values)])
-    means = (0.5 + sums[1:]) / (asked + 2)
+    means = (0.5 + sums[1:]) / (n_before + 2)
     squares = (
         np.concatenate([[0.0], np.cumsum((values - means) ** 2)[:-1]]) if values.size else values
     )
-    variances = (0.25 + squares) / (asked + 1)
-    n_left = n_total - asked
-    n_informative = np.maximum((asked + 1) * n_left / n_total, n_total * _HORIZON)
+    variances = (0.25 + squares) / (n_before + 1)
+    n_left = n_total - n_before
+    n_informative = np.maximum((n_before + 1) * n_left / n_total, n_total * _HORIZON)
     bets = np.sqrt(math.log(2 / alpha) / (variances * n_informative))
     return _Game(values, sums[:-1], n_left, bets, n_total)
 
 
 def _log_gains(game: _Game, mean: float, n: int | None = None) -> np.ndarray:
-    """Return the growth of log capital by each of the first `n` values, betting on a mean above `mean`: it falls with `mean`."""
+    """Return the growth of log capital by each of the first `n` values.
+
+    The bets are on a mean above `mean`. The growth falls with `mean`.
+    """
     values, sums, n_left, bets = (array[:n] for array in game[:4])
     expected = np.clip((game.n_total * mean - sums) / n_left, 1e-12, 1)
     return np.log1p(np.minimum(bets, _TRUNCATION / expected) * (values - expected))
@@ -225,14 +238,20 @@ def _e_value(game: _Game, mean: float) -> float:
 
 
 def _lower_end(game: _Game, alpha: float) -> float:
-    """Return the least mean that no gambler grew rich against, at any time. Running maxima are monotone too."""
+    """Return the smallest mean that no gambler grew rich against, at any time.
+
+    Running maxima are monotone, too.
+    """
     target = math.log(2 / alpha)
     surely = max(0.0, float(game.sums[-1] + game.values[-1]) / game.n_total - _PRECISION)
     return _root(lambda mean: float(np.cumsum(_log_gains(game, mean)).max()) - target, surely)
 
 
 def _lower_ends(game: _Game, alpha: float) -> np.ndarray:
-    """Return `_lower_end` after each value. An end stays until the capital against it reaches the target."""
+    """Return `_lower_end` after each value.
+
+    An end stays until the capital against it reaches the target.
+    """
     target, n = math.log(2 / alpha), game.values.size
     ends, low, start = np.zeros(n), 0.0, 0
     while start < n:
@@ -249,7 +268,7 @@ def _lower_ends(game: _Game, alpha: float) -> np.ndarray:
 
 
 def _root(excess: Callable[[float], float], low: float) -> float:
-    """Return where a falling function reaches 0, or `low` where it is not above 0 there."""
+    """Return the root of a falling function, or `low` if the function is not above 0 there."""
     from scipy.optimize import brentq
 
     if excess(low) <= 0:

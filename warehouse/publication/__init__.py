@@ -1,1 +1,1 @@
-"""Publication: a new warehouse file is built beside the old one from what passed the checks, and put in its place."""
+"""Publication: a new warehouse file from the data that passed the checks replaces the old one."""

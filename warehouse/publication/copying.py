@@ -1,4 +1,7 @@
-"""Copying the warehouse file, the one cost of a publication that grows with all that was published before."""
+"""Copies of the warehouse file.
+
+Copying is the only step of a publication whose cost grows with all earlier publications.
+"""
 
 import errno
 import mmap
@@ -12,17 +15,20 @@ _CLONE = 0x40049409
 """Linux's FICLONE: the copy shares the blocks of the original until either changes."""
 _STEP_BYTES = 2 * 2**20
 _LANES = 2
-"""Threads that copy a part of the file each: one reads while the other writes. More are not faster."""
+"""Threads that copy a part of the file each: one reads while the other writes. More are not faster.
+"""
 _PAST_THE_CACHE = getattr(os, "O_DIRECT", 0)
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy a file's content. Shares its blocks where the file system can, else bypasses the page cache, else copies as usual.
+    """Copy a file's content.
 
-    The page cache makes a copy several times slower: each page of it is allocated, zeroed and filled, to be written once.
+    The copy shares the original's blocks if the file system supports that. Otherwise it bypasses
+    the page cache, or is an ordinary copy. The page cache makes a copy several times slower: each
+    page is allocated, zeroed and filled, to be written once.
 
     Raises:
-        OSError: no room or no right to write.
+        OSError: no space or no permission to write.
     """
     if _cloned(source, target):
         return
@@ -66,12 +72,15 @@ def _copy_past_the_cache(source: Path, target: Path) -> None:
 
 
 def _copy_span(original: int, copy: int, steps: range) -> None:
-    """Copy one part of a file, whole pages at a time: where the last page ends behind the file, the caller cuts it off."""
+    """Copy one part of a file in whole pages.
+
+    If the last page ends behind the file, the caller truncates the copy.
+    """
     with mmap.mmap(-1, _STEP_BYTES) as buffer, memoryview(buffer) as memory:
         for at in steps:
             n_wanted = min(_STEP_BYTES, steps.stop - at)
             if os.preadv(original, [memory[:n_wanted]], at) < n_wanted:
-                raise OSError(errno.EIO, "the warehouse became shorter while it was copied")
+                raise OSError(errno.EIO, "the warehouse was truncated while it was copied")
             whole = -(-n_wanted // mmap.PAGESIZE) * mmap.PAGESIZE
             if os.pwrite(copy, memory[:whole], at) < whole:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

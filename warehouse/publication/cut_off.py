@@ -1,10 +1,12 @@
-"""Keeps blocks of the earlier publication behind the new file's end, for readers that open the file while it is replaced.
+"""Blocks of the earlier publication at the end of the new file, for readers during replacement.
 
-DuckDB opens a file by name twice: it reads the header through the first opening and the blocks through the second. A publication
-may replace the file in between. The new file is a copy of the old one with one more checkpoint. A checkpoint overwrites no block
-that the header before it reaches; it only cuts free blocks off the file's end. With these blocks put back, the old header and the
-new file are the old publication, whole. A line at the very end tells the file's length without them. It counts only while the
-header is unchanged: another program that writes to the file changes the header, and may use the blocks' place.
+DuckDB opens a file by name twice: it reads the header through the first opening and the blocks
+through the second. A publication may replace the file in between. The new file is a copy of the old
+one with one more checkpoint. A checkpoint overwrites no block that the header before it reaches; it
+only cuts free blocks off the file's end. With these blocks appended again, the old header and the
+new file are the complete old publication. A line at the very end states the file's length without
+them. It counts only while the header is unchanged: another program that writes to the file changes
+the header, and may use the space of the blocks.
 """
 
 import hashlib
@@ -19,11 +21,11 @@ _MARKED = re.compile(_MARK.replace(b"%s", rb"(\w{64})").replace(b"%020d", rb"(\d
 _MARK_BYTES = len(_MARK % (b"0" * 64, 0))
 
 
-def keep_cut_off_blocks(old: Path, new: Path) -> None:
-    """Put back the blocks that the file `new`, a copy of `old` with one more checkpoint, has lost at its end.
+def append_cut_off_blocks(old: Path, new: Path) -> None:
+    """Append the blocks that `new`, a copy of `old` with one more checkpoint, lost at its end.
 
     Raises:
-        OSError: no room or no right to write.
+        OSError: no space or no permission to write.
     """
     own, needed = new.stat().st_size, _own_bytes(old)
     if own >= needed:
@@ -35,8 +37,8 @@ def keep_cut_off_blocks(old: Path, new: Path) -> None:
         target.write(_MARK % (_header(new), own))
 
 
-def drop_kept_blocks(path: Path) -> None:
-    """Cut the kept blocks off a file."""
+def drop_appended_blocks(path: Path) -> None:
+    """Cut the appended blocks off a file."""
     os.truncate(path, _own_bytes(path))
 
 

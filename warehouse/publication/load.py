@@ -1,4 +1,4 @@
-"""Brings the warehouse's tables up to date with the lake: deletes changed partitions and loads them again."""
+"""Update of the warehouse's tables: changed partitions of the lake are loaded again."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,27 +20,28 @@ BATCH_BYTES = 64 * 2**20
 
 @dataclass(frozen=True)
 class Damage:
-    """A partition that was left out because a part of it cannot be read."""
+    """A partition that was left out because one of its parts is unreadable."""
 
     partition: Partition
     reason: str
     is_other_version: bool
-    """Whether that part is whole, and another schema version wrote it."""
+    """True if the part is complete, and another schema version wrote it."""
 
 
 @dataclass(frozen=True)
 class Synced:
-    """One table's update, counted."""
+    """Counts of one table's update."""
 
     changed: tuple[Partition, ...] = ()
-    """Loaded anew, or removed (then without parts)."""
+    """Partitions loaded again, or removed (then without parts)."""
     n_files: int = 0
     n_rows: int = 0
     """Rows read from those files."""
     n_repeated: int = 0
     """Rows left out because a newer part repeats them."""
     damaged: tuple[Damage, ...] = ()
-    """Partitions left out. The table holds nothing of them, and the next publication tries again."""
+    """Partitions left out. The table has none of their rows, and the next publication tries again.
+    """
 
 
 def sync_table(
@@ -50,23 +51,25 @@ def sync_table(
     wanted: Mapping[str, Partition],
     in_scope: Callable[[Partition], bool] = lambda _: True,
 ) -> Synced:
-    """Make one table hold the rows of the wanted partitions. May commit the open transaction, and then leaves a new one open.
+    """Bring one table's rows up to date with the wanted partitions.
+
+    May commit the open transaction, and then opens a new one.
 
     Args:
         wanted: folder -> partition.
-        in_scope: partitions that may change; others stay as they are.
+        in_scope: partitions that may change. Others stay as they are.
 
     Raises:
-        LakeMoved: a part has gone since it was listed.
+        LakeMoved: a part disappeared since it was listed.
     """
     stale, gone = out_of_date(connection, table, wanted, in_scope)
-    known = loaded_parts(connection, table)
-    unload(connection, [p for p in (*stale, *gone) if p.folder in known])
+    loaded = loaded_parts(connection, table)
+    unload(connection, [p for p in (*stale, *gone) if p.folder in loaded])
     n_files = n_rows = n_inserted = 0
     damaged: list[Damage] = []
     for batch in _batches(lake, stale, damaged):
         if n_files:
-            _let_go(connection)
+            _free_memory(connection)
         n_inserted += _insert(connection, table, [rows for _, _, rows in batch])
         _note_loaded(connection, batch)
         n_files += len(batch)
@@ -80,7 +83,7 @@ def out_of_date(
     wanted: Mapping[str, Partition],
     in_scope: Callable[[Partition], bool],
 ) -> tuple[tuple[Partition, ...], tuple[Partition, ...]]:
-    """Partitions in scope to load (again), and partitions to remove."""
+    """Return the partitions in scope to load (again), and those to remove."""
     loaded = loaded_parts(connection, table)
     stale = tuple(p for p in wanted.values() if in_scope(p) and loaded.get(p.folder) != p.parts)
     gone = tuple(
@@ -92,15 +95,18 @@ def out_of_date(
 
 
 def loaded_parts(connection: "DuckDBPyConnection", table: str) -> dict[str, tuple[Part, ...]]:
-    """Folder -> parts of the lake that a table's rows were read from."""
+    """Return folder -> parts of the lake that a table's rows come from."""
     rows = connection.execute(
-        "select folder, part, size, mtime_ns from _loaded_parts where table_name = ? order by folder, part",
+        (
+            "select folder, part, size, mtime_ns from _loaded_parts where table_name = ? order "
+            "by folder, part"
+        ),
         [table],
     ).fetchall()
-    found: dict[str, list[Part]] = {}
+    parts_by_folder: dict[str, list[Part]] = {}
     for folder, part, size, mtime_ns in rows:
-        found.setdefault(folder, []).append(Part(part, size, mtime_ns))
-    return {folder: tuple(parts) for folder, parts in found.items()}
+        parts_by_folder.setdefault(folder, []).append(Part(part, size, mtime_ns))
+    return {folder: tuple(parts) for folder, parts in parts_by_folder.items()}
 
 
 def unload(connection: "DuckDBPyConnection", partitions: Sequence[Partition]) -> None:
@@ -128,9 +134,10 @@ Batch = list[tuple[Partition, Part, "pa.Table"]]
 
 
 def _batches(lake: Path, partitions: Iterable[Partition], damaged: list[Damage]) -> Iterator[Batch]:
-    """Parts with their rows. A partition is not divided, since staging chooses among the rows of one partition.
+    """Yield batches of parts with their rows.
 
-    A partition with an unreadable part is left out, and added to `damaged`.
+    A partition is not divided, since staging chooses among the rows of one partition. A partition
+    with an unreadable part is left out, and added to `damaged`.
     """
     batch: Batch = []
     for partition in partitions:
@@ -152,7 +159,7 @@ def _batches(lake: Path, partitions: Iterable[Partition], damaged: list[Damage])
 
 
 def _insert(connection: "DuckDBPyConnection", table: str, pieces: Sequence["pa.Table"]) -> int:
-    """Insert rows as the staging SQL selects them; returns how many the first target got."""
+    """Insert rows as the staging SQL selects them. Returns how many the first target received."""
     import pyarrow as pa
 
     connection.register("incoming", pa.concat_tables(pieces))
@@ -168,8 +175,11 @@ def _insert(connection: "DuckDBPyConnection", table: str, pieces: Sequence["pa.T
     return int(counts[0][0][0])
 
 
-def _let_go(connection: "DuckDBPyConnection") -> None:
-    """Free memory: DuckDB holds an insert's Arrow data until its transaction ends, and a rebuild inserts every run."""
+def _free_memory(connection: "DuckDBPyConnection") -> None:
+    """Free memory.
+
+    DuckDB holds an insert's Arrow data until its transaction ends, and a rebuild inserts every run.
+    """
     connection.execute("commit")
     connection.execute("begin")
 
@@ -181,7 +191,8 @@ def _note_loaded(connection: "DuckDBPyConnection", batch: Batch) -> None:
     ]
     connection.execute(
         "insert into _loaded_parts (table_name, folder, part, size, mtime_ns, n_rows)"
-        " select unnest(?::varchar[]), unnest(?::varchar[]), unnest(?::varchar[]), unnest(?::bigint[]), unnest(?::bigint[]),"
+        " select unnest(?::varchar[]), unnest(?::varchar[]), unnest(?::varchar[]), "
+        "unnest(?::bigint[]), unnest(?::bigint[]),"
         " unnest(?::bigint[])",
         [list(column) for column in zip(*noted, strict=True)],
     )

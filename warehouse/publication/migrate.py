@@ -1,6 +1,7 @@
 """Tables of the warehouse file, and their version.
 
-The file holds nothing that the lake does not: one of another version is not altered but made anew.
+The file has nothing that the lake does not have. So a file of another version is not altered but
+rebuilt.
 """
 
 import hashlib
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 FORMAT = 1
-"""Raise it when rows are loaded otherwise than before without a change of SQL or of a table's schema version."""
+"""Increase it if rows are loaded in another way without a change of SQL or of a table's schema
+version."""
 
 DDL = (
     *(target for table in LOADED for target in targets(table)),
@@ -40,17 +42,20 @@ DDL = (
         "test_verdicts",
     ),
 )
-"""Tables, macros and views in an order in which each finds what it names."""
+"""Tables, macros and views, each after those that it reads."""
 _ADDED = {
     ("runs", "withheld_reason"): ", released_because VARCHAR",
     ("decisions", "sequence"): ", is_night_wide BOOLEAN",
 }
-"""(Table, column of the lake) -> column after it, which a publication fills."""
+"""(Table, column of the lake) -> definition of the column after it, which a publication fills."""
 
 
 @cache
 def statements() -> tuple[SqlFile, ...]:
-    """Return the statement of each name in `DDL`: of its file in sql/ddl, or made from the lake table's Arrow schema."""
+    """Return the statement of each name in `DDL`.
+
+    It comes from the file in sql/ddl, or from the Arrow schema of the lake table.
+    """
     written = sql_files.names("ddl")
     schemas = {target: table for name, table in LOADED.items() for target in targets(name)}
     return tuple(
@@ -77,7 +82,8 @@ def _sql_type(kind: "pa.DataType") -> str:
         return f"{_sql_type(kind.value_type)}[]"
     if pa.types.is_struct(kind):
         fields = (kind.field(at) for at in range(kind.num_fields))
-        return f"STRUCT({', '.join(f'{identifier(field.name)} {_sql_type(field.type)}' for field in fields)})"
+        columns = (f"{identifier(field.name)} {_sql_type(field.type)}" for field in fields)
+        return f"STRUCT({', '.join(columns)})"
     return {
         pa.string(): "VARCHAR",
         pa.int64(): "BIGINT",
@@ -87,7 +93,10 @@ def _sql_type(kind: "pa.DataType") -> str:
 
 
 def current_version() -> str:
-    """Return the version of the files that this Parley writes: of its DDL, its staging SQL and the lake's table schemas."""
+    """Return the version of the files that this version of Parley writes.
+
+    It is a digest of the DDL, the staging SQL and the schemas of the lake's tables.
+    """
     digest = hashlib.sha256()
     for statement in (*statements(), *sql_files.load_all("staging", sql_files.names("staging"))):
         digest.update(f"{statement.name}\n{statement.statement}\n".encode())
@@ -98,15 +107,15 @@ def current_version() -> str:
 
 
 def create_tables(connection: "DuckDBPyConnection") -> None:
-    """Make all tables, macros and views in an empty file."""
+    """Create all tables, macros and views in an empty file."""
     for statement in statements():
         with described(connection, statement.name, statement.statement, texts(statement.name)):
             connection.execute(statement.statement)
     connection.execute("insert into _warehouse_version (version) values (?)", [current_version()])
 
 
-def found_version(connection: "DuckDBPyConnection") -> str | None:
-    """Return the version of an open file; None where it is no warehouse of Parley's."""
+def stored_version(connection: "DuckDBPyConnection") -> str | None:
+    """Return the version of an open file, or None if it is not a warehouse of Parley's."""
     import duckdb
 
     try:

@@ -1,6 +1,8 @@
-"""Copies the warehouse ahead of a publication, while a night's models answer. No other step of a publication grows for ever.
+"""Copy of the warehouse ahead of a publication, while a night's models answer.
 
-The copy is named after its original, and used only while the original is still the warehouse. Every publication removes it.
+No other step of a publication grows without bound. The copy's name contains the identity of its
+original, and it is used only while the original is still the warehouse. Every publication removes
+it.
 """
 
 import os
@@ -12,11 +14,15 @@ from warehouse.connect import identity, warehouse_path
 from warehouse.publication.copying import copy_file
 
 SMALLEST_BYTES = 64 * 2**20
-"""A smaller file is copied in an instant."""
+"""Smaller files are not copied ahead: their copy takes an instant."""
 
 
 def prepare_copy(home: Path) -> Path | None:
-    """Copy the warehouse for the next publication; None where it is small, or the disk has no room for two more of it."""
+    """Copy the warehouse for the next publication.
+
+    Returns:
+        The copy, or None if the warehouse is small, or the disk has no space for two more.
+    """
     source = warehouse_path(home)
     with suppress(OSError):
         size = source.stat().st_size
@@ -31,7 +37,7 @@ def prepare_copy(home: Path) -> Path | None:
         unfinished = target.with_name(f"{source.name}.next-unfinished-{os.getpid()}")
         try:
             copy_file(source, unfinished)
-            unfinished.rename(target)  # fails where another publication has removed it meanwhile
+            unfinished.rename(target)  # Fails if another publication has removed it.
             return target
         finally:
             unfinished.unlink(missing_ok=True)
@@ -39,11 +45,13 @@ def prepare_copy(home: Path) -> Path | None:
 
 
 def prepared_path(home: Path) -> Path | None:
-    """Where the copy of the present warehouse is, or would be; None where there is no warehouse."""
+    """Return the path of the copy of the current warehouse, or None without a warehouse."""
     source = warehouse_path(home)
-    found = identity(source)
+    original = identity(source)
     return (
         None
-        if found is None
-        else source.with_name("-".join((f"{source.name}.next", *(f"{part:x}" for part in found))))
+        if original is None
+        else source.with_name(
+            "-".join((f"{source.name}.next", *(f"{part:x}" for part in original)))
+        )
     )

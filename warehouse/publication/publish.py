@@ -1,4 +1,4 @@
-"""Publication: a new warehouse file is built beside the old one, checked, and put in its place in one step."""
+"""Publication: a new warehouse file is built and checked, and replaces the old one atomically."""
 
 import logging
 import os
@@ -18,10 +18,10 @@ from warehouse.comparison.tables import refresh_comparisons
 from warehouse.connect import FILE_NAME, warehouse_path
 from warehouse.intervals import register_intervals
 from warehouse.lake import LakeMoved, Listing, list_lake
-from warehouse.marts import Given, Mart, collect_marts, plan_marts, refresh_marts
+from warehouse.marts import Mart, MartSource, collect_marts, plan_marts, refresh_marts
 from warehouse.publication import migrate
 from warehouse.publication.copying import copy_file
-from warehouse.publication.cut_off import drop_kept_blocks, keep_cut_off_blocks
+from warehouse.publication.cut_off import append_cut_off_blocks, drop_appended_blocks
 from warehouse.publication.prepared import prepared_path
 from warehouse.publication.update import Update, update_tables
 from warehouse.publication.validate import validate
@@ -39,27 +39,28 @@ _MEMORY_SHARE = 0.5
 
 @dataclass(frozen=True)
 class PublishReport:
-    """One publication, counted."""
+    """Counts of one publication."""
 
     path: Path
     n_runs_loaded: int
-    """Published runs whose rows or marts were made anew."""
+    """Published runs whose rows or marts were made again."""
     n_runs_published: int
     """All runs whose results the file shows."""
     n_runs_withheld: int
-    """Runs shown by their row in `runs` and their quality checks only."""
+    """Runs that have only their row in `runs` and their quality checks."""
     n_files: int
     """Parquet files read."""
     n_rows: int
     """Rows read from them."""
     seconds: float
     replaced: bool
-    """False where the file was up to date already."""
+    """False if the file was already up to date."""
     rebuilt_because: str | None = None
-    """Why the file was made from the lake alone; None where the old one was continued."""
+    """Reason why the file was rebuilt from the lake. None: the old file was continued."""
     warnings: tuple[str, ...] = ()
     withheld: tuple[Withheld, ...] = ()
-    """Finished runs that this publication withheld: their files are damaged, changed or do not fit together."""
+    """Finished runs that this publication withheld: their files are damaged, changed or
+    inconsistent."""
 
 
 def publish(
@@ -67,7 +68,7 @@ def publish(
     *,
     lake: Path | None = None,
     run_ids: Sequence[str] | None = None,
-    marts: Sequence[Given] = (),
+    marts: Sequence[MartSource] = (),
     directions: Mapping[str, str] = MappingProxyType({}),
     judged: Collection[str] = (),
     rebuild: bool = False,
@@ -75,46 +76,50 @@ def publish(
 ) -> PublishReport:
     """Bring `<home>/warehouse.duckdb` up to date with `<home>/lake`.
 
-    Only what changed since the last publication is read. Readers keep the file they opened, and find the new one when they open
-    again. A publication that ends early, by SIGKILL too, leaves the old file as it was. A run whose files are damaged, were
-    changed since their checks, or do not fit together is withheld with its reason; the others are published.
+    Only changes since the last publication are read. Readers keep the file that they opened, and
+    read the new one when they open it again. A publication that ends early, even by SIGKILL, leaves
+    the old file as it was. A run whose files are damaged, inconsistent or changed since their
+    checks is withheld with its reason. The other runs are published.
 
     Args:
-        lake: folder of the tables, or their place in a store, where it is not in the home.
-        run_ids: runs to bring up to date; None for all, which also removes what the lake no longer holds. A file that has to be
-            made anew always gets all.
-        marts: SQL files and wide tables of the benchmarks, in an order in which each finds those it reads.
-        directions: which way of each metric is better.
+        lake: folder of the tables, or their path in a store, if it is not in the home.
+        run_ids: runs to bring up to date. None: all, and runs that the lake no longer has are
+            removed. A file that has to be rebuilt always gets all runs.
+        marts: SQL files and wide tables of the benchmarks, each after those that it reads.
+        directions: metric -> which direction is better.
         judged: metrics that read judgements.
         rebuild: start from an empty file.
-        lock_timeout_s: how long to wait for another publication, in seconds.
+        lock_timeout_s: seconds to wait for another publication.
 
     Raises:
         UsageError: the home has no lake.
         UnknownName: the lake has no such run.
-        SchemaMismatch: Parquet files of another schema version, and no run besides them; names one.
-        ParleyError: another publication holds the lock for too long, a mart fails, or the new file is not consistent.
+        SchemaMismatch: all Parquet files have another schema version. The message names one.
+        ParleyError: another publication holds the lock for too long, a mart fails, or the new file
+            is inconsistent.
     """
     lake = home / "lake" if lake is None else lake
     if not lake.is_dir():
         raise UsageError(
-            f"nothing to publish: {lake} does not exist. `parley run` makes it; PARLEY_HOME says which home is meant"
+            f"nothing to publish: {lake} does not exist. `parley run` makes it. PARLEY_HOME "
+            "selects the home"
         )
-    given = collect_marts(marts)
+    collected = collect_marts(marts)
     with _publish_lock(home, lock_timeout_s):
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 selected = None if run_ids is None else frozenset(run_ids)
-                return _publish_locked(home, lake, selected, given, rebuild, directions, judged)
+                return _publish_locked(home, lake, selected, collected, rebuild, directions, judged)
             except LakeMoved as error:
                 LOG.info(
-                    "%s went away while it was to be read (attempt %d of %d)",
+                    "%s disappeared before it was read (attempt %d of %d)",
                     error,
                     attempt,
                     _ATTEMPTS,
                 )
         raise ParleyError(
-            f"{lake} kept changing during {_ATTEMPTS} attempts to publish. Publish again when its runs have ended"
+            f"{lake} kept changing during {_ATTEMPTS} attempts to publish. Publish again "
+            "after its runs have finished"
         )
 
 
@@ -129,8 +134,9 @@ def _publish_lock(home: Path, timeout_s: float) -> Iterator[None]:
         lock.acquire(timeout=timeout_s)
     except Timeout:
         raise ParleyError(
-            f"another process has been publishing on {home} for over {timeout_s:g} s (lock {path}). Wait for it or end it, then"
-            " publish again: the lock is freed when its holder ends"
+            f"another process has been publishing on {home} for over {timeout_s:g} s (lock "
+            f"{path}). Wait for it or stop it, then"
+            " publish again: the lock is released when its holder exits"
         ) from None
     try:
         yield
@@ -142,7 +148,7 @@ def _publish_locked(
     home: Path,
     lake: Path,
     selected: Collection[str] | None,
-    given: Sequence[Mart],
+    marts: Sequence[Mart],
     rebuild: bool,
     directions: Mapping[str, str],
     judged: Collection[str],
@@ -150,7 +156,7 @@ def _publish_locked(
     started = time.monotonic()
     listing = list_lake(lake)
     _check_selected(listing, selected)
-    _remove_leftovers(home, kept=prepared_path(home))
+    _remove_leftovers(home, prepared=prepared_path(home))
     target = warehouse_path(home)
     try:
         connection, rebuilt_because = _open_next(home, rebuild)
@@ -164,7 +170,7 @@ def _publish_locked(
         register_intervals(connection)
         connection.execute("begin")
         update = update_tables(connection, lake, listing, selected if continued else None)
-        plan = plan_marts(connection, given)
+        plan = plan_marts(connection, marts)
         if continued and update.is_empty and plan.complete:
             connection.execute("rollback")
             return _report(connection, target, update, started, ())
@@ -178,7 +184,10 @@ def _publish_locked(
             update.touched if plan.complete else update.touched | update.published,
         )
         warnings = (
-            *(f"run {one.run_id} is withheld: {one.reason}" for one in update.withheld),
+            *(
+                f"run {withheld_run.run_id} is withheld: {withheld_run.reason}"
+                for withheld_run in update.withheld
+            ),
             *update.warnings,
         )
         connection.execute("commit")
@@ -194,7 +203,7 @@ def _publish_locked(
         )
         connection.close()
         if continued:
-            keep_cut_off_blocks(target, _next_path(home))
+            append_cut_off_blocks(target, _next_path(home))
         _replace(home)
     finally:
         connection.close()
@@ -205,26 +214,26 @@ def _publish_locked(
 
 
 def _memory_bytes() -> int:
-    """Memory that DuckDB may hold before it moves data to the disk, beside the new file."""
+    """Return the memory that DuckDB may use before it writes temporary data to disk."""
     return int(
         min(_MEMORY_BYTES, _MEMORY_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     )
 
 
 def _check_selected(listing: Listing, selected: Collection[str] | None) -> None:
-    known = {partition.last_key for partition in listing["runs"].values()}
-    for run_id in sorted(set(selected or ()) - known):
-        raise UnknownName("run", run_id, sorted(known)[:20], "`parley list runs` shows them")
+    run_ids = {partition.last_key for partition in listing["runs"].values()}
+    for run_id in sorted(set(selected or ()) - run_ids):
+        raise UnknownName("run", run_id, sorted(run_ids)[:20], "`parley list runs` shows them")
 
 
 def _next_path(home: Path) -> Path:
     return home / f"{FILE_NAME}.next"
 
 
-def _remove_leftovers(home: Path, kept: Path | None = None) -> None:
-    """Remove what a killed publication left, and copies made ahead but for `kept`."""
+def _remove_leftovers(home: Path, prepared: Path | None = None) -> None:
+    """Remove files of a killed publication, and copies made ahead other than `prepared`."""
     for path in home.glob(f"{FILE_NAME}.next*"):
-        if path == kept:
+        if path == prepared:
             continue
         if path.is_dir():
             shutil.rmtree(path)
@@ -233,11 +242,14 @@ def _remove_leftovers(home: Path, kept: Path | None = None) -> None:
 
 
 def _open_next(home: Path, rebuild: bool) -> "tuple[DuckDBPyConnection, str | None]":
-    """The new file, opened for writing: a copy of the old one, or an empty one with the reason why."""
+    """Return the new file, opened for writing.
+
+    It is a copy of the old file, or an empty file with the reason for it.
+    """
     import duckdb
 
     old, new = warehouse_path(home), _next_path(home)
-    reason = "it was asked for" if rebuild else None
+    reason = "a rebuild was requested" if rebuild else None
     if reason is None and old.exists():
         reason = "another program wrote to it" if _write_ahead_log(home).exists() else None
         if reason is None:
@@ -246,17 +258,20 @@ def _open_next(home: Path, rebuild: bool) -> "tuple[DuckDBPyConnection, str | No
                 prepared.rename(new)
             else:
                 copy_file(old, new)
-            drop_kept_blocks(new)
+            drop_appended_blocks(new)
             try:
                 connection = duckdb.connect(str(new))
-                found = migrate.found_version(connection)
-                if found == migrate.current_version():
+                version = migrate.stored_version(connection)
+                if version == migrate.current_version():
                     return connection, None
                 connection.close()
-                reason = f"it has version {found}, this Parley writes {migrate.current_version()}"
+                reason = (
+                    f"it has version {version}, and this version of Parley writes "
+                    f"{migrate.current_version()}"
+                )
             except duckdb.Error as error:
                 reason = f"it cannot be read ({str(error).splitlines()[0]})"
-        LOG.warning("%s is made anew from the lake: %s", old, reason)
+        LOG.warning("Rebuilding %s from the lake: %s", old, reason)
         _remove_leftovers(home)
     connection = duckdb.connect(str(new))
     try:
@@ -300,7 +315,7 @@ def _report(
 
 
 def _replace(home: Path) -> None:
-    """Put the new file in the old one's place, on the disk before the name changes."""
+    """Replace the old file by the new one. The new one is on disk before the name changes."""
     _flush(_next_path(home))
     _write_ahead_log(home).unlink(missing_ok=True)
     os.replace(_next_path(home), warehouse_path(home))

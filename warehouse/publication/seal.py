@@ -1,7 +1,8 @@
-"""Seals a run's files, so that nothing is published but the very files that passed the quality checks.
+"""Seals of a run's files: only the very files that passed the quality checks are published.
 
-When a run finishes, its record takes a seal: a digest over names and contents of its files, table by table. A publication
-compares the files with it, and withholds a run with a file that was changed, damaged, added or removed since then.
+When a run finishes, its record gets a seal: a digest over names and contents of its files, per
+table. A publication compares the files with the seal, and withholds a run if a file was changed,
+damaged, added or removed since then.
 """
 
 import hashlib
@@ -21,14 +22,14 @@ SEALED = (
     "quality_checks",
 )
 PREFIX = "seal."
-"""Begins the names under which a record keeps its seal, in `state`."""
+"""Prefix of the names under which a record stores its seal, in `state`."""
 
 
 def table_seal(folder: Path) -> str:
-    """Digest of one table's parts of a run: 32 hex digits, also where there are no parts.
+    """Return the digest of one table's parts of a run: 32 hex digits, also without parts.
 
     Raises:
-        OSError: a part that cannot be read.
+        OSError: a part cannot be read.
     """
     digest = hashlib.sha256()
     for part in sorted(folder.glob("part-*.parquet")):
@@ -39,7 +40,7 @@ def table_seal(folder: Path) -> str:
 
 
 def run_seal(folders: Mapping[str, Path]) -> dict[str, str]:
-    """Names and digests for a record's `state`.
+    """Return names and digests for a record's `state`.
 
     Args:
         folders: table -> folder of the run's parts.
@@ -48,35 +49,39 @@ def run_seal(folders: Mapping[str, Path]) -> dict[str, str]:
 
 
 def broken_seal(lake: Path, record: Partition) -> str | None:
-    """The tables that differ from the seal in a run's record, as a sentence; None where none does, or there is no seal.
+    """Return a sentence with the tables that differ from the seal in a run's record.
 
     Args:
         record: the run's partition in `runs`.
+
+    Returns:
+        The sentence. None if no table differs, or there is no seal.
     """
-    kept = _kept_seal(lake, record)
+    seal = _stored_seal(lake, record)
     below = record.folder.split("/", 1)[1]
     changed = [
-        table for table, digest in kept.items() if table_seal(lake / table / below) != digest
+        table for table, digest in seal.items() if table_seal(lake / table / below) != digest
     ]
     if not changed:
         return None
-    places = " and ".join(str(lake / table / below) for table in changed)
+    folders = " and ".join(str(lake / table / below) for table in changed)
     return (
-        f"files_unchanged: the files of {', '.join(changed)} changed after the quality checks. Put the checked files back, or"
-        f" remove {places} and type the same command again to make them anew"
+        f"files_unchanged: the files of {', '.join(changed)} changed after the quality "
+        "checks. Put the checked files back, or"
+        f" remove {folders} and run the same command again to make new ones"
     )
 
 
-def _kept_seal(lake: Path, record: Partition) -> dict[str, str]:
-    kept: dict[str, str] = {}
+def _stored_seal(lake: Path, record: Partition) -> dict[str, str]:
+    seal: dict[str, str] = {}
     for part in record.parts:
         with open_parquet(lake / record.folder / part.name) as file:
             if "state" not in file.schema_arrow.names:
                 continue
             for pairs in file.read(columns=["state"])["state"].to_pylist():
-                kept |= {
+                seal |= {
                     p["key"].removeprefix(PREFIX): p["value"]
                     for p in pairs or ()
                     if p["key"].startswith(PREFIX)
                 }
-    return kept
+    return seal

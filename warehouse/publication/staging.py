@@ -1,4 +1,4 @@
-"""Staging: which rows and columns of a lake table the warehouse takes."""
+"""Staging: the rows and columns that the warehouse takes from a lake table."""
 
 from schemas.lake.tables import LOADED
 from warehouse import sql_files
@@ -15,34 +15,48 @@ ONE_ROW_PER = {
     "checkpoints": "digest order by found_at, path",
     # Editions of a dataset share their unedited rows.
     "dialogs": "benchmark, dataset_version, dialog_id, row_digest order by problem_id, part",
-    "problems": "benchmark, dataset_version, problem_id, row_digest order by source_file, source_line, part",
+    "problems": (
+        "benchmark, dataset_version, problem_id, row_digest order by source_file, source_line, part"
+    ),
     "quarantine": "benchmark, dataset_version, source_file, source_line, reason, detail, excerpt",
-    # Of rows that a kill left twice, the one with the audit's costs counts.
-    "forgery_audit": "run_id, episode_id, turn, instruction_id order by n_runs desc, outcome, verdict_id",
-    "judge_drift_answers": "night_id, judge, rubric, rubric_version, case_number, dimension order by asked_at",
+    # A kill can leave a row twice: the one with the audit's costs counts.
+    "forgery_audit": (
+        "run_id, episode_id, turn, instruction_id order by n_runs desc, outcome, verdict_id"
+    ),
+    "judge_drift_answers": (
+        "night_id, judge, rubric, rubric_version, case_number, dimension order by asked_at"
+    ),
     "judge_verdicts": "run_id, episode_id, turn, rubric, dimension, judge"
     ' order by unscored_reason is not null, judgement_id, "value", label',
     "models": "model, revision, weights_digest, chat_template"
-    " order by usd_per_million_input nulls last, usd_per_million_output nulls last, usd_per_hour nulls last",
+    " order by usd_per_million_input nulls last, usd_per_million_output nulls last, "
+    "usd_per_hour nulls last",
     "nights": "night_id order by finished_at desc, n_published desc",
     "run_episodes": "run_id, episode_id order by problem_id",
     "runs": "run_id order by finished_at desc, started_at desc",
-    # The newest version of the metric.
+    # The newest version of the metric counts.
     "score_rows": "run_id, episode_id, turn, instruction_id, metric"
     ' order by metric_version desc, "value" is null, "value", unscored_reason',
-    # A row left by a superseded part gives way to one with an outcome of the model.
-    "test_verdict_rows": "run_id, episode_id, turn, instruction_id order by outcome = 'infra', verdict_id nulls last, outcome",
+    # A row with an outcome of the model replaces one of a superseded part.
+    "test_verdict_rows": (
+        "run_id, episode_id, turn, instruction_id order by outcome = 'infra', verdict_id nulls "
+        "last, outcome"
+    ),
 }
-"""Table -> its key, and which of several rows with equal keys is taken. Other tables take every row."""
+"""Table -> its key, and the order that decides among rows with equal keys. Other tables take every
+row."""
 
 
 def targets(table: str) -> tuple[str, ...]:
-    """Return the tables of the warehouse that hold a table of the lake."""
+    """Return the tables of the warehouse that hold a lake table."""
     return _TARGETS.get(table, (table,))
 
 
 def selection(table: str, target: str) -> str:
-    """Return the query of the rows that one target takes from `incoming`: of its file in sql/staging, or made from the schema."""
+    """Return the query of the rows that one target takes from `incoming`.
+
+    It comes from the file in sql/staging, or from the schema.
+    """
     if target in sql_files.names("staging"):
         return sql_files.load("staging", target).statement
     columns = ", ".join(identifier(name) for name in LOADED[table].schema.names)

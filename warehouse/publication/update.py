@@ -1,4 +1,4 @@
-"""Brings the base tables up to date with the lake, and tells which runs a change touches."""
+"""Update of the base tables from the lake, and the runs that it affects."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -58,14 +58,14 @@ class Update:
     """Finished runs that are not shown."""
 
     def add(self, table: str, synced: Synced) -> tuple[Partition, ...]:
-        """Count one table's update in; returns the partitions it changed."""
+        """Add the counts of one table's update, and return the partitions that it changed."""
         self.is_empty = self.is_empty and not synced.changed
         self.n_files += synced.n_files
         self.n_rows += synced.n_rows
         self.damaged += synced.damaged
         if synced.n_repeated and table in OF_PUBLISHED_RUNS:
             self.warnings.append(
-                f"{table}: {synced.n_repeated} rows that superseded parts repeat were left out"
+                f"{table}: {synced.n_repeated} rows repeated by superseded parts were left out"
             )
         return synced.changed
 
@@ -75,18 +75,18 @@ def update_tables(
 ) -> Update:
     """Bring the base tables up to date with the lake.
 
-    An unfinished run has only its row and its quality checks in the warehouse. Episodes of all runs of a published run's
-    benchmark and model are loaded, since it may share any of them; the views show the ones that published runs contain.
+    An unfinished run has only its row and its quality checks in the warehouse. Episodes of all runs
+    with a published run's benchmark and model are loaded, since the published run may share them.
+    The views show the episodes that published runs contain.
 
-    A withheld run that was released counts as finished.
-
-    A finished run is withheld where its files changed after the checks, cannot be read or do not fit together.
+    A finished run is withheld if its files changed after the checks, cannot be read or are
+    inconsistent. A withheld run that was released counts as finished.
 
     Args:
-        selected: runs that may change; None for all, which also removes runs that the lake no longer holds.
+        selected: runs that may change. None: all, and runs that the lake no longer has are removed.
 
     Raises:
-        SchemaMismatch: another schema version wrote the files, and no run is left to be shown.
+        SchemaMismatch: another schema version wrote the files, and no run is left to show.
     """
     update = Update()
 
@@ -146,7 +146,7 @@ def _records_to_compare(
     update: Update,
     selected: Collection[str] | None,
 ) -> list[Partition]:
-    """Records of finished runs in scope whose record or result files differ from the loaded ones."""
+    """Return the records of finished runs in scope whose record or result files have changed."""
     changed = set(update.touched)
     for table in SEALED:
         loaded = loaded_parts(connection, table)
@@ -168,16 +168,16 @@ def _withhold_unsound(connection: "DuckDBPyConnection", listing: Listing, update
     published = _published(connection)
     faults = unsound(connection, update.touched & published.keys(), update.damaged)
     withheld = withhold(connection, faults)
-    gone = {one.run_id for one in withheld}
+    gone = {withheld_run.run_id for withheld_run in withheld}
     for table in OF_PUBLISHED_RUNS:
         unload(connection, [p for p in listing[table].values() if p.last_key in gone])
     update.withheld += withheld
     for damage in update.damaged:
         if damage.partition.table == "runs":
             update.withheld.append(Withheld(damage.partition.last_key, damage.reason))
-        elif not any(damage.reason in one.reason for one in withheld):
+        elif not any(damage.reason in withheld_run.reason for withheld_run in withheld):
             update.warnings.append(damage.reason)
-    update.touched |= {one.run_id for one in update.withheld}
+    update.touched |= {withheld_run.run_id for withheld_run in update.withheld}
     update.published = frozenset(_published(connection))
     older = next((damage for damage in update.damaged if damage.is_other_version), None)
     if older is not None and not update.published:
@@ -189,7 +189,7 @@ def _any(_: Partition) -> bool:
 
 
 def _published(connection: "DuckDBPyConnection") -> dict[str, tuple[str, str]]:
-    """run_id -> (benchmark, model) of the runs whose results are shown."""
+    """Return run_id -> (benchmark, model) of the runs whose results are shown."""
     rows = connection.execute(
         "select run_id, benchmark, model from runs where status = 'finished'"
     ).fetchall()
@@ -197,7 +197,7 @@ def _published(connection: "DuckDBPyConnection") -> dict[str, tuple[str, str]]:
 
 
 def _sharers(connection: "DuckDBPyConnection", payers: Sequence[str]) -> set[str]:
-    """Runs that contain an episode paid for by one of these runs."""
+    """Return the runs that contain an episode paid for by one of these runs."""
     rows = connection.execute(
         "select distinct run_id from run_episodes where episode_id in"
         " (select episode_id from episode_rows where run_id in (select unnest(?::varchar[])))",
@@ -207,21 +207,25 @@ def _sharers(connection: "DuckDBPyConnection", payers: Sequence[str]) -> set[str
 
 
 def _runs_on_datasets(connection: "DuckDBPyConnection", changed: Sequence[Partition]) -> set[str]:
-    found: set[str] = set()
+    run_ids: set[str] = set()
     for partition in changed:
         rows = connection.execute(
             "select run_id from runs where (benchmark, dataset_version) = (?, ?)",
             list(partition.keys.values()),
         ).fetchall()
-        found.update(run_id for (run_id,) in rows)
-    return found
+        run_ids.update(run_id for (run_id,) in rows)
+    return run_ids
 
 
 def _prices(connection: "DuckDBPyConnection") -> set[tuple[object, ...]]:
-    """Every column that marts read of models. Each run of a model writes its part, mostly with unchanged values."""
+    """Return every column of `models` that marts read.
+
+    Each run of a model writes its part, mostly with unchanged values.
+    """
     return set(
         connection.execute(
-            "select model, revision, weights_digest, chat_template, usd_per_million_input, usd_per_million_output, usd_per_hour"
+            "select model, revision, weights_digest, chat_template, usd_per_million_input, "
+            "usd_per_million_output, usd_per_hour"
             " from models"
         ).fetchall()
     )
@@ -230,13 +234,19 @@ def _prices(connection: "DuckDBPyConnection") -> set[tuple[object, ...]]:
 def _runs_with_models(
     connection: "DuckDBPyConnection", changed: Iterable[tuple[object, ...]]
 ) -> set[str]:
-    """Runs in which any of these identities plays a role. A night that brings a model's next revision touches no earlier run."""
+    """Return the runs in which any of these identities has a role.
+
+    A night with a model's next revision affects no earlier run.
+    """
     identities = sorted({tuple(str(value) for value in row[:4]) for row in changed})
-    found: set[str] = set()
+    run_ids: set[str] = set()
     for identity in identities:
         rows = connection.execute(
-            "select run_id from run_roles where (model, revision, weights_digest, chat_template) = (?, ?, ?, ?)",
+            (
+                "select run_id from run_roles where (model, revision, weights_digest, "
+                "chat_template) = (?, ?, ?, ?)"
+            ),
             list(identity),
         ).fetchall()
-        found.update(run_id for (run_id,) in rows)
-    return found
+        run_ids.update(run_id for (run_id,) in rows)
+    return run_ids

@@ -1,6 +1,7 @@
-"""Withholds finished runs that cannot be published as they lie in the lake, one by one, with the reason.
+"""Withholding of finished runs that cannot be published as they are in the lake, with the reason.
 
-Other runs of the night are published. Each publication looks again at a withheld run, until its files are mended or made anew.
+Other runs of the night are published. Each publication checks a withheld run again, until its files
+are fixed or made again.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,13 +23,13 @@ RULES = (
     *("record_counts", "checks_passed"),
 )
 _LOOK_AGAIN = -1
-"""A time that no part has: the record is read again by the next publication."""
+"""Modification time that no part has, so that the next publication reads the record again."""
 _MAX_REASON = 1500
 
 
 @dataclass(frozen=True)
 class Withheld:
-    """A run that this publication withheld, and why."""
+    """A run that this publication withheld, and the reason."""
 
     run_id: str
     reason: str
@@ -37,51 +38,57 @@ class Withheld:
 def withhold(
     connection: "DuckDBPyConnection", faults: Mapping[str, Sequence[str]]
 ) -> tuple[Withheld, ...]:
-    """Mark runs as withheld. Their rows in other tables are the caller's to remove.
+    """Mark runs as withheld. The caller removes their rows in other tables.
 
     Args:
-        faults: run_id -> what is wrong with it.
+        faults: run_id -> its faults.
     """
     withheld = tuple(
-        Withheld(run_id, "; ".join(said)[:_MAX_REASON])
-        for run_id, said in sorted(faults.items())
-        if said
+        Withheld(run_id, "; ".join(reasons)[:_MAX_REASON])
+        for run_id, reasons in sorted(faults.items())
+        if reasons
     )
-    for one in withheld:
+    for withheld_run in withheld:
         connection.execute(
-            "update runs set status = 'withheld', withheld_reason = ?, released_because = null where run_id = ?",
-            [f"found at publication: {one.reason}", one.run_id],
+            (
+                "update runs set status = 'withheld', withheld_reason = ?, released_because = "
+                "null where run_id = ?"
+            ),
+            [f"found at publication: {withheld_run.reason}", withheld_run.run_id],
         )
         connection.execute(
-            "update _loaded_parts set mtime_ns = ? where table_name = 'runs' and ends_with(folder, ?)",
-            [_LOOK_AGAIN, f"/run={one.run_id}"],
+            (
+                "update _loaded_parts set mtime_ns = ? where table_name = 'runs' and "
+                "ends_with(folder, ?)"
+            ),
+            [_LOOK_AGAIN, f"/run={withheld_run.run_id}"],
         )
     return withheld
 
 
 def changed_since_checked(lake: Path, records: Iterable[Partition]) -> dict[str, list[str]]:
-    """Runs whose files changed after their quality checks.
+    """Return the faults of runs whose files changed after their quality checks, by run.
 
     Args:
-        records: partitions of `runs`, of runs that are finished.
+        records: partitions in `runs` of finished runs.
     """
-    found = {record.last_key: broken_seal(lake, record) for record in records}
-    return {run_id: [fault] for run_id, fault in found.items() if fault}
+    faults = {record.last_key: broken_seal(lake, record) for record in records}
+    return {run_id: [fault] for run_id, fault in faults.items() if fault}
 
 
 def unsound(
     connection: "DuckDBPyConnection", judged: Collection[str], damaged: Iterable[Damage]
 ) -> dict[str, list[str]]:
-    """Faults of published runs as they are loaded now, by run.
+    """Return the faults of published runs as they are now loaded, by run.
 
     Args:
-        judged: runs of which anything changed.
+        judged: runs with any change.
         damaged: partitions that could not be loaded.
     """
-    found: dict[str, list[str]] = {}
+    faults: dict[str, list[str]] = {}
     for damage in damaged:
         for run_id in _runs_hurt(connection, damage.partition):
-            found.setdefault(run_id, []).append(damage.reason)
+            faults.setdefault(run_id, []).append(damage.reason)
     connection.execute("create or replace temporary table judged_runs (run_id varchar not null)")
     if judged:
         connection.execute(
@@ -89,17 +96,22 @@ def unsound(
         )
     for rule in sql_files.load_all("soundness", RULES):
         for run_id, fault in connection.execute(rule.statement).fetchall():
-            found.setdefault(run_id, []).append(fault)
+            faults.setdefault(run_id, []).append(fault)
     for run_id, spec_json in connection.execute(
         "select run_id, spec_json from runs semi join judged_runs using (run_id)"
     ).fetchall():
         if text_digest(spec_json) != run_id:
-            found.setdefault(run_id, []).append("record_of_run: its specification is another run's")
-    return found
+            faults.setdefault(run_id, []).append(
+                "record_of_run: its specification belongs to another run"
+            )
+    return faults
 
 
 def _runs_hurt(connection: "DuckDBPyConnection", partition: Partition) -> list[str]:
-    """Published runs whose numbers are made from a partition; of `episodes`, which runs share, `episodes_exist` knows more."""
+    """Return the published runs whose results depend on a partition.
+
+    Runs share `episodes`, so the rule `episodes_exist` finds their faults.
+    """
     keys = partition.keys
     if partition.table in ("dialogs", "problems"):
         sql, values = (

@@ -322,7 +322,7 @@ def site(
 ) -> None:
     """Write all published results as HTML pages. The pages need no server and no network."""
     from flows.site.writing import write_site
-    from warehouse.comparison.asked import pairs_named
+    from warehouse.comparison.named_pairs import pairs_named
     from warehouse.connect import SITE
 
     home = find_home()

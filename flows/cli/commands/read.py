@@ -284,7 +284,7 @@ def compare(
     comparisons to the tables `comparisons` and `history`.
     """
     from tasks.planning.reporting.publishing import judged_metrics, metric_directions
-    from warehouse.comparison.asked import compare_named
+    from warehouse.comparison.named_pairs import compare_named
 
     rows = compare_named(find_home().path, old, new, metric_directions(), judged_metrics())
     metrics = sorted({row["metric"] for row in rows})

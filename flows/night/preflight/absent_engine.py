@@ -9,7 +9,7 @@ _REVISION = "vllm-not-here"
 
 
 def plannable_without_vllm(
-    requests: Sequence[EvaluationRequest], say: Callable[[str], object]
+    requests: Sequence[EvaluationRequest], print_line: Callable[[str], object]
 ) -> list[EvaluationRequest]:
     """Return the requests in a form that a dry run can plan. Print which models need vLLM."""
     models = {
@@ -22,7 +22,7 @@ def plannable_without_vllm(
     }
     if absent:
         names = ", ".join(sorted({model.label for model in absent.values()}))
-        say(
+        print_line(
             f"vLLM is not installed on this machine. Its version is part of the ids of runs of"
             f" {names}, so finished episodes cannot be found: all episodes of these runs are"
             " counted as pending"

@@ -5,7 +5,7 @@ from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from flows.night.preflight.earlier_usage import Calls, Usage, judge_usage, measured_by_plan
-from flows.night.preflight.estimated_cost import Asked
+from flows.night.preflight.estimated_cost import RoleRequests
 from flows.night.preflight.memory_builds import talk_calls
 from flows.night.spending import sends_nothing
 from schemas.dialog import HistoryPolicy, Role
@@ -28,7 +28,9 @@ An observation is the tool output that an agent's next request contains.
 """
 
 
-def whole_calls(plan: RunPlan, episode: WantedEpisode, talks: Mapping[str, int]) -> Iterator[Asked]:
+def whole_calls(
+    plan: RunPlan, episode: WantedEpisode, talks: Mapping[str, int]
+) -> Iterator[RoleRequests]:
     """Yield the requests of an episode to each model, assuming that no answer is stored.
 
     Args:
@@ -43,22 +45,24 @@ def whole_calls(plan: RunPlan, episode: WantedEpisode, talks: Mapping[str, int])
         yield judge_requests(plan, rubric.name, _judgements_to_come(plan, rubric, episode))
 
 
-def drift_calls(plan: RunPlan) -> Iterator[Asked]:
+def drift_calls(plan: RunPlan) -> Iterator[RoleRequests]:
     """Yield the requests that measure the drift of the run's judges, once a night."""
     for rubric in plan.benchmark.rubrics(plan.spec.setting):
         yield judge_requests(plan, rubric.name, _drift_calls(plan, rubric))
 
 
-def player_requests(plan: RunPlan, subject: Calls, simulator: Calls) -> Iterator[Asked]:
+def player_requests(plan: RunPlan, subject: Calls, simulator: Calls) -> Iterator[RoleRequests]:
     """Yield the requests of the subject, then those of the simulator if there is one."""
-    yield Asked("subject", plan.spec.subject, plan.request.model, subject)
+    yield RoleRequests("subject", plan.spec.subject, plan.request.model, subject)
     if plan.spec.simulator is not None and plan.request.simulator is not None:
-        yield Asked("simulator", plan.spec.simulator, plan.request.simulator, simulator)
+        yield RoleRequests("simulator", plan.spec.simulator, plan.request.simulator, simulator)
 
 
-def judge_requests(plan: RunPlan, rubric: str, calls: Calls) -> Asked:
+def judge_requests(plan: RunPlan, rubric: str, calls: Calls) -> RoleRequests:
     """Return the requests to the judge of a rubric."""
-    return Asked("judge", plan.judges[rubric].judge.judge, plan.judges[rubric].request, calls)
+    return RoleRequests(
+        "judge", plan.judges[rubric].judge.judge, plan.judges[rubric].request, calls
+    )
 
 
 def judge_calls(plan: RunPlan, pending: Sequence[WantedEpisode]) -> tuple[Mapping[str, Calls], int]:
@@ -118,13 +122,13 @@ def _tokens_to_judge(plan: RunPlan, rubric: Rubric, episode: WantedEpisode) -> S
         return ()
     turns, shown = _answered_rounds(plan, episode), 0.0
     user_tokens = _user_tokens(plan, episode)
-    scripted, seen = plan.dialog(episode).scripted_answers, list[float]()
+    scripted, tokens = plan.dialog(episode).scripted_answers, list[float]()
     for turn in sorted({*turns, *scripted}):
         shown += user_tokens.get(turn, TOKENS_PER_ANSWER)
         shown += _tokens(scripted[turn]) if turn in scripted else _answer_tokens(plan)
         if turn in turns:
-            seen.append(prompt_tokens + shown)
-    return seen if rubric.scope == "turn" else [prompt_tokens + shown]
+            tokens.append(prompt_tokens + shown)
+    return tokens if rubric.scope == "turn" else [prompt_tokens + shown]
 
 
 def _user_tokens(plan: RunPlan, episode: WantedEpisode) -> Mapping[int, int]:

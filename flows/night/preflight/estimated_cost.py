@@ -13,7 +13,7 @@ from tasks.planning.request import ModelRequest
 
 
 @dataclass(frozen=True)
-class Asked:
+class RoleRequests:
     """Requests of a role (subject, simulator, judge) to its model."""
 
     role: str
@@ -23,19 +23,19 @@ class Asked:
 
 
 def estimated_costs(
-    plan: RunPlan, asked: Iterable[Asked], n_dialogues: int
-) -> list[tuple[Asked, RoleCost]]:
+    plan: RunPlan, role_requests: Iterable[RoleRequests], n_dialogues: int
+) -> list[tuple[RoleRequests, RoleCost]]:
     """Return each role's requests with their cost: tokens by price, and a share of server hours.
 
     Args:
         plan: Plan of the run.
-        asked: Requests of each role.
+        role_requests: Requests of each role.
         n_dialogues: Number of dialogues that the requests belong to. 0 if no server is started for
             them.
     """
-    costs: list[tuple[Asked, RoleCost]] = []
+    costs: list[tuple[RoleRequests, RoleCost]] = []
     served = set[tuple[str, ModelIdentity]]()
-    for requests in asked:
+    for requests in role_requests:
         is_first = (
             requests.role,
             requests.identity,
@@ -61,18 +61,18 @@ def estimated_costs(
     return costs
 
 
-def _hours(plan: RunPlan, asked: Asked, n_dialogues: int) -> float | None:
-    if not n_dialogues or not asked.request.is_served_here:
+def _hours(plan: RunPlan, requests: RoleRequests, n_dialogues: int) -> float | None:
+    if not n_dialogues or not requests.request.is_served_here:
         return 0.0
-    each = usual_hours(plan, asked.role, asked.identity)
+    each = usual_hours(plan, requests.role, requests.identity)
     return None if each is None else each * n_dialogues
 
 
-def unknown_hours(costs: Iterable[tuple[Asked, RoleCost]]) -> tuple[str, ...]:
+def unknown_hours(costs: Iterable[tuple[RoleRequests, RoleCost]]) -> tuple[str, ...]:
     """Return the models with a price per hour whose server time no earlier run measured."""
     unknown = (
-        asked.identity.label
-        for asked, cost in costs
+        requests.identity.label
+        for requests, cost in costs
         if cost.usd_per_hour is not None and cost.hours is None
     )
     return tuple(dict.fromkeys(unknown))

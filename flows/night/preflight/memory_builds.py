@@ -36,9 +36,9 @@ def turns_to_build(
     for episode in episodes:
         dialog = plan.dialog(episode)
         if dialog.context_id is not None:
-            talk = talk_name(dialog.context_id, episode.seed if is_drawn else None)
-            n_turns[episode.episode_id] = max(0, dialog.context_turns - n_built.get(talk, 0))
-            n_built[talk] = max(n_built.get(talk, 0), dialog.context_turns)
+            memory_name = talk_name(dialog.context_id, episode.seed if is_drawn else None)
+            n_turns[episode.episode_id] = max(0, dialog.context_turns - n_built.get(memory_name, 0))
+            n_built[memory_name] = max(n_built.get(memory_name, 0), dialog.context_turns)
     return n_turns
 
 

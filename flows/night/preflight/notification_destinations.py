@@ -15,7 +15,7 @@ from tasks.storage.home import Home
 def require_places(
     notify: Notify | None,
     home: Home,
-    say: Callable[[str], None],
+    print_line: Callable[[str], None],
     environ: Mapping[str, str] = os.environ,
 ) -> None:
     """Check the environment variables and the Prefect block that `notify` names.
@@ -23,8 +23,8 @@ def require_places(
     Args:
         notify: Notification settings, if any.
         home: Parley's data folder.
-        say: Function that receives a line if the block was not checked, since no Prefect server
-            answers.
+        print_line: Function that receives a line if the block was not checked, since no Prefect
+            server answers.
         environ: Environment variables.
 
     Raises:
@@ -47,13 +47,13 @@ def require_places(
             " with http:// or https://. Set it to the full URL of the webhook"
         )
     if notify.block is not None:
-        _require_block(notify.block, home, say)
+        _require_block(notify.block, home, print_line)
 
 
-def _require_block(block: str, home: Home, say: Callable[[str], None]) -> None:
+def _require_block(block: str, home: Home, print_line: Callable[[str], None]) -> None:
     exists = knows_block(block, home.path)
     if exists is None:
-        say(
+        print_line(
             f"notify.block: no Prefect server answers now, so the block {block!r} was not checked."
             " The night checks it"
         )

@@ -122,12 +122,12 @@ def _seats(plan: RunPlan) -> Iterator[_Seat]:
 def _current_facts(seat: _Seat) -> Facts | None:
     import asyncio
 
-    tell = PROVIDERS.load(seat.identity.provider).facts
+    read_facts = PROVIDERS.load(seat.identity.provider).facts
     model = ModelIdentity(
         provider=seat.identity.provider, name=seat.identity.name, revision=seat.identity.revision
     )
     with suppress(ParleyError):  # A missing key or a dead endpoint is reported when it is needed.
-        return asyncio.run(tell(model, seat.endpoint, os.environ)) if tell else None
+        return asyncio.run(read_facts(model, seat.endpoint, os.environ)) if read_facts else None
     return None
 
 

@@ -16,7 +16,7 @@ from flows.text.comparison import moved_judge_text, sequence_text
 from schemas.errors import ParleyError
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.storage.home import Home
-from warehouse.comparison.decided import EQUIVALENT, SEQUENCE
+from warehouse.comparison.decisions import EQUIVALENT, SEQUENCE
 
 PAIR_EVENTS: tuple[Event, ...] = ("regression", "judge_moved")
 EVENTS: tuple[Event, ...] = (*PAIR_EVENTS, "trend", "change_point", "recovery")

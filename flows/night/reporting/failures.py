@@ -29,7 +29,7 @@ class Reported:
 
 
 def reported_runs(
-    reports: Sequence[RunReport], known: frozenset[Key] = frozenset(), link: str | None = None
+    reports: Sequence[RunReport], reported: frozenset[Key] = frozenset(), link: str | None = None
 ) -> Reported:
     """Report a night's unpublished runs: one line per model and cause, one event per message.
 
@@ -38,7 +38,7 @@ def reported_runs(
 
     Args:
         reports: Reports of the night's runs.
-        known: Keys that were reported earlier.
+        reported: Keys that were reported earlier.
         link: Address of the night's page, for the last line.
     """
     messages: list[tuple[Message, tuple[Key, ...]]] = []
@@ -46,7 +46,9 @@ def reported_runs(
     for event, status in _STATUS_OF.items():
         ended = [report for report in reports if report.status == status]
         current.update(_key(event, report) for report in ended)
-        new = [report for report in ended if event == "budget" or _key(event, report) not in known]
+        new = [
+            report for report in ended if event == "budget" or _key(event, report) not in reported
+        ]
         if new:
             old = [report for report in ended if report not in new]
             lines = [
@@ -57,20 +59,20 @@ def reported_runs(
             messages += packed(event, f"{counted(len(new), 'run')} {status}", lines)
     settings = {(report.setting, report.model) for report in reports}
     return Reported(
-        tuple(messages), frozenset(key for key in known if key[1:3] in settings) - current
+        tuple(messages), frozenset(key for key in reported if key[1:3] in settings) - current
     )
 
 
-def reported_sources(lines: Sequence[str], known: frozenset[Key] = frozenset()) -> Reported:
+def reported_sources(lines: Sequence[str], reported: frozenset[Key] = frozenset()) -> Reported:
     """Report sources that could not be read.
 
     Args:
         lines: One line per source.
-        known: Keys that were reported earlier.
+        reported: Keys that were reported earlier.
     """
     keys = {line: ("source", gist(line)) for line in lines}
-    new = [Line(line, (key,)) for line, key in keys.items() if key not in known]
-    over = frozenset(key for key in known if key[0] == "source") - {*keys.values()}
+    new = [Line(line, (key,)) for line, key in keys.items() if key not in reported]
+    over = frozenset(key for key in reported if key[0] == "source") - {*keys.values()}
     return Reported(
         tuple(packed("failure", f"{counted(len(new), 'source')} could not be read", new)), over
     )

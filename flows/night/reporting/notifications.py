@@ -116,12 +116,12 @@ def report_runs(
         reports: Reports of the night's runs.
         link: Address of the night's page.
     """
-    _report(notify, home, lambda known: reported_runs(reports, known, link))
+    _report(notify, home, lambda reported: reported_runs(reports, reported, link))
 
 
 def report_sources(notify: Notify | None, home: Home, lines: Sequence[str]) -> None:
     """Send one line per source of checkpoints that could not be read, which the night ignores."""
-    _report(notify, home, lambda known: reported_sources(lines, known))
+    _report(notify, home, lambda reported: reported_sources(lines, reported))
 
 
 def _report(notify: Notify | None, home: Home, find: Callable[[frozenset[Key]], Reported]) -> None:

@@ -54,7 +54,7 @@ NOTHING_YET = Tally(n_episodes=0, n_faulty=0, n_infra=0, n_unscored=0, n_truncat
 class Work:
     """Work of one invocation's stages so far."""
 
-    found: FoundRun
+    earlier: FoundRun
     conversed: Conversed = field(default_factory=Conversed)
     episodes: PackedRows[Episode] = field(default_factory=lambda: PackedRows("episodes"))
     executed: StageResult = field(default_factory=StageResult)
@@ -89,7 +89,7 @@ class Work:
     def keep_wanted(self, plan: RunPlan) -> None:
         """Remove pending episodes that the run's early decision made unnecessary."""
         wanted = set(plan.wanted.ids.to_pylist())
-        self.found = replace(self.found, pending=self.found.pending & wanted)
+        self.earlier = replace(self.earlier, pending=self.earlier.pending & wanted)
 
 
 def remove_leftovers(plan: RunPlan) -> None:
@@ -172,8 +172,8 @@ def cut_run(
     """
     work.conversed.n_pending = len(plan.pending())
     done = with_begun(
-        nothing_done(plan, work.found, "incomplete"),
-        begun_episodes(plan, work.found),
+        nothing_done(plan, work.earlier, "incomplete"),
+        begun_episodes(plan, work.earlier),
         work.conversed.resumed_steps,
     ).model_copy(
         update={
@@ -207,7 +207,7 @@ def fail_run(plan: RunPlan, night_id: str, begun: str, work: Work | None, reason
         work.conversed.n_pending = len(plan.pending())
         done = with_begun(
             account(plan, work, "failed"),
-            begun_episodes(plan, work.found),
+            begun_episodes(plan, work.earlier),
             work.conversed.resumed_steps,
         )
         _write_end(plan, night_id, begun, done, NOTHING_YET, work, f"stopped by an error: {reason}")
@@ -253,8 +253,8 @@ def leave_run(plan: RunPlan, night_id: str, reason: str) -> RunReport:
     """
     before, message = plan.record(), f"not started: {reason}"
     work = Work(look(plan, before))
-    work.conversed.n_pending = len(work.found.pending)
-    done = nothing_done(plan, work.found, "incomplete")
+    work.conversed.n_pending = len(work.earlier.pending)
+    done = nothing_done(plan, work.earlier, "incomplete")
     if before is None:
         now = utc_now()
         keep_models(plan)
@@ -282,9 +282,9 @@ def _incomplete_report(plan: RunPlan, reason: str, done: RunWork | None) -> RunR
 def account(plan: RunPlan, work: Work, status: str) -> RunWork:
     """Return an account of the run: how much was reused, and how much was paid."""
     done = with_episodes(
-        nothing_done(plan, work.found, status),
+        nothing_done(plan, work.earlier, status),
         plan,
-        work.found,
+        work.earlier,
         work.conversed.resumed_steps,
         work.conversed.model_calls,
         work.judged.new_rows if plan.judges else (),
@@ -309,9 +309,9 @@ def begin_run(plan: RunPlan, night_id: str, begun: str) -> Work:
     """Count finished work, record that the run is active, and record its models."""
     before = plan.record()
     work = Work(look(plan, before), sends_before=read_sends(plan.home.sends(plan.run_id)))
-    work.conversed.n_pending = len(work.found.pending)
+    work.conversed.n_pending = len(work.earlier.pending)
     keep_models(plan)
-    unknown = nothing_done(plan, work.found, "incomplete").model_copy(update={"requests": None})
+    unknown = nothing_done(plan, work.earlier, "incomplete").model_copy(update={"requests": None})
     _write(plan, night_id, begun, unknown, NOTHING_YET, work)
     return work
 
@@ -342,11 +342,11 @@ def _write(
     checked: Checked | None = None,
 ) -> None:
     spec = plan.spec
-    # a report can have states that a run record cannot
+    # A report can have states that a run record cannot have.
     status: RunStatus = "incomplete" if done.status == "failed" else done.status  # type: ignore[assignment]
     subsample = plan.request.benchmark.subsample
-    is_over = status != "incomplete"
-    state = plan.state() if is_over else dict(work.found.before.state) if work.found.before else {}
+    before = work.earlier.before
+    state = plan.state() if status != "incomplete" else dict(before.state) if before else {}
     row = RunRecord(
         run_id=plan.run_id,
         night_id=night_id,
@@ -374,15 +374,9 @@ def _write(
         n_empty=counts.n_empty,
         n_cut_off=counts.n_cut_off,
         n_unreadable=work.n_unreadable,
-        batched=tuple(
-            sorted(
-                {*batched_roles(plan), *(work.found.before.batched if work.found.before else ())}
-            )
-        ),
+        batched=tuple(sorted({*batched_roles(plan), *(before.batched if before else ())})),
         adapted=counts.adapted,
-        profiles=kept_profiles(
-            work.found.before, {**work.conversed.profiles, **work.judged.profiles}
-        ),
+        profiles=kept_profiles(before, {**work.conversed.profiles, **work.judged.profiles}),
         endpoints=endpoint_facts(plan),
         samplings=samplings_of(plan),
         model_calls=done.model_calls,

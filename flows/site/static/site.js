@@ -1,4 +1,4 @@
-// Sorts and filters tables, and colours code. Texts of a page are read and written as text, never as markup.
+// Sorts and filters tables, and colours code. Texts are read and written as text, never as markup.
 "use strict";
 
 function figure(text) {
@@ -9,7 +9,7 @@ function figure(text) {
 function compare(one, other) {
   const a = figure(one), b = figure(other);
   if (a !== null && b !== null) return a - b;
-  if (a !== null || b !== null) return a !== null ? -1 : 1; // what is missing comes last
+  if (a !== null || b !== null) return a !== null ? -1 : 1; // missing values come last
   return one.localeCompare(other);
 }
 
@@ -18,7 +18,7 @@ function aligned(row) {
     if (/^[-+]?\d[\d.]*(…[-+]?\d[\d.]*)?$|^–$/.test(cell.textContent.trim())) cell.classList.add("figure");
 }
 
-// Of a long table the page shows the first rows: to lay out thousands takes a browser seconds. The others wait for a button.
+// A long table shows its first rows, and a button for the rest: a browser takes seconds to lay out thousands.
 function foldable(table) {
   const body = table.tBodies[0], more = document.createElement("button");
   const view = { first: [...body.rows].filter((row) => !row.hidden).length, fits: () => true };
@@ -87,7 +87,7 @@ function filterable(table, view) {
   table.parentElement.before(row);
 }
 
-// Rows of a matrix are chosen for comparison: each pair of them leads to its page, or names the command that makes one.
+// Rows of a matrix can be chosen for comparison. Each pair links to its page, or names the command that writes one.
 function comparable(table) {
   const pages = new Set(table.dataset.pairs.trim().split(/\s+/)), chosen = document.createElement("p"), picks = [];
   chosen.className = "chosen";
@@ -132,7 +132,7 @@ const SLASHED = new RegExp(`${STRING}|(\\/\\/[^\\n]*|\\/\\*[^]*?(?:\\*\\/|$))|${
 
 function coloured(code) {
   const parts = [], hash = code.dataset.lang ? /^(py|python|bash|sh|shell|ruby|yaml|toml)/i.test(code.dataset.lang) :
-    !/[;{]\s*$/m.test(code.textContent); // comments begin with # or with //, never with both
+    !/[;{]\s*$/m.test(code.textContent); // a language has comments with # or with //, not both
   for (const [text, string, comment, number, word] of code.textContent.matchAll(hash ? HASHED : SLASHED)) {
     const kind = string ? "s" : comment ? "m" : number ? "n" : word && KEYWORDS.has(word) ? "k" : "";
     if (!kind && parts.length && parts[parts.length - 1][0] === "") parts[parts.length - 1][1] += text;

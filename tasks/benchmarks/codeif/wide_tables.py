@@ -17,7 +17,7 @@ from warehouse.wide_tables import (
     WideTable,
     counts,
     interval,
-    kept,
+    result_columns,
 )
 
 _OTHER_INTERVALS: Columns = (
@@ -29,8 +29,8 @@ _N = counts("n", instruction_accuracy.name, UNSCORED, NOT_APPLICABLE)
 _OTHER_N: Columns = counts(
     "n_ca", conversation_accuracy_strict.name, UNSCORED, NOT_APPLICABLE
 ) | counts("n_ifr", instruction_forgetting_ratio.name, UNSCORED, NOT_APPLICABLE)
-_RUN = kept("run_id benchmark model setting dataset_version level")
-_LAST = kept("sandbox isolated task_share")
+_RUN = result_columns("run_id benchmark model setting dataset_version level")
+_LAST = result_columns("sandbox isolated task_share")
 
 TURNS = WideTable(
     name="codeif_turns",
@@ -38,7 +38,7 @@ TURNS = WideTable(
     " Level 'all' exists only in runs of several levels.",
     key=("run_id", "level", "axis", "turn"),
     columns=_RUN
-    | kept("axis")
+    | result_columns("axis")
     | {"turn": Column("position::bigint", "1-based position on the axis.")}
     | interval("ia", instruction_accuracy.name)
     | _OTHER_INTERVALS

@@ -17,8 +17,8 @@ from warehouse.wide_tables import (
     WideTable,
     counts,
     interval,
-    kept,
     mean,
+    result_columns,
 )
 
 _OF_RUN = ", ".join(
@@ -33,7 +33,7 @@ SETTINGS_TABLE = WideTable(
     grain="One row per run x turn in the paper's count (0: the first answer). Values of the"
     " whole run are repeated in each row.",
     key=("run_id", "turn"),
-    columns=kept("run_id benchmark model setting")
+    columns=result_columns("run_id benchmark model setting")
     | {
         "part": Column(
             r"regexp_extract(setting, '^[^.]*\.(\w+)\[', 1)",
@@ -43,9 +43,9 @@ SETTINGS_TABLE = WideTable(
             r"regexp_extract(setting, '\[(.*)\]$', 1)", "Kinds of feedback that the setting gives."
         ),
     }
-    | kept("dataset_version")
+    | result_columns("dataset_version")
     | {"options": Column("episode_options", "Options of the dialogues, as JSON.")}
-    | kept("reference_model")
+    | result_columns("reference_model")
     | {
         "turns": Column("turns", "Last turn of the run, in the paper's count."),
         "turn": Column("turn", "Turn in the paper's count: 0 is the first answer."),
@@ -58,20 +58,20 @@ SETTINGS_TABLE = WideTable(
     | mean("mrr_upstream", mrr_upstream.name)
     | interval("recall", recall.name)
     | counts("n_recall", recall.name, *_BOTH)
-    | kept(
+    | result_columns(
         "n_feedback n_verbal_feedback feedback_calls feedback_input_tokens feedback_output_tokens"
         " feedback_usd"
     )
-    | kept(
+    | result_columns(
         "n_feedback_in_all n_verbal_feedback_in_all feedback_calls_in_all"
         " feedback_input_tokens_in_all"
     )
-    | kept("feedback_output_tokens_in_all feedback_usd_in_all")
+    | result_columns("feedback_output_tokens_in_all feedback_usd_in_all")
     | mean("mentions_reference", mentions_reference.name)
     | counts("n_mentions_reference", mentions_reference.name)
     | mean("contains_refined_code", contains_refined_code.name)
     | counts("n_contains_refined_code", contains_refined_code.name, UNSCORED)
-    | kept("sandbox isolated task_share"),
+    | result_columns("sandbox isolated task_share"),
     source=f"""from (
     select
         results.*, feedback.* exclude (run_id),

@@ -15,7 +15,16 @@ from tasks.metrics.repository_dialogue import (
     user_revised,
     user_without_fault,
 )
-from warehouse.wide_tables import UNSCORED, Column, Columns, WideTable, counts, interval, kept, mean
+from warehouse.wide_tables import (
+    UNSCORED,
+    Column,
+    Columns,
+    WideTable,
+    counts,
+    interval,
+    mean,
+    result_columns,
+)
 
 _SAMPLE = """coalesce(list_filter(
         from_json(scoring_options::json, '[["varchar"]]'), lambda option: option[1] = 'sample'
@@ -40,9 +49,9 @@ AGENTS = WideTable(
     grain="One row per run x axis (all, difficulty) x value of that axis: the paper's Table 1, with"
     " n beside each mean.",
     key=("run_id", "axis", "difficulty"),
-    columns=kept("run_id benchmark model setting dataset_version episode_options")
+    columns=result_columns("run_id benchmark model setting dataset_version episode_options")
     | {"sample": Column(_SAMPLE, "Which dialogues judges read: the scoring option `sample`.")}
-    | kept("axis")
+    | result_columns("axis")
     | {
         "difficulty": Column("position", "Difficulty of the issue; NULL where the axis is `all`."),
         "n_dialogues": Column("max(n_dialogs)", "Dialogues of the group."),
@@ -50,7 +59,7 @@ AGENTS = WideTable(
     | interval("resolved", resolved.name)
     | counts("n_resolved", resolved.name, UNSCORED)
     | _measured()
-    | kept("sandbox isolated task_share"),
+    | result_columns("sandbox isolated task_share"),
     source="from results where benchmark = 'dialogue_swebench' and axis in ('all', 'difficulty')",
 )
 _OF_WHOLE = f"filter (metric = '{user_revised.name}')"
@@ -59,7 +68,7 @@ USER = WideTable(
     grain="One row per run x level (turn, dialogue): Table 4, shares of simulated replies and of"
     " dialogues that meet each criterion.",
     key=("run_id", "level"),
-    columns=kept("run_id benchmark model setting dataset_version")
+    columns=result_columns("run_id benchmark model setting dataset_version")
     | {
         "simulator": Column("simulator", "Model that spoke for the user."),
         "level": Column(
@@ -79,7 +88,7 @@ USER = WideTable(
         ),
         "n_revised": Column(f"max(n) {_OF_WHOLE}", "Dialogues behind `revised_share`."),
     }
-    | kept("isolated task_share"),
+    | result_columns("isolated task_share"),
     source="""from (
     select
         runs.run_id, runs.benchmark, runs.model, runs.setting, runs.dataset_version, runs.isolated,

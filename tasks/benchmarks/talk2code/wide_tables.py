@@ -10,7 +10,7 @@ from warehouse.wide_tables import (
     WideTable,
     counts,
     interval,
-    kept,
+    result_columns,
 )
 
 _MEASURES = {
@@ -50,14 +50,14 @@ LEVELS = WideTable(
     "paper's"
     " Table 1, with n of each mean.",
     key=("run_id", "axis", "level", "archetype", "language"),
-    columns=kept("run_id benchmark model setting")
+    columns=result_columns("run_id benchmark model setting")
     | {
         "track": Column(
             r"regexp_extract(setting, '^[^.]*\.([a-z]+)', 1)",
             "Track of the setting: direct, interactive or golden.",
         )
     }
-    | kept("dataset_version episode_options scoring_options axis")
+    | result_columns("dataset_version episode_options scoring_options axis")
     | {
         "level": Column(
             "level", "Programming level of the user; NULL where the axis is `language` or `all`."
@@ -72,7 +72,7 @@ LEVELS = WideTable(
         "n_dialogues": Column("max(n_dialogs)", "Dialogues of the group."),
     }
     | _measure_columns()
-    | kept("sandbox isolated task_share"),
+    | result_columns("sandbox isolated task_share"),
     source=(
         "from results where benchmark = 'talk2code' and axis in ('all', 'level', 'archetype', "
         "'language')"

@@ -2,7 +2,7 @@
 
 from importlib.resources import files
 
-from warehouse.wide_tables import Column, WideTable, kept
+from warehouse.wide_tables import Column, WideTable, result_columns
 
 _POOLED = files("tasks.benchmarks.unidial") / "marts" / "unidial_pooled.sql"
 _NAME_LENGTH = "length(pooled.model) - coalesce(length(runs.spec_json ->> '$.agent.name') + 1, 0)"
@@ -12,16 +12,16 @@ AGENTS = WideTable(
     grain="One row per run x way of pooling: the model without its agent, the agent (NULL for"
     " none), and the figure over all dialogues.",
     key=("run_id", "turn_stat", "dialog_stat", "dataset_level"),
-    columns=kept("run_id benchmark model")
+    columns=result_columns("run_id benchmark model")
     | {
         "base_model": Column("base_model", "Model without its agent."),
         "agent": Column("agent", "Agent around the model; NULL without one."),
     }
-    | kept(
+    | result_columns(
         "dataset setting dataset_version turn_stat dialog_stat dataset_level count mean min "
         "max n_unscored"
     )
-    | kept("sandbox isolated task_share"),
+    | result_columns("sandbox isolated task_share"),
     source=f"""from (
     select
         pooled.*, left(pooled.model, {_NAME_LENGTH}) as base_model,

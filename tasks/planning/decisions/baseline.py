@@ -13,7 +13,7 @@ from schemas.night.decision import PREDECESSOR, DecisionRule
 from schemas.score import Score
 from tasks.storage.clock import utc_now
 from tasks.storage.parquet_store import listing_again
-from warehouse.comparison.runs import ComparedRun, in_order, most_alike, runs_named
+from warehouse.comparison.runs import ComparedRun, in_order, nearest_run, runs_named
 
 if TYPE_CHECKING:
     from tasks.planning.plan import RunPlan
@@ -92,7 +92,7 @@ def _chosen(
     return (
         _predecessor(own, alike)
         if rule.baseline == PREDECESSOR
-        else most_alike(own, _named(rule.baseline, alike, runs, own))
+        else nearest_run(own, _named(rule.baseline, alike, runs, own))
     )
 
 
@@ -118,7 +118,7 @@ def _predecessor(own: ComparedRun, alike: Iterable[ComparedRun]) -> ComparedRun 
     series = [run for run in alike if (run.family, run.series) == (own.family, own.series)]
     checkpoints = in_order([*series, own])
     at = next(number for number, members in enumerate(checkpoints) if own in members)
-    return most_alike(own, checkpoints[at - 1]) if at else None
+    return nearest_run(own, checkpoints[at - 1]) if at else None
 
 
 def _finished_runs(plan: "RunPlan") -> list[ComparedRun]:

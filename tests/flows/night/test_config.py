@@ -226,7 +226,7 @@ def test_a_site_is_written_where_it_is_read_or_to_its_target(tmp_path: Path) -> 
         tmp_path, MODELS + BENCHMARKS + "site_target: pages\n"
     )
     said = refusal(tmp_path, MODELS + BENCHMARKS + "site_url: https://me:hidden@pages.test\n")
-    assert "no user and password" in said
+    assert "a user name or password" in said
     assert "hidden" not in said
 
 

@@ -282,7 +282,7 @@ def test_a_folder_is_written_to_as_it_is(site: Path, tmp_path: Path) -> None:
     [{"url": "https://me:secret@pages.test"}, {"url": "u", "target": "s3://k:secret@bucket"}],
 )
 def test_an_address_that_messages_show_holds_no_password(given: dict[str, str]) -> None:
-    with pytest.raises(ConfigError, match="no user and password"):
+    with pytest.raises(ConfigError, match="a user name or password"):
         SiteTarget.model_validate(given)
     with pytest.raises(ConfigError, match="cannot be written to 'nosuch://place'"):
         _file_system("nosuch://place")

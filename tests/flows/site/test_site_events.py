@@ -19,7 +19,7 @@ from tests.warehouse.comparison.checkpoints import (
     write,
 )
 from tests.warehouse.small_run import IA
-from warehouse.comparison.asked import pairs_named
+from warehouse.comparison.named_pairs import pairs_named
 from warehouse.publication.publish import publish
 
 pytestmark = pytest.mark.slow
@@ -83,7 +83,7 @@ def test_a_history_has_its_chart_trend_and_events(site: Path) -> None:
     assert page.count("<svg") == 1
     [line] = re.findall(r'<polyline points="([^"]+)"', page)
     assert len(line.split()) == len(N_PASSED)
-    assert re.search(r"Trend: -0\.0\d+ a checkpoint over 6 checkpoints \(tau -1\.00", page)
+    assert re.search(r"Trend: -0\.0\d+ per checkpoint over 6 checkpoints \(tau -1\.00", page)
     assert '<g class="mark trend">' in page
     assert "<th>judgements moved</th>" in page
 

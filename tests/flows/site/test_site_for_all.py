@@ -229,7 +229,7 @@ def a_run_of(n: int, folder: Path) -> Path:
         "run",
         up="../",
         run=run,
-        told=[],
+        settings=[],
         has_night=False,
         narrowings=[],
         scores=[],

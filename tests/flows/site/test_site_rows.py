@@ -5,7 +5,7 @@ from time import process_time
 
 import pytest
 
-from flows.site.told import newest_of_each, told_of
+from flows.site.run_settings import newest_of_each, settings_of
 from flows.site.writing import links_of
 from schemas.content_id import canonical_json
 from schemas.run import AgentIdentity, RubricJudge
@@ -14,18 +14,18 @@ from tests.warehouse.small_lake import SmallLake
 from warehouse.site_rows import SiteRows
 
 
-def test_a_run_says_what_it_was_told(tmp_path: Path) -> None:
+def test_the_settings_of_a_run_are_named(tmp_path: Path) -> None:
     spec = SmallLake(tmp_path).alpha_1.spec
     judge = RubricJudge(rubric="r", version="1", prompt="p", judge=spec.subject)
     agent = AgentIdentity(name="a", version="2", options=(("k", "v"),))
     changed = spec.model_copy(
         update={"seed": 7, "episode_options": (("o", "x"),), "agent": agent, "judges": (judge,)}
     )
-    told = dict(told_of({"spec_json": canonical_json(changed)}))
-    assert told["options of dialogues"] == "o=x"
-    assert (told["seed"], told["agent"]) == ("7", "a 2 k=v")
-    assert told["judge"].startswith("r openai:alpha")
-    assert "simulated user" not in told
+    settings = dict(settings_of({"spec_json": canonical_json(changed)}))
+    assert settings["options of dialogues"] == "o=x"
+    assert (settings["seed"], settings["agent"]) == ("7", "a 2 k=v")
+    assert settings["judge"].startswith("r openai:alpha")
+    assert "simulated user" not in settings
 
 
 def test_curves_show_the_newest_of_runs_that_differ_in_the_revision_alone(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flows.site.pages import file_name, number, render
-from flows.site.transcripts import difference, said_in_parts, turns_of
+from flows.site.transcripts import difference, message_parts, turns_of
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from flows.site.transcripts import difference, said_in_parts, turns_of
     ],
 )
 def test_an_answer_in_parts(content: str, parts: list[tuple[str, str, str]]) -> None:
-    assert said_in_parts(content) == parts
+    assert message_parts(content) == parts
 
 
 def test_a_difference_marks_each_line_and_gives_up_on_long_texts() -> None:

@@ -190,8 +190,8 @@ def test_other_scores_of_a_run_that_stopped_early_have_no_interval_and_no_test(h
         for name in ("ci_low", "ci_high", "interval_kind", "test", "p_value", "mde", "event")
     ] == [None] * 7
     why = (
-        "vllm:/models/step-2 stopped once instruction_accuracy had decided it: no interval or "
-        "test of other scores holds there"
+        "vllm:/models/step-2 stopped when instruction_accuracy was decided: intervals and tests of "
+        "other scores are undefined"
     )
     assert row["undefined_because"].startswith(why)
     assert verdict({**row, "difference": 0.0}) == "undecided", (

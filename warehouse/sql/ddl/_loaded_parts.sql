@@ -1,4 +1,4 @@
--- One row per Parquet part whose rows the warehouse holds.
+-- One row per Parquet part of the lake that the warehouse has loaded.
 create table _loaded_parts (
     table_name varchar not null,
     folder varchar not null,

@@ -1,4 +1,4 @@
--- One row: the version of this file's tables.
+-- One row: the version of the file's tables.
 create table _warehouse_version (
     version varchar not null
 )

@@ -1,6 +1,6 @@
--- One row per published run x what it is compared with (predecessor, baseline) x metric: by problem, the run minus the other.
--- Where the run stopped by a decision against that very run, the interval is the decision's sequence, and there is no test.
--- Of other scores of a run that stopped early there is no interval and no test: `undefined_because` says why.
+-- One row per published run x other run (predecessor, baseline) x metric: differences by problem, the run minus the other.
+-- If the run stopped early by a decision against this other run, the interval is its confidence sequence, without a test.
+-- Other scores of a run that stopped early have no interval and no test: see `undefined_because`.
 create table comparisons (
     run_id varchar not null,
     night_id varchar not null,

@@ -1,4 +1,4 @@
--- One row per attempt at an episode, under the run that paid for it. Read the view `episodes` instead.
+-- One row per attempt at an episode, under the run that paid for it. Query the view `episodes` instead.
 create table episode_rows (
     run_id varchar not null,
     part varchar not null,

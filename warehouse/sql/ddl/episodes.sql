@@ -1,4 +1,4 @@
--- One row per published run x episode that it contains, whichever run paid for it.
+-- One row per published run x episode that it contains, also one that another run paid for.
 create view episodes as
 with
 contained as (

@@ -1,4 +1,4 @@
--- One row per night x judge x rubric: how its bundled judgements differ from those of the first night that asked them.
+-- One row per night x judge x rubric: how its answers to bundled cases differ from those of the first such night.
 create view judge_drift as
 with
 answers as (

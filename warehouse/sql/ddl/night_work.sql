@@ -1,4 +1,4 @@
--- One row per night x run: what was reused, what was paid, and why. `usd`, `usd_hourly`: NULL if unknown.
+-- One row per night x run: its reused and paid work, with the reason. `usd`, `usd_hourly`: NULL if unknown.
 create view night_work as
 with
 works as (

@@ -1,5 +1,5 @@
--- One value: mean, 95% interval over problems and counts of those of a group's scores for which `counted` holds.
--- The mean is `stable_mean`, of the list that the interval is made of.
+-- One value: mean, 95% interval over problems, and counts of a group's scores where `counted` is true.
+-- The mean is computed as in `stable_mean`, from the list that the interval uses.
 create macro pooled(value, problem_id, unscored_reason, counted) as {
     'mean': list_avg(list_sort(list(value order by problem_id) filter (where counted and value is not null))),
     'low': interval_low(

@@ -1,4 +1,4 @@
--- One row per benchmark x dataset version x problem as it was staged (an edited problem has a row per row_digest).
+-- One row per benchmark x dataset version x staged problem (an edited problem has a row per row_digest).
 create table problems (
     benchmark varchar not null,
     dataset_version varchar not null,

@@ -1,4 +1,4 @@
--- One row per run x group x metric of a table of placed scores (run_id, "level", axis, position, score), as in `results`.
+-- One row per run x group x metric of a table of grouped scores (run_id, "level", axis, position, score), as in `results`.
 create macro results_of(placed_scores) as table
 with
 pools as (

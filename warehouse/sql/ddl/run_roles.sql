@@ -1,4 +1,4 @@
--- One row per run x role that a model plays in it (subject, simulator, judge) x model.
+-- One row per run x role (subject, simulator, judge) x model in that role.
 create view run_roles as
 with
 specs as (

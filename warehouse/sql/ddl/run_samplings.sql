@@ -1,4 +1,4 @@
--- One row per run x role (subject, simulator, judge) x rubric: how its tokens are drawn, the setting's bounds included.
+-- One row per run x role (subject, simulator, judge) x rubric: its sampling parameters, including limits of the setting.
 create view run_samplings as
 select
     run_id,

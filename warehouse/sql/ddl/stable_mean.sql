@@ -1,2 +1,2 @@
--- One value: the mean of a group's values that are not NULL, the same to the last bit in whatever order they are read.
+-- One value: the mean of a group's non-NULL values, bit for bit the same in any order of the rows.
 create macro stable_mean(x) as list_avg(list_sort(list(x)))

@@ -1,4 +1,4 @@
--- One row per run that stopped early x metric that decided so. No usual interval or test of such a run is valid.
+-- One row per run that stopped early x metric that decided. Ordinary intervals and tests of such a run are invalid.
 create view stopped_runs as
 select
     run_id,

@@ -1,5 +1,5 @@
--- One row per published run x episode x turn x instruction whose tests were run on that turn's answer, with the run's isolation.
--- A pass that the audit convicted is failed with the reason `forged`; `plain_outcome` is what the tests themselves said.
+-- One row per published run x episode x turn x instruction tested on that turn's answer, with the run's isolation.
+-- A pass that the audit convicted counts as failed with reason `forged`. `plain_outcome` is the outcome of the tests alone.
 create view test_verdicts as
 with
 forged as (

@@ -1,4 +1,4 @@
--- One row per step of an attempt at an episode, under the run that paid for it. Read the views `turns` and `steps` instead.
+-- One row per step of an attempt at an episode, under the run that paid for it. Query the views `turns` and `steps` instead.
 create table turn_rows (
     run_id varchar not null,
     part varchar not null,

@@ -1,5 +1,5 @@
 -- One row per published run x episode that it contains x message, in the order of `position`.
--- `round` of a user's message in a dynamic dialogue is 'instruction' or 'feedback'; of others it is null.
+-- `round` is 'instruction' or 'feedback' for a user's message in a dynamic dialogue, else NULL.
 create view turns as
 select
     run_id,

@@ -1,5 +1,5 @@
--- One row per run x role (subject, simulator, judge) x model. `usd`: of its tokens, `usd_hourly`: of its server; NULL if unknown.
--- A run's cost is that of its answers and judgements, retries included. Drift cases of judges and vectors are the night's.
+-- One row per run x role (subject, simulator, judge) x model. `usd`: cost of tokens; `usd_hourly`: of the server; NULL: unknown.
+-- The cost covers answers and judgements, including retries. Judges' drift cases and vectors are costs of the night.
 with
 changed as (
     select run_id from changed_runs
@@ -71,7 +71,7 @@ counted as (
         sum(input_tokens)::bigint as input_tokens,
         sum(output_tokens)::bigint as output_tokens,
         sum(reasoning_tokens)::bigint as reasoning_tokens,
-        -- An agent's own message is no request: it has no tokens to be known, unless nobody was asked at all.
+        -- An agent's own message is no request, so it has no token counts, unless the turn has no request at all.
         case when sum(calls) > 0
             then count(*) filter (where calls > 0 and (input_tokens is null or output_tokens is null))
             else count(*) filter (where input_tokens is null or output_tokens is null)

@@ -1,5 +1,5 @@
 -- One row per run whose answers were tested: forged among audited passes, with the exact binomial 95% interval of their share.
--- `n_audited` leaves out passes without a decoy. `share` is NULL where nothing was audited.
+-- `n_audited` excludes passes without a decoy. `share` is NULL without audited passes.
 with
 changed as (
     select runs.run_id, runs.benchmark, runs.setting, runs.model, runs.sandbox, runs.isolated

@@ -1,5 +1,5 @@
--- One row per run x metric. `mean` and its 95% interval are flat over scored values, `dialog_mean` is turn -> dialog -> dataset.
--- Of a run that stopped early the decided metric has its sequence's interval of the whole data set's mean; others have none.
+-- One row per run x metric. `mean` and its interval are over all scores; `dialog_mean` pools by turn, dialog, dataset.
+-- In a run that stopped early, the decided metric has the confidence sequence of the data set's mean. Others have no interval.
 with
 decided as (
     select distinct run_id from stopped_runs

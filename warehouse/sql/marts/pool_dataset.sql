@@ -1,4 +1,4 @@
--- One row per run x metric x dialog_pool (mean, min, max: what makes a dialog's value of its turns), pooled over dialogs.
+-- One row per run x metric x dialog_pool (how turns make a dialog's value: mean, min, max), pooled over dialogs.
 with
 dialogs_pooled as (
     select

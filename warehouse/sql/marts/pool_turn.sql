@@ -1,4 +1,4 @@
--- One row per run x episode x turn x metric: its values pooled within the turn.
+-- One row per run x episode x turn x metric: scores pooled within the turn.
 with
 changed as (
     select runs.run_id, runs.sandbox, runs.isolated

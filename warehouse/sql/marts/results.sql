@@ -1,4 +1,4 @@
--- One row per score x group: all of a run; also its turn and its task's level, in benchmarks that state no groups of their own.
+-- One row per score x group: the whole run; in benchmarks without a groups file, also the turn and the level of the task.
 with
 others as (
     select run_id, episode_id, turn, score from changed_scores

@@ -1,4 +1,4 @@
--- One row per rubric x dimension (or `all dimensions`) x pair of raters, or of a rater (or all of them) and a judge.
+-- One row per rubric x dimension (or `all dimensions`) x pair: two raters, or a rater (or all raters) and a judge.
 select
     rubric,
     dimension,

@@ -1,4 +1,4 @@
--- One row per published run: its place among others, and the rule it is compared by.
+-- One row per published run: its family and first night, and the rule of its comparisons.
 with
 of_nights as (
     select unnest(run_ids) as run_id, started_at from nights

@@ -1,4 +1,4 @@
--- One row per run of $run_ids x what it is compared with x metric.
+-- One row per run of $run_ids x other run x metric.
 select
     run_id,
     night_id,

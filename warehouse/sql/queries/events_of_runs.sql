@@ -1,4 +1,4 @@
--- One row per event of $run_ids that $events names: of comparisons and of series.
+-- One row per event of $run_ids with a kind in $events, from comparisons and histories.
 select
     event,
     setting,

@@ -1,4 +1,4 @@
--- One row per judge x episode x turn x rubric x dimension that a person has rated; of several published runs the latest one's.
+-- One row per judge x episode x turn x rubric x dimension that a person has rated, from the latest published run with it.
 select
     judged.rubric,
     judged.dimension,

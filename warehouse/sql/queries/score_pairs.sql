@@ -1,4 +1,4 @@
--- One row per metric x score of $run_id or $other_run_id: both values where both runs have it (by dialog, sample, turn, rule).
+-- One row per metric x score of $run_id or $other_run_id: paired by dialog, sample, turn and instruction.
 with
 dialogs_played as (
     select distinct run_episodes.run_id, episode_rows.episode_id, episode_rows.dialog_id

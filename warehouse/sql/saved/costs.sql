@@ -1,4 +1,4 @@
--- One row per run x role: calls, tokens and money of tokens (`usd`) and of served hours (`usd_hourly`); NULL where it is unknown.
+-- One row per run x role: calls, tokens, cost of tokens (`usd`) and of served hours (`usd_hourly`); NULL: unknown.
 select
     model,
     role,

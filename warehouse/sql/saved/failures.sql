@@ -1,4 +1,4 @@
--- One row per test that failed, broke or took too long, by run, problem and turn. Faults of the machine: @faults.
+-- One row per test that failed, raised an error or timed out, by run, problem and turn. Machine faults: @faults.
 select
     model,
     problem_id,

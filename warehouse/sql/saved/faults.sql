@@ -1,4 +1,4 @@
--- One row per test without a verdict: a fault of the machine (infra), or something it needs is missing (unscored). No failures.
+-- One row per test without a verdict: a machine fault (infra) or a missing requirement (unscored). Failed tests are in @failures.
 select
     model,
     problem_id,

@@ -1,4 +1,4 @@
--- One row per run x metric, the newest runs first.
+-- One row per run x metric, newest runs first.
 select
     setting,
     dataset_version,

@@ -1,4 +1,4 @@
--- One row per run x metric x reason for which scores are missing.
+-- One row per run x metric x reason of missing scores.
 select
     model,
     metric,

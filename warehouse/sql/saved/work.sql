@@ -1,4 +1,4 @@
--- One row per night x run: what was reused and what was paid for, the newest first.
+-- One row per night x run: reused and paid work, newest first.
 select
     night_id,
     setting,

@@ -1,4 +1,4 @@
--- One row per judged run with audited passes that are no passes of its test verdicts.
+-- One row per judged run with audited passes that are not passes in its test verdicts.
 with
 judged as (
     select run_id from judged_runs

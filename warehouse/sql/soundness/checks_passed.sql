@@ -1,4 +1,4 @@
--- One row per judged run that calls itself finished although one of its quality checks withholds it, and nobody released it.
+-- One row per judged run with status `finished` that a quality check withholds and nobody released.
 select
     checked.run_id,
     'checks_passed: is recorded as finished, but ' || count(*) || ' of its quality checks withhold it, the first being '

@@ -1,4 +1,4 @@
--- One row per judged run that names episodes which the lake does not hold.
+-- One row per judged run that lists episodes missing from the lake.
 with
 judged as (
     select run_id from judged_runs

@@ -1,4 +1,4 @@
--- One row per judged run x table that holds rows of episodes which the run does not contain, or contains as another problem's.
+-- One row per judged run x table with rows of episodes that the run does not contain, or contains for another problem.
 with
 judged as (
     select run_id from judged_runs

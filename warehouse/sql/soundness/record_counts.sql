@@ -1,4 +1,4 @@
--- One row per judged run x count of its record that its rows do not bear out.
+-- One row per judged run x count in its record that differs from its rows.
 with
 records as (
     select r.run_id, r.n_episodes, r.n_infra, r.n_unscored

@@ -1,4 +1,4 @@
--- One row per judged run x table of results without which it has none.
+-- One row per judged run x empty table that every run with results fills.
 with
 judged as (
     select run_id from judged_runs

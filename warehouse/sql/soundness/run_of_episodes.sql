@@ -1,4 +1,4 @@
--- One row per judged run x way in which episodes that it contains are not of its dataset version, setting, problem or sample.
+-- One row per judged run x fault: its episodes have another dataset version, setting, problem or sample than the run.
 with
 judged as (
     select r.run_id, r.dataset_version, r.setting

@@ -1,52 +1,39 @@
 -- One row per score x group: level x turn, slot, pair of turns or strategy. Level 'all' exists only in runs of several levels.
 with
-slots(instruction_id, slot, slot_with_contexts) as (
-    values
-        ('base', 1, 1),
-        ('Input-Output Conditions', 2, 2),
-        ('Exception Handling', 3, 3),
-        ('Edge Case Handling', 4, 4),
-        ('Annotation Coverage', 5, 5),
-        ('Code Complexity', 6, 6),
-        ('Code Standard', 7, 7),
-        ('Context Usage Verification', null, 8),
-        ('Context Usage Correctness Verification', null, 9),
-        ('Functionality Extension', 8, 10)
-),
 placed as (
     select
         scores.run_id,
-        coalesce(dialogs."level", 'unknown') as "level",
-        -- In a two-round run every instruction except the base is in round 2.
-        if(scores.setting = 'codeif.two_round', least(scores.turn, 2), scores.turn) as turn,
-        -- Turns 1 and 2 are pair 1, turns 3 and 4 are pair 2: an instruction's round and its round of feedback.
-        if(scores.setting = 'codeif.dynamic', (scores.turn + 1) // 2, null) as pair,
-        if(dialogs."level" in ('L2', 'L3'), slots.slot_with_contexts, slots.slot) as slot,
-        slots.slot_with_contexts,
+        unnest([coalesce(dialogs."level", 'unknown'), 'all']) as "level",
+        scores.setting,
+        scores.turn,
         scores.instruction_id,
+        list_position([
+            'base', 'Input-Output Conditions', 'Exception Handling', 'Edge Case Handling',
+            'Annotation Coverage', 'Code Complexity', 'Code Standard', 'Context Usage Verification',
+            'Context Usage Correctness Verification', 'Functionality Extension'
+        ], scores.instruction_id) as slot,
         scores.score
     from changed_scores as scores
-    left join changed_dialogs as dialogs
-        on scores.run_id = dialogs.run_id
-        and scores.episode_id = dialogs.episode_id
-    left join slots
-        on scores.instruction_id = slots.instruction_id
+    left join changed_dialogs as dialogs using (run_id, episode_id)
     where scores.turn > 0
-),
-levels as (
-    select run_id, "level", turn, pair, slot, instruction_id, score from placed
-    union all
-    -- Slot 8 is Functionality Extension in L1 and a context strategy in L2 and L3, so level 'all' uses the slots of L2 and L3.
-    select run_id, 'all' as "level", turn, pair, slot_with_contexts, instruction_id, score from placed
-    where run_id in (select run_id from placed group by run_id having count(distinct "level") > 1)
 )
-select levels.run_id, levels."level", places.axis, places.position, levels.score
-from levels
+select placed.run_id, placed."level", places.axis, places.position, placed.score
+from placed
 cross join lateral (
     values
-        ('turn', levels.turn::varchar),
-        ('strategy_slot', levels.slot::varchar),
-        ('round_pair', levels.pair::varchar),
-        ('strategy', levels.instruction_id)
+        -- In a two-round run every instruction except the base is in round 2.
+        ('turn', if(placed.setting = 'codeif.two_round', least(placed.turn, 2), placed.turn)::varchar),
+        -- Slot 8 is Functionality Extension in L1, which has no context strategies (slots 8 and 9 of L2 and L3).
+        ('strategy_slot', case
+            when placed."level" in ('L2', 'L3', 'all') or placed.slot <= 7 then placed.slot::varchar
+            when placed.instruction_id = 'Functionality Extension' then '8'
+        end),
+        -- Turns 1 and 2 are pair 1: an instruction's round and its round of feedback.
+        ('round_pair', if(placed.setting = 'codeif.dynamic', (placed.turn + 1) // 2, null)::varchar),
+        ('strategy', placed.instruction_id)
 ) as places(axis, position)
 where places.position is not null
+    and (
+        placed."level" <> 'all'
+        or placed.run_id in (select run_id from placed group by run_id having count(distinct "level") > 2)
+    )

@@ -1,4 +1,7 @@
--- One row per run x turn as the paper counts (0: the first answer): what the user said of earlier answers, and its cost.
+-- One row per run x turn as the paper counts (0: the first answer): the user's messages, and their requests, tokens and cost.
+
+-- A table of its own, not a view over `results`: it holds totals of messages, requests, tokens and USD. `results` holds
+-- means of scores, and a mean times a count is not the exact total.
 with
 changed as (
     select runs.run_id, runs.benchmark, runs.dataset_version

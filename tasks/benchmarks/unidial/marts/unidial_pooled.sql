@@ -1,4 +1,7 @@
 -- One row per run x way of pooling (statistics, level) x group (all, metric, label); n_unscored counts its missing scores.
+
+-- A table of its own, not a view over `results`: it has minima and maxima, which `results` lacks. Each of its values is
+-- pooled within a turn and a dialogue first, and `n_unscored` counts the scores below those values, not the values.
 with
 changed as (
     select runs.run_id, runs.benchmark, runs.model, runs.setting, runs.dataset_version, runs.sandbox, runs.isolated

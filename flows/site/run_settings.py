@@ -1,4 +1,4 @@
-"""What a run was told to do, as its page says it: options, sampling, seed, and who else took part."""
+"""Settings of a run as its page shows them: options, sampling, seed, and the other participants."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -7,26 +7,30 @@ from schemas.base import Frozen
 from schemas.run import ModelIdentity, RunSpec, Sampling
 
 
-def told_of(run: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Name and value of what makes two runs of a model differ, where it is set at all."""
-    return list(_told(RunSpec.model_validate_json(run["spec_json"])))
+def settings_of(run: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return (name, value) of each setting of a run that is set, except model and benchmark."""
+    return list(_settings(RunSpec.model_validate_json(run["spec_json"])))
 
 
 def newest_of_each(runs: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Ids of the newest among runs that differ in nothing but the model's revision or weights; `runs` begins with the newest.
+    """Return the ids of the newest runs.
 
-    A night evaluates each model anew: a hundred nights of five models would be five hundred curves in each chart.
+    Runs that differ only in the model's revision or weights count as one. A night evaluates each
+    model anew: a hundred nights of five models would be five hundred curves in each chart.
+
+    Args:
+        runs: newest first.
     """
-    found: dict[tuple[Any, ...], str] = {}
+    newest: dict[tuple[Any, ...], str] = {}
     for run in runs:
         spec = RunSpec.model_validate_json(run["spec_json"])
         subject = spec.subject.model_copy(update={"revision": "", "weights_digest": ""})
         key = (run["model"], run["task_share"], spec.model_copy(update={"subject": subject}).run_id)
-        found.setdefault(key, run["run_id"])
-    return set(found.values())
+        newest.setdefault(key, run["run_id"])
+    return set(newest.values())
 
 
-def _told(spec: RunSpec) -> Iterator[tuple[str, str]]:
+def _settings(spec: RunSpec) -> Iterator[tuple[str, str]]:
     agent, simulator, embedder = spec.agent, spec.simulator, spec.embedder
     facts = (
         ("options of dialogues", _pairs(spec.episode_options)),
@@ -52,7 +56,9 @@ def _told(spec: RunSpec) -> Iterator[tuple[str, str]]:
         ("limits of programs", _fields(spec.limits)),
     )
     yield from ((name, text) for name, text in facts if text)
-    judges = [(one.rubric, one.judge, one.sampling) for one in spec.judges]
+    judges = [
+        (judge_spec.rubric, judge_spec.judge, judge_spec.sampling) for judge_spec in spec.judges
+    ]
     judges += [("", spec.judge, Sampling())] if spec.judge is not None and not judges else []
     yield from (
         ("judge", f"{rubric} {_model(judge)} {_changes(sampling)}".strip())
@@ -65,7 +71,7 @@ def _model(identity: ModelIdentity) -> str:
 
 
 def _changes(sampling: Sampling) -> str:
-    """Return what a sampling has that differs from the default, a greedy one."""
+    """Return what differs from the default, greedy sampling."""
     return "" if sampling == Sampling() else f"({_fields(sampling)})"
 
 
@@ -74,9 +80,9 @@ def _pairs(pairs: tuple[tuple[str, str], ...]) -> str:
 
 
 def _fields(value: Frozen) -> str:
-    set_ones = {
-        name: one
-        for name, one in value.model_dump(mode="json").items()
-        if one not in (None, "", [], ())
+    present = {
+        name: setting
+        for name, setting in value.model_dump(mode="json").items()
+        if setting not in (None, "", [], ())
     }
-    return ", ".join(f"{name}={one}" for name, one in set_ones.items())
+    return ", ".join(f"{name}={setting}" for name, setting in present.items())

@@ -1,21 +1,21 @@
-"""Compares two runs or models that a person names, on the published warehouse."""
+"""Comparison of two runs or models that a person names, on the published warehouse."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas.errors import UnknownName, UsageError
-from warehouse.comparison.decided import Decisions
+from warehouse.comparison.decisions import Decisions
 from warehouse.comparison.events import with_pair_events
 from warehouse.comparison.judge_moves import JudgeMoves
 from warehouse.comparison.pairs import Directions, Row, compare_scores, comparison_rows
-from warehouse.comparison.runs import ComparedRun, most_alike, read_runs, runs_named
+from warehouse.comparison.runs import ComparedRun, nearest_run, read_runs, runs_named
 from warehouse.connect import connect, warehouse_path
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-ASKED = "asked"
+REQUESTED = "asked"
 Pair = tuple[ComparedRun, ComparedRun]
 """(new, old)."""
 
@@ -23,19 +23,21 @@ Pair = tuple[ComparedRun, ComparedRun]
 def compare_named(
     home: Path, old: str, new: str, directions: Directions, judged: Collection[str] = ()
 ) -> list[Row]:
-    """Compare what two names have in common: rows as in the table `comparisons`, new minus old.
+    """Compare two named runs or models: rows as in the table `comparisons`, new minus old.
 
-    Two runs are compared as they are, if they are of one dataset version. Of two models, every setting that both have a run of is
-    compared: the new one's latest run, and the old one's run that differs least from it.
+    Two runs are compared directly if they have one dataset version. Two models are compared on
+    every setting that both have a run of: the latest run of the new model with the most similar run
+    of the old one.
 
     Args:
-        old: a run's id or its beginning; a model's label, the label's last part, or a family, each also with `@REVISION`.
-        new: likewise.
-        directions: which way of each metric is better.
+        old: a run's id or the start of it; a model's label, the last part of the label, or a
+            family, each also with `@REVISION`.
+        new: name of the same kinds.
+        directions: metric -> which direction is better.
         judged: metrics that read judgements.
 
     Raises:
-        UnknownName: nothing published is called so.
+        UnknownName: nothing published has this name.
         UsageError: a run is withheld, or the two have nothing in common.
     """
     import duckdb
@@ -54,7 +56,7 @@ def compare_named(
             for row in comparison_rows(
                 run,
                 other,
-                ASKED,
+                REQUESTED,
                 compare_scores(connection, run.run_id, other.run_id),
                 directions,
                 moves.between(run, other),
@@ -64,38 +66,42 @@ def compare_named(
         return with_pair_events(rows, judged, "q_value")
     except duckdb.CatalogException as error:
         raise UsageError(
-            f"{warehouse_path(home)} was published by an older Parley: {str(error).splitlines()[0]}. Type `parley publish` first"
+            f"{warehouse_path(home)} was published by an older version of Parley: "
+            f"{str(error).splitlines()[0]}. Run `parley publish` first"
         ) from error
     finally:
         connection.close()
 
 
 def pairs_named(home: Path, text: str) -> list[tuple[str, str]]:
-    """Return (old run, new run) of each pair that `OLD:NEW` or `OLD..NEW` means; the names are those of `compare_named`.
+    """Return (old run, new run) of each pair that `OLD:NEW` or `OLD..NEW` stands for.
 
-    Names hold colons: of all places to part the text, the one counts at which both sides are names.
+    The names are those of `compare_named`. Since names contain colons, the text is split where both
+    sides are names.
 
     Raises:
-        UnknownName, UsageError: as `compare_named`. Also where the text has no such place, or several.
+        UnknownName: nothing published has this name.
+        UsageError: a run is withheld, the two have nothing in common, or the text can be split
+            nowhere or at several positions.
     """
     connection = connect(home)
     try:
         runs = read_runs(connection)
-        parted = [
+        splits = [
             (text[:at], text[at + len(mark) :])
             for mark in ("..", ":")
             for at in range(len(text))
             if text.startswith(mark, at)
         ]
-        parted = [(old, new) for old, new in parted if old and new]
-        known = [
-            (old, new) for old, new in parted if runs_named(runs, old) and runs_named(runs, new)
+        splits = [(old, new) for old, new in splits if old and new]
+        named = [
+            (old, new) for old, new in splits if runs_named(runs, old) and runs_named(runs, new)
         ]
-        if not parted or len(known) > 1:
+        if not splits or len(named) > 1:
             raise UsageError(
-                f"{text!r} does not name two runs or models. Part them by two dots: OLD..NEW"
+                f"{text!r} does not name two runs or models. Separate them by two dots: OLD..NEW"
             )
-        old, new = (known or parted)[0]
+        old, new = (named or splits)[0]
         pairs = _pairs(old, new, *(_named(connection, runs, name) for name in (old, new)))
         return [(other.run_id, run.run_id) for run, other in pairs]
     finally:
@@ -105,25 +111,27 @@ def pairs_named(home: Path, text: str) -> list[tuple[str, str]]:
 def _named(
     connection: "DuckDBPyConnection", runs: Sequence[ComparedRun], name: str
 ) -> tuple[ComparedRun, ...]:
-    found = runs_named(runs, name)
-    if found:
-        return found
-    unshown = connection.execute(
-        "select run_id, status, withheld_reason from runs where status <> 'finished' and (starts_with(run_id, ?) or model = ?)"
+    named = runs_named(runs, name)
+    if named:
+        return named
+    unpublished = connection.execute(
+        "select run_id, status, withheld_reason from runs where status <> 'finished' and "
+        "(starts_with(run_id, ?) or model = ?)"
         " order by finished_at desc",
         [name, name],
     ).fetchall()
-    if unshown:
-        run_id, status, reason = unshown[0]
+    if unpublished:
+        run_id, status, reason = unpublished[0]
         raise UsageError(
-            f"run {run_id[:12]} is {status} and has no published scores: {reason or 'it did not come to its end'}"
+            f"run {run_id[:12]} is {status} and has no published scores: "
+            f"{reason or 'it has not finished'}"
         )
-    known = sorted({run.model for run in runs})
+    models = sorted({run.model for run in runs})
     raise UnknownName(
         "run or model",
         name,
-        known[:20],
-        "`parley list runs` shows the ids of runs, which will do as well",
+        models[:20],
+        "`parley list runs` shows the ids of runs, which also work",
     )
 
 
@@ -132,37 +140,45 @@ def _pairs(
 ) -> list[Pair]:
     if len(before) == len(after) == 1:
         return [_two_runs(before[0], after[0])]
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     latest = {
         run.condition: run for run in sorted(after, key=lambda run: (run.finished_at, run.run_id))
     }
     for run in sorted(
         latest.values(), key=lambda run: (run.setting, run.dataset_version, run.condition)
     ):
-        other = most_alike(
-            run, (one for one in before if one.condition == run.condition and one is not run)
+        other = nearest_run(
+            run,
+            (
+                candidate
+                for candidate in before
+                if candidate.condition == run.condition and candidate is not run
+            ),
         )
         if other is not None:
-            found.append((run, other))
-    if not found:
+            pairs.append((run, other))
+    if not pairs:
         have = [
             ", ".join(sorted({f"{run.setting} on {run.dataset_version}" for run in runs}))
             for runs in (before, after)
         ]
         raise UsageError(
-            f"{old!r} and {new!r} have no setting with equal data and options in common: {have[0]}; and {have[1]}"
+            f"{old!r} and {new!r} have no setting with equal data and options in common. "
+            f"{old!r} has {have[0]}; {new!r} has {have[1]}"
         )
-    return found
+    return pairs
 
 
 def _two_runs(before: ComparedRun, after: ComparedRun) -> Pair:
     if before.run_id == after.run_id:
         raise UsageError(
-            f"both names mean run {before.run_id[:12]} of {before.model}. Name two runs: `parley list runs`"
+            f"both names stand for run {before.run_id[:12]} of {before.model}. Name two "
+            "different runs, listed by `parley list runs`"
         )
     data = [f"{run.benchmark} on {run.dataset_version}" for run in (before, after)]
     if data[0] != data[1]:
         raise UsageError(
-            f"runs {before.run_id[:12]} and {after.run_id[:12]} share no problems: {data[0]}; {data[1]}"
+            f"runs {before.run_id[:12]} and {after.run_id[:12]} have no problems in common: "
+            f"{data[0]}; {data[1]}"
         )
     return after, before
