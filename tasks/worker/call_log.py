@@ -148,6 +148,7 @@ class LoggedModel:
 
     @property
     def identity(self) -> ModelIdentity:
+        """Return the identity of the model."""
         return self.model.identity
 
     async def complete(self, request: ChatRequest) -> Completion:
@@ -174,6 +175,7 @@ class LoggedModel:
             self._file.write(self.log.run_id, self.seat, fault=fault)
 
     async def aclose(self) -> None:
+        """Close the model."""
         await self.model.aclose()
 
 

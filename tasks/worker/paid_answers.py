@@ -72,6 +72,7 @@ class RememberingModel:
 
     @property
     def identity(self) -> ModelIdentity:
+        """Return the identity of the model."""
         return self.model.identity
 
     async def complete(self, request: ChatRequest) -> Completion:
@@ -85,6 +86,7 @@ class RememberingModel:
         return answer
 
     async def aclose(self) -> None:
+        """Close the model."""
         await self.model.aclose()
 
 
